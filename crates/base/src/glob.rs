@@ -1,0 +1,245 @@
+//! The pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE`, ACL key patterns and
+//! `CONFIG GET`.
+//!
+//! | pattern | matches |
+//! |---|---|
+//! | `*` | any bytes, also none |
+//! | `?` | any one byte |
+//! | `[abc]`, `[a-z]`, `[^a]` | one byte of the class, or not of it |
+//! | `\x` | the byte `x` itself |
+//!
+//! The language has corners that nobody designed but that clients see, and they are
+//! kept:
+//!
+//! * An empty text is matched only by the empty pattern, not even by `*`. (`KEYS *`
+//!   has a shortcut of its own.)
+//! * A class that is never closed ends with the pattern. `[` alone matches nothing,
+//!   `[^` any byte.
+//! * `[z-a]` is `[a-z]`. Inside a class a backslash quotes the next byte, which is
+//!   then compared exactly even when case is ignored; as the last byte of the
+//!   pattern it is an ordinary backslash, and so it is outside a class.
+//! * `]` ends a class wherever it stands, so `[]` matches nothing; but `[a-]` is an
+//!   unclosed class with the range `]` to `a`.
+//! * The ends of a range are compared as signed bytes, so `[a-\xff]` is the range from
+//!   -1 to `a`.
+//! * Beyond [`MAX_STARS`] groups of stars nothing matches.
+//!
+//! **Cost.** Only `*` consumes a varying amount, and if a later star is reached, the
+//! earlier ones never need to be tried again: extending an earlier star can only
+//! make the later one start further right, where it can get by itself. So one
+//! remembered position suffices instead of recursion, and matching takes at most
+//! `pattern length * text length` steps however hostile the pattern; exponential
+//! patterns do not exist. The stack does not grow either.
+
+/// Groups of adjacent stars that a pattern may have before its last one.
+pub const MAX_STARS: usize = 1_000;
+
+/// Whether `text` as a whole matches `pattern`; `nocase` ignores the case of ASCII
+/// letters. At most `pattern.len() * text.len()` steps.
+pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
+    let (mut p, mut t) = (0, 0);
+    // Where to go on after a mismatch: behind the last star, one byte later in the text.
+    let mut retry: Option<(usize, usize)> = None;
+    let mut stars = 0;
+    loop {
+        if t == text.len() {
+            // Only stars may be left. If not, a retry would leave even less text for
+            // the same rest of the pattern, so there is no point in one.
+            return pattern[p..].iter().all(|&b| b == b'*');
+        }
+        if pattern.get(p) == Some(&b'*') {
+            p += pattern[p..].iter().take_while(|&&b| b == b'*').count();
+            if p == pattern.len() {
+                return true;
+            }
+            stars += 1;
+            if stars > MAX_STARS {
+                return false;
+            }
+            retry = Some((p, t));
+            continue;
+        }
+        let step = match pattern.get(p..) {
+            Some(rest) if !rest.is_empty() => match_one(rest, text[t], nocase),
+            Some(_) | None => Step::MISMATCH,
+        };
+        if step.matched {
+            p += step.length;
+            t += 1;
+            continue;
+        }
+        let Some((after_star, from)) = retry else {
+            return false;
+        };
+        retry = Some((after_star, from + 1));
+        (p, t) = (after_star, from + 1);
+    }
+}
+
+/// Whether a pattern has no special bytes, so that it matches only itself.
+pub fn is_literal(pattern: &[u8]) -> bool {
+    !pattern.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'))
+}
+
+/// The outcome of one pattern item against one byte.
+struct Step {
+    matched: bool,
+    /// How many bytes of the pattern the item takes; only meaningful after a match.
+    length: usize,
+}
+
+impl Step {
+    const MISMATCH: Step = Step { matched: false, length: 0 };
+}
+
+/// Matches the item at the start of `pattern`, which is not empty and not a star.
+fn match_one(pattern: &[u8], byte: u8, nocase: bool) -> Step {
+    match (pattern[0], pattern.get(1)) {
+        (b'?', _) => Step { matched: true, length: 1 },
+        (b'[', _) => match_class(pattern, byte, nocase),
+        (b'\\', Some(&quoted)) => Step { matched: same(quoted, byte, nocase), length: 2 },
+        (plain, _) => Step { matched: same(plain, byte, nocase), length: 1 },
+    }
+}
+
+/// Matches a class, `pattern[0]` being its opening bracket.
+fn match_class(pattern: &[u8], byte: u8, nocase: bool) -> Step {
+    let mut at = 1;
+    let negated = pattern.get(at) == Some(&b'^');
+    at += usize::from(negated);
+    let mut found = false;
+    while at < pattern.len() {
+        match pattern[at..] {
+            [b'\\', quoted, ..] => {
+                found |= quoted == byte;
+                at += 2;
+            }
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [low, b'-', high, ..] => {
+                found |= in_range(low, high, byte, nocase);
+                at += 3;
+            }
+            [plain, ..] => {
+                found |= same(plain, byte, nocase);
+                at += 1;
+            }
+            [] => break,
+        }
+    }
+    Step { matched: found != negated, length: at }
+}
+
+fn same(a: u8, b: u8, nocase: bool) -> bool {
+    a == b || (nocase && a.eq_ignore_ascii_case(&b))
+}
+
+/// The ends are put in order first and made lower case afterwards.
+fn in_range(first: u8, last: u8, byte: u8, nocase: bool) -> bool {
+    let (low, high) = if first as i8 > last as i8 { (last, first) } else { (first, last) };
+    let fold = |b: u8| (if nocase { b.to_ascii_lowercase() } else { b }) as i8;
+    (fold(low)..=fold(high)).contains(&fold(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn m(pattern: &str, text: &str) -> bool {
+        matches(pattern.as_bytes(), text.as_bytes(), false)
+    }
+
+    #[test]
+    fn the_ordinary() {
+        for (pattern, text) in [
+            ("hello", "hello"),
+            ("h?llo", "hallo"),
+            ("h*llo", "hllo"),
+            ("h*llo", "heeeello"),
+            ("h[ae]llo", "hello"),
+            ("h[^e]llo", "hallo"),
+            ("h[a-b]llo", "hbllo"),
+            ("*", "x"),
+            ("**a**", "bab"),
+            ("a*b*c", "axxbxxbxc"),
+            ("\\*", "*"),
+            ("a\\\\b", "a\\b"),
+            ("*[0-9]", "key:7"),
+        ] {
+            assert!(m(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [
+            ("hello", "hell"),
+            ("hell", "hello"),
+            ("h?llo", "hllo"),
+            ("h[^e]llo", "hello"),
+            ("h[a-b]llo", "hcllo"),
+            ("a*b*c", "axxbxxbx"),
+            ("\\*", "x"),
+            ("*a", "ab"),
+            ("", "a"),
+        ] {
+            assert!(!m(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn the_corners() {
+        assert!(m("", ""));
+        assert!(!m("*", "") && !m("**", "") && !m("[^a]", ""));
+        assert!(!m("[", "[") && !m("[]", "]") && !m("[]", "x"));
+        assert!(m("[^", "x") && m("[^]", "x") && m("a[^", "ax"));
+        assert!(m("[abc", "b") && !m("[abc", "bx"));
+        assert!(m("[z-a]", "m") && m("[a-]", "^") && !m("[a-]", "b"));
+        assert!(m("[-a]", "-") && m("[-a]", "a"));
+        assert!(m("[\\]]", "]") && m("[\\", "\\") && m("\\", "\\") && m("a\\", "a\\"));
+        assert!(m("a*", "a") && m("a***", "a"));
+    }
+
+    #[test]
+    fn bytes_are_signed_in_ranges() {
+        assert!(matches(b"[a-\xff]", b"\xff", false));
+        assert!(matches(b"[a-\xff]", b"A", false));
+        assert!(!matches(b"[a-\xff]", b"b", false));
+        assert!(matches(b"[\x80-\xff]", b"\xc0", false));
+    }
+
+    #[test]
+    fn case() {
+        let nocase = |pattern: &str, text: &str| matches(pattern.as_bytes(), text.as_bytes(), true);
+        assert!(nocase("HeLLo*", "hEllO!") && nocase("[a-c]", "B") && nocase("[A-C]", "b"));
+        assert!(nocase("[x]", "X") && nocase("\\X", "x"));
+        assert!(!nocase("[\\x]", "X"), "a quoted byte of a class is exact");
+        assert!(!nocase("\u{e9}", "\u{c9}"), "only ASCII has case");
+        assert!(!m("a", "A"));
+    }
+
+    #[test]
+    fn hostile_patterns_end() {
+        let text = "a".repeat(5_000);
+        let pattern = format!("{}b", "a*".repeat(900));
+        assert!(!m(&pattern, &text));
+        assert!(m(&pattern, &format!("{text}b")));
+    }
+
+    #[test]
+    fn too_many_stars_match_nothing() {
+        let text = "a".repeat(1_002);
+        assert!(m(&"*a".repeat(MAX_STARS), &text));
+        assert!(m(&format!("{}*", "*a".repeat(MAX_STARS)), &text));
+        assert!(!m(&"*a".repeat(MAX_STARS + 1), &text));
+    }
+
+    #[test]
+    fn literals() {
+        assert!(is_literal(b"user:1000{x}^-]") && is_literal(b""));
+        for special in ["a*", "?", "[a", "\\"] {
+            assert!(!is_literal(special.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What every other crate may stand on, and nothing that needs a server to exist.
+//!
+//! There are no sockets here, no configuration and no global state. Each module is
+//! one small fact about the machine or about the protocol family:
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`clock`] | monotonic and wall time, real or set by a test |
+//! | [`rng`] | a small seeded generator, and the system's entropy |
+//! | [`cpulist`] | sets of CPUs and their text form |
+//! | [`cgroup`], [`topology`] | how many CPUs this process may really use |
+//! | [`glob`] | the pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE` |
+//! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
+//! | [`slot`] | hash slots |
+//! | [`limits`] | the constants that several crates must agree on |
+//!
+//! `unsafe` appears only in [`topology`], for four system calls.
+
+pub mod cgroup;
+pub mod clock;
+pub mod cpulist;
+pub mod glob;
+pub mod limits;
+pub mod long_double;
+mod natural;
+pub mod num;
+pub mod num_format;
+pub mod rng;
+pub mod slot;
+pub mod topology;

@@ -1,0 +1,35 @@
+//! Errors that commands answer, in Valkey's words.
+
+use std::borrow::Cow;
+
+/// The text of an error reply, code included ("ERR syntax error").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(pub Cow<'static, [u8]>);
+
+/// What a command's function returns; its reply is in the context.
+pub type CmdResult = Result<(), Error>;
+
+impl Error {
+    pub const fn new(text: &'static str) -> Self {
+        Error(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// An error whose text is put together at run time; it may hold bytes of the client's.
+    pub fn owned(text: impl Into<Vec<u8>>) -> Self {
+        Error(Cow::Owned(text.into()))
+    }
+}
+
+pub const SYNTAX: Error = Error::new("ERR syntax error");
+pub const WRONG_TYPE: Error =
+    Error::new("WRONGTYPE Operation against a key holding the wrong kind of value");
+pub const NOT_AN_INTEGER: Error = Error::new("ERR value is not an integer or out of range");
+pub const NOT_A_FLOAT: Error = Error::new("ERR value is not a valid float");
+pub const NO_SUCH_KEY: Error = Error::new("ERR no such key");
+pub const OUT_OF_RANGE: Error = Error::new("ERR index out of range");
+pub const DB_OUT_OF_RANGE: Error = Error::new("ERR DB index is out of range");
+
+/// For a command of this name called with the wrong number of arguments.
+pub fn wrong_arity(name: &str) -> Error {
+    Error::owned(format!("ERR wrong number of arguments for '{name}' command"))
+}

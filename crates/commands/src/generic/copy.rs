@@ -1,0 +1,95 @@
+//! COPY: gives a second key the same value.
+//!
+//! The copy keeps the value's encoding, which clients can see, and the expiry; its access clock
+//! starts anew. A long string is shared until one of the two is changed.
+
+use super::{SAME_OBJECT, database};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_keyspace::Record;
+use weft_types::{Kind, Type, string};
+
+const fn key(index: u16, flags: &'static [&'static str]) -> KeySpec {
+    let find = Find::Range { last: 0, step: 1, limit: 0 };
+    KeySpec { flags, begin: Begin::Index(index), find, notes: "" }
+}
+
+pub const COPY: Command = Command {
+    spec: Spec {
+        name: "copy",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[key(1, &["RO", "ACCESS"]), key(2, &["OW", "UPDATE"])],
+        acl: &[],
+        group: Group::Generic,
+        since: "6.2.0",
+        summary: "Copies the value of a key to another key.",
+        complexity: "O(N) for a collection of N elements, O(1) for a string.",
+        syntax: "source:key destination:key [DB destination-db:integer] [replace=REPLACE]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: copy,
+    subcommands: &[],
+};
+
+struct Options {
+    target: usize,
+    replace: bool,
+}
+
+impl Options {
+    fn parse(ctx: &Ctx<'_>) -> Result<Options, Error> {
+        let mut options = Options { target: ctx.db.index(), replace: false };
+        let mut i = 3;
+        while i < ctx.args.len() {
+            if ctx.is(i, "replace") {
+                options.replace = true;
+                i += 1;
+            } else if ctx.is(i, "db") && i + 1 < ctx.args.len() {
+                options.target = database(ctx, i + 1)?;
+                i += 2;
+            } else {
+                return Err(SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
+    let Options { target, replace } = Options::parse(ctx)?;
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    if target == ctx.db.index() && from.bytes == to.bytes {
+        return Err(SAME_OBJECT);
+    }
+    let clock = ctx.db.turn.access.fresh();
+    let copied = ctx.db.read(&from).map(|record| duplicate(&record, to.bytes, clock));
+    let mut target = ctx.db.other(target);
+    let stored = match copied {
+        Some(record) if replace || target.for_write(&to).is_none() => {
+            target.set(&to, record);
+            true
+        }
+        Some(record) => {
+            target.turn.discard(record);
+            false
+        }
+        None => false,
+    };
+    if stored {
+        ctx.dirty();
+    }
+    ctx.reply.int(i64::from(stored));
+    Ok(())
+}
+
+/// A record of `key` with the value and the expiry of `record`.
+fn duplicate(record: &Record, key: &[u8], clock: u32) -> Record {
+    match Kind::of(record.kind()).type_of() {
+        Type::String => string::duplicate(record, key, record.expiry(), clock),
+    }
+}

@@ -1,0 +1,82 @@
+//! DEL and UNLINK: remove keys.
+//!
+//! Both remove the same keys at the same moment and differ only in who frees the values. The
+//! records of UNLINK go the way of all others that die (see [`Turn::discard`]), and the large
+//! ones among them are freed in the background. DEL does likewise as long as
+//! `lazyfree-lazy-user-del` is set, which is the default; without it the executing thread frees
+//! them, once it has released the locks.
+//!
+//! [`Turn::discard`]: weft_keyspace::Turn::discard
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+
+pub const DEL: Command = Command {
+    spec: Spec {
+        name: "del",
+        arity: -2,
+        flags: Flags::WRITE,
+        keys: &keys::all(1, &["RM", "DELETE"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Removes keys.",
+        complexity: "O(N) for N keys. Values are freed in the background unless \
+                     lazyfree-lazy-user-del is off; then O(M) more for each value of M elements.",
+        syntax: "key...",
+        history: &[],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    },
+    lock: Lock::Keys,
+    run: del,
+    subcommands: &[],
+};
+
+pub const UNLINK: Command = Command {
+    spec: Spec {
+        name: "unlink",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::all(1, &["RM", "DELETE"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "4.0.0",
+        summary: "Removes keys and frees their values in the background.",
+        complexity: "O(N) for N keys, however large their values are.",
+        syntax: "key...",
+        history: &[],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    },
+    lock: Lock::Keys,
+    run: unlink,
+    subcommands: &[],
+};
+
+fn del(ctx: &mut Ctx<'_>) -> CmdResult {
+    if ctx.settings.lazy_user_del {
+        return unlink(ctx);
+    }
+    remove_each(ctx, |ctx, i| {
+        let key = ctx.key(i);
+        let dead = ctx.db.remove(&key);
+        dead.map(|dead| ctx.db.turn.discard_here(dead)).is_some()
+    })
+}
+
+fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
+    remove_each(ctx, |ctx, i| {
+        let key = ctx.key(i);
+        ctx.db.delete(&key)
+    })
+}
+
+/// Removes the key of every argument and answers how many there were. A key that is named
+/// twice is there only once.
+fn remove_each<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
+    let removed = (1..ctx.args.len()).filter(|i| remove(ctx, *i)).count();
+    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.reply.int(removed as i64);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! EXISTS and TOUCH: how many of the keys are there.
+//!
+//! TOUCH is EXISTS with the effect of an access: it moves the clock by which LRU and LFU judge
+//! a key. That is its only purpose, so it does so even for a client that has asked not to
+//! (CLIENT NO-TOUCH).
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+
+pub const EXISTS: Command = Command {
+    spec: Spec {
+        name: "exists",
+        arity: -2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::all(1, &["RO"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Counts how many of the given keys exist.",
+        complexity: "O(N) for N keys.",
+        syntax: "key...",
+        history: &[("3.0.3", "Takes several keys.")],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    },
+    lock: Lock::Keys,
+    run: exists,
+    subcommands: &[],
+};
+
+pub const TOUCH: Command = Command {
+    spec: Spec {
+        name: "touch",
+        arity: -2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::all(1, &["RO"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "3.2.1",
+        summary: "Counts how many of the given keys exist, as an access to each of them.",
+        complexity: "O(N) for N keys.",
+        syntax: "key...",
+        history: &[],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    },
+    lock: Lock::Keys,
+    run: touch,
+    subcommands: &[],
+};
+
+fn exists(ctx: &mut Ctx<'_>) -> CmdResult {
+    let mut found = 0;
+    for i in 1..ctx.args.len() {
+        let key = ctx.key(i);
+        found += i64::from(ctx.db.inspect(&key).is_some());
+    }
+    ctx.reply.int(found);
+    Ok(())
+}
+
+fn touch(ctx: &mut Ctx<'_>) -> CmdResult {
+    let no_touch = std::mem::replace(&mut ctx.db.turn.no_touch, false);
+    let mut found = 0;
+    for i in 1..ctx.args.len() {
+        let key = ctx.key(i);
+        found += i64::from(ctx.db.read(&key).is_some());
+    }
+    ctx.db.turn.no_touch = no_touch;
+    ctx.reply.int(found);
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: give a key an expiry.
+//!
+//! The four differ in the unit of their argument and in what it counts from; all of them store
+//! a Unix time in milliseconds. A time that has passed already removes the key at once.
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+
+const KEY: &[KeySpec] = &keys::one(&["RW", "UPDATE"]);
+const HISTORY: &[(&str, &str)] = &[("7.0.0", "The conditions NX, XX, GT and LT.")];
+
+const NX_IS_ALONE: Error =
+    Error::new("ERR NX and XX, GT or LT options at the same time are not compatible");
+const GT_OR_LT: Error = Error::new("ERR GT and LT options at the same time are not compatible");
+
+const fn command(
+    name: &'static str,
+    since: &'static str,
+    summary: &'static str,
+    syntax: &'static str,
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+) -> Command {
+    let spec = Spec {
+        name,
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: KEY,
+        acl: &[],
+        group: Group::Generic,
+        since,
+        summary,
+        complexity: "O(1)",
+        syntax,
+        history: HISTORY,
+        tips: &[],
+    };
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
+
+pub const EXPIRE: Command = command(
+    "expire",
+    "1.0.0",
+    "Lets a key expire after a number of seconds.",
+    "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    |ctx| expire(ctx, "expire", Unit::Seconds, Base::Now),
+);
+
+pub const PEXPIRE: Command = command(
+    "pexpire",
+    "2.6.0",
+    "Lets a key expire after a number of milliseconds.",
+    "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    |ctx| expire(ctx, "pexpire", Unit::Milliseconds, Base::Now),
+);
+
+pub const EXPIREAT: Command = command(
+    "expireat",
+    "1.2.0",
+    "Lets a key expire at a Unix time in seconds.",
+    "key unix-time-seconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    |ctx| expire(ctx, "expireat", Unit::Seconds, Base::Epoch),
+);
+
+pub const PEXPIREAT: Command = command(
+    "pexpireat",
+    "2.6.0",
+    "Lets a key expire at a Unix time in milliseconds.",
+    "key unix-time-milliseconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    |ctx| expire(ctx, "pexpireat", Unit::Milliseconds, Base::Epoch),
+);
+
+/// The unit of the argument.
+#[derive(Clone, Copy)]
+enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+/// What the argument counts from.
+#[derive(Clone, Copy)]
+enum Base {
+    Now,
+    Epoch,
+}
+
+fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
+    let condition = Condition::parse(&ctx.args[3..])?;
+    let at = moment(ctx.int(2)?, unit, base, ctx.now_ms())
+        .ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{name}' command")))?;
+    let key = ctx.key(1);
+    let Some(record) = ctx.db.for_write(&key) else {
+        ctx.reply.int(0);
+        return Ok(());
+    };
+    if !condition.allows(record.expiry(), at) {
+        ctx.reply.int(0);
+        return Ok(());
+    }
+    if at <= ctx.now_ms() {
+        ctx.db.delete(&key);
+        ctx.db.turn.tally.expired += 1;
+    } else {
+        ctx.db.set_expiry(&key, Some(at));
+    }
+    ctx.dirty();
+    ctx.reply.int(1);
+    Ok(())
+}
+
+/// The Unix time in milliseconds that an argument stands for; `None` where 64 bits end.
+fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
+    let ms = match unit {
+        Unit::Seconds => argument.checked_mul(1000)?,
+        Unit::Milliseconds => argument,
+    };
+    match base {
+        Base::Now => ms.checked_add(now),
+        Base::Epoch => Some(ms),
+    }
+}
+
+/// When an expiry may be set: NX, XX, GT, LT. A key that does not expire counts as one that
+/// expires at the end of time.
+#[derive(Default)]
+struct Condition {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl Condition {
+    /// Of the arguments after the time. Repeating a word changes nothing. Which words are known
+    /// is found out before whether they go together.
+    fn parse(words: &[&[u8]]) -> Result<Condition, Error> {
+        let mut condition = Condition::default();
+        for word in words {
+            match word.to_ascii_lowercase().as_slice() {
+                b"nx" => condition.nx = true,
+                b"xx" => condition.xx = true,
+                b"gt" => condition.gt = true,
+                b"lt" => condition.lt = true,
+                _ => return Err(Error::owned([b"ERR Unsupported option ", *word].concat())),
+            }
+        }
+        let Condition { nx, xx, gt, lt } = condition;
+        if nx && (xx || gt || lt) {
+            return Err(NX_IS_ALONE);
+        }
+        if gt && lt {
+            return Err(GT_OR_LT);
+        }
+        Ok(condition)
+    }
+
+    fn allows(&self, old: Option<i64>, new: i64) -> bool {
+        !(self.nx && old.is_some()
+            || self.xx && old.is_none()
+            || self.gt && old.is_none_or(|old| new <= old)
+            || self.lt && old.is_some_and(|old| new >= old))
+    }
+}

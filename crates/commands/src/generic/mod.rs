@@ -1,0 +1,60 @@
+//! The commands that work on keys, whatever type of value they hold.
+//!
+//! A value is only ever passed on here (COPY, MOVE, RENAME) or asked what it is (TYPE, OBJECT);
+//! what it contains is the business of its own group. The commands that need the whole keyspace
+//! at once are in [`keyspace_wide`](crate::keyspace_wide).
+
+mod copy;
+mod del;
+mod exists;
+mod expire;
+mod move_to;
+mod object;
+mod persist;
+mod rename;
+pub mod scan;
+#[cfg(test)]
+mod tests;
+mod ttl;
+mod type_of;
+
+use crate::ctx::Ctx;
+use crate::error::{DB_OUT_OF_RANGE, Error};
+use crate::registry::Command;
+
+/// The commands of this group.
+pub const COMMANDS: &[&Command] = &[
+    &copy::COPY,
+    &del::DEL,
+    &exists::EXISTS,
+    &expire::EXPIRE,
+    &expire::EXPIREAT,
+    &ttl::EXPIRETIME,
+    &move_to::MOVE,
+    &object::OBJECT,
+    &persist::PERSIST,
+    &expire::PEXPIRE,
+    &expire::PEXPIREAT,
+    &ttl::PEXPIRETIME,
+    &ttl::PTTL,
+    &rename::RENAME,
+    &rename::RENAMENX,
+    &scan::SCAN,
+    &exists::TOUCH,
+    &ttl::TTL,
+    &type_of::TYPE,
+    &del::UNLINK,
+];
+
+const SAME_OBJECT: Error = Error::new("ERR source and destination objects are the same");
+const NOT_AN_INT: Error =
+    Error::new("ERR value is out of range, value must between -2147483648 and 2147483647");
+
+/// The logical database that argument `i` names.
+fn database(ctx: &Ctx<'_>, i: usize) -> Result<usize, Error> {
+    let n = i32::try_from(ctx.int(i)?).map_err(|_| NOT_AN_INT)?;
+    match usize::try_from(n) {
+        Ok(n) if n < ctx.db.keyspace().databases() => Ok(n),
+        Ok(_) | Err(_) => Err(DB_OUT_OF_RANGE),
+    }
+}

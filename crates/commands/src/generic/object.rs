@@ -1,0 +1,169 @@
+//! OBJECT: what the server knows of a value besides its contents.
+//!
+//! None of the subcommands counts as an access: looking at the clock must not move it.
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::RecordRef;
+use weft_types::Kind;
+
+const KEY: &[KeySpec] = &keys::at(2, &["RO"]);
+
+const NO_LFU: Error = Error::new(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+     that when switching between policies at runtime LRU and LFU data will take some time to \
+     adjust.",
+);
+const NO_LRU: Error = Error::new(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+     switching between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+/// The answer of OBJECT HELP, which clients see line by line.
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Print this help.",
+];
+
+pub const OBJECT: Command = Command {
+    spec: Spec {
+        name: "object",
+        arity: -2,
+        flags: Flags::NONE,
+        keys: &[],
+        acl: &[],
+        group: Group::Generic,
+        since: "2.2.3",
+        summary: "Holds the commands that look into how a value is stored.",
+        complexity: "Depends on the subcommand.",
+        syntax: "",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: help,
+    subcommands: &[
+        subcommand("encoding", "2.2.3", "Tells how a value is represented in memory.", encoding),
+        subcommand("freq", "4.0.0", "Tells the logarithmic count of accesses to a key.", freq),
+        Command {
+            spec: Spec {
+                name: "help",
+                arity: 2,
+                flags: Flags::LOADING.or(Flags::STALE),
+                keys: &[],
+                acl: &[],
+                group: Group::Generic,
+                since: "6.2.0",
+                summary: "Describes the subcommands.",
+                complexity: "O(1)",
+                syntax: "",
+                history: &[],
+                tips: &[],
+            },
+            lock: Lock::Keys,
+            run: help,
+            subcommands: &[],
+        },
+        subcommand("idletime", "2.2.3", "Tells how long a key has not been accessed.", idletime),
+        subcommand("refcount", "2.2.3", "Tells how many references a value has.", refcount),
+    ],
+};
+
+/// A subcommand on the key at argument 2.
+const fn subcommand(
+    name: &'static str,
+    since: &'static str,
+    summary: &'static str,
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+) -> Command {
+    let spec = Spec {
+        name,
+        arity: 3,
+        flags: Flags::READONLY,
+        keys: KEY,
+        acl: &[],
+        group: Group::Generic,
+        since,
+        summary,
+        complexity: "O(1)",
+        syntax: "key",
+        history: &[],
+        tips: &["nondeterministic_output"],
+    };
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
+
+fn help(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.reply.array(HELP.len());
+    for line in HELP {
+        ctx.reply.simple(line);
+    }
+    Ok(())
+}
+
+/// The record that the command asks about. When there is none the reply is null, whatever the
+/// question is.
+fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
+    let key = ctx.key(2);
+    let record = ctx.db.inspect(&key);
+    if record.is_none() {
+        ctx.reply.null();
+    }
+    record
+}
+
+fn encoding(ctx: &mut Ctx<'_>) -> CmdResult {
+    if let Some(record) = asked(ctx) {
+        let name = Kind::of(record.kind()).encoding_name();
+        ctx.reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+fn freq(ctx: &mut Ctx<'_>) -> CmdResult {
+    if let Some(record) = asked(ctx) {
+        let clock = record.clock();
+        if !ctx.settings.lfu {
+            return Err(NO_LFU);
+        }
+        let count = ctx.db.turn.access.frequency(clock);
+        ctx.reply.int(i64::from(count));
+    }
+    Ok(())
+}
+
+fn idletime(ctx: &mut Ctx<'_>) -> CmdResult {
+    if let Some(record) = asked(ctx) {
+        let clock = record.clock();
+        if ctx.settings.lfu {
+            return Err(NO_LRU);
+        }
+        let seconds = ctx.db.turn.access.idle_seconds(clock);
+        ctx.reply.int(i64::from(seconds));
+    }
+    Ok(())
+}
+
+/// A value belongs to its key alone. That a long string may be shared with replies on their way
+/// to clients is no property of the value, and does not show.
+fn refcount(ctx: &mut Ctx<'_>) -> CmdResult {
+    if asked(ctx).is_some() {
+        ctx.reply.int(1);
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! PERSIST: takes a key's expiry away.
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+
+pub const PERSIST: Command = Command {
+    spec: Spec {
+        name: "persist",
+        arity: 2,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "UPDATE"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "2.2.0",
+        summary: "Takes the expiry of a key away, so that it stays.",
+        complexity: "O(1)",
+        syntax: "key",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: persist,
+    subcommands: &[],
+};
+
+fn persist(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let expires = ctx.db.for_write(&key).is_some_and(|record| record.has_expiry());
+    if expires {
+        ctx.db.set_expiry(&key, None);
+        ctx.dirty();
+    }
+    ctx.reply.int(i64::from(expires));
+    Ok(())
+}

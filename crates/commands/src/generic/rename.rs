@@ -1,0 +1,88 @@
+//! RENAME and RENAMENX: give a value another key.
+//!
+//! The value moves with its type, encoding, expiry and access clock; only the record's key is
+//! written anew. Both shards are held, so nobody ever sees both keys, or none.
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, NO_SUCH_KEY};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_types::string;
+
+const fn key(index: u16, flags: &'static [&'static str]) -> KeySpec {
+    let find = Find::Range { last: 0, step: 1, limit: 0 };
+    KeySpec { flags, begin: Begin::Index(index), find, notes: "" }
+}
+
+pub const RENAME: Command = Command {
+    spec: Spec {
+        name: "rename",
+        arity: 3,
+        flags: Flags::WRITE,
+        keys: &[key(1, &["RW", "ACCESS", "DELETE"]), key(2, &["OW", "UPDATE"])],
+        acl: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Renames a key, in the place of any key that has the new name.",
+        complexity: "O(1)",
+        syntax: "key newkey:key",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: rename,
+    subcommands: &[],
+};
+
+pub const RENAMENX: Command = Command {
+    spec: Spec {
+        name: "renamenx",
+        arity: 3,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &[key(1, &["RW", "ACCESS", "DELETE"]), key(2, &["OW", "INSERT"])],
+        acl: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Renames a key unless there is one that has the new name.",
+        complexity: "O(1)",
+        syntax: "key newkey:key",
+        history: &[("3.2.0", "Equal names are no error any more.")],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: renamenx,
+    subcommands: &[],
+};
+
+fn rename(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    if ctx.db.for_write(&from).is_none() {
+        return Err(NO_SUCH_KEY);
+    }
+    if from.bytes != to.bytes
+        && let Some(record) = ctx.db.remove(&from)
+    {
+        ctx.db.set(&to, string::refit(record.with_key(to.bytes)));
+        ctx.dirty();
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn renamenx(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    if ctx.db.for_write(&from).is_none() {
+        return Err(NO_SUCH_KEY);
+    }
+    // A name that is the same is taken.
+    if ctx.db.for_write(&to).is_some() {
+        ctx.reply.int(0);
+        return Ok(());
+    }
+    if let Some(record) = ctx.db.remove(&from) {
+        ctx.db.set(&to, string::refit(record.with_key(to.bytes)));
+        ctx.dirty();
+    }
+    ctx.reply.int(1);
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! SCAN: walks over the keys of a database in small steps that a client drives.
+//!
+//! The keyspace is a row of shards, and a shard's table has a scan of its own. A client's
+//! cursor says where in the row it is:
+//!
+//! ```text
+//!   63                46 45                            8 7          0
+//!  ┌────────────────────┬───────────────────────────────┬────────────┐
+//!  │ 0                  │ cursor in the shard's table   │ shard      │
+//!  └────────────────────┴───────────────────────────────┴────────────┘
+//! ```
+//!
+//! A table's scan starts and ends with 0. When it ends the next shard begins, and behind the
+//! last shard the answer is 0. No cursor in between is 0: in shard 0 the table's cursor is not
+//! 0 after a step, and in the others the shard is not.
+//!
+//! **Guarantee.** A key that is there during the whole scan is returned at least once: it never
+//! leaves its shard, and the table gives the same guarantee. Shards that are seen to be empty
+//! are passed over without being held: the counter of a shard that has such a key is not zero
+//! at any time.
+//!
+//! **How much a call does.** COUNT is about keys looked at, not about keys returned, so that a
+//! call takes a bounded time whatever MATCH and TYPE leave over. A shard of a small database
+//! has a handful of keys, or none, so one call must be able to go through several: [`shards`]
+//! tells the dispatcher which ones to hold, and the command works through those.
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec};
+use weft_base::{glob, num};
+use weft_keyspace::{Keyspace, Record, SHARDS, ShardSet};
+use weft_resp::Reply;
+use weft_types::{Kind, Type};
+
+const INVALID_CURSOR: Error = Error::new("ERR invalid cursor");
+const NOVALUES: Error = Error::new("ERR NOVALUES option can only be used in HSCAN");
+const NOSCORES: Error = Error::new("ERR NOSCORES option can only be used in ZSCAN");
+
+pub const SCAN: Command = Command {
+    spec: Spec {
+        name: "scan",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: &[],
+        acl: &[],
+        group: Group::Generic,
+        since: "2.8.0",
+        summary: "Walks over the keys of the database step by step.",
+        complexity: "O(COUNT) for a call, O(N) for a whole walk over N keys.",
+        syntax: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type:string]",
+        history: &[("6.0.0", "The option TYPE.")],
+        tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+    },
+    lock: Lock::ScanRange,
+    run: scan,
+    subcommands: &[],
+};
+
+/// Keys looked at per call when COUNT is not given.
+const DEFAULT_COUNT: u64 = 10;
+/// Steps of the tables' scans per key of COUNT: a step over a sparse table may see no key.
+const STEPS_PER_COUNT: u64 = 10;
+
+const SHARD_BITS: u32 = 8;
+const _: () = assert!(SHARDS == 1 << SHARD_BITS);
+
+/// A place in the walk.
+#[derive(Clone, Copy)]
+struct Cursor {
+    shard: u16,
+    /// The table's own cursor.
+    within: u64,
+}
+
+impl Cursor {
+    /// Any 64-bit number is a cursor; one that no call answered does no harm.
+    fn parse(text: &[u8]) -> Result<Cursor, Error> {
+        let n = num::parse_u64_loose(text).ok_or(INVALID_CURSOR)?;
+        Ok(Cursor { shard: (n % SHARDS as u64) as u16, within: n >> SHARD_BITS })
+    }
+
+    /// At the end of the row of shards the number is 0.
+    fn number(self) -> u64 {
+        if usize::from(self.shard) < SHARDS {
+            self.within << SHARD_BITS | u64::from(self.shard)
+        } else {
+            0
+        }
+    }
+}
+
+/// The arguments of SCAN.
+struct Options<'a> {
+    cursor: Cursor,
+    count: u64,
+    pattern: Option<&'a [u8]>,
+    only: Only,
+}
+
+/// Which types are returned.
+#[derive(Clone, Copy)]
+enum Only {
+    Every,
+    Type(Type),
+    /// A type that no key can have: the protocol has it, this server does not.
+    Nothing,
+}
+
+impl Only {
+    fn parse(name: &[u8]) -> Result<Only, Error> {
+        if let Some(known) = Type::by_name(name) {
+            return Ok(Only::Type(known));
+        }
+        let foreign = ["list", "set", "zset", "hash", "stream"];
+        match foreign.iter().any(|t| t.as_bytes().eq_ignore_ascii_case(name)) {
+            true => Ok(Only::Nothing),
+            false => Err(Error::owned([b"ERR unknown type name '", name, b"'"].concat())),
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Options<'a>, Error> {
+        let cursor = Cursor::parse(args[1])?;
+        let mut options =
+            Options { cursor, count: DEFAULT_COUNT, pattern: None, only: Only::Every };
+        let mut rest = &args[2..];
+        loop {
+            rest = match rest {
+                [] => return Ok(options),
+                [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"count") => {
+                    let count = num::parse_i64(value).ok_or(NOT_AN_INTEGER)?;
+                    options.count = u64::try_from(count).ok().filter(|n| *n > 0).ok_or(SYNTAX)?;
+                    rest
+                }
+                [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"match") => {
+                    // A lone star also matches the empty key, which the language itself
+                    // does not.
+                    options.pattern = Some(*value).filter(|pattern| *pattern != b"*");
+                    rest
+                }
+                [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"type") => {
+                    options.only = Only::parse(value)?;
+                    rest
+                }
+                [word, ..] if word.eq_ignore_ascii_case(b"novalues") => return Err(NOVALUES),
+                [word, ..] if word.eq_ignore_ascii_case(b"noscores") => return Err(NOSCORES),
+                [..] => return Err(SYNTAX),
+            };
+        }
+    }
+
+    fn wants(&self, record: &Record) -> bool {
+        let of_type = match self.only {
+            Only::Every => true,
+            Only::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
+            Only::Nothing => false,
+        };
+        of_type && self.pattern.is_none_or(|p| glob::matches(p, record.key(), false))
+    }
+}
+
+/// The shards to hold for a SCAN with these arguments in database `db`: that of the cursor,
+/// and following ones that have keys until they have COUNT together. So a small database is
+/// scanned in one call, and a large one a shard at a time. For arguments that are in error,
+/// some shard.
+///
+/// The numbers of keys are those of a moment. O(`SHARDS`) at most.
+pub fn shards(args: &[&[u8]], ks: &Keyspace, db: usize) -> ShardSet {
+    let options = match args {
+        [_, _, ..] => Options::parse(args),
+        [..] => Err(SYNTAX),
+    };
+    let Ok(Options { cursor, count, .. }) = options else {
+        return ShardSet::one(0);
+    };
+    let mut held = vec![cursor.shard];
+    let mut covered = ks.shard_len(cursor.shard, db) as u64;
+    for shard in cursor.shard + 1..SHARDS as u16 {
+        if covered >= count {
+            break;
+        }
+        let keys = ks.shard_len(shard, db) as u64;
+        if keys > 0 {
+            held.push(shard);
+            covered += keys;
+        }
+    }
+    ShardSet::of(held)
+}
+
+fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
+    let options = Options::parse(ctx.args)?;
+    let mut keys = Reply::new(ctx.reply.proto);
+    let mut found = 0;
+    let next = walk(ctx, &options, |record| {
+        if options.wants(record) {
+            keys.bulk(record.key());
+            found += 1;
+        }
+    });
+    ctx.reply.array(2);
+    ctx.reply.bulk_int(next.number() as i64);
+    ctx.reply.array(found);
+    ctx.reply.append(&mut keys);
+    Ok(())
+}
+
+/// Shows the keys from the cursor on until enough of them were seen or the shards that are
+/// held are done with; returns where to go on.
+fn walk(ctx: &mut Ctx<'_>, options: &Options<'_>, mut seen: impl FnMut(&Record)) -> Cursor {
+    let mut cursor = options.cursor;
+    let mut keys = 0;
+    let mut steps = 0;
+    let max_steps = options.count.saturating_mul(STEPS_PER_COUNT);
+    while usize::from(cursor.shard) < SHARDS {
+        let enough = keys >= options.count || steps >= max_steps;
+        let empty = ctx.db.shard_len(cursor.shard) == 0;
+        // An empty shard is passed over even then: it would cost the client a call.
+        if !empty && (enough || !ctx.db.holds(cursor.shard)) {
+            break;
+        }
+        if !empty {
+            steps += 1;
+            cursor.within = ctx.db.scan_shard(cursor.shard, cursor.within, |record| {
+                keys += 1;
+                seen(&record);
+            });
+        }
+        if empty || cursor.within == 0 {
+            cursor = Cursor { shard: cursor.shard + 1, within: 0 };
+        }
+    }
+    cursor
+}

@@ -1,0 +1,98 @@
+//! TTL, PTTL, EXPIRETIME, PEXPIRETIME: when a key expires.
+//!
+//! One question in four forms: the time that is left or the moment itself, in seconds or in
+//! milliseconds. Seconds are rounded to the nearest, not down: a key that was just given ten
+//! seconds says 10 even a few milliseconds later.
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+
+const KEY: &[KeySpec] = &keys::one(&["RO", "ACCESS"]);
+/// The answer for a key that never expires.
+const PERSISTENT: i64 = -1;
+/// The answer for a key that is not there.
+const ABSENT: i64 = -2;
+
+const fn command(
+    name: &'static str,
+    since: &'static str,
+    summary: &'static str,
+    history: &'static [(&'static str, &'static str)],
+    tips: &'static [&'static str],
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+) -> Command {
+    let spec = Spec {
+        name,
+        arity: 2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: KEY,
+        acl: &[],
+        group: Group::Generic,
+        since,
+        summary,
+        complexity: "O(1)",
+        syntax: "key",
+        history,
+        tips,
+    };
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
+
+pub const TTL: Command = command(
+    "ttl",
+    "1.0.0",
+    "Tells in how many seconds a key expires.",
+    &[("2.8.0", "Tells a missing key (-2) from one that does not expire (-1).")],
+    &["nondeterministic_output"],
+    |ctx| answer(ctx, |at, now| round_to_seconds(left(at, now))),
+);
+
+pub const PTTL: Command = command(
+    "pttl",
+    "2.6.0",
+    "Tells in how many milliseconds a key expires.",
+    &[("2.8.0", "Tells a missing key (-2) from one that does not expire (-1).")],
+    &["nondeterministic_output"],
+    |ctx| answer(ctx, left),
+);
+
+pub const EXPIRETIME: Command = command(
+    "expiretime",
+    "7.0.0",
+    "Tells the Unix time in seconds at which a key expires.",
+    &[],
+    &[],
+    |ctx| answer(ctx, |at, _| round_to_seconds(at)),
+);
+
+pub const PEXPIRETIME: Command = command(
+    "pexpiretime",
+    "7.0.0",
+    "Tells the Unix time in milliseconds at which a key expires.",
+    &[],
+    &[],
+    |ctx| answer(ctx, |at, _| at),
+);
+
+/// Answers what `form` makes of the expiry and the present time, both in Unix milliseconds.
+fn answer(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
+    let key = ctx.key(1);
+    let now = ctx.now_ms();
+    let time = match ctx.db.inspect(&key) {
+        None => ABSENT,
+        Some(record) => record.expiry().map_or(PERSISTENT, |at| form(at, now)),
+    };
+    ctx.reply.int(time);
+    Ok(())
+}
+
+fn left(at: i64, now: i64) -> i64 {
+    at.saturating_sub(now).max(0)
+}
+
+/// Of a time that is not negative.
+fn round_to_seconds(ms: i64) -> i64 {
+    ms / 1000 + i64::from(ms % 1000 >= 500)
+}

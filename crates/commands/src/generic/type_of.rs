@@ -1,0 +1,37 @@
+//! TYPE: which type of value a key holds.
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::Kind;
+
+pub const TYPE: Command = Command {
+    spec: Spec {
+        name: "type",
+        arity: 2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Tells the type of the value of a key.",
+        complexity: "O(1)",
+        syntax: "key",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: type_of,
+    subcommands: &[],
+};
+
+fn type_of(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let name = match ctx.db.inspect(&key) {
+        Some(record) => Kind::of(record.kind()).type_of().name(),
+        None => "none",
+    };
+    ctx.reply.simple(name);
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! DBSIZE: how many keys the database has.
+//!
+//! Keys whose time has come count for as long as nobody has met and removed them.
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec};
+
+pub const DBSIZE: Command = Command {
+    spec: Spec {
+        name: "dbsize",
+        arity: 1,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &[],
+        acl: &["@keyspace"],
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Counts the keys of the database.",
+        complexity: "O(1)",
+        syntax: "",
+        history: &[],
+        tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    },
+    lock: Lock::World,
+    run: dbsize,
+    subcommands: &[],
+};
+
+fn dbsize(ctx: &mut Ctx<'_>) -> CmdResult {
+    let keys = ctx.db.len();
+    ctx.reply.int(keys as i64);
+    Ok(())
+}

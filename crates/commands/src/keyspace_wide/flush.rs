@@ -1,0 +1,79 @@
+//! FLUSHALL and FLUSHDB: remove all keys, of every database or of one.
+//!
+//! While the world is stopped the tables are only emptied, each in constant time; what was in
+//! them goes to the turn's outbox. Once the world runs again the server frees it: on a thread
+//! of its own for ASYNC, on the executing one for SYNC, so that the memory is available when
+//! the client reads the reply. Without a word `lazyfree-lazy-user-flush` decides.
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec};
+use weft_keyspace::turn::Free;
+
+const fn command(
+    name: &'static str,
+    summary: &'static str,
+    complexity: &'static str,
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+) -> Command {
+    let spec = Spec {
+        name,
+        arity: -1,
+        flags: Flags::WRITE,
+        keys: &[],
+        acl: &["@keyspace", "@dangerous"],
+        group: Group::Server,
+        since: "1.0.0",
+        summary,
+        complexity,
+        syntax: "[flush-type=(async=ASYNC|sync=SYNC)]",
+        history: &[("4.0.0", "The word ASYNC."), ("6.2.0", "The word SYNC.")],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    };
+    Command { spec, lock: Lock::World, run, subcommands: &[] }
+}
+
+pub const FLUSHALL: Command = command(
+    "flushall",
+    "Removes all keys of all databases.",
+    "O(N) for N keys in all databases, in the background with ASYNC.",
+    |ctx| {
+        let free = who_frees(ctx)?;
+        for db in 0..ctx.db.keyspace().databases() {
+            flush(ctx, db, free);
+        }
+        ctx.reply.ok();
+        Ok(())
+    },
+);
+
+pub const FLUSHDB: Command = command(
+    "flushdb",
+    "Removes all keys of the database.",
+    "O(N) for N keys in the database, in the background with ASYNC.",
+    |ctx| {
+        let free = who_frees(ctx)?;
+        flush(ctx, ctx.db.index(), free);
+        ctx.reply.ok();
+        Ok(())
+    },
+);
+
+fn who_frees(ctx: &Ctx<'_>) -> Result<Free, Error> {
+    match ctx.args.len() {
+        1 if ctx.settings.lazy_user_flush => Ok(Free::Background),
+        1 => Ok(Free::Here),
+        2 if ctx.is(1, "async") => Ok(Free::Background),
+        2 if ctx.is(1, "sync") => Ok(Free::Here),
+        _ => Err(SYNTAX),
+    }
+}
+
+/// Empties one database. Every key counts as a change.
+fn flush(ctx: &mut Ctx<'_>, db: usize, free: Free) {
+    let mut db = ctx.db.other(db);
+    let contents = db.take_all();
+    db.turn.tally.dirty += contents.iter().map(|table| table.len() as u64).sum::<u64>();
+    db.turn.discard_all(contents, free);
+}

@@ -1,0 +1,34 @@
+//! RANDOMKEY: some key of the database.
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec};
+
+pub const RANDOMKEY: Command = Command {
+    spec: Spec {
+        name: "randomkey",
+        arity: 1,
+        flags: Flags::READONLY,
+        keys: &[],
+        acl: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Picks a key of the database by chance.",
+        complexity: "O(1)",
+        syntax: "",
+        history: &[],
+        tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+    },
+    lock: Lock::World,
+    run: randomkey,
+    subcommands: &[],
+};
+
+fn randomkey(ctx: &mut Ctx<'_>) -> CmdResult {
+    match ctx.db.random_key() {
+        Some(key) => ctx.reply.bulk(&key),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}

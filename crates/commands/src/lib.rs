@@ -1,0 +1,24 @@
+//! The commands: one file for each tight family, and one table that knows them all.
+//!
+//! A command is a [`Spec`] (what COMMAND, ACL, the lock plan, the docs and the fuzz seeds need
+//! to know) beside the function that executes it. The function gets a [`Ctx`]: its arguments,
+//! its database seen through a guard that holds the shards of its keys, and the reply to write
+//! into. It never sees a socket, a lock or another client.
+//!
+//! To add a command: write the spec and the function in `src/<group>/`, and name it in
+//! [`registry`].
+
+pub mod ctx;
+pub mod error;
+pub mod generic;
+pub mod keyspace_wide;
+pub mod registry;
+pub mod spec;
+pub mod string;
+#[cfg(test)]
+mod testing;
+
+pub use ctx::{Ctx, Settings};
+pub use error::{CmdResult, Error};
+pub use registry::{Command, REGISTRY};
+pub use spec::{Flags, Group, KeySpec, Spec};

@@ -1,0 +1,20 @@
+//! The one list of the commands that work on keys.
+
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::spec::{Lock, Spec};
+use crate::{generic, keyspace_wide, string};
+
+/// A command: what is known of it, what must be held, and what it does.
+#[derive(Debug)]
+pub struct Command {
+    pub spec: Spec,
+    pub lock: Lock,
+    pub run: fn(&mut Ctx<'_>) -> CmdResult,
+    /// For a container of subcommands (OBJECT): those, and `run` is not called.
+    pub subcommands: &'static [Command],
+}
+
+/// Every command of this crate, by group.
+pub const REGISTRY: &[&[&Command]] =
+    &[string::COMMANDS, generic::COMMANDS, keyspace_wide::COMMANDS];

@@ -1,0 +1,227 @@
+//! What is known of a command besides its function.
+//!
+//! One [`Spec`] yields COMMAND INFO / DOCS / COUNT / LIST / GETKEYS, the arity check, the lock
+//! plan, the ACL categories and the coverage check of the differential tests.
+
+/// Properties of a command, as COMMAND INFO names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+macro_rules! flags {
+    ($($name:ident = $bit:literal $text:literal $(#[$doc:meta])*;)*) => {
+        impl Flags {
+            $($(#[$doc])* pub const $name: Flags = Flags(1 << $bit);)*
+            /// Every flag with the name that COMMAND INFO gives it, in its order.
+            pub const ALL: &'static [(Flags, &'static str)] = &[$((Flags::$name, $text)),*];
+        }
+    };
+}
+
+flags! {
+    WRITE = 0 "write";
+    READONLY = 1 "readonly";
+    DENYOOM = 2 "denyoom";
+    ADMIN = 4 "admin";
+    PUBSUB = 5 "pubsub";
+    NOSCRIPT = 6 "noscript";
+    BLOCKING = 8 "blocking";
+    LOADING = 9 "loading";
+    STALE = 10 "stale";
+    SKIP_MONITOR = 11 "skip_monitor";
+    SKIP_COMMANDLOG = 12 "skip_commandlog";
+    ASKING = 13 "asking";
+    FAST = 14 "fast";
+    NO_AUTH = 15 "no_auth";
+    MAY_REPLICATE = 16 "may_replicate";
+    NO_ASYNC_LOADING = 22 "no_async_loading";
+    NO_MULTI = 23 "no_multi";
+    MOVABLE_KEYS = 24 "movablekeys";
+    ALLOW_BUSY = 25 "allow_busy";
+}
+
+impl Flags {
+    pub const NONE: Flags = Flags(0);
+
+    pub const fn or(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    #[inline]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// The group of COMMAND DOCS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    String,
+    Generic,
+    Connection,
+    Server,
+}
+
+impl Group {
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Generic => "generic",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// Where the search for keys begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// At this argument (the command's name is argument 0).
+    Index(u16),
+    /// After this word, looked for from argument `start` on (negative: from the end, backwards).
+    Keyword { word: &'static str, start: i16 },
+    Unknown,
+}
+
+/// Which arguments from there on are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// To `last` (relative to the beginning; negative: from the end of the arguments, -1 being
+    /// the last one), every `step`-th; with `last` -1, `limit` 2 or more means the first
+    /// 1/`limit` of the remaining arguments.
+    Range { last: i16, step: u16, limit: u16 },
+    /// A count of keys stands at `num` (relative), the keys from `first` (relative) on.
+    KeyNum { num: u16, first: u16, step: u16 },
+    Unknown,
+}
+
+/// How one group of a command's arguments names keys, as in COMMAND INFO's key
+/// specifications. `flags` are its words ("RW", "ACCESS", "UPDATE" ...).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    pub flags: &'static [&'static str],
+    pub begin: Begin,
+    pub find: Find,
+    pub notes: &'static str,
+}
+
+/// What must be held while the command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// The shards of its keys.
+    Keys,
+    /// Everything: the world is stopped.
+    World,
+    /// The shards from the one in SCAN's cursor on, until enough keys are covered.
+    ScanRange,
+}
+
+/// What is known of a command or subcommand.
+#[derive(Debug)]
+pub struct Spec {
+    /// In lower case. A subcommand's is its own word; the full name is `parent|name`.
+    pub name: &'static str,
+    /// Number of arguments with the name; negative: at least that many.
+    pub arity: i16,
+    pub flags: Flags,
+    pub keys: &'static [KeySpec],
+    /// ACL categories besides those that flags and group imply, with `@`.
+    pub acl: &'static [&'static str],
+    pub group: Group,
+    pub since: &'static str,
+    pub summary: &'static str,
+    pub complexity: &'static str,
+    /// The arguments in the notation of `docs/design/command-syntax.md`, from which COMMAND
+    /// DOCS is made: `key value [NX|XX] [EX seconds|PX milliseconds]`.
+    pub syntax: &'static str,
+    /// Version and change, as COMMAND DOCS lists them.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Command tips, as COMMAND INFO lists them.
+    pub tips: &'static [&'static str],
+}
+
+impl Spec {
+    /// Whether a request of `argc` arguments, name included, fits.
+    #[inline]
+    pub fn fits(&self, argc: usize) -> bool {
+        let arity = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { argc >= arity } else { argc == arity }
+    }
+
+    /// The positions of the keys among `args`, in order. `None` when the arguments do not say
+    /// (a count that is no number, or runs over the end): the command then has no keys and will
+    /// answer with its own error.
+    pub fn key_positions(&self, args: &[&[u8]], mut found: impl FnMut(usize)) -> Option<()> {
+        self.keys.iter().try_for_each(|spec| spec.positions(args, &mut found))
+    }
+}
+
+impl KeySpec {
+    fn positions(&self, args: &[&[u8]], found: &mut impl FnMut(usize)) -> Option<()> {
+        let start = match self.begin {
+            Begin::Index(i) => usize::from(i),
+            Begin::Keyword { word, start } => match keyword(args, word, start) {
+                Some(at) => at + 1,
+                None => return Some(()),
+            },
+            Begin::Unknown => return Some(()),
+        };
+        if start >= args.len() {
+            return Some(());
+        }
+        match self.find {
+            Find::Range { last, step, limit } => {
+                let last = match last {
+                    0.. => start + last as usize,
+                    -1 if limit >= 2 => start + (args.len() - start) / usize::from(limit) - 1,
+                    _ => (args.len() as i64 + i64::from(last)) as usize,
+                };
+                let last = last.min(args.len() - 1);
+                (start..=last).step_by(usize::from(step.max(1))).for_each(found);
+            }
+            Find::KeyNum { num, first, step } => {
+                let count = weft_base::num::parse_i64(args.get(start + usize::from(num))?)?;
+                let count = usize::try_from(count).ok()?;
+                let step = usize::from(step.max(1));
+                let first = start + usize::from(first);
+                if count.checked_mul(step)?.checked_add(first)? > args.len() + step - 1 {
+                    return None;
+                }
+                (0..count).map(|n| first + n * step).for_each(found);
+            }
+            Find::Unknown => {}
+        }
+        Some(())
+    }
+}
+
+fn keyword(args: &[&[u8]], word: &str, start: i16) -> Option<usize> {
+    let is_word = |i: &usize| args[*i].eq_ignore_ascii_case(word.as_bytes());
+    if start >= 0 {
+        (start as usize..args.len()).find(is_word)
+    } else {
+        let from = args.len().checked_sub(start.unsigned_abs() as usize)?;
+        (1..=from).rev().find(is_word)
+    }
+}
+
+/// Key specifications that many commands share.
+pub mod keys {
+    use super::{Begin, Find, KeySpec};
+
+    /// One key at argument 1 with these flags.
+    pub const fn one(flags: &'static [&'static str]) -> [KeySpec; 1] {
+        at(1, flags)
+    }
+
+    /// One key at argument `index`.
+    pub const fn at(index: u16, flags: &'static [&'static str]) -> [KeySpec; 1] {
+        let find = Find::Range { last: 0, step: 1, limit: 0 };
+        [KeySpec { flags, begin: Begin::Index(index), find, notes: "" }]
+    }
+
+    /// All arguments from 1 on, every `step`-th.
+    pub const fn all(step: u16, flags: &'static [&'static str]) -> [KeySpec; 1] {
+        let find = Find::Range { last: -1, step, limit: 0 };
+        [KeySpec { flags, begin: Begin::Index(1), find, notes: "" }]
+    }
+}

@@ -1,0 +1,144 @@
+//! GET and the reads that do something to the key as well: GETDEL, GETEX; and DELIFEQ.
+
+use super::options::{Asking, Lifetime, Options};
+use super::{answer, string};
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_types::string::Digits;
+
+pub const GET: Command = Command {
+    spec: Spec {
+        name: "get",
+        arity: 2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::String,
+        since: "1.0.0",
+        summary: "Answers the string value of a key.",
+        complexity: "O(1)",
+        syntax: "key",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: get,
+    subcommands: &[],
+};
+
+pub const GETDEL: Command = Command {
+    spec: Spec {
+        name: "getdel",
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
+        since: "6.2.0",
+        summary: "Answers the string value of a key and removes the key.",
+        ..GET.spec
+    },
+    run: getdel,
+    ..GET
+};
+
+pub const GETEX: Command = Command {
+    spec: Spec {
+        name: "getex",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &[KeySpec {
+            flags: &["RW", "ACCESS", "UPDATE"],
+            begin: Begin::Index(1),
+            find: Find::Range { last: 0, step: 1, limit: 0 },
+            notes: "RW and UPDATE since the time to live may change",
+        }],
+        since: "6.2.0",
+        summary: "Answers the string value of a key and changes its expiration time.",
+        syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
+                 EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
+                 persist=PERSIST)]",
+        ..GET.spec
+    },
+    run: getex,
+    ..GET
+};
+
+pub const DELIFEQ: Command = Command {
+    spec: Spec {
+        name: "delifeq",
+        arity: 3,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RM", "DELETE"]),
+        since: "9.0.0",
+        summary: "Removes a key if its value equals the given string.",
+        syntax: "key value",
+        ..GET.spec
+    },
+    run: delifeq,
+    ..GET
+};
+
+fn get(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    match ctx.db.read(&key) {
+        Some(record) => answer(ctx.reply, &record),
+        None => {
+            ctx.reply.null();
+            Ok(())
+        }
+    }
+}
+
+fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    answer(ctx.reply, &record)?;
+    ctx.db.delete(&key);
+    ctx.dirty();
+    Ok(())
+}
+
+fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let now = ctx.now_ms();
+    let options = Options::parse(&ctx.args[2..], Asking::GetEx, now)?;
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    answer(ctx.reply, &record)?;
+    let expires = record.has_expiry();
+    match options.lifetime {
+        Lifetime::Unsaid | Lifetime::Keep => return Ok(()),
+        Lifetime::Persist if !expires => return Ok(()),
+        Lifetime::Persist => {
+            ctx.db.set_expiry(&key, None);
+        }
+        Lifetime::Until(at) if at <= now => {
+            ctx.db.delete(&key);
+            ctx.db.turn.tally.expired += 1;
+        }
+        Lifetime::Until(at) => {
+            ctx.db.set_expiry(&key, Some(at));
+        }
+    }
+    ctx.dirty();
+    Ok(())
+}
+
+fn delifeq(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let equal = match ctx.db.for_write(&key) {
+        Some(record) => string(&record)?.bytes(&mut Digits::new()) == ctx.args[2],
+        None => false,
+    };
+    if equal {
+        ctx.db.delete(&key);
+        ctx.dirty();
+    }
+    ctx.reply.int(i64::from(equal));
+    Ok(())
+}

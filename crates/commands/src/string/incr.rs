@@ -1,0 +1,150 @@
+//! Values that are numbers: INCR, DECR, INCRBY, DECRBY and INCRBYFLOAT.
+//!
+//! An integer is stored as eight bytes and counted up where it stands. INCRBYFLOAT computes in
+//! the 80-bit format that Redis took from the x86 C compilers, in software (see
+//! [`weft_base::long_double`]), so that every machine stores the same digits.
+
+use super::string;
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_base::long_double::add_and_format_long_double;
+use weft_keyspace::Record;
+use weft_keyspace::db::Change;
+use weft_types::string::{Digits, overwrite_int, record_int, record_text};
+
+pub const INCR: Command = Command {
+    spec: Spec {
+        name: "incr",
+        arity: 2,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
+        acl: &[],
+        group: Group::String,
+        since: "1.0.0",
+        summary: "Adds one to the integer value of a key; a missing key counts as 0.",
+        complexity: "O(1)",
+        syntax: "key",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| add(ctx, 1),
+    subcommands: &[],
+};
+
+pub const DECR: Command = Command {
+    spec: Spec {
+        name: "decr",
+        summary: "Subtracts one from the integer value of a key; a missing key counts as 0.",
+        ..INCR.spec
+    },
+    run: |ctx| add(ctx, -1),
+    ..INCR
+};
+
+pub const INCRBY: Command = Command {
+    spec: Spec {
+        name: "incrby",
+        arity: 3,
+        summary: "Adds a number to the integer value of a key; a missing key counts as 0.",
+        syntax: "key increment:integer",
+        ..INCR.spec
+    },
+    run: incrby,
+    ..INCR
+};
+
+pub const DECRBY: Command = Command {
+    spec: Spec {
+        name: "decrby",
+        summary: "Subtracts a number from the integer value of a key; a missing key counts as 0.",
+        syntax: "key decrement:integer",
+        ..INCRBY.spec
+    },
+    run: decrby,
+    ..INCR
+};
+
+pub const INCRBYFLOAT: Command = Command {
+    spec: Spec {
+        name: "incrbyfloat",
+        since: "2.6.0",
+        summary: "Adds a number to the decimal value of a key; a missing key counts as 0.",
+        syntax: "key increment:double",
+        ..INCRBY.spec
+    },
+    run: incrbyfloat,
+    ..INCR
+};
+
+const OVERFLOW: Error = Error::new("ERR increment or decrement would overflow");
+const NEGATION_OVERFLOW: Error = Error::new("ERR decrement would overflow");
+
+fn incrby(ctx: &mut Ctx<'_>) -> CmdResult {
+    let n = ctx.int(2)?;
+    add(ctx, n)
+}
+
+fn decrby(ctx: &mut Ctx<'_>) -> CmdResult {
+    let n = ctx.int(2)?.checked_neg().ok_or(NEGATION_OVERFLOW)?;
+    add(ctx, n)
+}
+
+/// Adds `n` to the integer at argument 1.
+#[inline]
+fn add(ctx: &mut Ctx<'_>, n: i64) -> CmdResult {
+    let key = ctx.key(1);
+    let mut result = Ok(n);
+    ctx.db.alter(&key, |old, clock| {
+        let Some(mut old) = old else {
+            return Change::Store(record_int(key.bytes, n, None, clock));
+        };
+        result = plus(&old, n);
+        match result {
+            Ok(sum) if overwrite_int(&mut old, sum) => Change::InPlace,
+            Ok(sum) => Change::Store(record_int(key.bytes, sum, old.expiry(), clock)),
+            Err(_) => Change::Nothing,
+        }
+    });
+    let sum = result?;
+    ctx.dirty();
+    ctx.reply.int(sum);
+    Ok(())
+}
+
+#[inline]
+fn plus(old: &Record, n: i64) -> Result<i64, Error> {
+    string(old)?.int().ok_or(NOT_AN_INTEGER)?.checked_add(n).ok_or(OVERFLOW)
+}
+
+fn incrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let increment = ctx.args[2];
+    let mut result = Ok(Vec::new());
+    ctx.db.alter(&key, |old, clock| {
+        let expiry = old.as_ref().and_then(|old| old.expiry());
+        result = match &old {
+            Some(old) => plus_float(old, increment),
+            None => sum_of(b"0", increment),
+        };
+        match &result {
+            // Not stored as an integer even if it is one: clients see `embstr`.
+            Ok(sum) => Change::Store(record_text(key.bytes, sum, expiry, clock)),
+            Err(_) => Change::Nothing,
+        }
+    });
+    let sum = result?;
+    ctx.dirty();
+    ctx.reply.bulk(&sum);
+    Ok(())
+}
+
+fn plus_float(old: &Record, increment: &[u8]) -> Result<Vec<u8>, Error> {
+    sum_of(string(old)?.bytes(&mut Digits::new()), increment)
+}
+
+fn sum_of(a: &[u8], b: &[u8]) -> Result<Vec<u8>, Error> {
+    add_and_format_long_double(a, b).map_err(|e| Error::owned(format!("ERR {e}")))
+}

@@ -1,0 +1,166 @@
+//! LCS: the longest common subsequence of two values.
+//!
+//! The reply is the subsequence itself, its length (LEN), or where its runs are (IDX). The
+//! algorithm and its memory are in [`super::subsequence`]; the limit that clients meet is the
+//! one of a table with a 32-bit number for every pair of bytes, which must not be larger than
+//! `proto-max-bulk-len`. What is really used stays far below it, in memory and in time.
+
+use super::subsequence::{Run, length, runs};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use std::collections::TryReserveError;
+use weft_resp::Reply;
+use weft_types::string::{Blob, Digits, Str, share};
+
+pub const LCS: Command = Command {
+    spec: Spec {
+        name: "lcs",
+        arity: -3,
+        flags: Flags::READONLY,
+        keys: &[KeySpec {
+            flags: &["RO", "ACCESS"],
+            begin: Begin::Index(1),
+            find: Find::Range { last: 1, step: 1, limit: 0 },
+            notes: "",
+        }],
+        acl: &[],
+        group: Group::String,
+        since: "7.0.0",
+        summary: "Answers the longest common subsequence of two keys' values.",
+        complexity: "O(N*M) where N and M are the lengths of the values.",
+        syntax: "key1:key key2:key [len=LEN] [idx=IDX] [MINMATCHLEN min-match-len:integer] \
+                 [withmatchlen=WITHMATCHLEN]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: lcs,
+    subcommands: &[],
+};
+
+const NOT_STRINGS: Error = Error::new("ERR The specified keys must contain string values");
+const LEN_AND_IDX: Error =
+    Error::new("ERR If you want both the length and indexes, please just use IDX.");
+const TOO_LONG: Error = Error::new("ERR String too long for LCS");
+const TOO_LARGE: Error =
+    Error::new("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+const NO_MEMORY: Error =
+    Error::new("ERR Insufficient memory, failed allocating transient memory for LCS");
+
+/// What is to be answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wanted {
+    len: bool,
+    idx: bool,
+    with_match_len: bool,
+    /// IDX lists no shorter run.
+    min_match_len: usize,
+}
+
+fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
+    // Both keys are looked up before one of them is found wrong.
+    let (a, b) = (value(ctx, 1), value(ctx, 2));
+    let (a, b) = (a?, b?);
+    let wanted = options(ctx)?;
+    let cells = (a.len() as u128 + 1) * (b.len() as u128 + 1);
+    if a.len().max(b.len()) >= u32::MAX as usize - 1 {
+        return Err(TOO_LONG);
+    }
+    if cells * size_of::<u32>() as u128 > ctx.settings.max_string as u128 {
+        return Err(TOO_LARGE);
+    }
+    let done = if wanted.idx {
+        answer_runs(ctx.reply, &a, &b, wanted)
+    } else if wanted.len {
+        length(&a, &b).map(|n| ctx.reply.int(n as i64))
+    } else {
+        answer_text(ctx.reply, &a, &b)
+    };
+    done.map_err(|_| NO_MEMORY)
+}
+
+/// The string at argument `i`, to be kept while the other one is looked up. A missing key holds
+/// an empty one.
+fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<Blob, Error> {
+    let key = ctx.key(i);
+    let Some(record) = ctx.db.read(&key) else {
+        return Ok(Blob::default());
+    };
+    match Str::of(&record) {
+        None => Err(NOT_STRINGS),
+        Some(text) => {
+            Ok(share(&record).unwrap_or_else(|| Blob::new(text.bytes(&mut Digits::new()).to_vec())))
+        }
+    }
+}
+
+fn options(ctx: &Ctx<'_>) -> Result<Wanted, Error> {
+    let mut wanted = Wanted::default();
+    let mut i = 3;
+    while i < ctx.args.len() {
+        if ctx.is(i, "LEN") {
+            wanted.len = true;
+        } else if ctx.is(i, "IDX") {
+            wanted.idx = true;
+        } else if ctx.is(i, "WITHMATCHLEN") {
+            wanted.with_match_len = true;
+        } else if ctx.is(i, "MINMATCHLEN") && i + 1 < ctx.args.len() {
+            i += 1;
+            wanted.min_match_len = usize::try_from(ctx.int(i)?).unwrap_or(0);
+        } else {
+            return Err(SYNTAX);
+        }
+        i += 1;
+    }
+    if wanted.len && wanted.idx { Err(LEN_AND_IDX) } else { Ok(wanted) }
+}
+
+fn answer_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveError> {
+    let mut backwards = Vec::new();
+    runs(a, b, |run| backwards.extend(a[run.a..run.a + run.len].iter().rev()))?;
+    backwards.reverse();
+    reply.bulk(&backwards);
+    Ok(())
+}
+
+fn answer_runs(
+    reply: &mut Reply,
+    a: &[u8],
+    b: &[u8],
+    wanted: Wanted,
+) -> Result<(), TryReserveError> {
+    let start = reply.mark();
+    reply.map(2);
+    reply.bulk(b"matches");
+    let list = reply.array_deferred();
+    let mut listed = 0;
+    let total = runs(a, b, |run: Run| {
+        if run.len < wanted.min_match_len {
+            return;
+        }
+        listed += 1;
+        reply.array(2 + usize::from(wanted.with_match_len));
+        for first in [run.a, run.b] {
+            reply.array(2);
+            reply.int(first as i64);
+            reply.int((first + run.len - 1) as i64);
+        }
+        if wanted.with_match_len {
+            reply.int(run.len as i64);
+        }
+    });
+    match total {
+        Ok(total) => {
+            reply.finish(list, listed);
+            reply.bulk(b"len");
+            reply.int(total as i64);
+            Ok(())
+        }
+        Err(e) => {
+            reply.truncate(start);
+            Err(e)
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The string commands.
+//!
+//! | file | commands |
+//! |---|---|
+//! | [`get`] | GET, GETDEL, GETEX, DELIFEQ: one key's value, and what happens to the key then |
+//! | [`set`] | SET, SETNX, SETEX, PSETEX, GETSET: one key's value replaced |
+//! | [`multi`] | MGET, MSET, MSETNX, MSETEX: several keys at once |
+//! | [`range`] | APPEND, GETRANGE, SETRANGE, STRLEN, SUBSTR: parts of a value |
+//! | [`incr`] | INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT: values that are numbers |
+//! | [`lcs`] | LCS, whose algorithm is in [`subsequence`] |
+//!
+//! [`options`] reads the words behind SET, GETEX and MSETEX.
+
+mod get;
+mod incr;
+mod lcs;
+mod multi;
+mod options;
+mod range;
+mod set;
+mod subsequence;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::registry::Command;
+use weft_keyspace::Record;
+use weft_resp::Reply;
+use weft_resp::reply::SHARE_FROM;
+use weft_types::string::{Digits, Str, share};
+
+/// The commands of this group.
+pub const COMMANDS: &[&Command] = &[
+    &range::APPEND,
+    &incr::DECR,
+    &incr::DECRBY,
+    &get::DELIFEQ,
+    &get::GET,
+    &get::GETDEL,
+    &get::GETEX,
+    &range::GETRANGE,
+    &set::GETSET,
+    &incr::INCR,
+    &incr::INCRBY,
+    &incr::INCRBYFLOAT,
+    &lcs::LCS,
+    &multi::MGET,
+    &multi::MSET,
+    &multi::MSETEX,
+    &multi::MSETNX,
+    &set::PSETEX,
+    &set::SET,
+    &set::SETEX,
+    &set::SETNX,
+    &range::SETRANGE,
+    &range::STRLEN,
+    &range::SUBSTR,
+];
+
+/// No command makes a string longer than `proto-max-bulk-len`.
+const TOO_LONG: Error = Error::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+
+/// The string of `record`, or the error that says it holds something else.
+#[inline]
+pub(crate) fn string(record: &Record) -> Result<Str<'_>, Error> {
+    Str::of(record).ok_or(WRONG_TYPE)
+}
+
+/// Answers the string of `record`; a large one is sent from where it is stored.
+#[inline]
+fn answer(reply: &mut Reply, record: &Record) -> CmdResult {
+    match string(record)? {
+        Str::Bytes(bytes) => reply.bulk(bytes),
+        Str::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
+        Str::Blob(bytes) if bytes.len() < SHARE_FROM => reply.bulk(bytes),
+        Str::Blob(_) => {
+            if let Some(blob) = share(record) {
+                reply.bulk_shared(&blob);
+            }
+        }
+    }
+    Ok(())
+}

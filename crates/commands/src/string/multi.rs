@@ -1,0 +1,196 @@
+//! Several keys at once: MGET, MSET, MSETNX, MSETEX.
+//!
+//! The server plans, and so prefetches, only the first key of a request; the others are fetched
+//! here, a block at a time, before the first of the block is used, so that a command with a
+//! hundred keys waits for memory a few times and not a hundred. MGET and MSET hash each key
+//! once; those with a condition go through their keys twice.
+
+use super::options::{Asking, Condition, Lifetime, Options};
+use super::set::write;
+use super::{answer, string};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX, wrong_arity};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use smallvec::SmallVec;
+use weft_base::num;
+use weft_keyspace::Key;
+
+pub const MGET: Command = Command {
+    spec: Spec {
+        name: "mget",
+        arity: -2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::all(1, &["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::String,
+        since: "1.0.0",
+        summary: "Answers the string values of several keys as of one moment.",
+        complexity: "O(N) where N is the number of keys.",
+        syntax: "key...",
+        history: &[],
+        tips: &["request_policy:multi_shard"],
+    },
+    lock: Lock::Keys,
+    run: mget,
+    subcommands: &[],
+};
+
+pub const MSET: Command = Command {
+    spec: Spec {
+        name: "mset",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &keys::all(2, &["OW", "UPDATE"]),
+        since: "1.0.1",
+        summary: "Gives several keys string values at one moment.",
+        syntax: "data=(key value)...",
+        tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        ..MGET.spec
+    },
+    run: mset,
+    ..MGET
+};
+
+pub const MSETNX: Command = Command {
+    spec: Spec {
+        name: "msetnx",
+        keys: &keys::all(2, &["OW", "INSERT"]),
+        summary: "Gives several keys string values at one moment unless one of them exists.",
+        tips: &[],
+        ..MSET.spec
+    },
+    run: msetnx,
+    ..MGET
+};
+
+pub const MSETEX: Command = Command {
+    spec: Spec {
+        name: "msetex",
+        arity: -4,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
+        keys: &[KeySpec {
+            flags: &["OW", "UPDATE"],
+            begin: Begin::Index(1),
+            find: Find::KeyNum { num: 0, first: 1, step: 2 },
+            notes: "",
+        }],
+        since: "9.1.0",
+        summary: "Gives several keys string values, and perhaps a lifetime, at one moment.",
+        syntax: "numkeys:integer data=(key value)... [condition=(nx=NX|xx=XX)] \
+                 [expiration=(EX seconds:integer|PX milliseconds:integer|\
+                 EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
+                 keepttl=KEEPTTL)]",
+        ..MSET.spec
+    },
+    run: msetex,
+    ..MGET
+};
+
+const BAD_NUMKEYS: Error = Error::new("ERR invalid numkeys value or out of range");
+
+/// Keys that are fetched from memory at the same time.
+const BLOCK: usize = 16;
+
+/// Calls `each` for the keys at `places`, in order, with its place.
+fn for_each_key<'a>(
+    ctx: &mut Ctx<'a>,
+    mut places: impl Iterator<Item = usize>,
+    mut each: impl FnMut(&mut Ctx<'a>, usize, &Key<'a>),
+) {
+    loop {
+        let block: SmallVec<[(usize, Key<'a>); BLOCK]> =
+            places.by_ref().take(BLOCK).map(|i| (i, ctx.key(i))).collect();
+        if block.len() > 1 {
+            ctx.db.prefetch(block.iter().map(|(_, key)| key));
+        }
+        for (i, key) in &block {
+            each(ctx, *i, key);
+        }
+        if block.len() < BLOCK {
+            return;
+        }
+    }
+}
+
+fn mget(ctx: &mut Ctx<'_>) -> CmdResult {
+    let argc = ctx.args.len();
+    ctx.reply.array(argc - 1);
+    for_each_key(ctx, 1..argc, |ctx, _, key| match ctx.db.read(key) {
+        Some(record) if string(&record).is_ok() => {
+            answer(ctx.reply, &record).expect("it is a string");
+        }
+        Some(_) | None => ctx.reply.null(),
+    });
+    Ok(())
+}
+
+fn mset(ctx: &mut Ctx<'_>) -> CmdResult {
+    let argc = ctx.args.len();
+    if argc.is_multiple_of(2) {
+        return Err(wrong_arity("mset"));
+    }
+    set_all(ctx, (1..argc).step_by(2), Lifetime::Unsaid);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn msetnx(ctx: &mut Ctx<'_>) -> CmdResult {
+    let argc = ctx.args.len();
+    if argc.is_multiple_of(2) {
+        return Err(wrong_arity("msetnx"));
+    }
+    let pairs = (1..argc).step_by(2);
+    let free = all_hold(ctx, pairs.clone(), Condition::Absent);
+    if free {
+        set_all(ctx, pairs, Lifetime::Unsaid);
+    }
+    ctx.reply.int(i64::from(free));
+    Ok(())
+}
+
+fn msetex(ctx: &mut Ctx<'_>) -> CmdResult {
+    let count = num::parse_i64(ctx.args[1]).and_then(|n| i32::try_from(n).ok());
+    let count =
+        count.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(BAD_NUMKEYS)?;
+    // The name and the count stand before the pairs, the options behind.
+    let options = 2 + 2 * count;
+    let words = ctx.args.get(options..).ok_or(SYNTAX)?;
+    let said = Options::parse(words, Asking::MSetEx, ctx.now_ms())?;
+    let pairs = (2..options).step_by(2);
+    let held = all_hold(ctx, pairs.clone(), said.condition);
+    if held {
+        set_all(ctx, pairs, said.lifetime);
+    }
+    ctx.reply.int(i64::from(held));
+    Ok(())
+}
+
+/// Whether every key meets `condition`. Stops looking at the first one that doesn't.
+fn all_hold(
+    ctx: &mut Ctx<'_>,
+    places: impl Iterator<Item = usize>,
+    condition: Condition<'_>,
+) -> bool {
+    let wanted = match condition {
+        Condition::Always | Condition::Equals(_) => return true,
+        Condition::Present => true,
+        Condition::Absent => false,
+    };
+    let mut hold = true;
+    for_each_key(ctx, places, |ctx, _, key| {
+        hold = hold && ctx.db.for_write(key).is_some() == wanted;
+    });
+    hold
+}
+
+/// Gives the keys at `places` the values behind them, later ones over earlier ones. Unlike SET,
+/// a lifetime that is over already is stored like any other, and the key found expired when
+/// somebody looks.
+fn set_all(ctx: &mut Ctx<'_>, places: impl Iterator<Item = usize>, lifetime: Lifetime) {
+    for_each_key(ctx, places, |ctx, i, key| {
+        let value = ctx.value(i + 1);
+        ctx.db.alter(key, |old, clock| write(key, value, lifetime, old, clock));
+        ctx.dirty();
+    });
+}

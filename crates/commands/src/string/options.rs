@@ -1,0 +1,270 @@
+//! The options that SET, GETEX and MSETEX share: when to store, and for how long.
+//!
+//! The three commands take different subsets of one language. They are read in two passes, as
+//! clients can tell from the errors: first the words alone, where anything out of place is a
+//! syntax error, and then the one time among them, which may be no number or no possible time.
+//! A word may be repeated, and so may a time with the same word (the last one counts), but two
+//! different conditions or two different lifetimes exclude each other.
+
+use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
+use weft_base::num;
+
+/// Which command is asking: not every word is known to every command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asking {
+    Set,
+    GetEx,
+    MSetEx,
+}
+
+/// What must be true of a key before it is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Condition<'a> {
+    #[default]
+    Always,
+    /// NX
+    Absent,
+    /// XX
+    Present,
+    /// IFEQ
+    Equals(&'a [u8]),
+}
+
+/// What becomes of a key's expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    /// No option was given: SET takes the expiry away, GETEX lets it be.
+    #[default]
+    Unsaid,
+    /// KEEPTTL
+    Keep,
+    /// PERSIST
+    Persist,
+    /// EX, PX, EXAT, PXAT: Unix time in milliseconds, perhaps in the past.
+    Until(i64),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Options<'a> {
+    pub condition: Condition<'a>,
+    /// GET: answer the old value.
+    pub get: bool,
+    pub lifetime: Lifetime,
+}
+
+/// How a time is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// EX
+    Seconds,
+    /// PX
+    Millis,
+    /// EXAT
+    UnixSeconds,
+    /// PXAT
+    UnixMillis,
+}
+
+impl Unit {
+    fn of(word: &[u8]) -> Option<Unit> {
+        [
+            (&b"EX"[..], Unit::Seconds),
+            (b"PX", Unit::Millis),
+            (b"EXAT", Unit::UnixSeconds),
+            (b"PXAT", Unit::UnixMillis),
+        ]
+        .into_iter()
+        .find_map(|(name, unit)| word.eq_ignore_ascii_case(name).then_some(unit))
+    }
+}
+
+/// The Unix time in milliseconds that `text` means at `now` (the same unit). `command` is named
+/// in the error for a time that is not positive or beyond 64 bits.
+pub(super) fn expiry(text: &[u8], unit: Unit, now: i64, command: &str) -> Result<i64, Error> {
+    let n = num::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
+    let at = match unit {
+        _ if n <= 0 => None,
+        Unit::Seconds => n.checked_mul(1000).and_then(|ms| ms.checked_add(now)),
+        Unit::Millis => n.checked_add(now),
+        Unit::UnixSeconds => n.checked_mul(1000),
+        Unit::UnixMillis => Some(n),
+    };
+    at.ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{command}' command")))
+}
+
+/// A lifetime as its words say it, the time not yet understood.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said<'a> {
+    Nothing,
+    Keep,
+    Persist,
+    Until(Unit, &'a [u8]),
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options `words` of a command executed at `now` (Unix milliseconds).
+    pub fn parse(words: &[&'a [u8]], asking: Asking, now: i64) -> Result<Self, Error> {
+        let mut options = Options::default();
+        let mut said = Said::Nothing;
+        let mut rest = words.iter().copied();
+        while let Some(word) = rest.next() {
+            if let Some(unit) = Unit::of(word) {
+                let text = rest.next().ok_or(SYNTAX)?;
+                match said {
+                    Said::Nothing => {}
+                    Said::Until(before, _) if before == unit => {}
+                    Said::Until(..) | Said::Keep | Said::Persist => return Err(SYNTAX),
+                }
+                said = Said::Until(unit, text);
+            } else if let Some(lifetime) = lifetime_word(word, asking) {
+                if said != Said::Nothing && said != lifetime {
+                    return Err(SYNTAX);
+                }
+                said = lifetime;
+            } else if asking == Asking::Set && word.eq_ignore_ascii_case(b"GET") {
+                options.get = true;
+            } else {
+                let condition = condition_word(word, asking, &mut rest)?;
+                let again = condition == options.condition
+                    && !matches!(options.condition, Condition::Equals(_));
+                if options.condition != Condition::Always && !again {
+                    return Err(SYNTAX);
+                }
+                options.condition = condition;
+            }
+        }
+        options.lifetime = match said {
+            Said::Nothing => Lifetime::Unsaid,
+            Said::Keep => Lifetime::Keep,
+            Said::Persist => Lifetime::Persist,
+            Said::Until(unit, text) => Lifetime::Until(expiry(text, unit, now, asking.name())?),
+        };
+        Ok(options)
+    }
+}
+
+fn lifetime_word(word: &[u8], asking: Asking) -> Option<Said<'static>> {
+    match asking {
+        Asking::Set | Asking::MSetEx => word.eq_ignore_ascii_case(b"KEEPTTL").then_some(Said::Keep),
+        Asking::GetEx => word.eq_ignore_ascii_case(b"PERSIST").then_some(Said::Persist),
+    }
+}
+
+fn condition_word<'a>(
+    word: &[u8],
+    asking: Asking,
+    rest: &mut impl Iterator<Item = &'a [u8]>,
+) -> Result<Condition<'a>, Error> {
+    if asking == Asking::GetEx {
+        Err(SYNTAX)
+    } else if word.eq_ignore_ascii_case(b"NX") {
+        Ok(Condition::Absent)
+    } else if word.eq_ignore_ascii_case(b"XX") {
+        Ok(Condition::Present)
+    } else if asking == Asking::Set && word.eq_ignore_ascii_case(b"IFEQ") {
+        rest.next().map(Condition::Equals).ok_or(SYNTAX)
+    } else {
+        Err(SYNTAX)
+    }
+}
+
+impl Asking {
+    fn name(self) -> &'static str {
+        match self {
+            Asking::Set => "set",
+            Asking::GetEx => "getex",
+            Asking::MSetEx => "msetex",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+
+    fn parse(text: &str, asking: Asking) -> Result<Options<'_>, Error> {
+        let words: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
+        Options::parse(&words, asking, NOW)
+    }
+
+    #[test]
+    fn what_each_command_accepts() {
+        use Asking::{GetEx, MSetEx, Set};
+        let plain = Options::default();
+        let with = |condition, get, lifetime| Options { condition, get, lifetime };
+        let until = |at| Options { lifetime: Lifetime::Until(at), ..plain };
+        let cases = [
+            ("", Set, plain),
+            ("nx", Set, with(Condition::Absent, false, Lifetime::Unsaid)),
+            ("NX NX GET get", Set, with(Condition::Absent, true, Lifetime::Unsaid)),
+            ("XX KEEPTTL keepttl", MSetEx, with(Condition::Present, false, Lifetime::Keep)),
+            ("IFEQ NX GET", Set, with(Condition::Equals(b"NX"), true, Lifetime::Unsaid)),
+            (
+                "IFEQ EX EX 5",
+                Set,
+                with(Condition::Equals(b"EX"), false, Lifetime::Until(1_005_000)),
+            ),
+            ("PERSIST persist", GetEx, with(Condition::Always, false, Lifetime::Persist)),
+            ("EX 1 EX 2", Set, until(1_002_000)),
+            ("px 7", GetEx, until(1_000_007)),
+            ("EXAT 3", GetEx, until(3000)),
+            ("PXAT 3", MSetEx, until(3)),
+            ("PXAT 9223372036854775807", Set, until(i64::MAX)),
+            ("EXAT 9223372036854775", Set, until(9_223_372_036_854_775_000)),
+            ("PX 9223372036853775807", Set, until(i64::MAX)),
+        ];
+        for (text, asking, want) in cases {
+            assert_eq!(parse(text, asking), Ok(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn syntax_errors_come_first() {
+        use Asking::{GetEx, MSetEx, Set};
+        for (text, asking) in [
+            ("NX XX", Set),
+            ("XX NX", MSetEx),
+            ("IFEQ a IFEQ a", Set),
+            ("NX IFEQ a", Set),
+            ("IFEQ a XX", Set),
+            ("IFEQ", Set),
+            ("IFEQ a", MSetEx),
+            ("GET", MSetEx),
+            ("GET", GetEx),
+            ("NX", GetEx),
+            ("KEEPTTL", GetEx),
+            ("PERSIST", Set),
+            ("PERSIST", MSetEx),
+            ("PERSIST EX 1", GetEx),
+            ("EX 1 PX 1", Set),
+            ("EX 1 KEEPTTL", Set),
+            ("KEEPTTL PXAT 1", Set),
+            ("EX", Set),
+            ("EX abc nonsense", Set),
+            ("EX 0 nonsense", GetEx),
+        ] {
+            assert_eq!(parse(text, asking), Err(SYNTAX), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_that_are_none() {
+        for text in ["EX abc", "PX 1.5", "EXAT 01", "NX PXAT 9223372036854775808"] {
+            assert_eq!(parse(text, Asking::Set), Err(NOT_AN_INTEGER), "{text}");
+        }
+        for text in [
+            "EX 0",
+            "PX -1",
+            "EXAT 0",
+            "PXAT -5",
+            "EX 9223372036854775",
+            "EXAT 9223372036854776",
+            "PX 9223372036853775808",
+        ] {
+            let error = parse(text, Asking::MSetEx).unwrap_err();
+            assert_eq!(error.0, &b"ERR invalid expire time in 'msetex' command"[..], "{text}");
+        }
+    }
+}

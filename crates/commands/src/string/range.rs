@@ -1,0 +1,215 @@
+//! Parts of a value, and its length: APPEND, GETRANGE (SUBSTR), SETRANGE, STRLEN.
+
+use super::{TOO_LONG, answer, string};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::string::{Digits, edit, record, record_text};
+
+pub const APPEND: Command = Command {
+    spec: Spec {
+        name: "append",
+        arity: 3,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["RW", "INSERT"]),
+        acl: &[],
+        group: Group::String,
+        since: "2.0.0",
+        summary: "Adds a string to the end of a key's value, or makes the key.",
+        complexity: "O(1), amortized over many appends of short strings.",
+        syntax: "key value",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: append,
+    subcommands: &[],
+};
+
+pub const GETRANGE: Command = Command {
+    spec: Spec {
+        name: "getrange",
+        arity: 4,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        since: "2.4.0",
+        summary: "Answers a part of a key's string value.",
+        complexity: "O(N) where N is the length of the answer.",
+        syntax: "key start:integer end:integer",
+        ..APPEND.spec
+    },
+    run: getrange,
+    ..APPEND
+};
+
+pub const SUBSTR: Command = Command {
+    spec: Spec {
+        name: "substr",
+        since: "1.0.0",
+        summary: "Answers a part of a key's string value: GETRANGE by its old name.",
+        ..GETRANGE.spec
+    },
+    ..GETRANGE
+};
+
+pub const SETRANGE: Command = Command {
+    spec: Spec {
+        name: "setrange",
+        arity: 4,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &keys::one(&["RW", "UPDATE"]),
+        since: "2.2.0",
+        summary: "Writes a string over a part of a key's value, or makes the key.",
+        complexity: "O(N) where N is the length of the given string, plus what the value grows.",
+        syntax: "key offset:integer value",
+        ..APPEND.spec
+    },
+    run: setrange,
+    ..APPEND
+};
+
+pub const STRLEN: Command = Command {
+    spec: Spec {
+        name: "strlen",
+        arity: 2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO"]),
+        since: "2.2.0",
+        summary: "Answers the length of a key's string value.",
+        complexity: "O(1)",
+        syntax: "key",
+        ..APPEND.spec
+    },
+    run: strlen,
+    ..APPEND
+};
+
+const BAD_OFFSET: Error = Error::new("ERR offset is out of range");
+
+fn append(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let tail = ctx.args[2];
+    let len = match ctx.db.for_write(&key) {
+        None => {
+            let clock = ctx.db.turn.access.fresh();
+            ctx.db.set(&key, record(key.bytes, ctx.value(2), None, clock));
+            tail.len()
+        }
+        Some(old) => {
+            let end = string(&old)?.len();
+            let len = grown(end, tail.len(), ctx.settings.max_string)?;
+            ctx.db.update(&key, |old| edit(old, len, |bytes| bytes[end..].copy_from_slice(tail)));
+            len
+        }
+    };
+    ctx.dirty();
+    ctx.reply.int(len as i64);
+    Ok(())
+}
+
+fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let at = usize::try_from(ctx.int(2)?).map_err(|_| BAD_OFFSET)?;
+    let part = ctx.args[3];
+    let old = match ctx.db.for_write(&key) {
+        Some(old) => Some(string(&old)?.len()),
+        None => None,
+    };
+    if part.is_empty() {
+        ctx.reply.int(old.unwrap_or(0) as i64);
+        return Ok(());
+    }
+    let end = grown(at, part.len(), ctx.settings.max_string)?;
+    let write = |bytes: &mut [u8]| bytes[at..end].copy_from_slice(part);
+    if old.is_some() {
+        ctx.db.update(&key, |old| edit(old, end, write));
+    } else {
+        let empty = record_text(key.bytes, b"", None, ctx.db.turn.access.fresh());
+        ctx.db.set(&key, edit(empty, end, write));
+    }
+    ctx.dirty();
+    ctx.reply.int(end.max(old.unwrap_or(0)) as i64);
+    Ok(())
+}
+
+/// The end of `len` bytes written at `at`, if a string may reach that far.
+fn grown(at: usize, len: usize, max: usize) -> Result<usize, Error> {
+    at.checked_add(len).filter(|end| *end <= max).ok_or(TOO_LONG)
+}
+
+fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let (start, end) = (ctx.int(2)?, ctx.int(3)?);
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.bulk(b"");
+        return Ok(());
+    };
+    let mut room = Digits::new();
+    let bytes = string(&record)?.bytes(&mut room);
+    match part(start, end, bytes.len()) {
+        // The whole of a large value needs no copy.
+        whole if whole.len() == bytes.len() => answer(ctx.reply, &record)?,
+        part => ctx.reply.bulk(&bytes[part]),
+    }
+    Ok(())
+}
+
+/// The part from `start` to `end` (the last byte that belongs to it) of `len` bytes; negative
+/// numbers count from the end. What lies beyond an end means that end, so that a part wholly
+/// before the beginning is the first byte; only -3 to -5 and the like are nothing at all.
+fn part(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
+    if len == 0 || (start < 0 && end < 0 && start > end) {
+        return 0..0;
+    }
+    let place = |i: i64| {
+        let back = usize::try_from(i.unsigned_abs()).unwrap_or(usize::MAX);
+        if i < 0 { len.saturating_sub(back) } else { back }
+    };
+    let (start, last) = (place(start), place(end).min(len - 1));
+    if start > last { 0..0 } else { start..last + 1 }
+}
+
+fn strlen(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let len = match ctx.db.read(&key) {
+        Some(record) => string(&record)?.len(),
+        None => 0,
+    };
+    ctx.reply.int(len as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        for (start, end, len, want) in [
+            (0, -1, 5, 0..5),
+            (1, 2, 5, 1..3),
+            (-3, -2, 5, 2..4),
+            (5, 10, 5, 0..0),
+            (3, 1, 5, 0..0),
+            (-100, -90, 5, 0..1),
+            (-100, -100, 5, 0..1),
+            (0, -100, 5, 0..1),
+            (-1, -5, 5, 0..0),
+            (1, -100, 5, 0..0),
+            (0, -1, 0, 0..0),
+            (i64::MIN, i64::MAX, 5, 0..5),
+            (i64::MAX, i64::MAX, 5, 0..0),
+            (i64::MIN, i64::MIN, 5, 0..1),
+        ] {
+            assert_eq!(part(start, end, len), want, "{start} {end} {len}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_limited() {
+        assert_eq!(grown(3, 2, 5), Ok(5));
+        assert_eq!(grown(3, 3, 5), Err(TOO_LONG));
+        assert_eq!(grown(usize::MAX, 2, 5), Err(TOO_LONG));
+    }
+}

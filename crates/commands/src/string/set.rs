@@ -1,0 +1,225 @@
+//! SET and its elder relatives: SETNX, SETEX, PSETEX, GETSET.
+//!
+//! All of them are one function, [`store`]: look at the key, decide, write, with one lookup and,
+//! when the value keeps its length, without an allocation.
+
+use super::options::{Asking, Condition, Lifetime, Options, Unit, expiry};
+use super::{answer, string};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::db::Change;
+use weft_keyspace::{Key, Record};
+use weft_types::RecordMut;
+use weft_types::string::{Digits, New, overwrite, record, replacement};
+
+pub const SET: Command = Command {
+    spec: Spec {
+        name: "set",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[KeySpec {
+            flags: &["RW", "ACCESS", "UPDATE", "VARIABLE_FLAGS"],
+            begin: Begin::Index(1),
+            find: Find::Range { last: 0, step: 1, limit: 0 },
+            notes: "RW and ACCESS since `GET` reads the old value",
+        }],
+        acl: &[],
+        group: Group::String,
+        since: "1.0.0",
+        summary: "Gives a key a string value, whatever it held before.",
+        complexity: "O(1)",
+        syntax: "key value [condition=(nx=NX|xx=XX|IFEQ comparison-value)] [get=GET] \
+                 [expiration=(EX seconds:integer|PX milliseconds:integer|\
+                 EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
+                 keepttl=KEEPTTL)]",
+        history: &[
+            ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "Option `KEEPTTL`."),
+            ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "`NX` and `GET` may be given together."),
+            ("8.1.0", "Option `IFEQ`."),
+        ],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: set,
+    subcommands: &[],
+};
+
+pub const SETNX: Command = Command {
+    spec: Spec {
+        name: "setnx",
+        arity: 3,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["OW", "INSERT"]),
+        summary: "Gives a key a string value unless the key exists.",
+        syntax: "key value",
+        history: &[],
+        ..SET.spec
+    },
+    run: setnx,
+    ..SET
+};
+
+pub const SETEX: Command = Command {
+    spec: Spec {
+        name: "setex",
+        arity: 4,
+        keys: &keys::one(&["OW", "UPDATE"]),
+        since: "2.0.0",
+        summary: "Gives a key a string value and a time to live in seconds.",
+        syntax: "key seconds:integer value",
+        history: &[],
+        ..SET.spec
+    },
+    run: setex,
+    ..SET
+};
+
+pub const PSETEX: Command = Command {
+    spec: Spec {
+        name: "psetex",
+        since: "2.6.0",
+        summary: "Gives a key a string value and a time to live in milliseconds.",
+        syntax: "key milliseconds:integer value",
+        ..SETEX.spec
+    },
+    run: psetex,
+    ..SET
+};
+
+pub const GETSET: Command = Command {
+    spec: Spec {
+        name: "getset",
+        arity: 3,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
+        summary: "Gives a key a string value and answers the one that it had.",
+        syntax: "key value",
+        history: &[],
+        ..SET.spec
+    },
+    run: getset,
+    ..SET
+};
+
+fn set(ctx: &mut Ctx<'_>) -> CmdResult {
+    let options = match ctx.args {
+        [_, _, _] => Options::default(),
+        args => Options::parse(&args[3..], Asking::Set, ctx.now_ms())?,
+    };
+    let value = ctx.value(2);
+    let stored = store(ctx, value, options)?;
+    match (options.get, stored) {
+        (true, _) => {}
+        (false, true) => ctx.reply.ok(),
+        (false, false) => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+fn setnx(ctx: &mut Ctx<'_>) -> CmdResult {
+    let value = ctx.value(2);
+    let options = Options { condition: Condition::Absent, ..Options::default() };
+    let stored = store(ctx, value, options)?;
+    ctx.reply.int(i64::from(stored));
+    Ok(())
+}
+
+fn setex(ctx: &mut Ctx<'_>) -> CmdResult {
+    set_until(ctx, Unit::Seconds, "setex")
+}
+
+fn psetex(ctx: &mut Ctx<'_>) -> CmdResult {
+    set_until(ctx, Unit::Millis, "psetex")
+}
+
+fn set_until(ctx: &mut Ctx<'_>, unit: Unit, name: &str) -> CmdResult {
+    let at = expiry(ctx.args[2], unit, ctx.now_ms(), name)?;
+    let value = ctx.value(3);
+    store(ctx, value, Options { lifetime: Lifetime::Until(at), ..Options::default() })?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn getset(ctx: &mut Ctx<'_>) -> CmdResult {
+    let value = ctx.value(2);
+    store(ctx, value, Options { get: true, ..Options::default() })?;
+    Ok(())
+}
+
+/// Sets the key at argument 1 if the condition holds; whether it did. With `get` the old value,
+/// or null, is the reply.
+#[inline]
+fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool, Error> {
+    let key = ctx.key(1);
+    // Set and over at once: all that may happen is that the old value goes.
+    let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.now_ms());
+    let reply = &mut *ctx.reply;
+    let mut result = Ok(false);
+    let mut found = false;
+    ctx.db.alter(&key, |old, clock| {
+        found = old.is_some();
+        if options.get {
+            match &old {
+                Some(old) => result = answer(reply, old).map(|()| false),
+                None => reply.null(),
+            }
+        }
+        if result.is_ok() {
+            result = holds(options.condition, old.as_deref());
+        }
+        match result {
+            Ok(true) if over => Change::Remove,
+            Ok(true) => write(&key, value, options.lifetime, old, clock),
+            Ok(false) | Err(_) => Change::Nothing,
+        }
+    });
+    let tally = &mut ctx.db.turn.tally;
+    if options.get {
+        tally.hits += u64::from(found);
+        tally.misses += u64::from(!found);
+    }
+    if let Ok(true) = result {
+        tally.expired += u64::from(over && found);
+        tally.dirty += u64::from(!over || found);
+    }
+    result
+}
+
+#[inline]
+fn holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> {
+    Ok(match (condition, old) {
+        (Condition::Always, _) => true,
+        (Condition::Absent, old) => old.is_none(),
+        (Condition::Present, old) => old.is_some(),
+        (Condition::Equals(_), None) => false,
+        (Condition::Equals(wanted), Some(old)) => string(old)?.bytes(&mut Digits::new()) == wanted,
+    })
+}
+
+/// Sets `key`, which holds `old`, to `value`.
+#[inline]
+pub(super) fn write(
+    key: &Key<'_>,
+    value: New<'_>,
+    lifetime: Lifetime,
+    old: Option<RecordMut<'_>>,
+    clock: u32,
+) -> Change {
+    let expiry = match lifetime {
+        Lifetime::Until(at) => Some(at),
+        Lifetime::Keep => old.as_ref().and_then(|old| old.expiry()),
+        Lifetime::Unsaid | Lifetime::Persist => None,
+    };
+    let Some(mut old) = old else {
+        return Change::Store(record(key.bytes, value, expiry, clock));
+    };
+    if overwrite(&mut old, &value, expiry) {
+        Change::InPlace
+    } else {
+        Change::Store(replacement(&old, value, expiry, clock))
+    }
+}

@@ -1,0 +1,96 @@
+//! Runs commands in unit tests as the server does, without one: looks them up, checks their
+//! arguments, takes the locks that their specs ask for, runs them and keeps the reply.
+
+use crate::ctx::{Ctx, Settings};
+use crate::error::wrong_arity;
+use crate::generic;
+use crate::registry::{Command, REGISTRY};
+use crate::spec::Lock;
+use weft_keyspace::{Db, Keyspace, ShardSet, Turn};
+use weft_resp::Reply;
+
+/// A keyspace of 16 databases with one client.
+pub struct Bench {
+    pub ks: Keyspace,
+    pub turn: Turn,
+    pub settings: Settings,
+    /// The client's database.
+    pub db: usize,
+}
+
+impl Bench {
+    /// At this Unix time in milliseconds.
+    pub fn new(now_ms: i64) -> Bench {
+        let settings = Settings {
+            max_string: 512 << 20,
+            lazy_user_del: true,
+            lazy_user_flush: true,
+            lfu: false,
+        };
+        let ks = Keyspace::new(16, 1, Box::new(|_| {}));
+        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0 }
+    }
+
+    /// The reply to a line of words in RESP2, with `|` for the line breaks.
+    pub fn run(&mut self, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        String::from_utf8(self.run_words(&words)).expect("text").replace("\r\n", "|")
+    }
+
+    /// Runs lines one after the other and compares the replies.
+    pub fn expect(&mut self, lines: &[(&str, &str)]) {
+        for (line, reply) in lines {
+            assert_eq!(self.run(line), *reply, "{line}");
+        }
+    }
+
+    /// The bytes of the reply to a request of these words.
+    pub fn run_words(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let command = find(args);
+        let mut reply = Reply::default();
+        let result = if command.spec.fits(args.len()) {
+            let set = match command.lock {
+                Lock::Keys => self.shards_of_keys(command, args),
+                Lock::World => None,
+                Lock::ScanRange => Some(generic::scan::shards(args, &self.ks, self.db)),
+            };
+            let guard = match set {
+                Some(set) => self.ks.guard(set).expect("nobody holds a shard"),
+                None => self.ks.world(),
+            };
+            (command.run)(&mut Ctx {
+                args,
+                db: Db::new(&guard, &mut self.turn, self.db),
+                reply: &mut reply,
+                settings: &self.settings,
+                blobs: &[],
+                first_key: None,
+            })
+        } else {
+            Err(wrong_arity(command.spec.name))
+        };
+        if let Err(error) = result {
+            reply.clear();
+            reply.error(&error.0);
+        }
+        reply.slices(0, usize::MAX).concat()
+    }
+
+    fn shards_of_keys(&self, command: &Command, args: &[&[u8]]) -> Option<ShardSet> {
+        let mut shards = Vec::new();
+        // A command without keys holds nothing.
+        let _ = command.spec.key_positions(args, |i| shards.push(self.ks.key(args[i]).shard));
+        Some(ShardSet::of(shards))
+    }
+}
+
+fn find(args: &[&[u8]]) -> &'static Command {
+    let named =
+        |command: &&Command, word: &[u8]| command.spec.name.as_bytes().eq_ignore_ascii_case(word);
+    let command = REGISTRY.iter().flat_map(|group| group.iter()).find(|c| named(c, args[0]));
+    let command = command.expect("a command of the registry");
+    match command.subcommands {
+        [] => command,
+        subcommands => subcommands.iter().find(|c| named(c, args[1])).expect("a subcommand of it"),
+    }
+}

@@ -1,0 +1,191 @@
+//! The command line of the server.
+//!
+//! ```text
+//! weft-server [/path/to/weft.conf] [options] [-]
+//! ```
+//!
+//! Options are directives behind two dashes, `--port 6380 --save 900 1`, and
+//! override the file; `-` in the first or last place reads standard input
+//! between the two. This page turns arguments into lines of configuration; what
+//! they mean, and what is wrong with them, is for the loader.
+//!
+//! What ends an option and begins the next follows the reference closely,
+//! because service files depend on it: an option takes arguments up to the next
+//! one that begins with two dashes, but at least one, so that
+//! `--requirepass --x` sets a password. `--save` alone is different: an empty
+//! list is what scripts produce that want no save points.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use crate::config::to_path;
+use crate::load::LoadArgs;
+use crate::tokens;
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cli {
+    /// Run with this configuration.
+    Run(LoadArgs),
+    /// Print the version.
+    Version,
+    /// Print [`USAGE`].
+    Help,
+}
+
+/// The answer to `--help`.
+pub const USAGE: &str = "\
+Usage: weft-server [/path/to/weft.conf] [options] [-]
+       weft-server -v or --version
+       weft-server -h or --help
+
+Options are directives of weft.conf behind two dashes and override the file.
+With - the configuration continues on standard input, before the options.
+
+Examples:
+       weft-server
+       weft-server /etc/weft/6379.conf
+       weft-server --port 7777
+       weft-server --port 7777 --replicaof 127.0.0.1 8888
+       weft-server /etc/weft/6379.conf --loglevel verbose -
+       echo 'maxmemory 128mb' | weft-server -
+";
+
+/// Reads a command line; `arguments` are those behind the program's name.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
+    let arguments: Vec<Vec<u8>> = arguments.into_iter().map(OsStringExt::into_vec).collect();
+    match arguments.first().map(Vec::as_slice) {
+        None => return Cli::Run(LoadArgs::default()),
+        Some(b"-v" | b"--version") => return Cli::Version,
+        Some(b"-h" | b"--help") => return Cli::Help,
+        Some(_) => {}
+    }
+    let mut args = LoadArgs::default();
+    let mut rest = arguments.as_slice();
+    if !rest[0].starts_with(b"-") {
+        args.file = Some(file(&rest[0]));
+        rest = &rest[1..];
+    }
+    let mut lines = Lines::default();
+    for (index, argument) in rest.iter().enumerate() {
+        // Where the file would stand, or at the end.
+        let edge = args.file.is_none() && index == 0 || index + 1 == rest.len();
+        if argument == b"-" && edge {
+            args.stdin = true;
+        } else if argument.starts_with(b"--") && !lines.needs_argument {
+            lines.option(&argument[2..], rest.get(index + 1));
+        } else {
+            lines.argument(argument);
+        }
+    }
+    args.options = lines.done;
+    Cli::Run(args)
+}
+
+fn file(argument: &[u8]) -> PathBuf {
+    to_path(argument)
+}
+
+/// Lines of configuration under construction.
+#[derive(Default)]
+struct Lines {
+    done: Vec<Vec<u8>>,
+    /// Whether the last option has no argument yet, so that whatever follows
+    /// is one.
+    needs_argument: bool,
+}
+
+impl Lines {
+    /// Begins the line of an option: a name, or a whole line in one argument.
+    fn option(&mut self, text: &[u8], next: Option<&Vec<u8>>) {
+        let only_name = tokens::split(text).is_some_and(|words| words.len() == 1);
+        let ends_here = next.is_none_or(|next| next.starts_with(b"--"));
+        let mut line = text.to_vec();
+        if only_name && text.eq_ignore_ascii_case(b"save") && ends_here {
+            line.extend(b" \"\"");
+            self.needs_argument = false;
+        } else {
+            self.needs_argument = only_name;
+        }
+        self.done.push(line);
+    }
+
+    /// Adds an argument to the last option's line. Without an option it is a
+    /// line of its own, which the loader will not know.
+    fn argument(&mut self, argument: &[u8]) {
+        let quoted = tokens::quote(argument);
+        match self.done.last_mut() {
+            Some(line) => {
+                line.push(b' ');
+                line.extend(quoted);
+            }
+            None => self.done.push(quoted),
+        }
+        self.needs_argument = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(arguments: &[&str]) -> (Option<PathBuf>, bool, Vec<String>) {
+        match parse(arguments.iter().map(OsString::from)) {
+            Cli::Run(args) => {
+                let text = |line| String::from_utf8(line).unwrap();
+                (args.file, args.stdin, args.options.into_iter().map(text).collect())
+            }
+            other => panic!("{arguments:?}: {other:?}"),
+        }
+    }
+
+    fn options(arguments: &[&str]) -> Vec<String> {
+        let (file, stdin, options) = run(arguments);
+        assert_eq!((file, stdin), (None, false), "{arguments:?}");
+        options
+    }
+
+    #[test]
+    fn version_and_help() {
+        for (argument, expected) in [
+            ("-v", Cli::Version),
+            ("--version", Cli::Version),
+            ("-h", Cli::Help),
+            ("--help", Cli::Help),
+        ] {
+            assert_eq!(parse([OsString::from(argument)]), expected);
+        }
+    }
+
+    #[test]
+    fn file_and_stdin() {
+        assert_eq!(run(&[]), (None, false, vec![]));
+        assert_eq!(run(&["a.conf"]), (Some("a.conf".into()), false, vec![]));
+        assert_eq!(run(&["-"]), (None, true, vec![]));
+        assert_eq!(run(&["a.conf", "-"]), (Some("a.conf".into()), true, vec![]));
+        let (file, stdin, lines) = run(&["a.conf", "--port", "1", "-"]);
+        assert_eq!((file, stdin), (Some("a.conf".into()), true));
+        assert_eq!(lines, [r#"port "1""#]);
+        let (_, stdin, lines) = run(&["--logfile", "-", "--port", "1"]);
+        assert_eq!((stdin, lines), (false, vec![r#"logfile "-""#.into(), r#"port "1""#.into()]));
+    }
+
+    #[test]
+    fn options_and_arguments() {
+        for (arguments, lines) in [
+            (vec!["--port", "1", "--bind", "a", "b"], vec![r#"port "1""#, r#"bind "a" "b""#]),
+            (vec!["--port 6380", "--timeout", "1"], vec!["port 6380", r#"timeout "1""#]),
+            (vec!["--save", "900 1"], vec![r#"save "900 1""#]),
+            (vec!["--save"], vec![r#"save """#]),
+            (vec!["--save", ""], vec![r#"save """#]),
+            (vec!["--save", "--port", "1"], vec![r#"save """#, r#"port "1""#]),
+            (vec!["--requirepass", "--x"], vec![r#"requirepass "--x""#]),
+            (vec!["--requirepass", "a\"b c"], vec![r#"requirepass "a\"b c""#]),
+            (vec!["-x"], vec![r#""-x""#]),
+            (vec!["--port=1"], vec!["port=1"]),
+        ] {
+            assert_eq!(options(&arguments), lines, "{arguments:?}");
+        }
+    }
+}

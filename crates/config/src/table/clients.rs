@@ -1,0 +1,56 @@
+//! Limits on clients.
+
+use super::{EFFECTIVE, LONG_MAX, SIZE_MAX, TRACKING};
+use crate::directive::Flags;
+use crate::kind::{Kind, bytes, int};
+
+section! {
+    after: super::security::END,
+    title: "Clients",
+    about: "",
+
+    MAXCLIENTS = "maxclients" {
+        kind: int(1, u32::MAX as i64),
+        default: "10000",
+        status: EFFECTIVE,
+        doc: "How many clients may be connected at once. Later ones are told so and closed. The \
+              limit on open files of the process is raised for it, or this is lowered.",
+    }
+    MAXMEMORY_CLIENTS = "maxmemory-clients" {
+        kind: Kind::MemoryOrPercent,
+        default: "0",
+        status: EFFECTIVE,
+        doc: "Memory that all clients' buffers together may take, in bytes or as a percentage of \
+              maxmemory. Over it, the clients that take most are closed. 0 sets no limit.",
+    }
+    CLIENT_QUERY_BUFFER_LIMIT = "client-query-buffer-limit" {
+        kind: bytes(1 << 20, SIZE_MAX),
+        default: "1gb",
+        flags: Flags::DEBUG,
+        status: EFFECTIVE,
+        doc: "Bytes of an unfinished request after which its client is closed.",
+    }
+    CLIENT_OUTPUT_BUFFER_LIMIT = "client-output-buffer-limit" {
+        kind: Kind::OutputBufferLimits,
+        default: "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
+        flags: Flags::MULTI.and(Flags::REPEATABLE),
+        status: EFFECTIVE,
+        doc: "For each class of clients (normal, replica, pubsub): a client is closed when the \
+              output waiting for it is over the first number of bytes, or over the second for so \
+              many seconds. 0 sets no limit. One class on a line, or several behind one another.",
+    }
+    PROTO_MAX_BULK_LEN = "proto-max-bulk-len" {
+        kind: bytes(1 << 20, SIZE_MAX),
+        default: "512mb",
+        flags: Flags::DEBUG,
+        status: EFFECTIVE,
+        doc: "The longest single argument of a request, and so the longest string value.",
+    }
+    TRACKING_TABLE_MAX_KEYS = "tracking-table-max-keys" {
+        kind: int(0, LONG_MAX),
+        default: "1000000",
+        status: TRACKING,
+        doc: "How many keys the server remembers for clients that cache values. Over it, some \
+              are declared invalid early. 0 sets no limit.",
+    }
+}

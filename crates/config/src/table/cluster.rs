@@ -1,0 +1,206 @@
+//! Cluster mode.
+
+use super::{CLUSTER, INT_MAX, LONG_MAX, PORT_MAX};
+use crate::checks::{announced_ip, cluster_config_file, host_name, ipv4, ipv6, node_name};
+use crate::directive::Flags;
+use crate::kind::{Kind, bytes, checked, int, one_of};
+
+section! {
+    after: super::replication::END,
+    title: "Cluster",
+    about: "",
+
+    CLUSTER_ENABLED = "cluster-enabled" {
+        kind: Kind::Bool,
+        default: "no",
+        flags: Flags::IMMUTABLE,
+        status: CLUSTER,
+        doc: "Be a node of a cluster, which shares the hash slots among several servers.",
+    }
+    CLUSTER_CONFIG_FILE = "cluster-config-file" {
+        kind: checked(cluster_config_file),
+        default: "nodes.conf",
+        flags: Flags::IMMUTABLE,
+        status: CLUSTER,
+        doc: "File in which the node keeps its view of the cluster. It is the server's, not to \
+              be edited, and no two nodes may share one.",
+    }
+    CLUSTER_CONFIG_SAVE_BEHAVIOR = "cluster-config-save-behavior" {
+        kind: one_of(&["sync", "best-effort"]),
+        default: "sync",
+        status: CLUSTER,
+        doc: "When that file cannot be written: stop the node, or go on.",
+    }
+    CLUSTER_DATABASES = "cluster-databases" {
+        kind: int(1, INT_MAX),
+        default: "1",
+        flags: Flags::IMMUTABLE,
+        status: CLUSTER,
+        doc: "How many numbered databases there are in cluster mode.",
+    }
+    CLUSTER_NODE_TIMEOUT = "cluster-node-timeout" {
+        kind: int(0, LONG_MAX),
+        default: "15000",
+        status: CLUSTER,
+        doc: "Milliseconds after which a node that does not answer counts as failing. Most \
+              other times of the cluster are multiples of it.",
+    }
+    CLUSTER_PORT = "cluster-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        flags: Flags::IMMUTABLE,
+        status: CLUSTER,
+        doc: "Port of the cluster bus. 0 is the client port plus 10000.",
+    }
+    CLUSTER_REPLICA_VALIDITY_FACTOR =
+        "cluster-replica-validity-factor" aka "cluster-slave-validity-factor" {
+        kind: int(0, INT_MAX),
+        default: "10",
+        status: CLUSTER,
+        doc: "How stale a replica may be and still take over: so many node timeouts since it \
+              last heard its primary. 0 sets no limit.",
+    }
+    CLUSTER_REPLICA_NO_FAILOVER = "cluster-replica-no-failover" aka "cluster-slave-no-failover" {
+        kind: Kind::Bool,
+        default: "no",
+        status: CLUSTER,
+        doc: "Never take over from a failing primary by itself.",
+    }
+    CLUSTER_MIGRATION_BARRIER = "cluster-migration-barrier" {
+        kind: int(0, INT_MAX),
+        default: "1",
+        status: CLUSTER,
+        doc: "How many replicas a primary keeps before one may move to a primary without any.",
+    }
+    CLUSTER_ALLOW_REPLICA_MIGRATION = "cluster-allow-replica-migration" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: CLUSTER,
+        doc: "Whether replicas move like that at all.",
+    }
+    CLUSTER_REQUIRE_FULL_COVERAGE = "cluster-require-full-coverage" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: CLUSTER,
+        doc: "Refuse every command while some slot has no node. Otherwise the slots that have \
+              one are served.",
+    }
+    CLUSTER_ALLOW_READS_WHEN_DOWN = "cluster-allow-reads-when-down" {
+        kind: Kind::Bool,
+        default: "no",
+        status: CLUSTER,
+        doc: "Answer reads from this node while the cluster is down.",
+    }
+    CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = "cluster-allow-pubsubshard-when-down" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: CLUSTER,
+        doc: "Serve sharded channels while the cluster is down.",
+    }
+    CLUSTER_LINK_SENDBUF_LIMIT = "cluster-link-sendbuf-limit" {
+        kind: bytes(0, u64::MAX),
+        default: "0",
+        status: CLUSTER,
+        doc: "Bytes that may wait for another node before its link is closed and opened anew. 0 \
+              sets no limit.",
+    }
+    CLUSTER_BLACKLIST_TTL = "cluster-blacklist-ttl" {
+        kind: int(i64::MIN, i64::MAX),
+        default: "60",
+        status: CLUSTER,
+        doc: "Seconds for which a node that was told to forget another does not learn of it \
+              again.",
+    }
+    CLUSTER_MANUAL_FAILOVER_TIMEOUT = "cluster-manual-failover-timeout" {
+        kind: int(1, INT_MAX),
+        default: "5000",
+        status: CLUSTER,
+        doc: "Milliseconds after which CLUSTER FAILOVER gives up.",
+    }
+    CLUSTER_PREFERRED_ENDPOINT_TYPE = "cluster-preferred-endpoint-type" {
+        kind: one_of(&["ip", "hostname", "unknown-endpoint"]),
+        default: "ip",
+        status: CLUSTER,
+        doc: "What clients are told to connect to: the address, the host name, or nothing, so \
+              that they keep the one they used.",
+    }
+    CLUSTER_ANNOUNCE_IP = "cluster-announce-ip" {
+        kind: checked(announced_ip),
+        default: "\"\"",
+        status: CLUSTER,
+        doc: "Address by which others should reach this node. Empty lets them find out.",
+    }
+    CLUSTER_ANNOUNCE_CLIENT_IPV4 = "cluster-announce-client-ipv4" {
+        kind: checked(ipv4),
+        default: "\"\"",
+        status: CLUSTER,
+        doc: "IPv4 address for clients, where it differs from the one for nodes.",
+    }
+    CLUSTER_ANNOUNCE_CLIENT_IPV6 = "cluster-announce-client-ipv6" {
+        kind: checked(ipv6),
+        default: "\"\"",
+        status: CLUSTER,
+        doc: "IPv6 address for clients, where it differs from the one for nodes.",
+    }
+    CLUSTER_ANNOUNCE_CLIENT_PORT = "cluster-announce-client-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: CLUSTER,
+        doc: "Port for clients, where it differs from the one for nodes. 0 is the same.",
+    }
+    CLUSTER_ANNOUNCE_CLIENT_TLS_PORT = "cluster-announce-client-tls-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: CLUSTER,
+        doc: "The same for TLS.",
+    }
+    CLUSTER_ANNOUNCE_HOSTNAME = "cluster-announce-hostname" {
+        kind: checked(host_name),
+        default: "\"\"",
+        status: CLUSTER,
+        doc: "Host name to tell clients, which certificates can be checked against.",
+    }
+    CLUSTER_ANNOUNCE_HUMAN_NODENAME = "cluster-announce-human-nodename" {
+        kind: checked(node_name),
+        default: "\"\"",
+        status: CLUSTER,
+        doc: "Name of this node in logs of the cluster, beside its long id.",
+    }
+    CLUSTER_ANNOUNCE_PORT = "cluster-announce-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: CLUSTER,
+        doc: "Port by which others should reach this node. 0 is its own port.",
+    }
+    CLUSTER_ANNOUNCE_TLS_PORT = "cluster-announce-tls-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: CLUSTER,
+        doc: "TLS port by which others should reach this node. 0 is its own.",
+    }
+    CLUSTER_ANNOUNCE_BUS_PORT = "cluster-announce-bus-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: CLUSTER,
+        doc: "Bus port by which others should reach this node. 0 is its own.",
+    }
+    CLUSTER_SLOT_STATS_ENABLED = "cluster-slot-stats-enabled" {
+        kind: Kind::Bool,
+        default: "no",
+        status: CLUSTER,
+        doc: "Count processor time and network traffic by slot, for CLUSTER SLOT-STATS.",
+    }
+    CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = "cluster-slot-migration-log-max-len" {
+        kind: int(0, LONG_MAX),
+        default: "1000",
+        status: CLUSTER,
+        doc: "How many finished migrations of slots are remembered.",
+    }
+    SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES = "slot-migration-max-failover-repl-bytes" {
+        kind: Kind::MemoryOrMinusOne,
+        default: "0",
+        status: CLUSTER,
+        doc: "Bytes of unsent writes at which a migration of slots may be completed, while \
+              writes to them wait. -1 sets no limit.",
+    }
+}

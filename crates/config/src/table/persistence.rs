@@ -1,0 +1,144 @@
+//! Snapshots and the append-only file.
+
+use super::{INT_MAX, LONG_MAX, PERSISTENCE, REPLICATION};
+use crate::checks::{append_dir_name, append_file_name, db_file_name};
+use crate::directive::Flags;
+use crate::kind::{Kind, bytes, checked, int, one_of};
+
+section! {
+    after: super::lazyfree::END,
+    title: "Persistence",
+    about: "",
+
+    SAVE = "save" {
+        kind: Kind::SavePoints,
+        default: "3600 1 300 100 60 10000",
+        flags: Flags::MULTI.and(Flags::REPEATABLE),
+        status: PERSISTENCE,
+        doc: "Write a snapshot when so many seconds have passed and at least so many keys have \
+              changed. Pairs on one line or on several add up; \"\" removes those before it, and \
+              alone turns snapshots off.",
+    }
+    DBFILENAME = "dbfilename" {
+        kind: checked(db_file_name),
+        default: "dump.rdb",
+        flags: Flags::PROTECTED,
+        status: PERSISTENCE,
+        doc: "Name of the snapshot in dir.",
+    }
+    RDBCOMPRESSION = "rdbcompression" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: PERSISTENCE,
+        doc: "Compress strings in snapshots.",
+    }
+    RDBCHECKSUM = "rdbchecksum" {
+        kind: Kind::Bool,
+        default: "yes",
+        flags: Flags::IMMUTABLE,
+        status: PERSISTENCE,
+        doc: "End snapshots with a checksum and check it when they are loaded.",
+    }
+    RDB_VERSION_CHECK = "rdb-version-check" {
+        kind: one_of(&["strict", "relaxed"]),
+        default: "strict",
+        status: PERSISTENCE,
+        doc: "What to do with a snapshot of a later format: refuse it, or try to load it as far \
+              as it is understood.",
+    }
+    RDB_DEL_SYNC_FILES = "rdb-del-sync-files" {
+        kind: Kind::Bool,
+        default: "no",
+        status: REPLICATION,
+        doc: "Delete snapshots that were written for replication alone, where this server keeps \
+              no files otherwise.",
+    }
+    RDB_SAVE_INCREMENTAL_FSYNC = "rdb-save-incremental-fsync" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: PERSISTENCE,
+        doc: "Sync a snapshot every few megabytes while it is written, so that the disk is never \
+              asked for all of it at once.",
+    }
+    STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: PERSISTENCE,
+        doc: "Refuse writes after a snapshot has failed, until one succeeds: so somebody \
+              notices.",
+    }
+    APPENDONLY = "appendonly" {
+        kind: Kind::Bool,
+        default: "no",
+        flags: Flags::DENY_LOADING,
+        status: PERSISTENCE,
+        doc: "Log every write to a file, to lose at most the last second in a crash.",
+    }
+    APPENDFILENAME = "appendfilename" {
+        kind: checked(append_file_name),
+        default: "appendonly.aof",
+        flags: Flags::IMMUTABLE,
+        status: PERSISTENCE,
+        doc: "What the names of the append-only files begin with.",
+    }
+    APPENDDIRNAME = "appenddirname" {
+        kind: checked(append_dir_name),
+        default: "appendonlydir",
+        flags: Flags::IMMUTABLE,
+        status: PERSISTENCE,
+        doc: "Directory in dir for the append-only files.",
+    }
+    APPENDFSYNC = "appendfsync" {
+        kind: one_of(&["everysec", "always", "no"]),
+        default: "everysec",
+        status: PERSISTENCE,
+        doc: "When writes are made safe on disk: once a second, before every answer, or when \
+              the system likes.",
+    }
+    NO_APPENDFSYNC_ON_REWRITE = "no-appendfsync-on-rewrite" {
+        kind: Kind::Bool,
+        default: "no",
+        status: PERSISTENCE,
+        doc: "Do not sync while a rewrite or a snapshot is written: steadier latency, but a \
+              crash then loses more.",
+    }
+    AUTO_AOF_REWRITE_PERCENTAGE = "auto-aof-rewrite-percentage" {
+        kind: int(0, INT_MAX),
+        default: "100",
+        status: PERSISTENCE,
+        doc: "Rewrite the append-only file when it has grown by so many percent since the last \
+              time. 0 never does by itself.",
+    }
+    AUTO_AOF_REWRITE_MIN_SIZE = "auto-aof-rewrite-min-size" {
+        kind: bytes(0, LONG_MAX as u64),
+        default: "64mb",
+        status: PERSISTENCE,
+        doc: "Size below which it is not rewritten by itself.",
+    }
+    AOF_LOAD_TRUNCATED = "aof-load-truncated" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: PERSISTENCE,
+        doc: "Load an append-only file whose end is missing, as after a crash, and log it. \
+              Otherwise refuse to start.",
+    }
+    AOF_USE_RDB_PREAMBLE = "aof-use-rdb-preamble" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: PERSISTENCE,
+        doc: "Begin a rewritten append-only file with a snapshot: smaller and faster to load.",
+    }
+    AOF_REWRITE_INCREMENTAL_FSYNC = "aof-rewrite-incremental-fsync" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: PERSISTENCE,
+        doc: "Sync a rewrite every few megabytes, as rdb-save-incremental-fsync does.",
+    }
+    AOF_TIMESTAMP_ENABLED = "aof-timestamp-enabled" {
+        kind: Kind::Bool,
+        default: "no",
+        status: PERSISTENCE,
+        doc: "Note the time in the append-only file, to restore the data as of a moment. Older \
+              servers cannot read such files.",
+    }
+}

@@ -1,0 +1,190 @@
+//! Replicas and their primary.
+
+use super::{INT_MAX, LONG_MAX, PORT_MAX, REPLICATION, SIZE_MAX};
+use crate::directive::{Flags, Status};
+use crate::kind::{Kind, bytes, int, one_of, text};
+
+const IMPORT: Status = Status::NotYet("import mode");
+
+section! {
+    after: super::persistence::END,
+    title: "Replication",
+    about: "",
+
+    REPLICAOF = "replicaof" aka "slaveof" {
+        kind: Kind::Primary,
+        default: "no one",
+        flags: Flags::IMMUTABLE.and(Flags::MULTI),
+        status: REPLICATION,
+        doc: "Host and port of the server to be a replica of; no one for none. The command \
+              REPLICAOF changes it at run time.",
+    }
+    PRIMARYAUTH = "primaryauth" aka "masterauth" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::SENSITIVE,
+        status: REPLICATION,
+        doc: "Password to give to the primary.",
+    }
+    PRIMARYUSER = "primaryuser" aka "masteruser" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::SENSITIVE,
+        status: REPLICATION,
+        doc: "User to log in as at the primary. Empty logs in as the default user.",
+    }
+    REPLICA_SERVE_STALE_DATA = "replica-serve-stale-data" aka "slave-serve-stale-data" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: REPLICATION,
+        doc: "Answer reads from what is there while the primary cannot be reached or the first \
+              copy is not complete. Otherwise they get an error.",
+    }
+    REPLICA_READ_ONLY = "replica-read-only" aka "slave-read-only" {
+        kind: Kind::Bool,
+        default: "yes",
+        flags: Flags::DEBUG,
+        status: REPLICATION,
+        doc: "Refuse writes of clients on a replica. It keeps accidents away, not attackers.",
+    }
+    REPL_DISKLESS_SYNC = "repl-diskless-sync" {
+        kind: Kind::Bool,
+        default: "yes",
+        flags: Flags::DEBUG,
+        status: REPLICATION,
+        doc: "Send the first copy to replicas straight from memory and not from a file.",
+    }
+    REPL_DISKLESS_SYNC_DELAY = "repl-diskless-sync-delay" {
+        kind: int(0, INT_MAX),
+        default: "5",
+        status: REPLICATION,
+        doc: "Seconds to wait before that, so that replicas which arrive together share it.",
+    }
+    REPL_DISKLESS_SYNC_MAX_REPLICAS = "repl-diskless-sync-max-replicas" {
+        kind: int(0, INT_MAX),
+        default: "0",
+        status: REPLICATION,
+        doc: "Do not wait any longer when so many replicas have arrived. 0 waits the whole time.",
+    }
+    REPL_DISKLESS_LOAD = "repl-diskless-load" {
+        kind: one_of(&["disabled", "on-empty-db", "swapdb", "flush-before-load"]),
+        default: "disabled",
+        flags: Flags::DEBUG.and(Flags::DENY_LOADING),
+        status: REPLICATION,
+        doc: "Load the first copy straight from the connection: never, when there is no data \
+              yet, beside the old data which serves until then, or after dropping the old data.",
+    }
+    DUAL_CHANNEL_REPLICATION_ENABLED = "dual-channel-replication-enabled" {
+        kind: Kind::Bool,
+        default: "no",
+        flags: Flags::DEBUG,
+        status: REPLICATION,
+        doc: "Send the first copy over a connection of its own while writes already flow, which \
+              spares the primary's memory.",
+    }
+    REPL_MPTCP = "repl-mptcp" {
+        kind: Kind::Bool,
+        default: "no",
+        flags: Flags::IMMUTABLE,
+        status: REPLICATION,
+        doc: "Connect to the primary with Multipath TCP.",
+    }
+    REPL_PING_REPLICA_PERIOD = "repl-ping-replica-period" aka "repl-ping-slave-period" {
+        kind: int(1, INT_MAX),
+        default: "10",
+        status: REPLICATION,
+        doc: "Seconds between pings of a primary to its replicas.",
+    }
+    REPL_TIMEOUT = "repl-timeout" {
+        kind: int(1, INT_MAX),
+        default: "60",
+        status: REPLICATION,
+        doc: "Seconds of silence after which the other side counts as gone. Keep it well above \
+              repl-ping-replica-period.",
+    }
+    REPL_DISABLE_TCP_NODELAY = "repl-disable-tcp-nodelay" {
+        kind: Kind::Bool,
+        default: "no",
+        status: REPLICATION,
+        doc: "Send fewer, larger packets to replicas, at the price of up to 40 ms of delay.",
+    }
+    REPL_BACKLOG_SIZE = "repl-backlog-size" {
+        kind: bytes(1, SIZE_MAX),
+        default: "10mb",
+        status: REPLICATION,
+        doc: "Bytes of recent writes kept for replicas that were away. Those away for longer \
+              need a full copy.",
+    }
+    REPL_BACKLOG_TTL = "repl-backlog-ttl" {
+        kind: int(0, LONG_MAX),
+        default: "3600",
+        status: REPLICATION,
+        doc: "Seconds after the last replica has left until that memory is freed. 0 keeps it.",
+    }
+    REPLICA_PRIORITY = "replica-priority" aka "slave-priority" {
+        kind: int(0, INT_MAX),
+        default: "100",
+        status: REPLICATION,
+        doc: "Which replica Sentinel prefers as the next primary: the lowest number. 0 is never \
+              chosen.",
+    }
+    REPLICA_ANNOUNCED = "replica-announced" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: REPLICATION,
+        doc: "Whether Sentinel tells clients about this replica.",
+    }
+    REPLICA_ANNOUNCE_IP = "replica-announce-ip" aka "slave-announce-ip" {
+        kind: text(),
+        default: "\"\"",
+        status: REPLICATION,
+        doc: "Address by which others should reach this replica, where it cannot see it itself, \
+              as behind NAT or in a container.",
+    }
+    REPLICA_ANNOUNCE_PORT = "replica-announce-port" aka "slave-announce-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: REPLICATION,
+        doc: "Port by which others should reach this replica. 0 is its own port.",
+    }
+    REPLICA_IGNORE_MAXMEMORY = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: REPLICATION,
+        doc: "Leave eviction to the primary, whose removals are replicated, so that both hold \
+              the same keys.",
+    }
+    REPLICA_IGNORE_DISK_WRITE_ERRORS = "replica-ignore-disk-write-errors" {
+        kind: Kind::Bool,
+        default: "no",
+        status: REPLICATION,
+        doc: "Let a replica go on when it cannot write its own files. Otherwise it stops.",
+    }
+    MIN_REPLICAS_TO_WRITE = "min-replicas-to-write" aka "min-slaves-to-write" {
+        kind: int(0, INT_MAX),
+        default: "0",
+        status: REPLICATION,
+        doc: "Refuse writes while fewer replicas than this are keeping up. 0 never refuses.",
+    }
+    MIN_REPLICAS_MAX_LAG = "min-replicas-max-lag" aka "min-slaves-max-lag" {
+        kind: int(0, INT_MAX),
+        default: "10",
+        status: REPLICATION,
+        doc: "Seconds since its last report for which a replica counts as keeping up.",
+    }
+    PROPAGATION_ERROR_BEHAVIOR = "propagation-error-behavior" {
+        kind: one_of(&["ignore", "panic", "panic-on-replicas"]),
+        default: "ignore",
+        status: REPLICATION,
+        doc: "What to do when a replicated or logged write fails, which would mean that the \
+              data differ: go on, stop, or stop on replicas only.",
+    }
+    IMPORT_MODE = "import-mode" {
+        kind: Kind::Bool,
+        default: "no",
+        flags: Flags::DEBUG,
+        status: IMPORT,
+        doc: "While a tool copies data in: neither expire nor evict keys, and let clients that \
+              declare themselves as the source see expired ones.",
+    }
+}

@@ -1,0 +1,67 @@
+//! Threads, and the rhythm of background work.
+
+use super::{AFFINITY, EFFECTIVE, INT_MAX, PERSISTENCE};
+use crate::directive::{Flags, Status};
+use crate::kind::{Kind, int, text};
+
+const PREFETCH: Status = Status::NotYet("tuning of prefetching");
+
+section! {
+    after: super::process::END,
+    title: "Threads",
+    about: "Every I/O thread reads, executes and answers the requests of its own connections; \
+            there is no main thread that all commands pass through.",
+
+    IO_THREADS = "io-threads" {
+        kind: Kind::IntOrAuto { min: 1, max: 1024 },
+        default: "auto",
+        flags: Flags::DEBUG,
+        status: EFFECTIVE,
+        doc: "How many threads serve clients. auto takes as many as the processors that this \
+              process may use. Threads without work sleep, so that too many cost little.",
+    }
+    SERVER_CPULIST = "server-cpulist" aka "server_cpulist" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: AFFINITY,
+        doc: "CPUs for the I/O threads: numbers and ranges, with an optional step, as in \
+              0-7:2 or 1,3. Keep them on one NUMA node. Empty leaves the choice to the system.",
+    }
+    BIO_CPULIST = "bio-cpulist" aka "bio_cpulist" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: AFFINITY,
+        doc: "CPUs for the threads that free memory, sync and close files.",
+    }
+    AOF_REWRITE_CPULIST = "aof-rewrite-cpulist" aka "aof_rewrite_cpulist" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: PERSISTENCE,
+        doc: "CPUs for rewriting the append-only file.",
+    }
+    BGSAVE_CPULIST = "bgsave-cpulist" aka "bgsave_cpulist" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: PERSISTENCE,
+        doc: "CPUs for writing snapshots.",
+    }
+    HZ = "hz" {
+        kind: Kind::Clamped { min: 0, max: INT_MAX, low: 1, high: 500 },
+        default: "10",
+        status: EFFECTIVE,
+        doc: "How many times a second background work runs: expiry, timeouts of clients, \
+              statistics. Values outside 1 to 500 are moved to the nearest of them. More is \
+              smoother and costs more while idle.",
+    }
+    PREFETCH_BATCH_MAX_SIZE = "prefetch-batch-max-size" {
+        kind: int(0, 128),
+        default: "16",
+        status: PREFETCH,
+        doc: "How many commands of a batch have their keys fetched into the cache before the \
+              first is executed. 0 and 1 fetch nothing ahead.",
+    }
+}

@@ -1,0 +1,158 @@
+//! TLS.
+
+use super::{INT_MAX, PORT_MAX, TLS};
+use crate::directive::Flags;
+use crate::kind::{Kind, int, one_of, text};
+
+section! {
+    after: super::network::END,
+    title: "TLS",
+    about: "",
+
+    TLS_PORT = "tls-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        status: TLS,
+        doc: "TCP port on which connections are encrypted. 0 means none.",
+    }
+    TLS_CERT_FILE = "tls-cert-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "Certificate to show to clients, in PEM.",
+    }
+    TLS_KEY_FILE = "tls-key-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "Private key of tls-cert-file, in PEM.",
+    }
+    TLS_KEY_FILE_PASS = "tls-key-file-pass" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::SENSITIVE,
+        status: TLS,
+        doc: "Pass phrase of tls-key-file, if it is encrypted.",
+    }
+    TLS_CLIENT_CERT_FILE = "tls-client-cert-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "Certificate to show where this server is the client: to its primary and to other \
+              cluster nodes. Empty uses tls-cert-file.",
+    }
+    TLS_CLIENT_KEY_FILE = "tls-client-key-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "Private key of tls-client-cert-file.",
+    }
+    TLS_CLIENT_KEY_FILE_PASS = "tls-client-key-file-pass" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::SENSITIVE,
+        status: TLS,
+        doc: "Pass phrase of tls-client-key-file.",
+    }
+    TLS_DH_PARAMS_FILE = "tls-dh-params-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "Diffie-Hellman parameters, which only old protocol versions need.",
+    }
+    TLS_CA_CERT_FILE = "tls-ca-cert-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "Certificates of the authorities that may sign peers' certificates, in one file.",
+    }
+    TLS_CA_CERT_DIR = "tls-ca-cert-dir" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::VOLATILE,
+        status: TLS,
+        doc: "The same as a directory of hashed names.",
+    }
+    TLS_AUTH_CLIENTS = "tls-auth-clients" {
+        kind: one_of(&["no", "yes", "optional"]),
+        default: "yes",
+        status: TLS,
+        doc: "Whether clients must show a certificate. With optional, one that is shown must be \
+              valid.",
+    }
+    TLS_AUTH_CLIENTS_USER = "tls-auth-clients-user" {
+        kind: one_of(&["CN", "URI", "off"]),
+        default: "off",
+        status: TLS,
+        doc: "Log a client in as the user that a field of its certificate names: the common name \
+              or the URI of the alternative names.",
+    }
+    TLS_REPLICATION = "tls-replication" {
+        kind: Kind::Bool,
+        default: "no",
+        status: TLS,
+        doc: "Encrypt the connection to the primary.",
+    }
+    TLS_CLUSTER = "tls-cluster" {
+        kind: Kind::Bool,
+        default: "no",
+        status: TLS,
+        doc: "Encrypt the cluster bus.",
+    }
+    TLS_PROTOCOLS = "tls-protocols" {
+        kind: text(),
+        default: "\"\"",
+        status: TLS,
+        doc: "Protocol versions to allow, such as \"TLSv1.2 TLSv1.3\". Empty allows those that \
+              are considered safe.",
+    }
+    TLS_CIPHERS = "tls-ciphers" {
+        kind: text(),
+        default: "\"\"",
+        status: TLS,
+        doc: "Ciphers to allow up to TLS 1.2, separated by colons.",
+    }
+    TLS_CIPHERSUITES = "tls-ciphersuites" {
+        kind: text(),
+        default: "\"\"",
+        status: TLS,
+        doc: "Cipher suites to allow in TLS 1.3, separated by colons.",
+    }
+    TLS_PREFER_SERVER_CIPHERS = "tls-prefer-server-ciphers" {
+        kind: Kind::Bool,
+        default: "no",
+        status: TLS,
+        doc: "Follow the server's order of ciphers and not the client's.",
+    }
+    TLS_SESSION_CACHING = "tls-session-caching" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: TLS,
+        doc: "Let clients resume earlier sessions, which saves most of a handshake.",
+    }
+    TLS_SESSION_CACHE_SIZE = "tls-session-cache-size" {
+        kind: int(0, INT_MAX),
+        default: "20480",
+        status: TLS,
+        doc: "How many sessions are remembered; 0 sets no limit.",
+    }
+    TLS_SESSION_CACHE_TIMEOUT = "tls-session-cache-timeout" {
+        kind: int(0, INT_MAX),
+        default: "300",
+        status: TLS,
+        doc: "For how many seconds a session is remembered.",
+    }
+    TLS_AUTO_RELOAD_INTERVAL = "tls-auto-reload-interval" {
+        kind: int(0, INT_MAX),
+        default: "0",
+        status: TLS,
+        doc: "Look every so many seconds whether certificate files have changed, and load them. \
+              0 never looks.",
+    }
+}

@@ -1,0 +1,126 @@
+//! Looking at a key and changing it with a single lookup: what most writes are made of.
+//!
+//! SET with a condition, INCR, MSETNX: each looks at the old value, decides, and stores. With a
+//! separate call for every step the table is searched two or three times; [`Db::alter`] finds
+//! the slot once and lets the caller decide while it is at hand (the shape of `alter` in
+//! functional maps: from maybe a value to maybe a value). The decision is data, a [`Change`], so
+//! that the record that dies goes to the turn's trash here and nowhere else.
+
+use super::Db;
+use crate::keyspace::Key;
+use weft_types::{Record, RecordMut};
+
+/// What happens to a key after [`Db::alter`]'s caller has looked at it.
+#[derive(Debug)]
+#[must_use]
+pub enum Change {
+    /// It stays as it was.
+    Nothing,
+    /// Its record has been changed where it stands.
+    InPlace,
+    /// This record of the same key is stored, in the place of the old one if there is one.
+    Store(Record),
+    /// It is removed if it is there.
+    Remove,
+}
+
+impl Db<'_> {
+    /// Shows `decide` the live record of `key`, whose access clock is touched, and does what it
+    /// says. Its second argument is the clock for a record that it stores: that of the old
+    /// record, since overwriting a key doesn't make it less popular, or a fresh one.
+    /// Expected O(1).
+    #[inline]
+    pub fn alter(
+        &mut self,
+        key: &Key<'_>,
+        decide: impl FnOnce(Option<RecordMut<'_>>, u32) -> Change,
+    ) {
+        let now = self.turn.now_ms;
+        let mut table = self.table(key.shard);
+        if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
+            if slot.record().expiry().is_none_or(|at| at > now) {
+                self.touch(slot.record());
+                let clock = slot.record().clock();
+                match decide(Some(slot.record_mut()), clock) {
+                    Change::Nothing | Change::InPlace => {}
+                    Change::Store(record) => self.turn.discard(slot.replace(record)),
+                    Change::Remove => self.turn.discard(slot.remove()),
+                }
+                return;
+            }
+            self.expire(key);
+        }
+        match decide(None, self.turn.access.fresh()) {
+            Change::Store(record) => {
+                debug_assert_eq!(key.bytes, record.key());
+                self.table(key.shard).insert(key.hash, record);
+            }
+            Change::Nothing | Change::InPlace | Change::Remove => {}
+        }
+    }
+
+    /// Fetches the records of `keys` towards the cache, so that the misses of a command with
+    /// several keys overlap. Useful for up to some 16 keys at a time: a processor has about as
+    /// many misses in flight. O(keys).
+    #[inline]
+    pub fn prefetch<'k>(&self, keys: impl Iterator<Item = &'k Key<'k>> + Clone) {
+        let pin = weft_table::epoch::pin();
+        let keyspace = self.keyspace();
+        for key in keys.clone() {
+            keyspace.plan_bucket(key, self.index, &pin);
+        }
+        for key in keys {
+            keyspace.plan_record(key, self.index, &pin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Keyspace;
+    use crate::turn::Turn;
+    use weft_types::string::{Digits, New, Str, record};
+
+    fn text(db: &mut Db<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
+        let found = db.peek(key)?;
+        Some(Str::of(&found)?.bytes(&mut Digits::new()).to_vec())
+    }
+
+    #[test]
+    fn every_change_on_present_absent_and_expired_keys() {
+        let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
+        let guard = keyspace.world();
+        let mut turn = Turn::new(1000, 1);
+        let mut db = Db::new(&guard, &mut turn, 0);
+        let key = db.key(b"k");
+        let value = |text: &'static [u8], at| record(b"k", New::Bytes(text), at, 0);
+
+        db.alter(&key, |old, _| {
+            assert!(old.is_none());
+            Change::Remove
+        });
+        assert_eq!(text(&mut db, &key), None);
+        db.alter(&key, |_, _| Change::Store(value(b"a", None)));
+        db.alter(&key, |old, _| {
+            assert!(old.is_some());
+            Change::Nothing
+        });
+        assert_eq!(text(&mut db, &key), Some(b"a".to_vec()));
+        db.alter(&key, |_, _| Change::Store(value(b"b", Some(1500))));
+        assert_eq!(text(&mut db, &key), Some(b"b".to_vec()));
+        assert_eq!(db.keyspace().counts(0), (1, 1));
+
+        db.turn.set_time(2000);
+        db.alter(&key, |old, _| {
+            assert!(old.is_none(), "an expired record is shown");
+            Change::Nothing
+        });
+        assert_eq!((db.len(), db.turn.tally.expired), (0, 1));
+
+        db.alter(&key, |_, _| Change::Store(value(b"c", None)));
+        db.alter(&key, |_, _| Change::Remove);
+        assert_eq!(db.len(), 0);
+        db.turn.drop_trash();
+    }
+}

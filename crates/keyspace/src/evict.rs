@@ -1,0 +1,631 @@
+//! Eviction: which key to remove when memory is full.
+//!
+//! Exact LRU or LFU would need a list through all keys that every access changes. As in Redis
+//! it is approximated: a few keys are sampled by chance, and the best candidates ever seen but
+//! not yet evicted are kept in a pool of 16. With five samples per step this comes close to
+//! the exact order, since the pool remembers good candidates over many steps.
+//!
+//! ```text
+//!   pick a table, by its number of keys ─► try its shard's lock ─► sample a few keys
+//!                                                                       │ release
+//!   remove the best one ◄─ it is still there, and still ◄─ try its ◄─ pool of 16, by score
+//!   of the pool            deserves it: under its lock     lock
+//! ```
+//!
+//! Every thread has an evictor of its own. It only tries locks and holds one shard at a time,
+//! so eviction never waits; what a pool says about a key is a guess of the past, and is looked
+//! at again under the lock before the key goes.
+//!
+//! | policy | evicts |
+//! |---|---|
+//! | noeviction | nothing |
+//! | allkeys-lru, volatile-lru | what has not been accessed for longest |
+//! | allkeys-lfu, volatile-lfu | what is accessed most rarely |
+//! | allkeys-random, volatile-random | any |
+//! | volatile-ttl | what expires first |
+//!
+//! The volatile policies only ever see keys with an expiry. Tables count those, so where there
+//! is nothing to evict this is known without a search.
+
+use crate::access::{Access, Policy};
+use crate::db::Db;
+use crate::keyspace::{Hasher, Keyspace, SHARDS};
+use crate::turn::{Rng, Turn};
+use std::cell::Cell;
+use weft_table::{TableMut, Verdict};
+use weft_types::{Record, Values};
+
+/// Candidates that a pool remembers.
+const POOL: usize = 16;
+/// Picks of a table in one step before it gives up: shards may be busy, or empty by now.
+const PICKS: usize = 16;
+/// Draws of a record until one with an expiry is met, where most have one.
+const DRAWS: usize = 16;
+/// Buckets looked at by one step of a search for records with an expiry.
+const SEARCH_BUCKETS: usize = 8;
+/// Steps between two looks at the sizes of all tables.
+const STEPS_PER_WEIGHING: u32 = 256;
+
+/// `maxmemory-policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaxmemoryPolicy {
+    Noeviction,
+    AllkeysLru,
+    AllkeysLfu,
+    AllkeysRandom,
+    VolatileLru,
+    VolatileLfu,
+    VolatileRandom,
+    VolatileTtl,
+}
+
+/// By what candidates are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// How long ago, or how rarely, they were accessed: what the access clock tells.
+    Access,
+    /// The time at which they expire.
+    Expiry,
+    /// Nothing.
+    Chance,
+}
+
+impl MaxmemoryPolicy {
+    pub const ALL: [MaxmemoryPolicy; 8] = [
+        MaxmemoryPolicy::Noeviction,
+        MaxmemoryPolicy::AllkeysLru,
+        MaxmemoryPolicy::AllkeysLfu,
+        MaxmemoryPolicy::AllkeysRandom,
+        MaxmemoryPolicy::VolatileLru,
+        MaxmemoryPolicy::VolatileLfu,
+        MaxmemoryPolicy::VolatileRandom,
+        MaxmemoryPolicy::VolatileTtl,
+    ];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            MaxmemoryPolicy::Noeviction => "noeviction",
+            MaxmemoryPolicy::AllkeysLru => "allkeys-lru",
+            MaxmemoryPolicy::AllkeysLfu => "allkeys-lfu",
+            MaxmemoryPolicy::AllkeysRandom => "allkeys-random",
+            MaxmemoryPolicy::VolatileLru => "volatile-lru",
+            MaxmemoryPolicy::VolatileLfu => "volatile-lfu",
+            MaxmemoryPolicy::VolatileRandom => "volatile-random",
+            MaxmemoryPolicy::VolatileTtl => "volatile-ttl",
+        }
+    }
+
+    /// The policy of that name, in any case.
+    pub fn by_name(name: &str) -> Option<MaxmemoryPolicy> {
+        Self::ALL.into_iter().find(|policy| policy.name().eq_ignore_ascii_case(name))
+    }
+
+    /// What access clocks must mean for this policy.
+    pub fn clock(self) -> Policy {
+        match self {
+            MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu => Policy::Lfu,
+            MaxmemoryPolicy::Noeviction
+            | MaxmemoryPolicy::AllkeysLru
+            | MaxmemoryPolicy::AllkeysRandom
+            | MaxmemoryPolicy::VolatileLru
+            | MaxmemoryPolicy::VolatileRandom
+            | MaxmemoryPolicy::VolatileTtl => Policy::Lru,
+        }
+    }
+
+    /// Whether only keys with an expiry are evicted.
+    pub fn volatile(self) -> bool {
+        match self {
+            MaxmemoryPolicy::VolatileLru
+            | MaxmemoryPolicy::VolatileLfu
+            | MaxmemoryPolicy::VolatileRandom
+            | MaxmemoryPolicy::VolatileTtl => true,
+            MaxmemoryPolicy::Noeviction
+            | MaxmemoryPolicy::AllkeysLru
+            | MaxmemoryPolicy::AllkeysLfu
+            | MaxmemoryPolicy::AllkeysRandom => false,
+        }
+    }
+
+    /// `None` for the policy that evicts nothing.
+    fn order(self) -> Option<Order> {
+        match self {
+            MaxmemoryPolicy::Noeviction => None,
+            MaxmemoryPolicy::AllkeysLru
+            | MaxmemoryPolicy::AllkeysLfu
+            | MaxmemoryPolicy::VolatileLru
+            | MaxmemoryPolicy::VolatileLfu => Some(Order::Access),
+            MaxmemoryPolicy::VolatileTtl => Some(Order::Expiry),
+            MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => Some(Order::Chance),
+        }
+    }
+}
+
+/// What came out of a step.
+#[derive(Debug)]
+pub enum Step {
+    /// This record was removed from that database; it is to be dropped outside of every lock.
+    Evicted { db: usize, record: Record },
+    /// The shards that were tried are busy: there may be keys to evict, so try again.
+    Busy,
+    /// The policy allows no key to be evicted.
+    Nothing,
+}
+
+impl Order {
+    /// How much `record` deserves to be evicted: the larger the more. `chance` says it where
+    /// nothing else does.
+    fn score(self, record: &Record, access: &Access, chance: impl FnOnce() -> u64) -> u64 {
+        match self {
+            Order::Access => access.idleness(record.clock()),
+            Order::Expiry => record.expiry().map_or(0, |at| i64::MAX.abs_diff(at)),
+            Order::Chance => chance(),
+        }
+    }
+}
+
+/// One thread's eviction.
+#[derive(Debug, Default)]
+pub struct Evictor {
+    pool: Pool,
+    weights: Weights,
+    /// The policy that both are for.
+    policy: Option<MaxmemoryPolicy>,
+}
+
+impl Evictor {
+    pub fn new() -> Self {
+        Evictor::default()
+    }
+
+    /// Removes one key as `policy` wants it and counts it in `turn.tally.evicted`. `samples` is
+    /// `maxmemory-samples`. The turn's access clock must be the one of the policy, see
+    /// [`MaxmemoryPolicy::clock`].
+    ///
+    /// Must be called inside the thread's gate and outside of every guard. O(samples); now and then O(shards * databases) to
+    /// weigh the tables.
+    pub fn step(
+        &mut self,
+        ks: &Keyspace,
+        turn: &mut Turn,
+        policy: MaxmemoryPolicy,
+        samples: usize,
+    ) -> Step {
+        let Some(order) = policy.order() else {
+            return Step::Nothing;
+        };
+        if self.policy != Some(policy) {
+            *self = Evictor { policy: Some(policy), ..Evictor::default() };
+        }
+        let volatile = policy.volatile();
+        for _ in 0..PICKS {
+            let Some((shard, db)) = self.weights.pick(ks, volatile, turn.random()) else {
+                return Step::Nothing;
+            };
+            Sampling { ks, shard, db, volatile, order }.fill(turn, samples, &mut self.pool);
+            if let Some((db, record)) = self.remove_best(ks, turn, volatile, order) {
+                turn.tally.evicted += 1;
+                return Step::Evicted { db, record };
+            }
+        }
+        match self.weights.weigh(ks, volatile) {
+            0 => Step::Nothing,
+            _ => Step::Busy,
+        }
+    }
+
+    /// Removes the best candidate that is still one. Candidates whose shard is busy stay in the
+    /// pool for later.
+    fn remove_best(
+        &mut self,
+        ks: &Keyspace,
+        turn: &mut Turn,
+        volatile: bool,
+        order: Order,
+    ) -> Option<(usize, Record)> {
+        let mut busy = Vec::new();
+        let mut evicted = None;
+        while let Some(mut best) = self.pool.0.pop() {
+            let second = self.pool.0.last().map_or(0, |candidate| candidate.score);
+            match best.evict(ks, turn, volatile, order, second) {
+                Outcome::Evicted(record) => {
+                    evicted = Some((best.db, record));
+                    break;
+                }
+                Outcome::Absent => {}
+                Outcome::Busy => busy.push(best),
+                Outcome::Better(score) => {
+                    best.score = score;
+                    self.pool.insert(best);
+                }
+            }
+        }
+        busy.into_iter().for_each(|candidate| self.pool.insert(candidate));
+        evicted
+    }
+}
+
+/// A key that may be evicted.
+#[derive(Debug)]
+struct Candidate {
+    score: u64,
+    db: usize,
+    key: Vec<u8>,
+}
+
+/// What a look at a candidate under its shard's lock brings.
+enum Outcome {
+    Evicted(Record),
+    /// It is gone, or is none any more.
+    Absent,
+    Busy,
+    /// It was accessed meanwhile or given more time, so that another one deserves it more; its
+    /// score now.
+    Better(u64),
+}
+
+impl Candidate {
+    /// Removes the key unless its score has fallen below that of the `second` best.
+    fn evict(
+        &self,
+        ks: &Keyspace,
+        turn: &mut Turn,
+        volatile: bool,
+        order: Order,
+        second: u64,
+    ) -> Outcome {
+        let key = ks.key(&self.key);
+        let Ok(guard) = ks.guard_one(key.shard) else {
+            return Outcome::Busy;
+        };
+        let access = turn.access;
+        let mut db = Db::new(&guard, turn, self.db);
+        let mut table = db.sweep_table(key.shard);
+        let Some(slot) = table.find_mut(key.hash, key.bytes) else {
+            return Outcome::Absent;
+        };
+        if volatile && !slot.record().has_expiry() {
+            return Outcome::Absent;
+        }
+        let score = order.score(&slot.record(), &access, || self.score);
+        if score < self.score && score < second {
+            return Outcome::Better(score);
+        }
+        Outcome::Evicted(slot.remove())
+    }
+}
+
+/// The best candidates seen, in ascending order of their scores.
+#[derive(Debug, Default)]
+struct Pool(Vec<Candidate>);
+
+impl Pool {
+    /// Takes a key in if it is better than the worst or there is room. O(POOL).
+    fn offer(&mut self, score: u64, db: usize, key: &[u8]) {
+        if let Some(at) = self.0.iter().position(|c| c.db == db && c.key == key) {
+            let known = self.0.remove(at);
+            self.insert(Candidate { score, ..known });
+        } else if self.0.len() < POOL || self.0[0].score < score {
+            self.insert(Candidate { score, db, key: key.to_vec() });
+        }
+    }
+
+    fn insert(&mut self, candidate: Candidate) {
+        let place = self.0.partition_point(|c| c.score < candidate.score);
+        self.0.insert(place, candidate);
+        if self.0.len() > POOL {
+            self.0.remove(0);
+        }
+    }
+}
+
+/// One table that is sampled.
+struct Sampling<'k> {
+    ks: &'k Keyspace,
+    shard: u16,
+    db: usize,
+    volatile: bool,
+    order: Order,
+}
+
+impl Sampling<'_> {
+    /// Offers about `samples` keys to the pool; none if the shard is busy or has none.
+    fn fill(&self, turn: &mut Turn, samples: usize, pool: &mut Pool) {
+        let Ok(guard) = self.ks.guard_one(self.shard) else {
+            return;
+        };
+        let mut rng = Rng::new(turn.random());
+        let mut chance = Rng::new(turn.random());
+        let access = turn.access;
+        let offered = Cell::new(false);
+        let offer = &mut |record: &Record| {
+            if record.has_expiry() || !self.volatile {
+                offered.set(true);
+                let score = self.order.score(record, &access, || chance.next());
+                pool.offer(score, self.db, record.key());
+            }
+        };
+        let mut db = Db::new(&guard, turn, self.db);
+        let mut table = db.sweep_table(self.shard);
+        match self.order {
+            Order::Chance => draw(&table, &mut rng, self.volatile, offer),
+            // Where some have no expiry, as many more are looked at.
+            Order::Access | Order::Expiry => {
+                let samples = if self.volatile { 2 * samples } else { samples };
+                table.sample(samples, &mut || rng.next(), |record| offer(&record));
+            }
+        }
+        match offered.get() {
+            true => {}
+            false if self.volatile => search(&mut table, &mut rng, offer),
+            false => draw(&table, &mut rng, false, offer),
+        }
+    }
+}
+
+type Shard<'t> = TableMut<'t, Values, Hasher>;
+
+/// Offers a record that is drawn by chance; if `volatile`, one with an expiry, unless those are
+/// so rare that none is met.
+fn draw(table: &Shard<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(&Record)) {
+    let drawn = (0..DRAWS).find_map(|_| {
+        let record = table.random(&mut || rng.next())?;
+        (record.has_expiry() || !volatile).then_some(record)
+    });
+    if let Some(record) = drawn {
+        offer(&record);
+    }
+}
+
+/// Offers records with an expiry where they are rare: all those of the first segment that has
+/// some, from a random place on. O(segments) at worst.
+fn search(table: &mut Shard<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) {
+    let mut found = false;
+    let mut cursor = rng.next() >> 32;
+    let mut rounds = 0;
+    // The second round begins at the beginning and meets whatever there is.
+    while !found && rounds < 2 {
+        cursor = table.sweep(
+            cursor,
+            SEARCH_BUCKETS,
+            true,
+            |record| {
+                found = true;
+                offer(&record);
+                Verdict::Keep
+            },
+            drop,
+        );
+        rounds += usize::from(cursor == 0);
+    }
+}
+
+/// How many keys each table has, to pick one with a chance in proportion. Weighed now and then:
+/// the sizes of thousands of tables don't change much within some hundred steps.
+#[derive(Debug, Default)]
+struct Weights {
+    /// Tables that have keys, each with the sum of all weights up to its own.
+    tables: Vec<(u64, u16, usize)>,
+    /// Picks until the next weighing.
+    left: u32,
+}
+
+impl Weights {
+    /// A shard and a database; `None` when no table has keys. O(log tables).
+    fn pick(&mut self, ks: &Keyspace, volatile: bool, random: u64) -> Option<(u16, usize)> {
+        if self.left == 0 {
+            self.weigh(ks, volatile);
+        }
+        let (shard, db) = match self.at(random) {
+            Some((shard, db)) if weight(ks, shard, db, volatile) > 0 => (shard, db),
+            // What is remembered is outdated.
+            Some(_) | None => {
+                self.weigh(ks, volatile);
+                self.at(random)?
+            }
+        };
+        self.left -= 1;
+        Some((shard, db))
+    }
+
+    fn at(&self, random: u64) -> Option<(u16, usize)> {
+        let total = self.tables.last()?.0;
+        let nth = random % total;
+        let at = self.tables.partition_point(|(sum, ..)| *sum <= nth);
+        let (_, shard, db) = self.tables[at];
+        Some((shard, db))
+    }
+
+    /// Looks at all tables and returns the sum of their weights. O(shards * databases).
+    fn weigh(&mut self, ks: &Keyspace, volatile: bool) -> u64 {
+        self.left = STEPS_PER_WEIGHING;
+        self.tables.clear();
+        let mut sum = 0;
+        for shard in 0..SHARDS as u16 {
+            for db in 0..ks.databases() {
+                let weight = weight(ks, shard, db, volatile);
+                if weight > 0 {
+                    sum += weight;
+                    self.tables.push((sum, shard, db));
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// How many keys of a table may be evicted; a moment's value.
+fn weight(ks: &Keyspace, shard: u16, db: usize, volatile: bool) -> u64 {
+    let table = ks.table(shard, db);
+    (if volatile { table.expiring() } else { table.len() }) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use std::collections::HashSet;
+    use weft_types::string::{New, record};
+
+    const NOW: i64 = 1_000_000_000_000;
+
+    fn setup(policy: MaxmemoryPolicy) -> (Keyspace, Turn) {
+        let mut turn = Turn::new(NOW, 7);
+        turn.access = Access::new(policy.clock(), NOW, 10, 1);
+        (Keyspace::new(4, 1, Box::new(|_| {})), turn)
+    }
+
+    /// Stores keys `prefix0`, `prefix1` ... with this expiry and access clock.
+    fn fill(
+        ks: &Keyspace,
+        turn: &mut Turn,
+        db: usize,
+        prefix: &str,
+        n: usize,
+        form: impl Fn(usize) -> (Option<i64>, u32),
+    ) {
+        let guard = ks.world();
+        let mut db = Db::new(&guard, turn, db);
+        for i in 0..n {
+            let name = format!("{prefix}{i}").into_bytes();
+            let (at, clock) = form(i);
+            db.set(&ks.key(&name), record(&name, New::Bytes(b"value"), at, clock));
+        }
+    }
+
+    /// Evicts up to `n` keys and returns them.
+    fn evict(ks: &Keyspace, turn: &mut Turn, policy: MaxmemoryPolicy, n: usize) -> Vec<String> {
+        let mut evictor = Evictor::new();
+        let mut names = Vec::new();
+        while names.len() < n {
+            match evictor.step(ks, turn, policy, 5) {
+                Step::Evicted { record, .. } => {
+                    names.push(String::from_utf8(record.key().to_vec()).expect("ASCII"));
+                }
+                Step::Nothing => break,
+                Step::Busy => panic!("nobody holds a shard"),
+            }
+        }
+        assert_eq!(turn.tally.evicted, names.len() as u64);
+        names
+    }
+
+    fn count(names: &[String], prefix: &str) -> usize {
+        names.iter().filter(|name| name.starts_with(prefix)).count()
+    }
+
+    #[test]
+    fn lru_evicts_the_idle() {
+        let policy = MaxmemoryPolicy::AllkeysLru;
+        let (ks, mut turn) = setup(policy);
+        let (idle, fresh) = (turn.access.clock_for_idle(1000), turn.access.fresh());
+        fill(&ks, &mut turn, 0, "idle", 500, |_| (None, idle));
+        fill(&ks, &mut turn, 2, "idle", 500, |_| (None, idle));
+        fill(&ks, &mut turn, 0, "used", 1000, |_| (None, fresh));
+        let names = evict(&ks, &mut turn, policy, 500);
+        assert_eq!(names.len(), 500);
+        assert!(count(&names, "idle") >= 450, "{}", count(&names, "idle"));
+        assert_eq!(ks.counts(0).0 + ks.counts(2).0, 1500);
+        let distinct: HashSet<_> = names.iter().collect();
+        assert!(distinct.len() >= 250, "a name can be in both databases, not more often");
+    }
+
+    #[test]
+    fn lfu_evicts_the_rarely_used() {
+        let policy = MaxmemoryPolicy::VolatileLfu;
+        let (ks, mut turn) = setup(policy);
+        let fresh = turn.access.fresh();
+        let (rare, often) = (fresh & !0xff | 1, fresh & !0xff | 200);
+        fill(&ks, &mut turn, 0, "rare", 1000, |_| (Some(NOW + 1000), rare));
+        fill(&ks, &mut turn, 0, "often", 1000, |_| (Some(NOW + 1000), often));
+        let names = evict(&ks, &mut turn, policy, 500);
+        assert!(count(&names, "rare") >= 450, "{}", count(&names, "rare"));
+    }
+
+    #[test]
+    fn volatile_policies_spare_persistent_keys() {
+        for policy in MaxmemoryPolicy::ALL.into_iter().filter(|policy| policy.volatile()) {
+            let (ks, mut turn) = setup(policy);
+            // So few have an expiry that samples hardly ever meet one.
+            fill(&ks, &mut turn, 0, "kept", 20_000, |_| (None, 0));
+            fill(&ks, &mut turn, 1, "kept", 100, |_| (None, 0));
+            fill(&ks, &mut turn, 0, "volatile", 50, |_| (Some(NOW + 1000), 0));
+            let names = evict(&ks, &mut turn, policy, 1000);
+            assert_eq!((names.len(), count(&names, "volatile")), (50, 50), "{policy:?}");
+            assert_eq!((ks.counts(0).0, ks.counts(1).0), (20_000, 100));
+        }
+    }
+
+    #[test]
+    fn allkeys_policies_evict_to_the_last_key() {
+        for policy in MaxmemoryPolicy::ALL.into_iter().filter(|policy| !policy.volatile()) {
+            let (ks, mut turn) = setup(policy);
+            fill(&ks, &mut turn, 0, "a", 300, |_| (None, 0));
+            fill(&ks, &mut turn, 3, "b", 300, |_| (Some(NOW + 1000), 0));
+            let evicts = policy != MaxmemoryPolicy::Noeviction;
+            let names = evict(&ks, &mut turn, policy, usize::MAX);
+            let distinct: HashSet<_> = names.iter().collect();
+            assert_eq!((names.len(), distinct.len()), if evicts { (600, 600) } else { (0, 0) });
+        }
+    }
+
+    #[test]
+    fn ttl_prefers_the_nearest() {
+        let policy = MaxmemoryPolicy::VolatileTtl;
+        let (ks, mut turn) = setup(policy);
+        fill(&ks, &mut turn, 0, "soon", 1000, |i| (Some(NOW + 1 + i as i64), 0));
+        fill(&ks, &mut turn, 0, "late", 1000, |i| (Some(NOW + 1_000_000 + i as i64), 0));
+        let names = evict(&ks, &mut turn, policy, 500);
+        assert!(count(&names, "soon") >= 450, "{}", count(&names, "soon"));
+    }
+
+    #[test]
+    fn a_candidate_that_was_used_again_is_spared() {
+        let policy = MaxmemoryPolicy::AllkeysLru;
+        let (ks, mut turn) = setup(policy);
+        let idle = turn.access.clock_for_idle(1000);
+        // One shard, so that the first step meets all keys.
+        fill(&ks, &mut turn, 0, "{x}", 8, |_| (None, idle));
+        let mut evictor = Evictor::new();
+        assert!(matches!(evictor.step(&ks, &mut turn, policy, 8), Step::Evicted { .. }));
+        let used = evictor.pool.0.last().expect("the others").key.clone();
+        {
+            let guard = ks.world();
+            let key = ks.key(&used);
+            assert!(Db::new(&guard, &mut turn, 0).read(&key).is_some());
+        }
+        for _ in 0..6 {
+            match evictor.step(&ks, &mut turn, policy, 1) {
+                Step::Evicted { record, .. } => assert_ne!(record.key(), used),
+                other => panic!("{other:?}"),
+            }
+        }
+        match evictor.step(&ks, &mut turn, policy, 1) {
+            Step::Evicted { record, .. } => assert_eq!(record.key(), used, "the last one"),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(evictor.step(&ks, &mut turn, policy, 1), Step::Nothing));
+    }
+
+    #[test]
+    fn busy_shards_are_told_from_an_empty_keyspace() {
+        let policy = MaxmemoryPolicy::AllkeysRandom;
+        let (ks, mut turn) = setup(policy);
+        fill(&ks, &mut turn, 0, "{x}", 10, |_| (None, 0));
+        let mut evictor = Evictor::new();
+        let guard = ks.guard_one(ks.key(b"{x}0").shard).expect("free");
+        assert!(matches!(evictor.step(&ks, &mut turn, policy, 5), Step::Busy));
+        drop(guard);
+        assert!(matches!(evictor.step(&ks, &mut turn, policy, 5), Step::Evicted { db: 0, .. }));
+    }
+
+    #[test]
+    fn names() {
+        for policy in MaxmemoryPolicy::ALL {
+            assert_eq!(MaxmemoryPolicy::by_name(policy.name()), Some(policy));
+        }
+        assert_eq!(MaxmemoryPolicy::by_name("ALLKEYS-LRU"), Some(MaxmemoryPolicy::AllkeysLru));
+        assert_eq!(MaxmemoryPolicy::by_name("lru"), None);
+    }
+}

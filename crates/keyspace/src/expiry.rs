@@ -1,0 +1,321 @@
+//! Active expiry: removing keys whose time has come and that nobody asks for any more.
+//!
+//! Keys that are met are removed on the way (see [`crate::db`]); the others would take memory
+//! forever. Each thread therefore sweeps its share of the shards now and then, in steps:
+//!
+//! ```text
+//!   find a table with expiring keys ─► try its shard's lock ─► look at a few buckets
+//!        ▲       (counters, no lock)     (busy: pass it over)    remove what has expired
+//!        │                                                             │
+//!        └────── drop the removed ◄──── release the lock ◄─────────────┘
+//! ```
+//!
+//! A step costs some tens of microseconds and holds one shard, so nobody waits for it. Only
+//! records with an expiry are touched, and segments without any are passed over by a counter.
+//!
+//! **When to stop.** As in Redis: looking at keys pays as long as a good part of them has
+//! expired. Each database is left when of those looked at last only a few were stale, by
+//! default 10 %: so about that share of the expiring keys may be stale at any time, and the
+//! work adapts to the rate at which keys expire. `active-expire-effort` lowers the share and
+//! enlarges the samples. Hashes scatter the keys of a database over its shards, so any shard
+//! speaks for all; databases differ and are judged one by one.
+//!
+//! Unlike Redis, which samples by chance within each database, a sweep goes on where the last
+//! one stopped. It reaches every key in turn, and none is looked at twice while others wait.
+
+use crate::db::Db;
+use crate::keyspace::Keyspace;
+use crate::turn::Turn;
+use weft_table::Verdict;
+
+/// Buckets (of 8 keys) looked at per step; a step then goes on to the end of its segment.
+const BUCKETS_PER_STEP: usize = 16;
+/// Databases looked at per sweep, as `dbs-per-call` in other implementations.
+const DATABASES_PER_SWEEP: usize = 16;
+
+/// Where a thread's sweeps have come to. It stays valid when the shards of the thread change.
+#[derive(Debug, Default)]
+pub struct SweepState {
+    /// The database with which the next sweep begins.
+    next_db: usize,
+    /// By database.
+    places: Vec<Place>,
+}
+
+/// A place in the walk over the tables of one database.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Index into the thread's shards, modulo their number.
+    nth: usize,
+    /// The table's own cursor; 0 is the beginning.
+    cursor: u64,
+}
+
+/// What a sweep has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Keys with an expiry that were looked at.
+    pub examined: u64,
+    /// How many of them had expired and were removed.
+    pub expired: u64,
+    /// Whether time ran out while there was still much to remove: sweep again soon.
+    pub unfinished: bool,
+}
+
+/// `active-expire-effort` as numbers.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Keys to look at before the share of stale ones is judged.
+    sample: u64,
+    /// Percentage of stale keys that is left alone.
+    tolerated: u64,
+}
+
+impl Effort {
+    fn new(effort: u32) -> Effort {
+        let more = u64::from(effort.clamp(1, 10)) - 1;
+        Effort { sample: 20 + 5 * more, tolerated: 10 - more }
+    }
+}
+
+/// Removes expired keys of `shards`, those this thread is responsible for, at the time
+/// `turn.now_ms`; counts them in `turn.tally.expired`. `effort` is `active-expire-effort`, 1 to
+/// 10. `keep_going` is asked after each step, which takes some tens of microseconds: `false`
+/// ends the sweep. At least one step is made if there is anything to look at.
+///
+/// Must be called inside the thread's gate and outside of every guard. Nothing is held while
+/// `keep_going` runs: it may leave the gate and enter it again, so that whoever stops the world
+/// waits for a step and not for a sweep. Records that die are dropped here, with no lock held;
+/// so is everything else in the turn's trash.
+pub fn sweep(
+    ks: &Keyspace,
+    turn: &mut Turn,
+    state: &mut SweepState,
+    shards: &[u16],
+    effort: u32,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Swept {
+    let mut total = Swept::default();
+    if shards.is_empty() {
+        return total;
+    }
+    let effort = Effort::new(effort);
+    state.places.resize(ks.databases(), Place::default());
+    for _ in 0..ks.databases().min(DATABASES_PER_SWEEP) {
+        let db = state.next_db % ks.databases();
+        let mut walk = Walk { ks, shards, db, place: state.places[db] };
+        let done = walk.sweep(turn, effort, &mut total, keep_going);
+        state.places[db] = walk.place;
+        if !done {
+            total.unfinished = true;
+            return total;
+        }
+        state.next_db = (db + 1) % ks.databases();
+    }
+    total
+}
+
+/// The sweep of one database.
+struct Walk<'a> {
+    ks: &'a Keyspace,
+    shards: &'a [u16],
+    db: usize,
+    place: Place,
+}
+
+/// What came out of a step.
+enum Step {
+    /// This many keys were looked at, and that many had expired.
+    Swept { examined: u64, expired: u64 },
+    /// No table has expiring keys and is free.
+    Nothing,
+}
+
+impl Walk<'_> {
+    /// Makes steps until few stale keys are left (`true`) or time is up (`false`).
+    fn sweep(
+        &mut self,
+        turn: &mut Turn,
+        effort: Effort,
+        total: &mut Swept,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let (mut sampled, mut stale) = (0, 0);
+        loop {
+            let Step::Swept { examined, expired } = self.step(turn) else {
+                return true;
+            };
+            turn.drop_trash();
+            turn.tally.expired += expired;
+            total.examined += examined;
+            total.expired += expired;
+            sampled += examined;
+            stale += expired;
+            if sampled >= effort.sample {
+                if stale * 100 <= sampled * effort.tolerated {
+                    return true;
+                }
+                (sampled, stale) = (0, 0);
+            }
+            if !keep_going() {
+                return false;
+            }
+        }
+    }
+
+    /// Looks at a few buckets of the next table that has expiring keys and whose shard is free.
+    /// O(shards) if there is none.
+    fn step(&mut self, turn: &mut Turn) -> Step {
+        // One more than there are shards: the first visit may be to the rest of a table.
+        for _ in 0..=self.shards.len() {
+            let shard = self.shards[self.place.nth % self.shards.len()];
+            let expiring = self.ks.table(shard, self.db).expiring() > 0;
+            if expiring && let Ok(guard) = self.ks.guard_one(shard) {
+                let now = turn.now_ms;
+                let (mut examined, mut dead) = (0, Vec::new());
+                let cursor = Db::new(&guard, turn, self.db).sweep_table(shard).sweep(
+                    self.place.cursor,
+                    BUCKETS_PER_STEP,
+                    true,
+                    |record| {
+                        examined += 1;
+                        match record.expiry() {
+                            Some(at) if at <= now => Verdict::Remove,
+                            Some(_) | None => Verdict::Keep,
+                        }
+                    },
+                    |record| dead.push(record),
+                );
+                drop(guard);
+                self.place.cursor = cursor;
+                if cursor == 0 {
+                    self.next_shard();
+                }
+                let expired = dead.len() as u64;
+                dead.into_iter().for_each(|record| turn.discard(record));
+                if examined > 0 {
+                    return Step::Swept { examined, expired };
+                }
+            } else {
+                self.next_shard();
+            }
+        }
+        Step::Nothing
+    }
+
+    fn next_shard(&mut self) {
+        self.place = Place { nth: (self.place.nth + 1) % self.shards.len(), cursor: 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::SHARDS;
+    use weft_types::string::{New, record};
+
+    const NOW: i64 = 1_000_000;
+
+    fn keyspace() -> Keyspace {
+        Keyspace::new(16, 1, Box::new(|_| {}))
+    }
+
+    fn all_shards() -> Vec<u16> {
+        (0..SHARDS as u16).collect()
+    }
+
+    /// Puts `n` keys that expire at `at` into a database.
+    fn fill(ks: &Keyspace, turn: &mut Turn, db: usize, prefix: &str, n: usize, at: Option<i64>) {
+        let guard = ks.world();
+        let mut db = Db::new(&guard, turn, db);
+        for i in 0..n {
+            let name = format!("{prefix}{i}").into_bytes();
+            let key = ks.key(&name);
+            db.set(&key, record(&name, New::Bytes(b"value"), at, 0));
+        }
+    }
+
+    #[test]
+    fn removes_what_has_expired_and_nothing_else() {
+        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
+        fill(&ks, &mut turn, 0, "dead", 5000, Some(NOW));
+        fill(&ks, &mut turn, 0, "kept", 500, None);
+        fill(&ks, &mut turn, 3, "dead", 700, Some(NOW - 5));
+        fill(&ks, &mut turn, 3, "later", 20, Some(NOW + 1));
+        let mut state = SweepState::default();
+        for _ in 0..1000 {
+            sweep(&ks, &mut turn, &mut state, &all_shards(), 10, &mut || true);
+        }
+        assert_eq!(ks.counts(0), (500, 0));
+        assert_eq!(ks.counts(3), (20, 20));
+        assert_eq!(turn.tally.expired, 5700);
+        assert!(turn.take_trash().is_none(), "the dead are dropped");
+    }
+
+    #[test]
+    fn goes_on_while_most_are_stale_and_then_stops() {
+        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
+        fill(&ks, &mut turn, 0, "dead", 20_000, Some(NOW));
+        fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
+        let mut state = SweepState::default();
+        let first = sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut || true);
+        assert!(!first.unfinished);
+        let left = 20_000 - first.expired;
+        assert!(left < 8000, "{first:?}");
+        // A database without stale keys is left after one sample.
+        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
+        fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
+        let idle =
+            sweep(&ks, &mut turn, &mut SweepState::default(), &all_shards(), 1, &mut || true);
+        assert_eq!(idle.expired, 0);
+        assert!(idle.examined >= 20 && idle.examined < 2000, "{idle:?}");
+    }
+
+    #[test]
+    fn stops_when_told_and_goes_on_there() {
+        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
+        fill(&ks, &mut turn, 0, "dead", 3000, Some(NOW));
+        let mut state = SweepState::default();
+        let mut sweeps = 0;
+        while ks.counts(0).1 > 0 {
+            let before = ks.counts(0).1;
+            let swept = sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut || false);
+            assert!(swept.expired > 0 && swept.unfinished, "{swept:?}");
+            assert_eq!(before - ks.counts(0).1, swept.expired as usize);
+            sweeps += 1;
+        }
+        assert!(sweeps > 10);
+    }
+
+    #[test]
+    fn keeps_to_its_shards_and_passes_over_busy_ones() {
+        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
+        fill(&ks, &mut turn, 0, "dead", 10_000, Some(NOW));
+        let mine: Vec<u16> = (0..SHARDS as u16 / 2).collect();
+        let busy = ks.guard_one(7).expect("nobody holds it");
+        sweep(&ks, &mut turn, &mut SweepState::default(), &mine, 1, &mut || true);
+        drop(busy);
+        for shard in 0..SHARDS as u16 {
+            let swept = mine.contains(&shard) && shard != 7;
+            assert_eq!(ks.shard_len(shard, 0) == 0, swept, "shard {shard}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_do() {
+        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
+        fill(&ks, &mut turn, 0, "kept", 1000, None);
+        let mut asked = 0;
+        let mut state = SweepState::default();
+        let mut count = || {
+            asked += 1;
+            true
+        };
+        assert_eq!(
+            sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut count),
+            Swept::default()
+        );
+        assert_eq!(sweep(&ks, &mut turn, &mut state, &[], 1, &mut count), Swept::default());
+        assert_eq!(asked, 0);
+    }
+}

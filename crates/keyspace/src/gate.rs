@@ -1,0 +1,140 @@
+//! Gates: how the world stops between commands.
+//!
+//! Every thread that executes commands owns one [`Gate`] and is inside it while it runs a
+//! batch. Whoever needs the whole keyspace (FLUSHALL, SWAPDB, KEYS, the cut of a snapshot)
+//! closes all gates and waits until nobody is inside. Entering and leaving write only the
+//! thread's own line, so the fast path shares nothing; stopping costs a scan of the gates.
+//!
+//! The protocol is Dekker's: a thread announces itself and then looks at `closed`; the closer
+//! sets `closed` and then looks at the announcements; both with sequential consistency, so at
+//! least one sees the other. A thread that finds the gates closed goes back out and sleeps
+//! until they open: that takes microseconds, and nothing could be executed in that time.
+//!
+//! Model-tested with loom (`tests/loom_gate.rs`).
+
+use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, lock, spin_loop};
+
+const OUT: u32 = 0;
+const IN: u32 = 1;
+
+/// Looks at a busy gate before the closer sleeps until a thread leaves.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 200 };
+
+/// One thread's gate, on a line of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Gate(AtomicU32);
+
+/// All gates. Numbered by the thread that owns them.
+#[derive(Debug)]
+pub struct Gates {
+    gates: Box<[Gate]>,
+    closed: AtomicBool,
+    /// Held by the closer from closing to opening.
+    closer: Mutex<()>,
+    /// Guards nothing but the two condition variables' sleepers.
+    sleep: Mutex<()>,
+    opened: Condvar,
+    left: Condvar,
+}
+
+/// Proof that the world is stopped; opening happens on drop.
+#[derive(Debug)]
+pub struct Closed<'a> {
+    gates: &'a Gates,
+    _closer: MutexGuard<'a, ()>,
+}
+
+impl Gates {
+    /// `count` gates, all empty and open.
+    pub fn new(count: usize) -> Self {
+        Gates {
+            gates: (0..count).map(|_| Gate(AtomicU32::new(OUT))).collect(),
+            closed: AtomicBool::new(false),
+            closer: Mutex::new(()),
+            sleep: Mutex::new(()),
+            opened: Condvar::new(),
+            left: Condvar::new(),
+        }
+    }
+
+    /// How many gates there are.
+    pub fn count(&self) -> usize {
+        self.gates.len()
+    }
+
+    /// Goes inside gate `own`; waits while the gates are closed. Only the owner calls this,
+    /// and not while it is inside.
+    #[inline]
+    pub fn enter(&self, own: usize) {
+        self.gates[own].0.swap(IN, Ordering::SeqCst);
+        if self.closed.load(Ordering::SeqCst) {
+            self.enter_slow(own);
+        }
+    }
+
+    #[cold]
+    fn enter_slow(&self, own: usize) {
+        loop {
+            self.leave(own);
+            let mut sleep = lock(&self.sleep);
+            while self.closed.load(Ordering::SeqCst) {
+                sleep = self.opened.wait(sleep).unwrap_or_else(|p| p.into_inner());
+            }
+            drop(sleep);
+            self.gates[own].0.swap(IN, Ordering::SeqCst);
+            if !self.closed.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    /// Leaves gate `own`. Only the owner calls this.
+    #[inline]
+    pub fn leave(&self, own: usize) {
+        self.gates[own].0.swap(OUT, Ordering::SeqCst);
+        if self.closed.load(Ordering::SeqCst) {
+            self.wake_closer();
+        }
+    }
+
+    #[cold]
+    fn wake_closer(&self) {
+        // The closer looks at the gates under this mutex before it sleeps: it either sees this
+        // one left or hears the notification.
+        drop(lock(&self.sleep));
+        self.left.notify_all();
+    }
+
+    /// Stops the world. The caller must be outside its own gate. Waits for another closer, and
+    /// for every thread to come to the end of its batch or to a command boundary.
+    pub fn close(&self) -> Closed<'_> {
+        let closer = lock(&self.closer);
+        self.closed.store(true, Ordering::SeqCst);
+        for gate in &self.gates {
+            self.wait_left(gate);
+        }
+        Closed { gates: self, _closer: closer }
+    }
+
+    fn wait_left(&self, gate: &Gate) {
+        for _ in 0..SPINS {
+            if gate.0.load(Ordering::SeqCst) == OUT {
+                return;
+            }
+            spin_loop();
+        }
+        let mut sleep = lock(&self.sleep);
+        while gate.0.load(Ordering::SeqCst) != OUT {
+            sleep = self.left.wait(sleep).unwrap_or_else(|p| p.into_inner());
+        }
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.gates.closed.store(false, Ordering::SeqCst);
+        drop(lock(&self.gates.sleep));
+        self.gates.opened.notify_all();
+    }
+}

@@ -1,0 +1,120 @@
+//! Shards, tables and keys.
+
+use crate::Table;
+use crate::gate::Gates;
+use crate::lock::{ShardLock, Waiter};
+use std::fmt;
+use foldhash::SharedSeed;
+use foldhash::quality::FoldHasher;
+use std::hash::{BuildHasher, Hasher as _, RandomState};
+use weft_table::KeyHasher;
+
+/// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
+/// one; few enough that their locks and roots stay in a core's second-level cache.
+pub const SHARDS: usize = 256;
+const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 16384);
+
+/// The seeded hash of keys (foldhash): fast on short keys, and clients can't know the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Hasher {
+    seed: u64,
+    shared: &'static SharedSeed,
+}
+
+impl KeyHasher for Hasher {
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        let mut h = FoldHasher::with_seed(self.seed, self.shared);
+        h.write(key);
+        h.finish()
+    }
+}
+
+/// A key with everything that is derived from its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub bytes: &'a [u8],
+    pub hash: u64,
+    pub shard: u16,
+}
+
+/// Wakes the connection that a waiter stands for. Called outside of all locks.
+pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
+
+/// All keys of all logical databases.
+pub struct Keyspace {
+    pub(crate) locks: Box<[ShardLock]>,
+    /// Shard-major: the tables of one shard are neighbours.
+    pub(crate) tables: Box<[Table]>,
+    databases: usize,
+    pub(crate) gates: Gates,
+    pub(crate) wake: Wake,
+    hasher: Hasher,
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace").field("databases", &self.databases).finish_non_exhaustive()
+    }
+}
+
+impl Keyspace {
+    /// An empty keyspace of `databases` logical databases, executed by up to `threads` threads.
+    pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
+        let seed = RandomState::default().hash_one(std::process::id());
+        let hasher = Hasher { seed, shared: SharedSeed::global_random() };
+        Keyspace {
+            locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
+            tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),
+            databases,
+            gates: Gates::new(threads),
+            wake,
+            hasher,
+        }
+    }
+
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// The gates of the executing threads: see [`crate::gate`].
+    pub fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    /// Hashes a key and finds its shard.
+    #[inline]
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        let shard = weft_base::slot::key_slot(bytes) % SHARDS as u16;
+        Key { bytes, hash: self.hasher.hash(bytes), shard }
+    }
+
+    #[inline]
+    pub(crate) fn table(&self, shard: u16, db: usize) -> &Table {
+        &self.tables[usize::from(shard) * self.databases + db]
+    }
+
+    /// How many keys one shard holds in one database; a moment's value when not locked.
+    pub fn shard_len(&self, shard: u16, db: usize) -> usize {
+        self.table(shard, db).len()
+    }
+
+    /// Keys, and keys with an expiry, of one database; moment's values when the world runs.
+    pub fn counts(&self, db: usize) -> (usize, usize) {
+        (0..SHARDS as u16).map(|s| self.table(s, db)).fold((0, 0), |(n, e), t| {
+            (n + t.len(), e + t.expiring())
+        })
+    }
+
+    /// First step of a planned command: fetches the key's bucket towards the cache.
+    #[inline]
+    pub fn plan_bucket(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {
+        self.table(key.shard, db).plan_bucket(key.hash, pin);
+    }
+
+    /// Second step: fetches the records that the key's bucket points to.
+    #[inline]
+    pub fn plan_record(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {
+        self.table(key.shard, db).plan_record(key.hash, pin);
+    }
+}

@@ -1,0 +1,39 @@
+//! The keyspace: keys cut into shards by hash slot, and the rules for touching them.
+//!
+//! ```text
+//! key ──CRC16──► hash slot ──mod SHARDS──► shard ── one lock, one table per logical database
+//!  └──foldhash─► 64-bit hash ───────────────────► place in the table
+//! ```
+//!
+//! * [`lock`]: one shard's lock; a busy shard parks the connection, never the thread
+//! * [`gate`]: stopping the world between commands
+//! * [`guard`]: the one way to hold shards: several at once in ascending order, or all
+//! * [`db`]: a logical database seen through a guard: find, set, remove, expire
+//! * [`access`]: the 24-bit access clock of a record, for LRU and LFU
+//! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
+//! * [`turn`]: what one thread carries along while it executes commands
+//!
+//! A record may only be reached through a guard that holds its shard; this crate checks that on
+//! every access, so that code above it can't break atomicity by mistake.
+
+pub mod access;
+pub mod db;
+pub mod evict;
+pub mod expiry;
+pub mod gate;
+pub mod guard;
+pub mod keyspace;
+pub mod lock;
+mod sync;
+pub mod turn;
+
+pub use access::{Access, Policy};
+pub use db::{Change, Db};
+pub use guard::{Busy, Guard, ShardSet};
+pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
+pub use lock::Waiter;
+pub use turn::{Tally, Turn};
+pub use weft_types::{Record, RecordRef};
+
+/// The table of one shard and one logical database.
+pub type Table = weft_table::Table<weft_types::Values, Hasher>;

@@ -1,0 +1,107 @@
+//! The lock of one shard, with parking in the place of waiting.
+//!
+//! An I/O thread must never sleep on a shard (it has other connections to serve), so the lock
+//! has no blocking `lock`: [`ShardLock::try_lock`] spins shortly and gives up, and
+//! [`ShardLock::park`] leaves a [`Waiter`] that the release hands back to be woken.
+//!
+//! ```text
+//! state   FREE --try_lock--> HELD --park--> HELD+WAITERS --release--> FREE, waiters returned
+//! ```
+//!
+//! No wake-up is lost: `park` holds the queue's mutex while it either marks a held lock as
+//! waited for or finds it free (and takes it); a release that sees the mark empties the queue
+//! under the same mutex. A waiter that is woken tries again, in the order of parking; another
+//! thread may overtake it, which keeps the fast path a single compare-and-swap.
+//!
+//! Model-tested with loom (`tests/loom_lock.rs`).
+
+use crate::sync::{AtomicU32, Mutex, Ordering, lock, spin_loop};
+use std::collections::VecDeque;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const WAITED: u32 = 3;
+
+/// Tries of a busy lock before the caller is told to park. Commands hold a shard for well
+/// under a microsecond; whoever holds it longer has lost its CPU or does something large.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+
+/// Who is to be woken: an I/O thread, and what it gave to recognize the connection by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    pub thread: u32,
+    pub token: u64,
+}
+
+/// What [`ShardLock::park`] did.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Park {
+    /// The lock was free after all: the caller holds it.
+    Acquired,
+    /// The waiter is queued; the holder's release returns it.
+    Parked,
+}
+
+/// One shard's lock. A line of its own, so that neighbours do not disturb each other.
+#[repr(align(64))]
+#[derive(Debug)]
+pub struct ShardLock {
+    state: AtomicU32,
+    waiters: Mutex<VecDeque<Waiter>>,
+}
+
+impl Default for ShardLock {
+    fn default() -> Self {
+        ShardLock { state: AtomicU32::new(FREE), waiters: Mutex::new(VecDeque::new()) }
+    }
+}
+
+impl ShardLock {
+    /// Takes the lock if it is free now or within a short spin.
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        self.try_once() || self.spin()
+    }
+
+    #[inline]
+    fn try_once(&self) -> bool {
+        self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn spin(&self) -> bool {
+        for _ in 0..SPINS {
+            if self.state.load(Ordering::Relaxed) == FREE && self.try_once() {
+                return true;
+            }
+            spin_loop();
+        }
+        false
+    }
+
+    /// Queues `waiter` behind a busy lock, or takes the lock when it has become free.
+    pub fn park(&self, waiter: Waiter) -> Park {
+        let mut queue = lock(&self.waiters);
+        loop {
+            let from = self.state.load(Ordering::Relaxed);
+            let to = if from == FREE { HELD } else { WAITED };
+            if self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                if from == FREE {
+                    return Park::Acquired;
+                }
+                queue.push_back(waiter);
+                return Park::Parked;
+            }
+        }
+    }
+
+    /// Releases the lock; the answer is to be woken, in order. Only the holder may call this.
+    #[inline]
+    #[must_use]
+    pub fn release(&self) -> VecDeque<Waiter> {
+        if self.state.swap(FREE, Ordering::Release) == HELD {
+            return VecDeque::new();
+        }
+        std::mem::take(&mut *lock(&self.waiters))
+    }
+}

@@ -1,0 +1,146 @@
+//! What one thread carries along while it executes commands: time, randomness, tallies, and
+//! the records that died under a lock and are freed after it.
+
+use crate::access::{Access, Policy};
+use crate::db::Detached;
+use std::fmt;
+use weft_types::Record;
+
+/// Counts that a thread collects; the server adds the threads up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub hits: u64,
+    pub misses: u64,
+    pub expired: u64,
+    pub evicted: u64,
+    /// Changes of the keyspace, as `rdb_changes_since_last_save` counts them.
+    pub dirty: u64,
+}
+
+/// Who frees what was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Free {
+    /// The executing thread, before the client gets its reply.
+    Here,
+    /// Another thread, whenever it comes to it.
+    Background,
+}
+
+/// The contents of tables that were taken out as a whole, by FLUSHALL and the like. Dropping it
+/// is O(n) in the number of keys.
+pub struct Emptied {
+    pub contents: Vec<Detached>,
+    pub free: Free,
+}
+
+impl fmt::Debug for Emptied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: usize = self.contents.iter().map(Detached::len).sum();
+        f.debug_struct("Emptied").field("keys", &keys).field("free", &self.free).finish()
+    }
+}
+
+/// A small pseudo-random generator (SplitMix64; Steele, Lea, Flood, OOPSLA 2014).
+#[derive(Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    #[inline]
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// The context of one thread's execution.
+#[derive(Debug)]
+pub struct Turn {
+    /// Unix time in milliseconds. One value for a whole command, so that a key can't expire in
+    /// the middle of it.
+    pub now_ms: i64,
+    pub access: Access,
+    pub tally: Tally,
+    /// CLIENT NO-TOUCH: reads leave the access clock alone.
+    pub no_touch: bool,
+    rng: Rng,
+    trash: Vec<Record>,
+    /// Records that this thread is to free itself: see [`Turn::discard_here`].
+    trash_here: Vec<Record>,
+    emptied: Vec<Emptied>,
+}
+
+impl Turn {
+    pub fn new(now_ms: i64, seed: u64) -> Self {
+        Turn {
+            now_ms,
+            access: Access::new(Policy::Lru, now_ms, 10, 1),
+            tally: Tally::default(),
+            no_touch: false,
+            rng: Rng::new(seed),
+            trash: Vec::new(),
+            trash_here: Vec::new(),
+            emptied: Vec::new(),
+        }
+    }
+
+    /// Sets the time of the commands to come.
+    pub fn set_time(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.access.set_time(now_ms);
+    }
+
+    /// The next pseudo-random number.
+    #[inline]
+    pub fn random(&mut self) -> u64 {
+        self.rng.next()
+    }
+
+    /// Keeps a dead record until the locks are released.
+    #[inline]
+    pub fn discard(&mut self, record: Record) {
+        self.trash.push(record);
+    }
+
+    /// Keeps a dead record until the locks are released, to be dropped by this thread even if
+    /// it is large: what DEL does without `lazyfree-lazy-user-del`.
+    pub fn discard_here(&mut self, record: Record) {
+        self.trash_here.push(record);
+    }
+
+    /// Keeps the contents of tables until the locks are released. O(1).
+    pub fn discard_all(&mut self, contents: Vec<Detached>, free: Free) {
+        if !contents.is_empty() {
+            self.emptied.push(Emptied { contents, free });
+        }
+    }
+
+    /// The contents of tables that were discarded since the last call, in order; to be dropped
+    /// outside of every lock, by whom each of them says. Allocates nothing when there are none.
+    #[inline]
+    pub fn take_detached(&mut self) -> Vec<Emptied> {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// The records that died since the last call; to be dropped outside of every lock, by any
+    /// thread. Those that this thread has to free are dropped by this call.
+    #[inline]
+    pub fn take_trash(&mut self) -> Option<Vec<Record>> {
+        self.trash_here.clear();
+        (!self.trash.is_empty()).then(|| std::mem::take(&mut self.trash))
+    }
+
+    /// Drops the dead records here and now, keeping the room for the next ones.
+    #[inline]
+    pub fn drop_trash(&mut self) {
+        self.trash.clear();
+        self.trash_here.clear();
+    }
+}

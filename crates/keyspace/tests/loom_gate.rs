@@ -1,0 +1,64 @@
+//! Model of the gates: nobody is inside while they are closed, and everybody gets through.
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use weft_keyspace::gate::Gates;
+
+struct World {
+    gates: Gates,
+    /// Written by the closer, read by those inside: loom reports a race if both can be.
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: that access is exclusive is what loom checks.
+unsafe impl Sync for World {}
+
+fn run(enterers: usize, closers: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let world = Arc::new(World { gates: Gates::new(enterers), value: UnsafeCell::new(0) });
+        let mut threads = Vec::new();
+        for own in 0..enterers {
+            let world = world.clone();
+            threads.push(loom::thread::spawn(move || {
+                world.gates.enter(own);
+                // SAFETY: inside a gate nobody writes.
+                world.value.with(|v| assert!(unsafe { *v } <= 2));
+                world.gates.leave(own);
+            }));
+        }
+        for _ in 1..closers {
+            let world = world.clone();
+            threads.push(loom::thread::spawn(move || close(&world)));
+        }
+        close(&world);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        let _all = world.gates.close();
+        // SAFETY: all threads have ended.
+        world.value.with(|v| assert_eq!(unsafe { *v }, closers as u32));
+    });
+}
+
+fn close(world: &World) {
+    let closed = world.gates.close();
+    // SAFETY: the gates are closed.
+    world.value.with_mut(|v| unsafe { *v += 1 });
+    drop(closed);
+}
+
+#[test]
+fn loom_one_enters_one_closes() {
+    run(1, 1);
+}
+
+#[test]
+fn loom_two_enter_one_closes() {
+    run(2, 1);
+}
+
+#[test]
+fn loom_one_enters_two_close() {
+    run(1, 2);
+}

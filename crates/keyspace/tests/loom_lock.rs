@@ -1,0 +1,78 @@
+//! Model of the shard lock: mutual exclusion, and no parked waiter is ever forgotten.
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use weft_keyspace::lock::{Park, ShardLock, Waiter};
+
+struct World {
+    lock: ShardLock,
+    value: UnsafeCell<u32>,
+    /// One flag per thread: set by whoever is told to wake it.
+    woken: [AtomicU32; 3],
+}
+
+// SAFETY: `value` is only touched by the holder of `lock`; that this is so is what loom checks.
+unsafe impl Sync for World {}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World {
+            lock: ShardLock::default(),
+            value: UnsafeCell::new(0),
+            woken: [AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)],
+        })
+    }
+
+    fn add_and_release(&self) {
+        // SAFETY: the caller holds the lock.
+        self.value.with_mut(|v| unsafe { *v += 1 });
+        for w in self.lock.release() {
+            self.woken[w.thread as usize].store(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes the lock however long it takes, as an I/O thread does across turns.
+    fn locked_add(&self, me: u32) {
+        loop {
+            if self.lock.try_lock()
+                || self.lock.park(Waiter { thread: me, token: 0 }) == Park::Acquired
+            {
+                return self.add_and_release();
+            }
+            // A lost wake-up makes this loop endless, which loom reports.
+            while self.woken[me as usize].swap(0, Ordering::SeqCst) == 0 {
+                loom::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn run(threads: u32) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let world = World::new();
+        let others: Vec<_> = (1..threads)
+            .map(|t| {
+                let world = world.clone();
+                loom::thread::spawn(move || world.locked_add(t))
+            })
+            .collect();
+        world.locked_add(0);
+        others.into_iter().for_each(|t| t.join().unwrap());
+        // SAFETY: all threads have ended.
+        world.value.with(|v| assert_eq!(unsafe { *v }, threads));
+    });
+}
+
+#[test]
+fn loom_two_threads() {
+    run(2);
+}
+
+#[test]
+fn loom_three_threads() {
+    run(3);
+}

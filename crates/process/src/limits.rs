@@ -1,0 +1,208 @@
+//! Resource limits: open files and core files.
+//!
+//! Every client is a file descriptor, so `maxclients` is a promise about
+//! `RLIMIT_NOFILE`. At start-up the limit is raised as far as it must and can be, and if
+//! that is not enough, `maxclients` is lowered and the operator told. How far the
+//! limit is tried and in which words the outcome is logged follows the reference server,
+//! because configuration management greps for it.
+
+use crate::sys::describe;
+use crate::{log_notice, log_warning};
+use std::fmt;
+use std::io;
+use weft_base::limits::RESERVED_FDS;
+
+/// How much less is tried each time the system refuses.
+const STEP: u64 = 16;
+
+/// What is assumed where the system will not even tell the limit.
+const ASSUMED_LIMIT: u64 = 1024;
+
+/// The limit is too low to serve anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotEnoughFiles {
+    /// The limit as it is.
+    pub limit: u64,
+    /// The limit that the configuration calls for.
+    pub wanted: u64,
+}
+
+impl fmt::Display for NotEnoughFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, wanted } = self;
+        write!(
+            f,
+            "Your current 'ulimit -n' of {limit} is not enough for the server to start. Please \
+             increase your open file limit to at least {wanted}. Exiting."
+        )
+    }
+}
+
+impl std::error::Error for NotEnoughFiles {}
+
+/// Raises the limit of open files for `max_clients` clients, and returns how many
+/// clients can really be served. Everything worth knowing is logged.
+///
+/// # Errors
+/// [`NotEnoughFiles`], also logged, if not a single client could be served.
+pub fn raise_open_files(max_clients: u32) -> Result<u32, NotEnoughFiles> {
+    raise_with(max_clients, get_open_files(), set_open_files)
+}
+
+fn raise_with(
+    max_clients: u32,
+    current: io::Result<u64>,
+    mut set: impl FnMut(u64) -> io::Result<()>,
+) -> Result<u32, NotEnoughFiles> {
+    let wanted = u64::from(max_clients) + RESERVED_FDS;
+    let old = match current {
+        Ok(old) => old,
+        Err(error) => {
+            log_warning!(
+                "Unable to obtain the current NOFILE limit ({}), assuming {ASSUMED_LIMIT} and \
+                 setting the max clients configuration accordingly.",
+                describe(&error)
+            );
+            return Ok(max_clients_for(ASSUMED_LIMIT));
+        }
+    };
+    if old >= wanted {
+        return Ok(max_clients);
+    }
+    let (best, refusal) = best_limit(old, wanted, &mut set);
+    if best >= wanted {
+        log_notice!(
+            "Increased maximum number of open files to {wanted} (it was originally set to {old})."
+        );
+        return Ok(max_clients);
+    }
+    if best <= RESERVED_FDS {
+        let error = NotEnoughFiles { limit: old, wanted };
+        log_warning!("{error}");
+        return Err(error);
+    }
+    let reduced = max_clients_for(best);
+    let reason = refusal.map_or_else(String::new, |error| describe(&error));
+    log_warning!(
+        "You requested maxclients of {max_clients} requiring at least {wanted} max file descriptors."
+    );
+    log_warning!("Server can't set maximum open files to {wanted} because of OS error: {reason}.");
+    log_warning!(
+        "Current maximum open files is {best}. maxclients has been reduced to {reduced} to \
+         compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'."
+    );
+    Ok(reduced)
+}
+
+/// The highest limit above `old` that the system grants in steps down from `wanted`, or
+/// `old`; and its last refusal.
+fn best_limit(
+    old: u64,
+    wanted: u64,
+    set: &mut impl FnMut(u64) -> io::Result<()>,
+) -> (u64, Option<io::Error>) {
+    let mut refusal = None;
+    let mut limit = wanted;
+    while limit > old {
+        match set(limit) {
+            Ok(()) => return (limit, refusal),
+            Err(error) => refusal = Some(error),
+        }
+        limit = limit.saturating_sub(STEP);
+    }
+    (old, refusal)
+}
+
+fn max_clients_for(limit: u64) -> u32 {
+    u32::try_from(limit - RESERVED_FDS).unwrap_or(u32::MAX)
+}
+
+fn get_open_files() -> io::Result<u64> {
+    get(libc::RLIMIT_NOFILE).map(|limit| limit.rlim_cur)
+}
+
+/// Sets the soft and the hard limit, as raising the soft one beyond the hard one needs.
+fn set_open_files(limit: u64) -> io::Result<()> {
+    let both = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    set(libc::RLIMIT_NOFILE, both)
+}
+
+/// Lets a crash leave a core file as large as the hard limit allows, or none at all.
+///
+/// # Errors
+/// Those of `getrlimit` and `setrlimit`.
+pub fn set_core_files(wanted: bool) -> io::Result<()> {
+    let mut limit = get(libc::RLIMIT_CORE)?;
+    limit.rlim_cur = if wanted { limit.rlim_max } else { 0 };
+    set(libc::RLIMIT_CORE, limit)
+}
+
+fn get(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable for the duration of the call.
+    match unsafe { libc::getrlimit(resource, &raw mut limit) } {
+        0 => Ok(limit),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set(resource: libc::__rlimit_resource_t, limit: libc::rlimit) -> io::Result<()> {
+    // SAFETY: `limit` is initialized and only read.
+    match unsafe { libc::setrlimit(resource, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system that grants limits up to `hard`.
+    fn outcome(max_clients: u32, soft: u64, hard: u64) -> (Result<u32, NotEnoughFiles>, u64) {
+        let mut limit = soft;
+        let result = raise_with(max_clients, Ok(soft), |wanted| {
+            if wanted > hard {
+                return Err(io::Error::from_raw_os_error(libc::EPERM));
+            }
+            limit = wanted;
+            Ok(())
+        });
+        (result, limit)
+    }
+
+    /// The outcomes were observed at the reference server under the same limits.
+    #[test]
+    fn limits_are_raised_as_far_as_they_go() {
+        assert_eq!(outcome(10_000, 1_024, 1 << 20), (Ok(10_000), 10_032));
+        assert_eq!(outcome(10_000, 600, 1_000), (Ok(960), 992));
+        assert_eq!(outcome(10_000, 10_000, 10_000), (Ok(9_968), 10_000));
+        assert_eq!(outcome(5, 40, 40), (Ok(5), 40));
+        let error = NotEnoughFiles { limit: 20, wanted: 10_032 };
+        assert_eq!(outcome(10_000, 20, 20), (Err(error), 20));
+        assert_eq!(
+            error.to_string(),
+            "Your current 'ulimit -n' of 20 is not enough for the server to start. Please \
+             increase your open file limit to at least 10032. Exiting."
+        );
+        assert_eq!(outcome(1, 0, 10).0, Err(NotEnoughFiles { limit: 0, wanted: 33 }));
+        assert_eq!(outcome(u32::MAX, u64::MAX, u64::MAX).0, Ok(u32::MAX));
+    }
+
+    #[test]
+    fn an_unknown_limit_is_assumed_to_be_small() {
+        let unknown = Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        assert_eq!(raise_with(10_000, unknown, |_| Ok(())), Ok(992));
+    }
+
+    #[test]
+    fn the_real_limit_can_be_read_and_small_wishes_are_granted() {
+        assert!(get_open_files().unwrap() > 0);
+        assert_eq!(raise_open_files(1), Ok(1));
+        let hard = get(libc::RLIMIT_CORE).unwrap().rlim_max;
+        for (wanted, soft) in [(false, 0), (true, hard)] {
+            set_core_files(wanted).unwrap();
+            assert_eq!(get(libc::RLIMIT_CORE).unwrap().rlim_cur, soft);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! RESP2, RESP3 and inline commands: an incremental request parser and a reply writer.
+//!
+//! There are no sockets here. The parser looks at bytes that somebody else read and answers
+//! with spans into them, so that a complete request is executed from the read buffer without a
+//! copy; the writer appends to a byte vector that somebody else sends. Both are plain state
+//! machines, which is what makes them fuzzable and testable at every split of the input.
+//!
+//! * [`parser`]: requests (arrays of bulk strings, and inline commands)
+//! * [`inline`]: the quoting rules of inline commands, shared with configuration files
+//! * [`reply`]: replies in both protocol versions, with large values held by reference
+//!
+//! Protocol: <https://valkey.io/topics/protocol/>. Error texts are Valkey 9.1's.
+
+pub mod fuzz;
+pub mod inline;
+pub mod parser;
+pub mod reply;
+
+pub use fuzz::fuzz_parse;
+pub use parser::{Limits, Parser, ProtocolError, Span, Step};
+pub use reply::{Blob, Proto, Reply};

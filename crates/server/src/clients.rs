@@ -1,0 +1,146 @@
+//! What every thread may know of every client: the registry behind CLIENT LIST and KILL.
+//!
+//! A connection's state belongs to its owner thread. What others may see is copied here: facts
+//! that never change, a few counters that the owner renews once per turn with plain stores, and
+//! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
+//! owner to answer, so CLIENT LIST is one pass over the map.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The public face of one client.
+#[derive(Debug)]
+pub struct ClientShared {
+    pub id: u64,
+    pub thread: usize,
+    pub fd: i32,
+    pub peer: String,
+    pub local: String,
+    pub unix: bool,
+    /// Unix time of the accept, in milliseconds.
+    pub created_ms: i64,
+    /// Unix time of the last request, in milliseconds.
+    pub last_ms: AtomicI64,
+    pub db: AtomicU32,
+    /// Number of the last command in the command table, plus one; 0: none yet.
+    pub last_command: AtomicU32,
+    /// 2 or 3.
+    pub resp: AtomicU32,
+    /// Bytes of unparsed input, and room in the input buffer.
+    pub query_len: AtomicU64,
+    pub query_room: AtomicU64,
+    /// Bytes of arguments of a request that is not complete.
+    pub argv_mem: AtomicU64,
+    /// Bytes of replies that the client has not taken yet.
+    pub output: AtomicU64,
+    pub net_in: AtomicU64,
+    pub net_out: AtomicU64,
+    pub commands: AtomicU64,
+    pub monitor: AtomicBool,
+    pub blocked: AtomicBool,
+    pub no_evict: AtomicBool,
+    pub no_touch: AtomicBool,
+    pub import_source: AtomicBool,
+    pub reply_off: AtomicBool,
+    pub killed: AtomicBool,
+    pub closing: AtomicBool,
+    pub authenticated: AtomicBool,
+    names: Mutex<Names>,
+}
+
+/// What the client said of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    pub name: Vec<u8>,
+    pub lib_name: Vec<u8>,
+    pub lib_version: Vec<u8>,
+}
+
+impl ClientShared {
+    pub fn new(id: u64, thread: usize, fd: i32, accepted: &crate::io::Accepted, now_ms: i64) -> Self {
+        ClientShared {
+            id,
+            thread,
+            fd,
+            peer: accepted.peer.clone(),
+            local: accepted.local.clone(),
+            unix: accepted.unix,
+            created_ms: now_ms,
+            last_ms: AtomicI64::new(now_ms),
+            db: AtomicU32::new(0),
+            last_command: AtomicU32::new(0),
+            resp: AtomicU32::new(2),
+            query_len: AtomicU64::new(0),
+            query_room: AtomicU64::new(0),
+            argv_mem: AtomicU64::new(0),
+            output: AtomicU64::new(0),
+            net_in: AtomicU64::new(0),
+            net_out: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            monitor: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            import_source: AtomicBool::new(false),
+            reply_off: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            authenticated: AtomicBool::new(false),
+            names: Mutex::default(),
+        }
+    }
+
+    /// The strings that the client set.
+    pub fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Whole seconds since the last request.
+    pub fn idle_seconds(&self, now_ms: i64) -> i64 {
+        (now_ms - self.last_ms.load(Ordering::Relaxed)).max(0) / 1000
+    }
+}
+
+/// All clients by id, oldest first.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    next_id: AtomicU64,
+}
+
+impl Clients {
+    /// A number that no client had before.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientShared>>> {
+        self.by_id.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    pub fn insert(&self, client: Arc<ClientShared>) {
+        self.map().insert(client.id, client);
+    }
+
+    pub fn remove(&self, id: u64) {
+        self.map().remove(&id);
+    }
+
+    pub fn get(&self, id: u64) -> Option<Arc<ClientShared>> {
+        self.map().get(&id).cloned()
+    }
+
+    pub fn len(&self) -> usize {
+        self.map().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every client, oldest first. O(clients).
+    pub fn all(&self) -> Vec<Arc<ClientShared>> {
+        self.map().values().cloned().collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! The command log: the latest commands that were slow, or had large requests or replies.
+//!
+//! Three ring buffers behind mutexes; they are only touched by commands that cross a threshold.
+//! Long arguments and long argument lists are cut as they are stored, in the notation that
+//! clients know from SLOWLOG.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+/// Arguments of one entry that are kept, the note about the rest included.
+const MAX_ARGS: usize = 32;
+/// Bytes of one argument that are kept.
+const MAX_ARG: usize = 128;
+
+/// Which log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    Slow,
+    LargeRequest,
+    LargeReply,
+}
+
+impl LogKind {
+    pub const ALL: [LogKind; 3] = [LogKind::Slow, LogKind::LargeRequest, LogKind::LargeReply];
+
+    /// The word that COMMANDLOG takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogKind::Slow => "slow",
+            LogKind::LargeRequest => "large-request",
+            LogKind::LargeReply => "large-reply",
+        }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            LogKind::Slow => 0,
+            LogKind::LargeRequest => 1,
+            LogKind::LargeReply => 2,
+        }
+    }
+}
+
+/// One logged command.
+#[derive(Clone, Debug)]
+pub struct LogEntry {
+    pub id: i64,
+    /// Unix time in seconds.
+    pub time_s: i64,
+    /// Microseconds, or bytes of the request or reply.
+    pub value: i64,
+    pub args: Vec<Vec<u8>>,
+    pub peer: String,
+    pub name: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    next_id: i64,
+    entries: VecDeque<LogEntry>,
+    max: usize,
+}
+
+/// All three logs.
+#[derive(Debug, Default)]
+pub struct CommandLog([Mutex<Ring>; 3]);
+
+impl CommandLog {
+    fn ring(&self, kind: LogKind) -> MutexGuard<'_, Ring> {
+        self.0[kind.index()].lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Sets how many entries a log keeps (`commandlog-*-max-len`).
+    pub fn set_max(&self, kind: LogKind, max: usize) {
+        let mut ring = self.ring(kind);
+        ring.max = max;
+        ring.entries.truncate(max);
+    }
+
+    /// Logs a command; its id is given here.
+    pub fn push(&self, kind: LogKind, mut entry: LogEntry) {
+        let mut ring = self.ring(kind);
+        entry.id = ring.next_id;
+        ring.next_id += 1;
+        ring.entries.push_front(entry);
+        let max = ring.max;
+        ring.entries.truncate(max);
+    }
+
+    /// The latest `count` entries, newest first.
+    pub fn latest(&self, kind: LogKind, count: usize) -> Vec<LogEntry> {
+        self.ring(kind).entries.iter().take(count).cloned().collect()
+    }
+
+    pub fn len(&self, kind: LogKind) -> usize {
+        self.ring(kind).entries.len()
+    }
+
+    pub fn clear(&self, kind: LogKind) {
+        self.ring(kind).entries.clear();
+    }
+
+    /// Bytes held by a log, about.
+    pub fn memory(&self, kind: LogKind) -> usize {
+        let ring = self.ring(kind);
+        let arg = |a: &Vec<u8>| a.capacity() + size_of::<Vec<u8>>();
+        ring.entries
+            .iter()
+            .map(|e| size_of::<LogEntry>() + e.args.iter().map(arg).sum::<usize>() + e.peer.len())
+            .sum()
+    }
+}
+
+/// The arguments as they are logged.
+pub fn cut_args(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let kept = if args.len() > MAX_ARGS { MAX_ARGS - 1 } else { args.len() };
+    let mut out: Vec<Vec<u8>> = args[..kept].iter().map(|a| cut_arg(a)).collect();
+    if kept < args.len() {
+        out.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
+    }
+    out
+}
+
+fn cut_arg(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= MAX_ARG {
+        return arg.to_vec();
+    }
+    let mut cut = arg[..MAX_ARG].to_vec();
+    cut.extend_from_slice(format!("... ({} more bytes)", arg.len() - MAX_ARG).as_bytes());
+    cut
+}

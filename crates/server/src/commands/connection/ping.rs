@@ -1,0 +1,32 @@
+//! PING: is anybody there.
+
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_commands::{CmdResult, Flags, Group, Spec, error};
+
+pub const PING: ServerCommand = ServerCommand {
+    spec: Spec {
+        name: "ping",
+        arity: -1,
+        flags: Flags::FAST,
+        keys: &[],
+        acl: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        summary: "Answers PONG, or the message.",
+        complexity: "O(1)",
+        syntax: "[message]",
+        history: &[],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    },
+    run: ping,
+    subcommands: &[],
+};
+
+fn ping(cx: &mut ConnCx<'_>) -> CmdResult {
+    match cx.args {
+        [_] => cx.reply.simple("PONG"),
+        [_, message] => cx.reply.bulk(message),
+        _ => return Err(error::wrong_arity("ping")),
+    }
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! Commands on the connection and on the server: those that need no key.
+//!
+//! As in `weft-commands`, a command is a spec beside a function; here the function gets a
+//! [`ConnCx`](crate::dispatch::ConnCx).
+
+mod connection;
+mod server;
+
+use crate::dispatch::ServerCommand;
+
+/// Every command of this crate, by group.
+pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[connection::COMMANDS, server::COMMANDS];

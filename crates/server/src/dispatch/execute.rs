@@ -1,0 +1,351 @@
+//! The path of one request: checks, guard, function, account.
+
+use crate::commandlog::{LogEntry, LogKind, cut_args};
+use crate::dispatch::table::{Cmd, Run};
+use crate::dispatch::{ConnCx, Core};
+use crate::io::{ReplyMode, Session};
+use crate::pause::PauseMode;
+use crate::server::attention;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Ctx, Error, Flags, error, spec::Lock};
+use weft_keyspace::{Busy, Db, Guard, Key, ShardSet};
+use weft_resp::{Blob, Reply};
+
+/// A request, ready to be executed.
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub cmd: Option<&'static Cmd>,
+    pub args: &'a [&'a [u8]],
+    pub blobs: &'a [(usize, Blob)],
+    /// The first key, when the plan has hashed one.
+    pub key: Option<Key<'a>>,
+}
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Done,
+    /// A shard was not free: nothing has happened, try again when it is.
+    Busy(Busy),
+    /// CLIENT PAUSE holds the command back: nothing has happened.
+    Paused,
+}
+
+const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
+const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// Executes one request and appends its reply.
+#[inline]
+pub fn execute(
+    core: &mut Core,
+    session: &mut Session,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    let mark = reply.mark();
+    let mode = session.reply_mode;
+    let flow = match request.cmd {
+        Some(cmd) => match admit(core, session, cmd, request) {
+            Ok(None) => run(core, session, cmd, request, reply),
+            Ok(Some(held_back)) => held_back,
+            Err(e) => {
+                core.stats().commands[cmd.number].rejected.add(1);
+                refuse(core, reply, &e);
+                Flow::Done
+            }
+        },
+        None => {
+            refuse(core, reply, &unknown_command(session, request.args));
+            Flow::Done
+        }
+    };
+    if mode != ReplyMode::On && flow == Flow::Done {
+        suppress(session, mode, reply, mark);
+    }
+    flow
+}
+
+/// CLIENT REPLY OFF and SKIP: drops what the command answered.
+#[cold]
+fn suppress(session: &mut Session, mode: ReplyMode, reply: &mut Reply, mark: weft_resp::reply::Mark) {
+    // CLIENT REPLY ON answers, whatever was in force before it.
+    if session.reply_mode == ReplyMode::On && mode != ReplyMode::SkipNext {
+        return;
+    }
+    reply.truncate(mark);
+    if mode == ReplyMode::SkipNext && session.reply_mode == ReplyMode::SkipNext {
+        session.reply_mode = ReplyMode::On;
+    }
+}
+
+#[cold]
+fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
+    core.stats().error_replies.add(1);
+    core.srv.count_error(&e.0);
+    reply.error(&e.0);
+}
+
+#[cold]
+fn unknown_command(session: &mut Session, args: &[&[u8]]) -> Error {
+    // A browser that was led here by a malicious page speaks HTTP: hang up.
+    if args[0].eq_ignore_ascii_case(b"post") || args[0].eq_ignore_ascii_case(b"host:") {
+        session.close = true;
+    }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend(args[0].iter().take(128));
+    text.extend_from_slice(b"', with args beginning with: ");
+    for arg in &args[1..] {
+        let room = 128usize.saturating_sub(text.len() - args[0].len().min(128));
+        if room == 0 {
+            break;
+        }
+        text.push(b'\'');
+        text.extend(arg.iter().take(room));
+        text.extend_from_slice(b"' ");
+    }
+    Error::owned(text)
+}
+
+/// What must hold before a command may run. `Ok(Some(_))`: not now.
+#[inline]
+fn admit(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+) -> Result<Option<Flow>, Error> {
+    if !cmd.spec.fits(request.args.len()) {
+        return Err(error::wrong_arity(cmd.full_name));
+    }
+    if !cmd.subcommands.is_empty() {
+        return Err(unknown_subcommand(cmd, request.args));
+    }
+    if !session.authenticated && !cmd.spec.flags.has(Flags::NO_AUTH) {
+        return Err(NO_AUTH);
+    }
+    match core.srv.attention.load(Ordering::Relaxed) {
+        0 => Ok(None),
+        bits => admit_with_care(core, session, cmd, bits),
+    }
+}
+
+#[cold]
+fn unknown_subcommand(cmd: &Cmd, args: &[&[u8]]) -> Error {
+    if args.len() < 2 {
+        return error::wrong_arity(cmd.full_name);
+    }
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend(args[1].iter().take(128));
+    text.extend_from_slice(b"'. Try ");
+    text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
+    text.extend_from_slice(b" HELP.");
+    Error::owned(text)
+}
+
+fn admit_with_care(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    bits: u32,
+) -> Result<Option<Flow>, Error> {
+    if bits & attention::PAUSED != 0
+        && let Some((mode, _)) = core.srv.pause.in_force(core.turn.now_ms)
+    {
+        let flags = cmd.spec.flags;
+        let held = match mode {
+            PauseMode::All => cmd.full_name != "client|unpause" && !flags.has(Flags::NO_AUTH),
+            PauseMode::Write => flags.has(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        };
+        if held {
+            return Ok(Some(Flow::Paused));
+        }
+    }
+    if bits & attention::MAXMEMORY != 0
+        && !crate::eviction::make_room(core)
+        && cmd.spec.flags.has(Flags::DENYOOM)
+    {
+        core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
+        return Err(OOM);
+    }
+    let _ = session;
+    Ok(None)
+}
+
+#[inline]
+fn run(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    weft_process::crash::set_current_command(&cmd.full_name);
+    let mark = reply.mark();
+    let result = match cmd.run {
+        Run::Data { lock, run } => match with_guard(core, session, cmd, lock, run, request, reply) {
+            Ok(result) => result,
+            Err(busy) => return Flow::Busy(busy),
+        },
+        Run::Server(run) => {
+            feed_monitors(core, session, cmd, request.args);
+            let args = request.args;
+            run(&mut ConnCx { core, session, args, reply, name: cmd.full_name })
+        }
+    };
+    if let Err(e) = &result {
+        reply.truncate(mark);
+        refuse(core, reply, e);
+    }
+    account(core, session, cmd, request, reply, mark, result.is_err());
+    Flow::Done
+}
+
+/// Holds what `lock` asks for and calls the command's function.
+#[inline]
+fn with_guard(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    lock: Lock,
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Result<CmdResult, Busy> {
+    let srv = core.srv.clone();
+    core.turn.no_touch = session.no_touch;
+    if lock == Lock::World {
+        return Ok(core.world(|core, guard| {
+            call(core, session, cmd, run, request, reply, guard)
+        }));
+    }
+    let guard = match (lock, request.key) {
+        (Lock::Keys, Some(key)) if cmd.one_key => srv.ks.guard_one(key.shard)?,
+        (Lock::ScanRange, _) => {
+            srv.ks.guard(weft_commands::generic::scan::shards(request.args, &srv.ks, session.db))?
+        }
+        (Lock::Keys | Lock::World, _) => srv.ks.guard(shards_of(&srv.ks, cmd, request.args))?,
+    };
+    let result = call(core, session, cmd, run, request, reply, &guard);
+    drop(guard);
+    core.free_trash();
+    Ok(result)
+}
+
+fn shards_of(ks: &weft_keyspace::Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
+    let mut shards = smallvec::SmallVec::<[u16; 16]>::new();
+    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.key(args[i]).shard));
+    ShardSet::of(shards)
+}
+
+#[inline]
+fn call(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    guard: &Guard<'_>,
+) -> CmdResult {
+    // While the shards are held, so that two commands on one key are shown in their order.
+    feed_monitors(core, session, cmd, request.args);
+    let settings = core.settings.clone();
+    run(&mut Ctx {
+        args: request.args,
+        db: Db::new(guard, &mut core.turn, session.db),
+        reply,
+        settings: &settings.commands,
+        blobs: request.blobs,
+        first_key: request.key.filter(|_| cmd.first_key == 1),
+    })
+}
+
+#[inline]
+fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
+    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0
+        && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
+    {
+        crate::monitor::feed(&core.srv, session, args);
+    }
+}
+
+/// Counts the command and logs it when it was slow or large.
+#[inline]
+fn account(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &Reply,
+    mark: weft_resp::reply::Mark,
+    failed: bool,
+) {
+    let now = core.srv.clock.raw();
+    let ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+    core.last_tick = now;
+    let stats = &core.stats().commands[cmd.number];
+    stats.calls.add(1);
+    stats.ns.add(ns);
+    if failed {
+        stats.failed.add(1);
+    }
+    let settings = &core.settings;
+    if settings.latency_tracking {
+        stats.latency.get_or_init(Default::default).record(ns);
+    }
+    let us = (ns / 1000) as i64;
+    let slow = settings.slow_us >= 0 && us >= settings.slow_us;
+    let monitor = core.srv.latency.threshold_ms();
+    if slow || (monitor > 0 && us / 1000 >= monitor) {
+        note_slow(core, session, cmd, request, us, slow);
+    }
+    let replied = reply.len_since(mark) as i64;
+    if settings.large_reply >= 0 && replied > settings.large_reply {
+        log(core, session, cmd, request, LogKind::LargeReply, replied);
+    }
+    if settings.large_request >= 0 {
+        let asked: usize = request.args.iter().map(|a| a.len()).sum();
+        if asked as i64 > settings.large_request {
+            log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
+        }
+    }
+}
+
+#[cold]
+fn note_slow(
+    core: &Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    us: i64,
+    slow: bool,
+) {
+    let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+    core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
+    if slow {
+        log(core, session, cmd, request, LogKind::Slow, us);
+    }
+}
+
+#[cold]
+fn log(
+    core: &Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    kind: LogKind,
+    value: i64,
+) {
+    if cmd.spec.flags.has(Flags::SKIP_COMMANDLOG) {
+        return;
+    }
+    let entry = LogEntry {
+        id: 0,
+        time_s: core.turn.now_ms / 1000,
+        value,
+        args: cut_args(&crate::redact::hide_secrets(cmd, request.args)),
+        peer: session.shared.peer.clone(),
+        name: session.shared.names().name.clone(),
+    };
+    core.srv.commandlog.push(kind, entry);
+}

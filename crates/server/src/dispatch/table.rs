@@ -1,0 +1,211 @@
+//! The command table: every command of every crate, found by name.
+//!
+//! It is built once at start and never changes, so commands are `&'static` and carry a small
+//! number of their own by which threads index their statistics. Names of up to eight bytes (all
+//! that are executed often) are looked up as one integer, without hashing a string.
+
+use crate::commands::SERVER_COMMANDS;
+use crate::dispatch::ConnCx;
+use std::collections::HashMap;
+use weft_commands::{CmdResult, Command, Ctx, REGISTRY, Spec, spec::Lock};
+
+/// How a command is executed.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// On keys: under a guard, with a [`Ctx`].
+    Data { lock: Lock, run: fn(&mut Ctx<'_>) -> CmdResult },
+    /// On the connection or the server: no shard is held.
+    Server(fn(&mut ConnCx<'_>) -> CmdResult),
+}
+
+/// A command of this crate.
+#[derive(Debug)]
+pub struct ServerCommand {
+    pub spec: Spec,
+    pub run: fn(&mut ConnCx<'_>) -> CmdResult,
+    /// For a container (CLIENT, CONFIG ...): its subcommands, and `run` is not called.
+    pub subcommands: &'static [ServerCommand],
+}
+
+/// A command or subcommand in the table.
+#[derive(Debug)]
+pub struct Cmd {
+    /// Its index in [`CommandTable::all`].
+    pub number: usize,
+    pub spec: &'static Spec,
+    /// `get`, `client|list`.
+    pub full_name: &'static str,
+    pub run: Run,
+    pub subcommands: Vec<&'static Cmd>,
+    /// Where the first key stands when that does not depend on the arguments; else 0.
+    pub first_key: usize,
+    /// Whether that key is the only one.
+    pub one_key: bool,
+}
+
+/// All commands.
+#[derive(Debug)]
+pub struct CommandTable {
+    all: Vec<&'static Cmd>,
+    top: Vec<&'static Cmd>,
+    short: Box<[(u64, Option<&'static Cmd>)]>,
+    long: HashMap<Vec<u8>, &'static Cmd>,
+}
+
+/// Slots of the table of short names; a power of two several times their number.
+const SHORT_SLOTS: usize = 2048;
+
+/// The bytes of a name of one to eight bytes in lower case, as one integer.
+#[inline]
+fn packed(name: &[u8]) -> Option<u64> {
+    if name.is_empty() || name.len() > 8 {
+        return None;
+    }
+    let mut bytes = [0u8; 8];
+    bytes[..name.len()].copy_from_slice(name);
+    Some(u64::from_le_bytes(bytes) | 0x2020_2020_2020_2020)
+}
+
+#[inline]
+fn slot_of(packed: u64) -> usize {
+    (packed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (SHORT_SLOTS - 1)
+}
+
+impl CommandTable {
+    /// Builds the table; called once per server.
+    pub fn new() -> Self {
+        let mut table = CommandTable {
+            all: Vec::new(),
+            top: Vec::new(),
+            short: vec![(0, None); SHORT_SLOTS].into(),
+            long: HashMap::new(),
+        };
+        for command in REGISTRY.iter().copied().flatten() {
+            let cmd = table.add_data(command, None);
+            table.add_top(cmd);
+        }
+        for command in SERVER_COMMANDS.iter().copied().flatten() {
+            let cmd = table.add_server(command, None);
+            table.add_top(cmd);
+        }
+        table
+    }
+
+    fn add_data(&mut self, c: &'static Command, parent: Option<&str>) -> &'static Cmd {
+        let subs = c.subcommands.iter().map(|s| self.add_data(s, Some(c.spec.name))).collect();
+        self.add(&c.spec, parent, Run::Data { lock: c.lock, run: c.run }, subs)
+    }
+
+    fn add_server(&mut self, c: &'static ServerCommand, parent: Option<&str>) -> &'static Cmd {
+        let subs = c.subcommands.iter().map(|s| self.add_server(s, Some(c.spec.name))).collect();
+        self.add(&c.spec, parent, Run::Server(c.run), subs)
+    }
+
+    fn add(
+        &mut self,
+        spec: &'static Spec,
+        parent: Option<&str>,
+        run: Run,
+        subcommands: Vec<&'static Cmd>,
+    ) -> &'static Cmd {
+        use weft_commands::spec::{Begin, Find};
+        let full_name: &'static str = match parent {
+            Some(parent) => Box::leak(format!("{parent}|{}", spec.name).into_boxed_str()),
+            None => spec.name,
+        };
+        let (first_key, one_key) = match spec.keys {
+            [] => (0, false),
+            [first, rest @ ..] => match (first.begin, first.find) {
+                (Begin::Index(i), Find::Range { last, .. }) => {
+                    (usize::from(i), last == 0 && rest.is_empty())
+                }
+                _ => (0, false),
+            },
+        };
+        let number = self.all.len();
+        let cmd: &'static Cmd = Box::leak(Box::new(Cmd {
+            number,
+            spec,
+            full_name,
+            run,
+            subcommands,
+            first_key,
+            one_key,
+        }));
+        self.all.push(cmd);
+        cmd
+    }
+
+    fn add_top(&mut self, cmd: &'static Cmd) {
+        self.top.push(cmd);
+        let name = cmd.spec.name.as_bytes();
+        let Some(packed) = packed(name) else {
+            self.long.insert(name.to_vec(), cmd);
+            return;
+        };
+        let mut at = slot_of(packed);
+        while self.short[at].1.is_some() {
+            at = (at + 1) & (SHORT_SLOTS - 1);
+        }
+        self.short[at] = (packed, Some(cmd));
+    }
+
+    /// The command of that name in any case. Expected O(1).
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&'static Cmd> {
+        let Some(packed) = packed(name) else {
+            return self.long.get(&name.to_ascii_lowercase()).copied();
+        };
+        let mut at = slot_of(packed);
+        loop {
+            let (key, cmd) = self.short[at];
+            let cmd = cmd?;
+            // Setting bit 5 folds a few bytes that are not letters as well: compare exactly.
+            if key == packed && cmd.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(cmd);
+            }
+            at = (at + 1) & (SHORT_SLOTS - 1);
+        }
+    }
+
+    /// Commands and subcommands by number.
+    pub fn all(&self) -> &[&'static Cmd] {
+        &self.all
+    }
+
+    /// Commands that are not subcommands, in the order of the registries.
+    pub fn top(&self) -> &[&'static Cmd] {
+        &self.top
+    }
+}
+
+impl Default for CommandTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cmd {
+    /// The subcommand of that name in any case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static Cmd> {
+        self.subcommands.iter().copied().find(|s| s.spec.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_any_case() {
+        let table = CommandTable::new();
+        assert_eq!(table.find(b"gEt").unwrap().full_name, "get");
+        for cmd in table.top() {
+            let upper = cmd.spec.name.to_ascii_uppercase();
+            assert_eq!(table.find(upper.as_bytes()).unwrap().number, cmd.number);
+        }
+        for name in [&b""[..], b"nosuch", b"\x07et", b"nosuchcommandatall", b"get\0"] {
+            assert!(table.find(name).is_none());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One connection: its socket, what was read and not executed, what was answered and not sent.
+
+use crate::clients::ClientShared;
+use crate::io::poll::Interest;
+use rustix::fd::OwnedFd;
+use std::cell::Cell;
+use std::sync::Arc;
+use weft_resp::{Blob, Parser, Proto, ProtocolError, Reply, Span};
+
+/// Whether replies are sent: CLIENT REPLY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyMode {
+    On,
+    Off,
+    /// The reply of the next command is dropped.
+    SkipNext,
+}
+
+/// What a connection is, for the commands that run on it.
+#[derive(Debug)]
+pub struct Session {
+    pub shared: Arc<ClientShared>,
+    pub db: usize,
+    pub proto: Proto,
+    pub authenticated: bool,
+    pub reply_mode: ReplyMode,
+    /// Close once the replies are sent.
+    pub close: bool,
+    /// MONITOR: sees every command.
+    pub monitor: bool,
+    pub no_touch: bool,
+    /// CLIENT IMPORT-SOURCE: expired keys are neither shown as missing nor removed.
+    pub import_source: bool,
+    /// CLIENT CAPA: what the client said it understands.
+    pub redirect_capable: bool,
+}
+
+/// An argument that is not a span of a buffer.
+#[derive(Clone, Debug)]
+pub enum ArgBuf {
+    Bytes(Vec<u8>),
+    /// A large value, where it will stay.
+    Blob(Blob),
+}
+
+impl ArgBuf {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            ArgBuf::Bytes(b) => b,
+            ArgBuf::Blob(b) => b,
+        }
+    }
+}
+
+/// A large bulk string that is being read straight into its place.
+#[derive(Debug)]
+pub struct BigRead {
+    pub buf: Vec<u8>,
+    /// Bytes of the value; two more end it on the wire.
+    pub len: usize,
+}
+
+/// Why a connection's requests are not executed for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspended {
+    /// Parked on a busy shard.
+    Shard,
+    /// CLIENT PAUSE.
+    Paused,
+    /// Too many replies wait to be taken.
+    Output,
+}
+
+#[derive(Debug)]
+pub struct Conn {
+    pub fd: OwnedFd,
+    /// Tells the tokens of this connection from those of earlier ones in the same slot.
+    pub generation: u32,
+    pub session: Session,
+    pub parser: Parser,
+    /// Bytes that were read and not executed: usually none.
+    pub inbuf: Vec<u8>,
+    /// Arguments of the incomplete request at the start of `inbuf`.
+    pub spans: Vec<Span>,
+    /// Arguments of an incomplete request that had to be taken out of the buffer.
+    pub args: Vec<ArgBuf>,
+    pub big: Option<BigRead>,
+    /// Complete requests that wait to be executed again after a suspension.
+    pub again: std::collections::VecDeque<Vec<ArgBuf>>,
+    pub suspended: Option<Suspended>,
+    /// In the worker's list of connections that have something to execute without reading.
+    pub queued: bool,
+    pub out: Reply,
+    /// Bytes of `out` that are sent already.
+    pub sent: usize,
+    pub interest: Interest,
+    /// Since when the soft output limit is exceeded (Unix ms).
+    pub soft_since: Cell<Option<i64>>,
+    /// Its requests are in the present batch.
+    pub in_batch: bool,
+    /// What is to be answered after the requests that were suspended.
+    pub protocol_error: Option<ProtocolError>,
+}
+
+impl Conn {
+    /// Replies not taken by the client, in bytes.
+    pub fn pending_output(&self) -> usize {
+        self.out.len() - self.sent
+    }
+
+    /// Unparsed input in bytes.
+    pub fn pending_input(&self) -> usize {
+        self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
+    }
+
+    /// Turns the arguments of the incomplete request into ones of their own.
+    pub fn own_partial(&mut self, buf: &[u8], spans: &[Span]) {
+        self.args.extend(spans.iter().map(|s| ArgBuf::Bytes(s.of(buf).to_vec())));
+    }
+}

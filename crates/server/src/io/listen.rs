@@ -1,0 +1,163 @@
+//! Listening sockets: TCP on several addresses, and a unix socket with permissions.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Connections taken from one listener in one turn, so that a storm of them does not starve
+/// those that are there.
+pub const ACCEPTS_PER_TURN: usize = 256;
+
+/// Where clients come in.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// A connection that was accepted and is not owned by a thread yet.
+#[derive(Debug)]
+pub struct Accepted {
+    pub socket: OwnedFd,
+    /// `ip:port`, or `path:0` for a unix socket.
+    pub peer: String,
+    pub local: String,
+    pub unix: bool,
+    /// From the loopback interface or a unix socket: exempt from protected mode.
+    pub is_local: bool,
+}
+
+impl Listener {
+    /// Listens on `address`:`port`. `*` and `::*` mean all IPv4 and all IPv6 addresses.
+    pub fn tcp(address: &str, port: u16, backlog: i32) -> io::Result<Self> {
+        let at = resolve(address, port)?;
+        let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if at.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        net::bind(&socket, &at)?;
+        net::listen(&socket, backlog)?;
+        let bound = net::getsockname(&socket)?.try_into().unwrap_or(at);
+        Ok(Listener { socket, kind: Kind::Tcp(bound) })
+    }
+
+    /// Listens on a unix socket; a socket file that a dead server left is replaced.
+    /// `mode`: permission bits, or 0 for what the umask leaves.
+    pub fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Self> {
+        let _ = std::fs::remove_file(path);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::bind(&socket, &net::SocketAddrUnix::new(path)?)?;
+        if mode != 0 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
+        net::listen(&socket, backlog)?;
+        Ok(Listener { socket, kind: Kind::Unix(path.to_path_buf()) })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The address with the port that was really bound; `None` for a unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Tcp(at) => Some(*at),
+            Kind::Unix(_) => None,
+        }
+    }
+
+    /// The next waiting connection; `Ok(None)` when there is none.
+    pub fn accept(&self, keepalive_s: u32) -> io::Result<Option<Accepted>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, peer) = match net::acceptfrom_with(&self.socket, flags) {
+            Ok(got) => got,
+            Err(e) if is_transient(e) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        match &self.kind {
+            Kind::Unix(path) => {
+                let name = format!("{}:0", path.display());
+                let (peer, local) = (name.clone(), name);
+                Ok(Some(Accepted { socket, peer, local, unix: true, is_local: true }))
+            }
+            Kind::Tcp(_) => {
+                let peer: Option<SocketAddr> = peer.and_then(|p| p.try_into().ok());
+                let local: Option<SocketAddr> =
+                    net::getsockname(&socket).ok().and_then(|a| a.try_into().ok());
+                let _ = sockopt::set_tcp_nodelay(&socket, true);
+                set_keepalive(&socket, keepalive_s);
+                Ok(Some(Accepted {
+                    is_local: peer.is_some_and(|p| is_loopback(p.ip())),
+                    peer: peer.map(name_of).unwrap_or_else(|| "?:0".into()),
+                    local: local.map(name_of).unwrap_or_else(|| "?:0".into()),
+                    socket,
+                    unix: false,
+                }))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Kind::Unix(path) = &self.kind {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Nobody there, or somebody who left before we looked.
+fn is_transient(e: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(e, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO)
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => {
+            v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
+        }
+    }
+}
+
+/// As clients see it in CLIENT LIST: IPv6 addresses in brackets.
+fn name_of(at: SocketAddr) -> String {
+    at.to_string()
+}
+
+fn resolve(address: &str, port: u16) -> io::Result<SocketAddr> {
+    let host = match address {
+        "*" => "0.0.0.0",
+        "::*" => "::",
+        other => other,
+    };
+    let mut found = (host, port).to_socket_addrs()?;
+    found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address"))
+}
+
+/// Probes after `seconds` of silence, three times within as long again; 0: never.
+pub fn set_keepalive(socket: impl AsFd, seconds: u32) {
+    use std::time::Duration;
+    if seconds == 0 {
+        return;
+    }
+    let socket = socket.as_fd();
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, Duration::from_secs(u64::from(seconds)));
+    let _ = sockopt::set_tcp_keepintvl(socket, Duration::from_secs(u64::from(seconds / 3).max(1)));
+    let _ = sockopt::set_tcp_keepcnt(socket, 3);
+}

@@ -1,0 +1,72 @@
+//! How threads reach each other: a lock-free queue and an eventfd that wakes its reader.
+//!
+//! A connection has one owner thread; everybody else sends that thread a [`Message`]. The
+//! eventfd is written only by the sender that finds the mailbox un-notified, so a burst of
+//! messages costs one system call. The reader clears the mark before it empties the queue:
+//! a message that comes later finds the mark cleared and wakes again, one that came earlier is
+//! in the queue. Model-tested with loom (`weft-keyspace/tests/loom_mailbox.rs` holds the same
+//! protocol over loom's types).
+
+use crossbeam_queue::SegQueue;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What can be said to an I/O thread.
+#[derive(Debug)]
+pub enum Message {
+    /// A new connection to own.
+    Accepted(super::listen::Accepted),
+    /// The shard on which this connection was parked has been released.
+    Unpark { token: u64 },
+    /// Close this client's connection, by its id.
+    Kill { client: u64 },
+    /// Bytes to append to this client's output (MONITOR lines, pushes), by its id.
+    Feed { client: u64, bytes: std::sync::Arc<Vec<u8>> },
+    /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
+    Unpause,
+    /// Something in the configuration changed that this thread must look at.
+    Wake,
+    /// End the loop.
+    Stop,
+}
+
+/// One thread's mailbox.
+#[derive(Debug)]
+pub struct Mailbox {
+    queue: SegQueue<Message>,
+    notified: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Mailbox {
+    pub fn new() -> std::io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Mailbox { queue: SegQueue::new(), notified: AtomicBool::new(false), event })
+    }
+
+    /// The descriptor to poll for reading.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// Queues `message` and wakes the owner if nobody has yet.
+    pub fn send(&self, message: Message) {
+        self.queue.push(message);
+        if !self.notified.swap(true, Ordering::AcqRel) {
+            // An eventfd write fails only when the counter is full, and then it is readable.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Called by the owner when the descriptor is readable, before it takes the messages.
+    pub fn acknowledge(&self) {
+        let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+        self.notified.swap(false, Ordering::AcqRel);
+    }
+
+    /// The oldest message. Only the owner calls this.
+    pub fn take(&self) -> Option<Message> {
+        self.queue.pop()
+    }
+}

@@ -1,0 +1,92 @@
+//! One thread's epoll instance: which descriptors are ready.
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::time::Timespec;
+use std::io;
+
+/// Ready descriptors taken from the kernel in one call.
+const EVENTS: usize = 256;
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    pub read: bool,
+    pub write: bool,
+}
+
+impl Interest {
+    pub const READ: Interest = Interest { read: true, write: false };
+
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::RDHUP;
+        flags.set(EventFlags::IN, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        if !self.read {
+            // A half-closed peer of a connection that is not being read would be reported
+            // again and again.
+            flags.remove(EventFlags::RDHUP);
+        }
+        flags
+    }
+}
+
+/// One readiness report.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    pub token: u64,
+    pub read: bool,
+    pub write: bool,
+}
+
+pub struct Poll {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Poll {
+    pub fn new() -> io::Result<Self> {
+        Ok(Poll { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS) })
+    }
+
+    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+    }
+
+    pub fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+    }
+
+    pub fn remove(&self, fd: impl AsFd) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Sleeps until something is ready, or for `timeout_ms` (negative: however long).
+    pub fn wait(&mut self, timeout_ms: i64, ready: &mut Vec<Ready>) -> io::Result<()> {
+        ready.clear();
+        self.events.clear();
+        let timeout = (timeout_ms >= 0).then(|| Timespec {
+            tv_sec: timeout_ms / 1000,
+            tv_nsec: (timeout_ms % 1000) * 1_000_000,
+        });
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+        ready.extend(self.events.iter().map(|e| {
+            let flags = e.flags;
+            let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            Ready {
+                token: e.data.u64(),
+                read: broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
+                write: broken || flags.contains(EventFlags::OUT),
+            }
+        }));
+        Ok(())
+    }
+}

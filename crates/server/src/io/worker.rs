@@ -1,0 +1,728 @@
+//! One I/O thread: its event loop and the connections it owns.
+//!
+//! ```text
+//! wait ─► for each ready connection: read, parse, plan ─┐   until the batch is full
+//!         ┌─────────────────────────────────────────────┘
+//!         └► enter the gate ─► execute all requests, prefetching ahead ─► leave the gate
+//!            ─► write each connection's replies
+//! ```
+//!
+//! Nothing is locked or gated while the thread reads, writes or sleeps.
+
+use crate::clients::ClientShared;
+use crate::dispatch::Core;
+use crate::dispatch::execute::{Flow, Request, execute};
+use crate::io::batch::{Batch, Req, Source};
+use crate::io::conn::{ArgBuf, Conn, ReplyMode, Session, Suspended};
+use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
+use crate::io::mailbox::Message;
+use crate::io::poll::{Interest, Poll, Ready};
+use crate::io::read::{self, Got, Planner};
+use crate::io::write::{Sent, send_pending, send_reply};
+use crate::server::Server;
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_keyspace::{Key, Waiter};
+use weft_process::log_verbose;
+use weft_process::log_warning;
+use weft_resp::{Blob, Parser, Proto, Reply};
+
+/// Tokens from here on are not connections.
+const MAILBOX: u64 = u64::MAX;
+const LISTENERS: u64 = u64::MAX - 1024;
+
+/// Requests between the prefetch of a bucket, that of its record, and the execution.
+const AHEAD: usize = 8;
+
+/// Replies that a client may leave untaken before its requests wait (bytes). Far more than any
+/// client needs that sends a pipeline first and reads later.
+const BACK_PRESSURE: usize = 256 << 20;
+
+/// See the module's description.
+pub struct Worker {
+    pub core: Core,
+    poll: Poll,
+    conns: Slab<Conn>,
+    by_client: HashMap<u64, usize>,
+    listeners: Vec<Listener>,
+    batch: Batch,
+    /// Reply buffers of the jobs of a batch, kept for the next one.
+    replies: Vec<Reply>,
+    /// Connections with something to execute that no event will announce.
+    queued: Vec<usize>,
+    generation: u32,
+    next_cron_ms: i64,
+    cron: super::cron::Cron,
+}
+
+fn token(index: usize, generation: u32) -> u64 {
+    u64::from(generation) << 32 | index as u64
+}
+
+impl Worker {
+    /// Worker `id`; must be called on the thread that will run it.
+    pub fn new(id: usize, srv: Arc<Server>, listeners: Vec<Listener>) -> std::io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(srv.mailboxes[id].fd(), MAILBOX, Interest::READ)?;
+        for (n, listener) in listeners.iter().enumerate() {
+            poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ)?;
+        }
+        Ok(Worker {
+            cron: super::cron::Cron::new(id, srv.threads.len()),
+            core: Core::new(id, srv),
+            poll,
+            conns: Slab::new(),
+            by_client: HashMap::new(),
+            listeners,
+            batch: Batch::new(),
+            replies: Vec::new(),
+            queued: Vec::new(),
+            generation: 0,
+            next_cron_ms: 0,
+        })
+    }
+
+    /// Runs until the server is told to stop.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        let mut ready: Vec<Ready> = Vec::new();
+        while !self.core.srv.is_stopping() {
+            let timeout = if self.queued.is_empty() { self.until_cron() } else { 0 };
+            self.poll.wait(timeout, &mut ready)?;
+            self.core.stats().turns.add(1);
+            for event in &ready {
+                self.on_event(*event);
+            }
+            self.run_queued();
+            self.flush();
+            self.cron_if_due();
+        }
+        Ok(())
+    }
+
+    fn until_cron(&self) -> i64 {
+        (self.next_cron_ms - self.core.srv.now_ms()).clamp(0, 1000)
+    }
+
+    fn cron_if_due(&mut self) {
+        let now = self.core.srv.now_ms();
+        if now < self.next_cron_ms && self.next_cron_ms - now <= 1000 {
+            return;
+        }
+        self.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
+        self.cron.tick(&mut self.core, now);
+        self.check_clients(now);
+    }
+
+    /// Closes idle clients and those whose output has been over the soft limit for too long.
+    fn check_clients(&mut self, now_ms: i64) {
+        let timeout = self.core.settings.timeout_s;
+        let overdue: Vec<usize> = self
+            .conns
+            .iter()
+            .filter(|(_, c)| {
+                let idle = c.session.shared.idle_seconds(now_ms);
+                (timeout > 0 && idle > timeout && !c.session.monitor && c.suspended.is_none())
+                    || self.over_output_limit(c, now_ms)
+            })
+            .map(|(i, _)| i)
+            .collect();
+        overdue.into_iter().for_each(|i| self.close(i));
+    }
+
+    fn on_event(&mut self, event: Ready) {
+        if event.token == MAILBOX {
+            return self.on_mail();
+        }
+        if event.token >= LISTENERS {
+            return self.accept((event.token - LISTENERS) as usize);
+        }
+        let index = event.token as u32 as usize;
+        let generation = (event.token >> 32) as u32;
+        if self.conns.get(index).is_none_or(|c| c.generation != generation) {
+            return;
+        }
+        if event.write && self.conns[index].interest.write {
+            self.on_writable(index);
+        }
+        if event.read && self.conns.get(index).is_some_and(|c| c.generation == generation) {
+            self.on_readable(index);
+        }
+    }
+
+    // ---- connections ----
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.listeners[listener].accept(self.core.settings.keepalive_s) {
+                Ok(Some(accepted)) => self.place(accepted),
+                Ok(None) => return,
+                Err(e) => {
+                    log_warning!("Accepting client connection: {e}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives a new connection to the thread that has the fewest.
+    fn place(&mut self, accepted: Accepted) {
+        let srv = &self.core.srv;
+        let counts = srv.threads.iter().map(|t| t.connections.get());
+        if counts.clone().sum::<u64>() >= self.core.settings.maxclients as u64 {
+            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        srv.totals.connections.fetch_add(1, Ordering::Relaxed);
+        let (thread, _) = counts.enumerate().min_by_key(|(_, n)| *n).expect("there are threads");
+        // Counted here, so that a burst is spread before its connections arrive.
+        srv.threads[thread].connections.shared_add(1);
+        if thread == self.core.id {
+            self.adopt(accepted);
+        } else {
+            srv.mailboxes[thread].send(Message::Accepted(accepted));
+        }
+    }
+
+    fn adopt(&mut self, accepted: Accepted) {
+        use rustix::fd::AsRawFd;
+        let srv = self.core.srv.clone();
+        let settings = &self.core.settings;
+        let protected = settings.protected_mode && settings.password.is_empty();
+        if protected && !accepted.is_local {
+            let _ = rustix::io::write(&accepted.socket, crate::texts::PROTECTED.as_bytes());
+            srv.threads[self.core.id].connections.shared_sub(1);
+            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let id = srv.clients.next_id();
+        let fd = accepted.socket.as_raw_fd();
+        let shared =
+            Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.now_ms()));
+        let authenticated = settings.password.is_empty();
+        shared.authenticated.store(authenticated, Ordering::Relaxed);
+        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
+        let conn = Conn {
+            fd: accepted.socket,
+            generation: self.generation,
+            session: Session {
+                shared: shared.clone(),
+                db: 0,
+                proto: Proto::Resp2,
+                authenticated,
+                reply_mode: ReplyMode::On,
+                close: false,
+                monitor: false,
+                no_touch: false,
+                import_source: false,
+                redirect_capable: false,
+            },
+            parser: Parser::default(),
+            inbuf: Vec::new(),
+            spans: Vec::new(),
+            args: Vec::new(),
+            big: None,
+            again: Default::default(),
+            suspended: None,
+            queued: false,
+            in_batch: false,
+            out: Reply::default(),
+            sent: 0,
+            interest: Interest::READ,
+            soft_since: Default::default(),
+            protocol_error: None,
+        };
+        let index = self.conns.insert(conn);
+        let conn = &self.conns[index];
+        if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
+            log_warning!("Registering a client connection: {e}");
+            self.conns.remove(index);
+            srv.threads[self.core.id].connections.shared_sub(1);
+            return;
+        }
+        log_verbose!("Accepted {}", shared.peer);
+        self.by_client.insert(id, index);
+        srv.clients.insert(shared);
+    }
+
+    /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
+    fn close(&mut self, index: usize) {
+        let Some(conn) = self.conns.try_remove(index) else { return };
+        self.poll.remove(&conn.fd);
+        let id = conn.session.shared.id;
+        self.by_client.remove(&id);
+        self.queued.retain(|i| *i != index);
+        let srv = &self.core.srv;
+        srv.clients.remove(id);
+        if conn.session.monitor {
+            crate::monitor::leave(srv, id);
+        }
+        srv.threads[self.core.id].connections.shared_sub(1);
+        conn.session.shared.closing.store(true, Ordering::Relaxed);
+    }
+
+    fn on_mail(&mut self) {
+        self.core.srv.mailboxes[self.core.id].acknowledge();
+        while let Some(message) = self.core.srv.mailboxes[self.core.id].take() {
+            match message {
+                Message::Accepted(accepted) => self.adopt(accepted),
+                Message::Unpark { token } => self.resume_token(token, Suspended::Shard),
+                Message::Kill { client } => self.kill(client),
+                Message::Feed { client, bytes } => self.feed(client, &bytes),
+                Message::Unpause => self.resume_all(Suspended::Paused),
+                Message::Wake | Message::Stop => {}
+            }
+        }
+    }
+
+    fn kill(&mut self, client: u64) {
+        if let Some(index) = self.by_client.get(&client).copied() {
+            self.close(index);
+        }
+    }
+
+    fn feed(&mut self, client: u64, bytes: &[u8]) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let mut reply = Reply::new(self.conns[index].session.proto);
+        reply.raw(bytes);
+        self.deliver(index, &mut reply);
+    }
+
+    // ---- suspension ----
+
+    /// Stops executing a connection's requests, and reading more of them.
+    fn suspend(&mut self, index: usize, why: Suspended) {
+        self.conns[index].suspended = Some(why);
+        self.renew_interest(index);
+    }
+
+    fn resume_token(&mut self, token: u64, why: Suspended) {
+        let index = token as u32 as usize;
+        let generation = (token >> 32) as u32;
+        if self.conns.get(index).is_some_and(|c| c.generation == generation) {
+            self.resume(index, why);
+        }
+    }
+
+    fn resume_all(&mut self, why: Suspended) {
+        let all: Vec<usize> = self.conns.iter().map(|(i, _)| i).collect();
+        all.into_iter().for_each(|i| self.resume(i, why));
+    }
+
+    fn resume(&mut self, index: usize, why: Suspended) {
+        if self.conns[index].suspended == Some(why) {
+            self.conns[index].suspended = None;
+            self.renew_interest(index);
+            self.enqueue(index);
+        }
+    }
+
+    fn enqueue(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.conns[index].queued, true) {
+            self.queued.push(index);
+        }
+    }
+
+    fn renew_interest(&mut self, index: usize) {
+        let conn = &mut self.conns[index];
+        let want =
+            Interest { read: conn.suspended.is_none(), write: conn.pending_output() > 0 };
+        if want != conn.interest {
+            conn.interest = want;
+            let _ = self.poll.change(&conn.fd, token(index, conn.generation), want);
+        }
+    }
+
+    // ---- reading and planning ----
+
+    fn on_readable(&mut self, index: usize) {
+        if self.conns[index].in_batch || self.batch.is_full() {
+            self.flush();
+        }
+        let Some(conn) = self.conns.get_mut(index) else { return };
+        if conn.suspended.is_some() {
+            return;
+        }
+        let planner = Planner {
+            ks: &self.core.srv.ks,
+            table: &self.core.srv.table,
+            max_bulk: self.core.settings.commands.max_string,
+        };
+        let jobs = self.batch.jobs.len();
+        match read::read(conn, index, &mut self.batch, planner) {
+            Got::Nothing => {}
+            Got::Closed => self.close(index),
+            Got::Data(n) => {
+                conn.in_batch = self.batch.jobs.len() > jobs;
+                let stats = self.core.stats();
+                stats.net_in.add(n as u64);
+                stats.reads.add(1);
+                add(&conn.session.shared.net_in, n as u64);
+                if conn.pending_input() > self.core.settings.max_query_buffer {
+                    self.query_buffer_overflow(index);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn query_buffer_overflow(&mut self, index: usize) {
+        let conn = &self.conns[index];
+        log_warning!(
+            "Closing client that reached max query buffer length: id={} addr={}",
+            conn.session.shared.id,
+            conn.session.shared.peer
+        );
+        self.core.srv.totals.query_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+        self.flush();
+        self.close(index);
+    }
+
+    /// Plans what suspended or limited connections had left.
+    fn run_queued(&mut self) {
+        for index in std::mem::take(&mut self.queued) {
+            let Some(conn) = self.conns.get_mut(index) else { continue };
+            conn.queued = false;
+            if conn.suspended.is_some() {
+                continue;
+            }
+            if conn.in_batch || self.batch.is_full() {
+                self.flush();
+            }
+            let Some(conn) = self.conns.get_mut(index) else { continue };
+            if conn.suspended.is_some() || (conn.inbuf.is_empty() && conn.again.is_empty()) {
+                continue;
+            }
+            let planner = Planner {
+                ks: &self.core.srv.ks,
+                table: &self.core.srv.table,
+                max_bulk: self.core.settings.commands.max_string,
+            };
+            conn.in_batch = true;
+            read::plan_inbuf(conn, index, &mut self.batch, planner);
+        }
+    }
+
+    // ---- execution ----
+
+    /// Executes the batch and sends its replies.
+    fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let mut batch = std::mem::replace(&mut self.batch, Batch::hollow());
+        while self.replies.len() < batch.jobs.len() {
+            self.replies.push(Reply::default());
+        }
+        let mut replies = std::mem::take(&mut self.replies);
+        let mut outcomes: SmallVec<[Outcome; 64]> = SmallVec::new();
+        self.core.enter();
+        {
+            let pin = weft_table::epoch::pin();
+            prefetch_first(&self.core, &batch, &pin);
+            for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
+                outcomes.push(self.execute_job(&mut batch, job, reply, &pin));
+            }
+        }
+        self.core.leave();
+        for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
+            self.finish_job(&mut batch, job, reply, outcomes[job]);
+        }
+        self.replies = replies;
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Executes the requests of one connection.
+    fn execute_job(
+        &mut self,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        pin: &weft_table::epoch::Guard,
+    ) -> Outcome {
+        let (first, count) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
+        for n in first..first + count {
+            prefetch(&self.core, batch, n, pin);
+            let Some(conn) = self.conns.get_mut(batch.jobs[job].conn) else {
+                return Outcome::Gone;
+            };
+            reply.proto = conn.session.proto;
+            let flow = run_request(&mut self.core, conn, batch, job, n, reply);
+            match flow {
+                Flow::Done if conn.session.close => return Outcome::Done { executed: n + 1 - first },
+                Flow::Done => {}
+                Flow::Busy(busy) => {
+                    let token = token(batch.jobs[job].conn, conn.generation);
+                    let waiter = Waiter { thread: self.core.id as u32, token };
+                    self.core.stats().parked.add(1);
+                    let parked = self.core.srv.ks.park(busy, waiter);
+                    let done = n - first;
+                    return Outcome::Suspended { done, why: Suspended::Shard, again: !parked };
+                }
+                Flow::Paused => {
+                    let done = n - first;
+                    return Outcome::Suspended { done, why: Suspended::Paused, again: false };
+                }
+            }
+        }
+        Outcome::Done { executed: count }
+    }
+
+    /// Sends the replies of one connection and puts away what is left of its input.
+    fn finish_job(&mut self, batch: &mut Batch, job: usize, reply: &mut Reply, outcome: Outcome) {
+        let j = &batch.jobs[job];
+        let (index, first) = (j.conn, j.first_req);
+        let Some(conn) = self.conns.get_mut(index) else {
+            reply.clear();
+            return;
+        };
+        conn.in_batch = false;
+        let executed = match outcome {
+            Outcome::Gone => 0,
+            Outcome::Done { executed } => executed,
+            Outcome::Suspended { done, .. } => {
+                let mut left = std::collections::VecDeque::new();
+                for n in first + done..first + j.reqs {
+                    left.push_back(take_args(batch, job, conn, n));
+                }
+                left.append(&mut conn.again);
+                conn.again = left;
+                done
+            }
+        };
+        let j = &batch.jobs[job];
+        if j.in_conn {
+            conn.inbuf.drain(..j.end);
+            read::rebase(conn, j.end);
+            if conn.inbuf.is_empty() {
+                conn.inbuf = Vec::new();
+            }
+        }
+        renew_shared(conn, self.core.turn.now_ms, executed, last_command(batch, first, executed));
+        let (error, more) = (j.error.clone(), j.more);
+        if let Outcome::Suspended { why, again, .. } = outcome {
+            self.conns[index].protocol_error = error;
+            self.deliver(index, reply);
+            return self.after_suspension(index, why, again);
+        }
+        let error = error.or_else(|| conn.protocol_error.take());
+        if let Some(error) = error.filter(|_| !conn.session.close) {
+            reply.error(format!("ERR {error}").as_bytes());
+            conn.session.close = true;
+        }
+        self.deliver(index, reply);
+        if more && self.conns.contains(index) {
+            self.enqueue(index);
+        }
+    }
+
+    fn after_suspension(&mut self, index: usize, why: Suspended, again: bool) {
+        if !self.conns.contains(index) {
+            return;
+        }
+        if again {
+            self.enqueue(index);
+        } else {
+            self.suspend(index, why);
+        }
+    }
+
+    // ---- writing ----
+
+    /// Sends `reply` behind whatever waits on the connection; closes it when that was asked.
+    fn deliver(&mut self, index: usize, reply: &mut Reply) {
+        let now_ms = self.core.turn.now_ms;
+        let conn = &mut self.conns[index];
+        if !reply.is_empty() {
+            let (sent, bytes) = send_reply(conn, reply);
+            self.wrote(index, sent, bytes);
+        } else if conn.session.close && conn.pending_output() == 0 {
+            return self.close(index);
+        }
+        let Some(conn) = self.conns.get(index) else { return };
+        if self.over_output_limit(conn, now_ms) {
+            log_warning!(
+                "Client id={} addr={} closed for overcoming of output buffer limits.",
+                conn.session.shared.id,
+                conn.session.shared.peer
+            );
+            self.core.srv.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+            return self.close(index);
+        }
+        let pending = conn.pending_output();
+        if pending > BACK_PRESSURE && conn.suspended.is_none() {
+            self.suspend(index, Suspended::Output);
+        }
+    }
+
+    fn on_writable(&mut self, index: usize) {
+        let (sent, bytes) = send_pending(&mut self.conns[index]);
+        self.wrote(index, sent, bytes);
+        let resume = self.conns.get(index).is_some_and(|c| c.pending_output() < BACK_PRESSURE / 2);
+        if resume {
+            self.resume(index, Suspended::Output);
+        }
+    }
+
+    fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
+        let stats = self.core.stats();
+        stats.writes.add(1);
+        stats.net_out.add(bytes as u64);
+        let conn = &mut self.conns[index];
+        add(&conn.session.shared.net_out, bytes as u64);
+        conn.session.shared.output.store(conn.pending_output() as u64, Ordering::Relaxed);
+        match sent {
+            Sent::Broken => self.close(index),
+            Sent::All if conn.session.close => self.close(index),
+            Sent::All | Sent::Some => {
+                if sent == Sent::All {
+                    conn.soft_since.set(None);
+                }
+                self.renew_interest(index);
+            }
+        }
+    }
+
+    /// Whether the connection's untaken replies are over `client-output-buffer-limit normal`.
+    fn over_output_limit(&self, conn: &Conn, now_ms: i64) -> bool {
+        let limit = &self.core.settings.output_limits.normal;
+        let pending = conn.pending_output() as u64;
+        if limit.hard > 0 && pending >= limit.hard {
+            return true;
+        }
+        if limit.soft == 0 || pending < limit.soft {
+            conn.soft_since.set(None);
+            return false;
+        }
+        let since = conn.soft_since.get().unwrap_or(now_ms);
+        conn.soft_since.set(Some(since));
+        now_ms - since > limit.soft_seconds * 1000
+    }
+}
+
+/// How the requests of one connection went.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Done { executed: usize },
+    /// After `done` requests; `again`: try at the next turn without waiting for anybody.
+    Suspended { done: usize, why: Suspended, again: bool },
+    /// The connection was closed meanwhile.
+    Gone,
+}
+
+fn add(counter: &std::sync::atomic::AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
+    let last = executed.checked_sub(1)?;
+    batch.reqs[first + last].cmd.map(|c| c.number)
+}
+
+/// Copies what others may see of a connection.
+fn renew_shared(conn: &Conn, now_ms: i64, executed: usize, last: Option<usize>) {
+    let shared = &conn.session.shared;
+    shared.last_ms.store(now_ms, Ordering::Relaxed);
+    add(&shared.commands, executed as u64);
+    shared.db.store(conn.session.db as u32, Ordering::Relaxed);
+    if let Some(number) = last {
+        shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
+    }
+    shared.query_len.store(conn.pending_input() as u64, Ordering::Relaxed);
+    shared.query_room.store(conn.inbuf.capacity() as u64, Ordering::Relaxed);
+}
+
+/// The buffer that a job's spans refer to.
+fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
+    let j = &batch.jobs[job];
+    if j.in_conn { &conn.inbuf } else { &batch.arena[j.base..j.end] }
+}
+
+/// A request's arguments as ones of their own, for a later turn.
+fn take_args(batch: &mut Batch, job: usize, conn: &Conn, n: usize) -> Vec<ArgBuf> {
+    let req = batch.reqs[n];
+    match req.source {
+        Source::Owned(i) => std::mem::take(&mut batch.owned[i as usize]),
+        Source::Spans => {
+            let bytes = job_bytes(batch, job, conn);
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            spans.iter().map(|s| ArgBuf::Bytes(s.of(bytes).to_vec())).collect()
+        }
+    }
+}
+
+/// Gives the arguments of request `n` their slices and executes it.
+#[inline]
+fn run_request(
+    core: &mut Core,
+    conn: &mut Conn,
+    batch: &Batch,
+    job: usize,
+    n: usize,
+    reply: &mut Reply,
+) -> Flow {
+    let req: &Req = &batch.reqs[n];
+    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    let Conn { inbuf, session, .. } = conn;
+    let mut args: SmallVec<[&[u8]; 16]> = SmallVec::new();
+    match req.source {
+        Source::Spans => {
+            let j = &batch.jobs[job];
+            let bytes: &[u8] = if j.in_conn { inbuf } else { &batch.arena[j.base..j.end] };
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            args.extend(spans.iter().map(|s| s.of(bytes)));
+        }
+        Source::Owned(i) => {
+            for (at, arg) in batch.owned[i as usize].iter().enumerate() {
+                args.push(arg.bytes());
+                if let ArgBuf::Blob(blob) = arg {
+                    blobs.push((at, blob.clone()));
+                }
+            }
+        }
+    }
+    let first_key = req.cmd.map_or(0, |c| c.first_key);
+    let key = req.has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
+    execute(core, session, &Request { cmd: req.cmd, args: &args, blobs: &blobs, key }, reply)
+}
+
+/// Starts the pipeline of prefetches: buckets of the first requests, then their records.
+fn prefetch_first(core: &Core, batch: &Batch, pin: &weft_table::epoch::Guard) {
+    for req in batch.reqs.iter().take(2 * AHEAD) {
+        plan_bucket(core, req, pin);
+    }
+    for req in batch.reqs.iter().take(AHEAD) {
+        plan_record(core, req, pin);
+    }
+}
+
+/// Before request `n` is executed: prefetches for those that come after it.
+#[inline]
+fn prefetch(core: &Core, batch: &Batch, n: usize, pin: &weft_table::epoch::Guard) {
+    if let Some(req) = batch.reqs.get(n + 2 * AHEAD) {
+        plan_bucket(core, req, pin);
+    }
+    if let Some(req) = batch.reqs.get(n + AHEAD) {
+        plan_record(core, req, pin);
+    }
+}
+
+#[inline]
+fn plan_bucket(core: &Core, req: &Req, pin: &weft_table::epoch::Guard) {
+    if req.has_key {
+        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        core.srv.ks.plan_bucket(&key, usize::from(req.db), pin);
+    }
+}
+
+#[inline]
+fn plan_record(core: &Core, req: &Req, pin: &weft_table::epoch::Guard) {
+    if req.has_key {
+        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        core.srv.ks.plan_record(&key, usize::from(req.db), pin);
+    }
+}

@@ -1,0 +1,82 @@
+//! Writing: one system call per connection and turn, and what slow readers cause.
+
+use crate::io::conn::Conn;
+use rustix::net::{SendFlags, send};
+use std::io::IoSlice;
+use weft_resp::Reply;
+
+/// Pieces given to one `writev`.
+const PIECES: usize = 64;
+/// Bytes sent to one connection in one turn, so that a client that takes a huge reply quickly
+/// does not keep the thread from others.
+const BYTES_PER_TURN: usize = 1 << 20;
+
+/// How sending went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Everything is gone.
+    All,
+    /// The socket is full: wait until it is writable.
+    Some,
+    /// The peer is gone.
+    Broken,
+}
+
+/// Sends `reply`, whole in the usual case; what the socket does not take is moved to the
+/// connection. Answers the bytes sent.
+pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
+    if conn.pending_output() > 0 {
+        conn.out.append(reply);
+        return (Sent::Some, 0);
+    }
+    let Some(bytes) = reply.contiguous() else {
+        std::mem::swap(&mut conn.out, reply);
+        conn.sent = 0;
+        return send_pending(conn);
+    };
+    match send(&conn.fd, bytes, SendFlags::NOSIGNAL) {
+        Ok(n) if n == bytes.len() => {
+            reply.clear();
+            (Sent::All, n)
+        }
+        Ok(n) => {
+            conn.out = reply.split_rest(n);
+            conn.sent = 0;
+            (Sent::Some, n)
+        }
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+            conn.out = reply.split_rest(0);
+            conn.sent = 0;
+            (Sent::Some, 0)
+        }
+        Err(_) => (Sent::Broken, 0),
+    }
+}
+
+/// Sends what waits on the connection, up to a turn's share.
+pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
+    let mut total = 0;
+    while conn.pending_output() > 0 {
+        if total >= BYTES_PER_TURN {
+            return (Sent::Some, total);
+        }
+        let pieces = conn.out.slices(conn.sent, PIECES);
+        let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
+        match rustix::io::writev(&conn.fd, &slices) {
+            Ok(n) => {
+                conn.sent += n;
+                total += n;
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                conn.out.drop_front(conn.sent);
+                conn.sent = 0;
+                return (Sent::Some, total);
+            }
+            Err(_) => return (Sent::Broken, total),
+        }
+    }
+    conn.out = Reply::new(conn.session.proto);
+    conn.sent = 0;
+    (Sent::All, total)
+}

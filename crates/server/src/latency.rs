@@ -1,0 +1,61 @@
+//! The latency monitor: for each kind of event, the latest spikes above the threshold.
+//!
+//! As in the reference, an event keeps its last 160 samples, at most one for each second (the
+//! largest), and its all-time maximum. Nothing is stored while `latency-monitor-threshold` is 0.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// Samples kept for one event.
+pub const SAMPLES: usize = 160;
+
+/// One event's history.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Unix seconds and milliseconds of latency, oldest first.
+    pub samples: VecDeque<(i64, i64)>,
+    pub max_ms: i64,
+}
+
+/// All events.
+#[derive(Debug, Default)]
+pub struct LatencyMonitor {
+    threshold_ms: AtomicI64,
+    events: Mutex<BTreeMap<String, Series>>,
+}
+
+impl LatencyMonitor {
+    pub fn set_threshold(&self, ms: i64) {
+        self.threshold_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// 0: nothing is monitored.
+    #[inline]
+    pub fn threshold_ms(&self) -> i64 {
+        self.threshold_ms.load(Ordering::Relaxed)
+    }
+
+    /// Every event with its history, by name.
+    pub fn events(&self) -> MutexGuard<'_, BTreeMap<String, Series>> {
+        self.events.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Stores a sample when it reaches the threshold.
+    pub fn sample(&self, event: &str, ms: i64, now_s: i64) {
+        let threshold = self.threshold_ms();
+        if threshold == 0 || ms < threshold {
+            return;
+        }
+        let mut events = self.events();
+        let series = events.entry(event.to_string()).or_default();
+        series.max_ms = series.max_ms.max(ms);
+        match series.samples.back_mut() {
+            Some((at, worst)) if *at == now_s => *worst = (*worst).max(ms),
+            _ => series.samples.push_back((now_s, ms)),
+        }
+        if series.samples.len() > SAMPLES {
+            series.samples.pop_front();
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The server: I/O threads, connections, dispatch, configuration, INFO.
+//!
+//! * [`io`]: from a readable socket to a written reply
+//! * [`dispatch`]: from a request to its function
+//! * [`commands`]: the commands that need the server rather than a key
+//! * [`server`]: what all threads share; [`settings`]: the configuration as the fast path wants it
+//! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
+//! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
+//!   CLIENT, SLOWLOG and their like are about
+//! * [`start`]: from the command line to running threads
+
+pub mod bio;
+pub mod clients;
+pub mod commandlog;
+pub mod commands;
+pub mod dispatch;
+pub mod eviction;
+pub mod io;
+pub mod latency;
+pub mod memory;
+pub mod monitor;
+pub mod pause;
+pub mod redact;
+pub mod server;
+pub mod settings;
+pub mod start;
+pub mod stats;
+pub mod texts;

@@ -1,0 +1,77 @@
+//! MONITOR: every command, as text, to those who asked.
+//!
+//! The line is put into the watchers' mailboxes while the command's shards are held, so two
+//! commands on one key are seen in the order of their execution.
+
+use crate::dispatch::table::CommandTable;
+use crate::io::{Message, Session};
+use crate::redact::hide_secrets;
+use crate::server::{Server, attention};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Shows one command to all monitors.
+#[cold]
+pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
+    let line = Arc::new(line(&srv.table, session, args));
+    let monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
+    for (client, thread) in monitors.iter() {
+        srv.mailboxes[*thread].send(Message::Feed { client: *client, bytes: line.clone() });
+    }
+}
+
+/// Adds a client to those who see every command.
+pub fn join(srv: &Server, client: u64, thread: usize) {
+    let mut monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
+    monitors.push((client, thread));
+    srv.set_attention(attention::MONITOR, true);
+}
+
+/// Takes a client out of those who see every command.
+pub fn leave(srv: &Server, client: u64) {
+    let mut monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
+    monitors.retain(|(id, _)| *id != client);
+    srv.set_attention(attention::MONITOR, !monitors.is_empty());
+}
+
+/// `+1700000000.123456 [0 127.0.0.1:5000] "get" "key"\r\n`
+fn line(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let peer = match session.shared.unix {
+        true => format!("unix:{}", session.shared.peer.trim_end_matches(":0")),
+        false => session.shared.peer.clone(),
+    };
+    let mut out =
+        format!("+{}.{:06} [{} {peer}]", now.as_secs(), now.subsec_micros(), session.db).into_bytes();
+    let shown = match table.find(args[0]) {
+        Some(cmd) => {
+            let sub = args.get(1).and_then(|name| cmd.subcommand(name));
+            hide_secrets(sub.unwrap_or(cmd), args)
+        }
+        None => args.to_vec(),
+    };
+    for arg in shown {
+        out.extend_from_slice(b" ");
+        quote(arg, &mut out);
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// Appends `bytes` in double quotes with escapes, as a client could type them back.
+pub fn quote(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for b in bytes {
+        match b {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', *b]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            7 => out.extend_from_slice(b"\\a"),
+            8 => out.extend_from_slice(b"\\b"),
+            0x20..=0x7e => out.push(*b),
+            other => out.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
+        }
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,224 @@
+//! What all threads share.
+
+use crate::bio::Bio;
+use crate::clients::Clients;
+use crate::dispatch::CommandTable;
+use crate::io::{Mailbox, Message};
+use crate::memory::Memory;
+use crate::settings::Settings;
+use crate::stats::ThreadStats;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_config::{Config, Id};
+use weft_keyspace::{Keyspace, Waiter};
+
+/// Reasons to leave the straight path when a command is executed; see [`Server::attention`].
+pub mod attention {
+    /// Somebody runs MONITOR.
+    pub const MONITOR: u32 = 1;
+    /// CLIENT PAUSE is in force.
+    pub const PAUSED: u32 = 2;
+    /// `maxmemory` is set.
+    pub const MAXMEMORY: u32 = 4;
+}
+
+/// The server: one per process.
+pub struct Server {
+    pub ks: Keyspace,
+    pub table: CommandTable,
+    pub mailboxes: Arc<[Mailbox]>,
+    pub clients: Clients,
+    pub threads: Box<[ThreadStats]>,
+    pub memory: Memory,
+    pub bio: Bio,
+    pub clock: quanta::Clock,
+    pub config: Mutex<Config>,
+    settings: RwLock<Arc<Settings>>,
+    version: AtomicU64,
+    /// Bits of [`attention`], looked at once per command.
+    pub attention: AtomicU32,
+    /// Clients in MONITOR: id and thread.
+    pub monitors: Mutex<Vec<(u64, usize)>>,
+    pub pause: crate::pause::Pause,
+    pub commandlog: crate::commandlog::CommandLog,
+    pub latency: crate::latency::LatencyMonitor,
+    /// Error replies by their code ("ERR", "WRONGTYPE" ...).
+    pub errors: Mutex<BTreeMap<String, u64>>,
+    pub totals: Totals,
+    pub started_ms: i64,
+    pub started: std::time::Instant,
+    pub run_id: String,
+    pub port: AtomicU32,
+    pub config_file: String,
+    pub executable: String,
+    /// DEBUG SET-ACTIVE-EXPIRE.
+    pub active_expire: AtomicBool,
+    seed: u64,
+    stop: AtomicBool,
+    /// Exit code asked for by SHUTDOWN or a signal.
+    pub exit_code: AtomicU32,
+}
+
+/// Counters of rare events, which any thread may increment.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub connections: AtomicU64,
+    pub rejected_connections: AtomicU64,
+    pub evicted_clients: AtomicU64,
+    pub query_limit_disconnections: AtomicU64,
+    pub output_limit_disconnections: AtomicU64,
+    pub acl_denied_auth: AtomicU64,
+    pub evict_cycles: AtomicU64,
+    pub expire_cycles_capped: AtomicU64,
+    pub expire_ms: AtomicU64,
+    pub oom_errors: AtomicU64,
+    pub last_save_s: AtomicI64,
+    pub dirty_base: AtomicU64,
+    pub max_input: AtomicUsize,
+    pub max_output: AtomicUsize,
+}
+
+impl Server {
+    /// A server with `threads` I/O threads that are not running yet.
+    pub fn new(config: Config, threads: usize) -> std::io::Result<Arc<Server>> {
+        let mailboxes: Arc<[Mailbox]> =
+            (0..threads).map(|_| Mailbox::new()).collect::<Result<Vec<_>, _>>()?.into();
+        let wake_by = mailboxes.clone();
+        let wake = Box::new(move |w: Waiter| {
+            wake_by[w.thread as usize].send(Message::Unpark { token: w.token });
+        });
+        let ks = Keyspace::new(config.int(Id::DATABASES) as usize, threads, wake);
+        let table = CommandTable::new();
+        let commands = table.all().len();
+        let settings = Arc::new(Settings::of(&config, 1));
+        let mut random = [0u8; 28];
+        fill_random(&mut random);
+        let srv = Arc::new(Server {
+            ks,
+            table,
+            mailboxes,
+            clients: Clients::default(),
+            threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(),
+            memory: Memory::default(),
+            bio: Bio::default(),
+            clock: quanta::Clock::new(),
+            settings: RwLock::new(settings.clone()),
+            version: AtomicU64::new(1),
+            attention: AtomicU32::new(0),
+            monitors: Mutex::default(),
+            pause: crate::pause::Pause::default(),
+            commandlog: crate::commandlog::CommandLog::default(),
+            latency: crate::latency::LatencyMonitor::default(),
+            errors: Mutex::default(),
+            totals: Totals::default(),
+            started_ms: unix_ms(),
+            started: std::time::Instant::now(),
+            run_id: random[..20].iter().map(|b| format!("{b:02x}")).collect(),
+            port: AtomicU32::new(config.int(Id::PORT) as u32),
+            config_file: config.file().map(|f| f.display().to_string()).unwrap_or_default(),
+            executable: std::env::current_exe()
+                .map(|p| p.display().to_string())
+                .unwrap_or_default(),
+            seed: u64::from_ne_bytes(random[20..].try_into().expect("eight bytes")),
+            active_expire: AtomicBool::new(true),
+            stop: AtomicBool::new(false),
+            exit_code: AtomicU32::new(0),
+            config: Mutex::new(config),
+        });
+        srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
+        srv.renew_attention(&settings);
+        Ok(srv)
+    }
+
+    /// Unix time in milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        unix_ms()
+    }
+
+    /// A seed for thread `id`'s random numbers.
+    pub fn seed(&self, id: usize) -> u64 {
+        self.seed ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    pub fn config(&self) -> MutexGuard<'_, Config> {
+        self.config.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The settings now in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    #[inline]
+    pub fn settings_version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Publishes what `config` says now; threads see it at their next batch.
+    pub fn publish_settings(&self, config: &Config) {
+        let mut slot = self.settings.write().unwrap_or_else(|p| p.into_inner());
+        let version = slot.version + 1;
+        *slot = Arc::new(Settings::of(config, version));
+        self.renew_attention(&slot);
+        self.version.store(version, Ordering::Release);
+    }
+
+    fn renew_attention(&self, settings: &Settings) {
+        self.set_attention(attention::MAXMEMORY, settings.maxmemory > 0);
+    }
+
+    pub fn set_attention(&self, bit: u32, on: bool) {
+        if on {
+            self.attention.fetch_or(bit, Ordering::SeqCst);
+        } else {
+            self.attention.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+
+    /// Says `message` to every thread.
+    pub fn broadcast(&self, message: impl Fn() -> Message) {
+        self.mailboxes.iter().for_each(|m| m.send(message()));
+    }
+
+    /// Asks all threads to end; the process then exits with `code`.
+    pub fn shut_down(&self, code: u32) {
+        self.exit_code.store(code, Ordering::SeqCst);
+        self.stop.store(true, Ordering::SeqCst);
+        self.broadcast(|| Message::Stop);
+    }
+
+    /// Whether expired keys are looked for, and not only met.
+    pub fn active_expire(&self) -> bool {
+        self.active_expire.load(Ordering::Relaxed)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Counts an error reply; `reply` starts with its code.
+    pub fn count_error(&self, reply: &[u8]) {
+        let code = reply.split(|b| *b == b' ').next().unwrap_or(reply);
+        let code = String::from_utf8_lossy(code).into_owned();
+        let mut errors = self.errors.lock().unwrap_or_else(|p| p.into_inner());
+        // A script could make up any number of codes: the reference stops counting here too.
+        if errors.len() < 128 || errors.contains_key(&code) {
+            *errors.entry(code).or_insert(0) += 1;
+        }
+    }
+}
+
+fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
+
+fn fill_random(bytes: &mut [u8]) {
+    use std::io::Read;
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes));
+    if read.is_err() {
+        let mut rng = weft_keyspace::turn::Rng::new(unix_ms() as u64 ^ u64::from(std::process::id()));
+        bytes.iter_mut().for_each(|b| *b = rng.next() as u8);
+    }
+}

@@ -1,0 +1,80 @@
+//! The configuration as the fast path wants it: plain fields, derived once per change.
+//!
+//! CONFIG SET changes the [`Config`] and publishes a new `Settings`; each thread picks it up at
+//! the start of its next batch by comparing a version number.
+
+use weft_config::{Config, Id, OutputBufferLimits};
+use weft_keyspace::access::{Access, Policy};
+use weft_keyspace::evict::MaxmemoryPolicy;
+
+/// Derived from the configuration; immutable.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Grows with every change.
+    pub version: u64,
+    pub commands: weft_commands::Settings,
+    /// Bytes; 0: no limit.
+    pub maxmemory: usize,
+    pub policy: MaxmemoryPolicy,
+    pub samples: usize,
+    pub lfu_log_factor: u32,
+    pub lfu_decay_time: u32,
+    pub max_query_buffer: usize,
+    pub output_limits: OutputBufferLimits,
+    /// Seconds of idleness before a client is closed; 0: never.
+    pub timeout_s: i64,
+    pub keepalive_s: u32,
+    pub maxclients: usize,
+    pub password: Vec<u8>,
+    pub protected_mode: bool,
+    /// Microseconds; negative: nothing is logged.
+    pub slow_us: i64,
+    pub large_request: i64,
+    pub large_reply: i64,
+    pub latency_tracking: bool,
+    pub expire_effort: u32,
+    pub hz: i64,
+    /// Bytes held by clients' buffers before clients are evicted; 0: no limit.
+    pub hide_user_data: bool,
+}
+
+impl Settings {
+    /// What `config` says, as version `version`.
+    pub fn of(config: &Config, version: u64) -> Settings {
+        let policy = MaxmemoryPolicy::by_name(config.word(Id::MAXMEMORY_POLICY))
+            .expect("the configuration knows the same policies");
+        Settings {
+            version,
+            commands: weft_commands::Settings {
+                max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
+                lazy_user_del: config.bool(Id::LAZYFREE_LAZY_USER_DEL),
+                lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
+                lfu: policy.clock() == Policy::Lfu,
+            },
+            maxmemory: config.memory(Id::MAXMEMORY) as usize,
+            policy,
+            samples: config.int(Id::MAXMEMORY_SAMPLES) as usize,
+            lfu_log_factor: config.int(Id::LFU_LOG_FACTOR) as u32,
+            lfu_decay_time: config.int(Id::LFU_DECAY_TIME) as u32,
+            max_query_buffer: config.memory(Id::CLIENT_QUERY_BUFFER_LIMIT) as usize,
+            output_limits: config.client_output_buffer_limits(),
+            timeout_s: config.int(Id::TIMEOUT),
+            keepalive_s: config.int(Id::TCP_KEEPALIVE) as u32,
+            maxclients: config.int(Id::MAXCLIENTS) as usize,
+            password: config.bytes(Id::REQUIREPASS).to_vec(),
+            protected_mode: config.bool(Id::PROTECTED_MODE),
+            slow_us: config.int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN),
+            large_request: config.int(Id::COMMANDLOG_REQUEST_LARGER_THAN),
+            large_reply: config.int(Id::COMMANDLOG_REPLY_LARGER_THAN),
+            latency_tracking: config.bool(Id::LATENCY_TRACKING),
+            expire_effort: config.int(Id::ACTIVE_EXPIRE_EFFORT) as u32,
+            hz: config.int(Id::HZ),
+            hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
+        }
+    }
+
+    /// The access clock that these settings ask for.
+    pub fn access(&self, now_ms: i64) -> Access {
+        Access::new(self.policy.clock(), now_ms, self.lfu_log_factor, self.lfu_decay_time)
+    }
+}

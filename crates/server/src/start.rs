@@ -1,0 +1,315 @@
+//! From the command line to running threads, and from a request to stop to the exit code.
+
+use crate::bio::Bio;
+use crate::commandlog::LogKind;
+use crate::io::Listener;
+use crate::io::worker::Worker;
+use crate::server::Server;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::path::Path;
+use std::sync::Arc;
+use weft_config::cli::{self, USAGE};
+use weft_config::{Cli, Config, Id, LoadArgs, Permit};
+use weft_process::log::{self, Level};
+use weft_process::pidfile::PidFile;
+use weft_process::signals::{StopSignal, StopSignals};
+use weft_process::supervise::{Mode, Supervisor};
+use weft_process::{crash, daemon, limits, memory_policy};
+use weft_process::{log_notice, log_warning};
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What went wrong before the server could serve.
+type Failure = String;
+
+/// The program; answers the process's exit code.
+pub fn main() -> i32 {
+    match cli::parse(std::env::args_os().skip(1)) {
+        Cli::Version => {
+            println!("Weft server v={VERSION} malloc=jemalloc bits={}", usize::BITS);
+            0
+        }
+        Cli::Help => {
+            print!("{USAGE}");
+            0
+        }
+        Cli::Run(args) => match run(&args) {
+            Ok(code) => code,
+            Err(failure) => {
+                eprintln!("{failure}");
+                1
+            }
+        },
+    }
+}
+
+fn run(args: &LoadArgs) -> Result<i32, Failure> {
+    let config = Config::load(args).map_err(|e| e.to_string())?;
+    prepare_log(&config)?;
+    let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
+    std::env::set_current_dir(&dir)
+        .map_err(|e| format!("Can't chdir to '{}': {e}", dir.display()))?;
+    if config.bool(Id::DAEMONIZE) {
+        daemon::daemonize().map_err(|e| format!("Can't become a daemon: {e}"))?;
+    }
+    let supervisor = Supervisor::start(supervision(&config));
+    crash::install("weft-server").map_err(|e| format!("Can't handle signals: {e}"))?;
+    crash::set_enabled(config.bool(Id::CRASH_LOG_ENABLED));
+    if config.bool(Id::DISABLE_THP) {
+        let _ = memory_policy::disable_huge_pages();
+    }
+    let mut config = config;
+    limit_clients(&mut config);
+    let threads = thread_count(&config);
+    let listeners = listen(&config)?;
+    let pidfile = write_pidfile(&config);
+    let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
+    let srv = Server::new(config, threads).map_err(|e| format!("Can't start: {e}"))?;
+    apply_derived(&srv, &srv.config());
+    banner(&srv, &listeners);
+    let code = serve(&srv, listeners, signals, &supervisor)?;
+    supervisor.stopping();
+    if let Some(pidfile) = pidfile {
+        log_notice!("Removing the pid file.");
+        pidfile.remove();
+    }
+    log_warning!("Weft is now ready to exit, bye bye...");
+    Ok(code)
+}
+
+/// Runs all threads until the server is told to stop.
+fn serve(
+    srv: &Arc<Server>,
+    listeners: Vec<Listener>,
+    signals: StopSignals,
+    supervisor: &Supervisor,
+) -> Result<i32, Failure> {
+    let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
+    Bio::start(&srv.bio, Arc::downgrade(srv)).map_err(failed)?;
+    watch_signals(srv.clone(), signals).map_err(failed)?;
+    let mut others = Vec::new();
+    for id in 1..srv.threads.len() {
+        let srv = srv.clone();
+        let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
+        others.push(thread.spawn(move || work(id, srv, Vec::new())).map_err(failed)?);
+    }
+    srv.memory.begin();
+    log_notice!("Ready to accept connections tcp");
+    supervisor.ready();
+    work(0, srv.clone(), listeners);
+    for other in others {
+        let _ = other.join();
+    }
+    Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
+}
+
+fn work(id: usize, srv: Arc<Server>, listeners: Vec<Listener>) {
+    let ended = Worker::new(id, srv.clone(), listeners).and_then(|mut worker| worker.run());
+    if let Err(e) = ended {
+        log_warning!("I/O thread {id} failed: {e}");
+        srv.shut_down(1);
+    }
+}
+
+/// Sleeps until a signal asks to stop, on a thread of its own.
+fn watch_signals(srv: Arc<Server>, signals: StopSignals) -> std::io::Result<()> {
+    std::thread::Builder::new().name("weft-signals".into()).spawn(move || {
+        loop {
+            let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
+            match signals.pending() {
+                Some(StopSignal::Interrupt) => {
+                    log_warning!("Received SIGINT scheduling shutdown...");
+                }
+                Some(StopSignal::Terminate) => {
+                    log_warning!("Received SIGTERM scheduling shutdown...");
+                }
+                None => continue,
+            }
+            log_warning!("User requested shutdown...");
+            srv.shut_down(0);
+            return;
+        }
+    })?;
+    Ok(())
+}
+
+fn prepare_log(config: &Config) -> Result<(), Failure> {
+    apply_log(config);
+    let file = config.path(Id::LOGFILE);
+    log::set_file(file.as_deref()).map_err(|e| format!("Can't open the log file: {e}"))?;
+    if config.bool(Id::SYSLOG_ENABLED) {
+        let ident = config.str(Id::SYSLOG_IDENT).into_owned();
+        log::set_syslog(Some((&ident, facility(config.word(Id::SYSLOG_FACILITY)))))
+            .map_err(|e| format!("Can't log to syslog: {e}"))?;
+    }
+    Ok(())
+}
+
+fn facility(word: &str) -> log::Facility {
+    match word.strip_prefix("local").and_then(|n| n.parse().ok()) {
+        Some(n) => log::Facility::Local(n),
+        None => log::Facility::User,
+    }
+}
+
+/// The part of the log's configuration that may change while the server runs.
+fn apply_log(config: &Config) {
+    log::set_level(match config.word(Id::LOGLEVEL) {
+        "debug" => Level::Debug,
+        "verbose" => Level::Verbose,
+        "warning" => Level::Warning,
+        "nothing" => Level::Nothing,
+        _ => Level::Notice,
+    });
+    log::set_format(match config.word(Id::LOG_FORMAT) {
+        "logfmt" => log::Format::Logfmt,
+        _ => log::Format::Legacy,
+    });
+    log::set_timestamp(match config.word(Id::LOG_TIMESTAMP_FORMAT) {
+        "iso8601" => log::Timestamp::Iso8601,
+        "milliseconds" => log::Timestamp::Milliseconds,
+        _ => log::Timestamp::Legacy,
+    });
+}
+
+/// Hands directives to the parts of the server that keep a copy of them; after the start and
+/// after each CONFIG SET.
+pub fn apply_derived(srv: &Server, config: &Config) {
+    apply_log(config);
+    crash::set_enabled(config.bool(Id::CRASH_LOG_ENABLED));
+    let max = |id| config.int(id).max(0) as usize;
+    srv.commandlog.set_max(LogKind::Slow, max(Id::COMMANDLOG_SLOW_EXECUTION_MAX_LEN));
+    srv.commandlog.set_max(LogKind::LargeRequest, max(Id::COMMANDLOG_LARGE_REQUEST_MAX_LEN));
+    srv.commandlog.set_max(LogKind::LargeReply, max(Id::COMMANDLOG_LARGE_REPLY_MAX_LEN));
+    srv.latency.set_threshold(config.int(Id::LATENCY_MONITOR_THRESHOLD));
+}
+
+fn supervision(config: &Config) -> Mode {
+    match config.word(Id::SUPERVISED) {
+        "systemd" => Mode::Systemd,
+        "upstart" => Mode::Upstart,
+        "auto" => Mode::Auto,
+        _ => Mode::No,
+    }
+}
+
+/// Raises the limit of open files for `maxclients`, or lowers `maxclients` to what it allows.
+fn limit_clients(config: &mut Config) {
+    let wanted = config.int(Id::MAXCLIENTS) as u32;
+    match limits::raise_open_files(wanted) {
+        Ok(possible) if possible < wanted => {
+            let value = possible.to_string();
+            let permit = Permit { protected: true, loading: false };
+            let pair = (&b"maxclients"[..], value.as_bytes());
+            if config.set(&[pair], permit, &mut |_, _| Ok(())).is_err() {
+                log_warning!("maxclients can't be lowered to {possible}");
+            }
+        }
+        Ok(_) => {}
+        Err(e) => log_warning!("{e}"),
+    }
+}
+
+fn thread_count(config: &Config) -> usize {
+    match config.int_or_auto(Id::IO_THREADS) {
+        Some(n) => n.max(1) as usize,
+        None => weft_base::topology::usable_cpus(),
+    }
+}
+
+/// Opens every listening socket that the configuration names.
+fn listen(config: &Config) -> Result<Vec<Listener>, Failure> {
+    let port = config.int(Id::PORT) as u16;
+    let backlog = config.int(Id::TCP_BACKLOG) as i32;
+    let mut listeners = Vec::new();
+    if port != 0 {
+        for address in config.list(Id::BIND) {
+            let address = String::from_utf8_lossy(address).into_owned();
+            // An address with a leading dash may be missing on this machine.
+            let (address, optional) = match address.strip_prefix('-') {
+                Some(rest) => (rest.to_string(), true),
+                None => (address, false),
+            };
+            match Listener::tcp(&address, port, backlog) {
+                Ok(listener) => listeners.push(listener),
+                Err(e) if optional && is_unavailable(&e) => {}
+                Err(e) => {
+                    return Err(format!(
+                        "Could not create server TCP listening socket {address}:{port}: {e}\n\
+                         Failed listening on port {port} (tcp), aborting."
+                    ));
+                }
+            }
+        }
+    }
+    if let Some(path) = config.path(Id::UNIXSOCKET) {
+        let mode = config.int(Id::UNIXSOCKETPERM) as u32;
+        let listener = Listener::unix(&path, mode, backlog)
+            .map_err(|e| format!("Failed opening Unix socket: bind: {e}"))?;
+        set_group(&path, &config.str(Id::UNIXSOCKETGROUP))?;
+        listeners.push(listener);
+    }
+    if listeners.is_empty() {
+        return Err("Configured to not listen anywhere, exiting.".into());
+    }
+    Ok(listeners)
+}
+
+fn is_unavailable(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(e.kind(), ErrorKind::AddrNotAvailable | ErrorKind::Unsupported)
+}
+
+fn set_group(path: &Path, group: &str) -> Result<(), Failure> {
+    if group.is_empty() {
+        return Ok(());
+    }
+    let gid = group_id(group).ok_or_else(|| format!("No such group: {group}"))?;
+    std::os::unix::fs::chown(path, None, Some(gid))
+        .map_err(|e| format!("Can't give the Unix socket to group {group}: {e}"))
+}
+
+/// The number of a group, from its name in /etc/group or as it is.
+fn group_id(group: &str) -> Option<u32> {
+    if let Ok(id) = group.parse() {
+        return Some(id);
+    }
+    let groups = std::fs::read_to_string("/etc/group").ok()?;
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(group)).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+/// A pid file when one is configured, or when this is a daemon.
+fn write_pidfile(config: &Config) -> Option<PidFile> {
+    let path = config.path(Id::PIDFILE).or_else(|| {
+        config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into())
+    })?;
+    PidFile::create(&path).map_err(|e| log_warning!("Failed to write PID file: {e}")).ok()
+}
+
+fn banner(srv: &Server, listeners: &[Listener]) {
+    let pid = std::process::id();
+    let cpus = weft_base::topology::allowed_cpus();
+    log_notice!("Weft is starting");
+    log_notice!(
+        "Weft version={VERSION}, bits={}, pid={pid}, io-threads={}, cpus={cpus}",
+        usize::BITS,
+        srv.threads.len()
+    );
+    match srv.config_file.as_str() {
+        "" => log_warning!(
+            "Warning: no config file specified, using the default config. In order to specify a \
+             config file use weft-server /path/to/weft.conf"
+        ),
+        _ => log_notice!("Configuration loaded"),
+    }
+    for listener in listeners {
+        match listener.address() {
+            Some(at) => log_notice!("Listening on {at}"),
+            None => log_notice!("Listening on a unix socket"),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Counters: each thread writes its own with plain stores, readers add them up.
+//!
+//! A counter that several threads increment would be a shared cache line on the fast path. Here
+//! every I/O thread has a [`ThreadStats`] that only it writes; INFO, LATENCY and CONFIG
+//! RESETSTAT read (or mark) all of them. Resetting remembers the values to subtract, since only
+//! the owner may write.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter with one writer and any readers.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only the owner thread may call this.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// For the few counters that have several writers.
+    pub fn shared_add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// For the few counters that have several writers.
+    pub fn shared_sub(&self, n: u64) {
+        self.0.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Sub-buckets of one power of two: the error of a recorded value is below 1/16.
+const SUB_BITS: u32 = 4;
+const BUCKETS: usize = (64 - SUB_BITS as usize) << SUB_BITS;
+
+/// A log-linear histogram of nanoseconds with one writer (after HdrHistogram, Gil Tene).
+#[derive(Debug)]
+pub struct Histogram(Box<[Counter]>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram((0..BUCKETS).map(|_| Counter::default()).collect())
+    }
+}
+
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    let small = 1 << SUB_BITS;
+    if ns < small {
+        return ns as usize;
+    }
+    let shift = 63 - ns.leading_zeros() - SUB_BITS;
+    ((shift as usize + 1) << SUB_BITS) + ((ns >> shift) as usize & (small as usize - 1))
+}
+
+/// The largest value that falls into `bucket`.
+fn bucket_top(bucket: usize) -> u64 {
+    let (shift, sub) = ((bucket >> SUB_BITS) as u32, (bucket & ((1 << SUB_BITS) - 1)) as u64);
+    match shift {
+        0 => sub,
+        _ => ((sub + (1 << SUB_BITS) + 1) << (shift - 1)) - 1,
+    }
+}
+
+impl Histogram {
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        self.0[bucket_of(ns).min(BUCKETS - 1)].add(1);
+    }
+
+    /// Adds this histogram's non-empty buckets to `sum`, by index.
+    pub fn add_to(&self, sum: &mut Distribution) {
+        sum.0.resize(BUCKETS, 0);
+        sum.0.iter_mut().zip(&self.0).for_each(|(s, b)| *s += b.get());
+    }
+}
+
+/// Histograms of several threads added up.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution(Vec<u64>);
+
+impl Distribution {
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Takes away what was there at the last reset.
+    pub fn subtract(&mut self, base: &Distribution) {
+        self.0.iter_mut().zip(&base.0).for_each(|(s, b)| *s = s.saturating_sub(*b));
+    }
+
+    /// The value in nanoseconds below which `percent` of the recorded ones lie.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (i, n) in self.0.iter().enumerate() {
+            seen += n;
+            if seen >= wanted {
+                return bucket_top(i);
+            }
+        }
+        0
+    }
+
+    /// For each non-empty bucket: its largest value in nanoseconds and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (bucket_top(i), *n))
+    }
+}
+
+/// What is counted for each command.
+#[derive(Debug, Default)]
+pub struct CommandStats {
+    pub calls: Counter,
+    /// Nanoseconds spent.
+    pub ns: Counter,
+    /// Not executed: wrong arity, no permission, out of memory.
+    pub rejected: Counter,
+    /// Executed and answered with an error.
+    pub failed: Counter,
+    pub latency: OnceLock<Histogram>,
+}
+
+/// What one I/O thread counts.
+#[derive(Debug)]
+pub struct ThreadStats {
+    pub commands: Box<[CommandStats]>,
+    pub hits: Counter,
+    pub misses: Counter,
+    pub expired: Counter,
+    pub evicted: Counter,
+    pub dirty: Counter,
+    pub net_in: Counter,
+    pub net_out: Counter,
+    pub reads: Counter,
+    pub writes: Counter,
+    pub turns: Counter,
+    pub connections: Counter,
+    pub moved: Counter,
+    pub error_replies: Counter,
+    pub unexpected_errors: Counter,
+    pub parked: Counter,
+    /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
+    pub memory: Counter,
+}
+
+impl ThreadStats {
+    pub fn new(commands: usize) -> Self {
+        ThreadStats {
+            commands: (0..commands).map(|_| CommandStats::default()).collect(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            expired: Counter::default(),
+            evicted: Counter::default(),
+            dirty: Counter::default(),
+            net_in: Counter::default(),
+            net_out: Counter::default(),
+            reads: Counter::default(),
+            writes: Counter::default(),
+            turns: Counter::default(),
+            connections: Counter::default(),
+            moved: Counter::default(),
+            error_replies: Counter::default(),
+            unexpected_errors: Counter::default(),
+            parked: Counter::default(),
+            memory: Counter::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_cover_every_value_once() {
+        let mut last = None;
+        for bucket in 0..BUCKETS - 16 {
+            let top = bucket_top(bucket);
+            assert_eq!(bucket_of(top), bucket, "{top}");
+            if let Some(last) = last {
+                assert_eq!(bucket_of(last + 1), bucket);
+            }
+            last = Some(top);
+        }
+    }
+
+    #[test]
+    fn percentiles() {
+        let h = Histogram::default();
+        (1..=1000u64).for_each(|n| h.record(n * 1000));
+        let mut d = Distribution::default();
+        h.add_to(&mut d);
+        assert_eq!(d.count(), 1000);
+        for (p, want) in [(50.0, 500_000.0), (99.0, 990_000.0), (100.0, 1_000_000.0)] {
+            let got = d.percentile(p) as f64;
+            assert!((got / want - 1.0).abs() < 0.07, "{p}: {got}");
+        }
+    }
+}

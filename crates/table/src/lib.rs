@@ -1,0 +1,104 @@
+//! The hash table of Weft, and the records in it.
+//!
+//! A key with its metadata and a small value is one heap block, a [`Record`].
+//! A [`Table`] leads to it through one 8-byte slot. This crate is where the
+//! keyspace's unsafe code lives; everything above it is safe.
+//!
+//! ```text
+//!  Table (one cache line)
+//!  ┌──────┬─────┬──────────┐
+//!  │ root │ len │ expiring │ ...
+//!  └──┬───┴─────┴──────────┘
+//!     │  top bits of the hash
+//!     ▼
+//!  directory: words of 8 bytes, one per prefix
+//!  ┌──────┬──────┬──────┬──────┐
+//!  │  ●   │  ●   │  ●───┼─ ●   │        two prefixes may share a segment
+//!  └──┬───┴──┬───┴──┬───┴──────┘
+//!     ▼      ▼      ▼
+//!  segments: 1 header line and 1 to 47 buckets
+//!  ┌──────────────────────────┐
+//!  │ header                   │
+//!  │ slot slot slot ... slot  │  bucket 0     low 16 bits of the hash
+//!  │ slot slot  ●   ... slot  │  bucket 1  ◄─ choose the home bucket
+//!  └────────────┼─────────────┘
+//!               │ h16, address, "has expiry"
+//!               ▼
+//!  record: ┌────────┬────────┬─────┬─────────┐
+//!          │ header │ expiry │ key │ payload │
+//!          └────────┴────────┴─────┴─────────┘
+//! ```
+//!
+//! # Extendible hashing
+//!
+//! The directory and its splits are those of extendible hashing (Fagin,
+//! Nievergelt, Pippenger, Strong: "Extendible hashing, a fast access method for
+//! dynamic files", ACM TODS 1979). Segments of cache-line buckets with
+//! displacement into neighbours, and hash bits in the slots, follow Dash (Lu,
+//! Hao, Wang, Lo: "Dash: scalable hashing on persistent memory", VLDB 2020).
+//! What is different here: a segment's number of buckets is not fixed but
+//! takes eleven steps from 1 to 47, so that tables of a few keys are tiny, and
+//! the fill of a large table moves between about 72 and 80 percent instead of
+//! dropping to a half whenever all its segments split at about the same time,
+//! which a good hash makes them do.
+//!
+//! What it gives, at any size:
+//!
+//! - A lookup is one directory word (in the caches as a rule: one for every
+//!   120 records), one bucket, one record. Of a hundred records 92 or more are
+//!   in their home bucket.
+//! - The table adds 10.3 to 11.4 bytes per key, eight of which are the pointer
+//!   (measured with 100 thousand to 5 million keys).
+//! - Growth and shrinkage come in steps of a few hundred entries, done at once.
+//!   There is never a second table, nor a migration that lookups must know of.
+//! - An empty table has no memory but itself.
+//!
+//! # Why not chained buckets
+//!
+//! Valkey's table is one array of 64-byte buckets of 7 pointers and 7 bytes of
+//! hash, chained to further buckets when full. That too is one miss for the
+//! bucket in the common case. But it grows by a second array of twice the size,
+//! allocated at once, which the entries move to little by little: meanwhile
+//! both take memory, a lookup may have to see both, every operation does some
+//! of the moving, and each entry moved is a record read and hashed. Here only
+//! a split reads records, once in the life of a record for each doubling, and
+//! all the records of a step are prefetched together. A chained bucket is a
+//! pointer to be followed, one miss after the other, where the next bucket of
+//! a segment is the next line. And 16 bits of hash in the slot instead of 8
+//! make a look at a wrong record 256 times rarer.
+//!
+//! # Threads
+//!
+//! A table has one user at a time, the holder of its shard's lock: see
+//! [`Table::exclusive`]. Other threads may *plan* meanwhile, which is to
+//! prefetch what they are going to need: [`Table::plan_bucket`] and
+//! [`Table::plan_record`]. `table.rs` tells why that is sound.
+
+mod borrow;
+mod detached;
+mod directory;
+mod draft;
+pub mod epoch;
+mod layout;
+mod ops;
+mod prefetch;
+mod random;
+mod record;
+mod resize;
+mod scan;
+mod segment;
+mod slot;
+mod stats;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use borrow::{RecordMut, RecordRef};
+pub use detached::Detached;
+pub use layout::allocation_len;
+pub use ops::{SlotMut, TableMut};
+pub use prefetch::prefetch_read;
+pub use record::{CLOCK_MAX, Owner, Record};
+pub use scan::{CURSOR_END, Verdict};
+pub use stats::{DISPLACEMENTS, Stats};
+pub use table::{KeyHasher, Table};

@@ -1,0 +1,300 @@
+//! What the holder of the lock can do: look up, insert, change, remove.
+//!
+//! All these are O(1): one bucket and one record in the usual case, and at
+//! worst one segment rebuilt. Walks over the table are in `scan.rs` and
+//! `random.rs`, changes of its shape in `resize.rs`.
+//!
+//! Where a key is given, so is its hash; the caller has it anyway, from
+//! planning. It must be what the table's hasher gives for the key. A wrong one
+//! makes the entry impossible to find and does no other harm.
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering;
+
+use crate::borrow::{RecordMut, RecordRef};
+use crate::detached::Detached;
+use crate::directory::Root;
+use crate::record::{Owner, Record};
+use crate::segment::{Place, Segment, SegmentWord, limit};
+use crate::slot::{Word, h16};
+use crate::table::{KeyHasher, Table};
+
+/// Exclusive access to a [`Table`] whose counters and buckets others may be
+/// reading at the same time. See [`Table::exclusive`].
+pub struct TableMut<'t, O: Owner, H: KeyHasher> {
+    pub(crate) table: &'t Table<O, H>,
+}
+
+impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
+    #[inline(always)]
+    pub(crate) fn root(&self) -> Root {
+        // Relaxed: only this thread writes it, and earlier holders of the lock.
+        self.table.root(Ordering::Relaxed)
+    }
+
+    /// The segment of a hash with its word, `None` in an empty table.
+    ///
+    /// The view must not be used after a change of the table's shape
+    /// (`make_room`, `shrink`, `take`). Within this crate that is for callers
+    /// to see to; what they give out is tied to a borrow of `self`.
+    #[inline(always)]
+    pub(crate) fn segment(&self, hash: u64) -> Option<(SegmentWord, Segment<'t>)> {
+        // SAFETY: only `resize` and `detach` replace a directory, and they
+        // need the exclusive access that `self` is.
+        let word = unsafe { self.root().locate(hash, Ordering::Relaxed) };
+        if word.is_null() {
+            return None;
+        }
+        // SAFETY: what the root leads to is live; `self` is the only access to
+        // the table; slots hold live records. See above for the lifetime.
+        Some((word, unsafe { word.view() }))
+    }
+
+    /// How many records there are.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// How many records have an expiry.
+    #[inline]
+    #[must_use]
+    pub fn expiring(&self) -> usize {
+        self.table.expiring()
+    }
+
+    /// See [`Table::memory_usage`].
+    #[must_use]
+    pub fn memory_usage(&self) -> usize {
+        self.table.memory_usage()
+    }
+
+    /// The table's hasher.
+    #[must_use]
+    pub fn hasher(&self) -> H {
+        self.table.hasher
+    }
+
+    /// Looks a key up.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<RecordRef<'_, O>> {
+        let (_, segment) = self.segment(hash)?;
+        segment.find::<O>(h16(hash), key).map(|(_, record)| record)
+    }
+
+    /// Looks a key up; the borrow lasts as long as this access would have.
+    #[inline]
+    #[must_use]
+    pub fn into_found(self, hash: u64, key: &[u8]) -> Option<RecordRef<'t, O>> {
+        let (_, segment) = self.segment(hash)?;
+        segment.find::<O>(h16(hash), key).map(|(_, record)| record)
+    }
+
+    /// Looks a key up, to change or remove it.
+    #[inline]
+    #[must_use]
+    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<SlotMut<'_, O, H>> {
+        let (_, segment) = self.segment(hash)?;
+        let (place, _) = segment.find::<O>(h16(hash), key)?;
+        Some(SlotMut { table: TableMut { table: self.table }, segment, place, hash })
+    }
+
+    /// Inserts a record. Its key must not be in the table: there would be two
+    /// of it, of which `find` gives one.
+    #[inline]
+    pub fn insert(&mut self, hash: u64, record: Record<O>) {
+        debug_assert!(self.find(hash, record.key()).is_none(), "key inserted twice");
+        let expiring = record.has_expiry();
+        let word = Word::new(h16(hash), record.address(), expiring);
+        let segment = match self.segment(hash) {
+            Some((_, segment)) if segment.len() < limit(segment.buckets.len()) => segment,
+            _ => self.make_room(hash),
+        };
+        segment.place(word);
+        // Now the slot owns it.
+        let _ = record.into_raw();
+        self.table.len.add(1);
+        self.table.expiring.add(usize::from(expiring));
+    }
+
+    /// Inserts a record or puts it in the place of the one with its key, which
+    /// is returned.
+    #[inline]
+    pub fn replace_or_insert(&mut self, hash: u64, record: Record<O>) -> Option<Record<O>> {
+        if let Some(slot) = self.find_mut(hash, record.key()) {
+            return Some(slot.replace(record));
+        }
+        self.insert(hash, record);
+        None
+    }
+
+    /// Removes a key and returns its record.
+    #[inline]
+    pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record<O>> {
+        self.find_mut(hash, key).map(SlotMut::remove)
+    }
+
+    /// Empties a slot and corrects the counters. The shape stays as it is; who
+    /// calls this calls [`TableMut::shrink`] when done with the segment.
+    #[inline]
+    pub(crate) fn vacate(&mut self, segment: Segment<'_>, place: Place) -> Option<Record<O>> {
+        let word = segment.vacate(place);
+        let record = word.record()?;
+        self.table.len.sub(1);
+        self.table.expiring.sub(usize::from(word.expiring()));
+        // SAFETY: the word came from a slot, so it owned a record of owner
+        // `O`; the slot is empty now and the ownership ours.
+        Some(unsafe { Record::from_raw(record) })
+    }
+
+    /// Takes everything out of the table, in O(1). What it returns can be
+    /// sent to another thread and dropped there.
+    #[must_use = "dropping the result here takes as long as clearing the table"]
+    pub fn take(&mut self) -> Detached<O> {
+        self.table.detach()
+    }
+
+    /// Drops all records, in O(n).
+    pub fn clear(&mut self) {
+        drop(self.take());
+    }
+
+    /// Exchanges the contents of two tables, in O(1). Their hashers stay where
+    /// they are and must agree.
+    pub fn swap(&mut self, other: &mut TableMut<'_, O, H>) {
+        let (a, b) = (self.table, other.table);
+        let (root_a, root_b) = (self.root(), other.root());
+        a.set_root(root_b);
+        b.set_root(root_a);
+        for (a, b) in [
+            (&a.len, &b.len),
+            (&a.expiring, &b.expiring),
+            (&a.segments, &b.segments),
+            (&a.segment_bytes, &b.segment_bytes),
+            (&a.deepest, &b.deepest),
+        ] {
+            let value = a.get();
+            a.set(b.get());
+            b.set(value);
+        }
+    }
+}
+
+/// A record found in the table, with the right to change or remove it.
+pub struct SlotMut<'t, O: Owner, H: KeyHasher> {
+    table: TableMut<'t, O, H>,
+    segment: Segment<'t>,
+    place: Place,
+    hash: u64,
+}
+
+impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
+    #[inline(always)]
+    fn address(&self) -> std::ptr::NonNull<u8> {
+        let record = self.segment.word(self.place).record();
+        record.expect("the slot of a SlotMut is taken")
+    }
+
+    /// The record.
+    #[inline]
+    #[must_use]
+    pub fn record(&self) -> RecordRef<'_, O> {
+        // SAFETY: the slot's record lives while it is there, and cannot be
+        // changed while `self` is borrowed.
+        unsafe { RecordRef::from_raw(self.address()) }
+    }
+
+    /// The record, to be changed in place.
+    #[inline]
+    #[must_use]
+    pub fn record_mut(&mut self) -> RecordMut<'_, O> {
+        // SAFETY: the slot's record lives while it is there; `self` is
+        // borrowed exclusively, and is the only way to the table.
+        unsafe { RecordMut::from_raw(self.address()) }
+    }
+
+    /// Like [`SlotMut::record_mut`], for as long as the table is borrowed.
+    #[inline]
+    #[must_use]
+    pub fn into_record_mut(self) -> RecordMut<'t, O> {
+        // SAFETY: as in `record_mut`, and the table stays borrowed for 't.
+        unsafe { RecordMut::from_raw(self.address()) }
+    }
+
+    /// Takes the record out, has `f` change it, and puts back what `f` gives,
+    /// which must have the same key. If `f` panics the entry is gone.
+    #[inline]
+    pub fn update(self, f: impl FnOnce(Record<O>) -> Record<O>) -> RecordMut<'t, O> {
+        let address = self.address();
+        let hole = Hole(self);
+        // SAFETY: the slot owned the record. Its word is stale from here on;
+        // planners do not follow it, `f` has no access to the table, and the
+        // hole either gets a new word or is closed when `f` panics.
+        let record = f(unsafe { Record::from_raw(address) });
+        hole.fill(record)
+    }
+
+    /// Puts another record with the same key in the place of this one.
+    #[inline]
+    pub fn replace(self, record: Record<O>) -> Record<O> {
+        let address = self.address();
+        Hole(self).fill(record);
+        // SAFETY: the slot owned the record and does so no longer.
+        unsafe { Record::from_raw(address) }
+    }
+
+    /// Removes the record.
+    #[inline]
+    pub fn remove(mut self) -> Record<O> {
+        let record = self.table.vacate(self.segment, self.place);
+        let len = self.segment.len();
+        if len * 4 < self.segment.slots() {
+            self.table.shrink(self.hash);
+        }
+        record.expect("the slot of a SlotMut is taken")
+    }
+}
+
+/// A slot whose word is stale since its record has been taken out. Dropped, it
+/// empties the slot.
+struct Hole<'t, O: Owner, H: KeyHasher>(SlotMut<'t, O, H>);
+
+impl<'t, O: Owner, H: KeyHasher> Hole<'t, O, H> {
+    #[inline]
+    fn fill(self, record: Record<O>) -> RecordMut<'t, O> {
+        let slot = &self.0;
+        debug_assert_eq!(
+            slot.table.table.hasher.hash(record.key()),
+            slot.hash,
+            "a record must be replaced by one with the same key"
+        );
+        let old = slot.segment.word(slot.place);
+        let new = Word::new(old.h16(), record.address(), record.has_expiry());
+        slot.segment.exchange(slot.place, new);
+        slot.table.table.expiring.sub(usize::from(old.expiring()));
+        slot.table.table.expiring.add(usize::from(new.expiring()));
+        let _ = record.into_raw();
+        let slot = ManuallyDrop::new(self);
+        // SAFETY: the slot owns the record; the table is borrowed for 't by
+        // the SlotMut, which is used no more (and has nothing to drop).
+        unsafe { RecordMut::from_raw(slot.0.address()) }
+    }
+}
+
+impl<O: Owner, H: KeyHasher> Drop for Hole<'_, O, H> {
+    #[cold]
+    fn drop(&mut self) {
+        let record = self.0.table.vacate(self.0.segment, self.0.place);
+        // Not dropped: the record was taken out, the word is stale.
+        let _ = record.map(ManuallyDrop::new);
+    }
+}

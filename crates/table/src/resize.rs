@@ -1,0 +1,289 @@
+//! How the table takes the shape that its contents need.
+//!
+//! Growth, in this order: an empty table gets a segment of one bucket; a full
+//! segment is rebuilt one size larger, from its words alone; a full segment of
+//! the largest size is split in two by the next bit of the hash, which the
+//! slots do not have, so keys are read and hashed again (prefetched, all of
+//! them). If the directory cannot tell the halves apart it is doubled first.
+//!
+//! Shrinking is the reverse, and lazier, so that a table whose size goes up
+//! and down a little stays as it is. When a segment falls below a quarter of
+//! its slots it is merged with its buddy (the one that differs in the last bit
+//! of their prefix) if the two would fill half a segment at most; else it is
+//! rebuilt smaller. The directory is halved when no segment needs its depth
+//! and it has four words for every segment.
+//!
+//! Every step handles two segments at most, some 300 entries, a few
+//! microseconds; only the directory's doubling and halving copy more: 8 bytes
+//! for every 120 records or so, 16 KiB per million.
+
+use std::sync::atomic::Ordering;
+
+use crate::borrow::RecordRef;
+use crate::directory::Root;
+use crate::ops::TableMut;
+use crate::prefetch::prefetch_read;
+use crate::record::Owner;
+use crate::segment::{MAX_SLOTS, Segment, SegmentWord, limit, size_above, size_for};
+use crate::slot::Word;
+use crate::table::KeyHasher;
+
+/// Buddies with more entries than this stay apart. They split again at 7/8 of
+/// [`MAX_SLOTS`], far enough away not to go back and forth.
+const MERGE_MAX: usize = MAX_SLOTS / 2;
+
+/// The directory is halved when it has this many words per segment. It needs
+/// one to two for a good hash.
+const HALVE_RATIO: usize = 4;
+
+impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
+    /// Grows the table until the segment for `hash` takes another entry.
+    #[cold]
+    pub(crate) fn make_room(&mut self, hash: u64) -> Segment<'t> {
+        loop {
+            let Some((word, segment)) = self.segment(hash) else {
+                let first = self.allocate(1, 0);
+                self.table.segments.set(1);
+                self.table.set_root(Root::single(first));
+                continue;
+            };
+            if segment.len() < limit(segment.buckets.len()) {
+                return segment;
+            }
+            match size_above(segment.buckets.len()) {
+                Some(buckets) => self.rebuild(hash, word, segment, buckets),
+                None => self.split(hash, word, segment),
+            }
+        }
+    }
+
+    /// Gives memory back after a removal from the segment for `hash`.
+    #[cold]
+    pub(crate) fn shrink(&mut self, hash: u64) {
+        let mut merged = false;
+        while self.merge(hash) {
+            merged = true;
+        }
+        if merged {
+            self.trim_directory();
+        }
+        let Some((word, segment)) = self.segment(hash) else {
+            return;
+        };
+        if self.is_empty() && self.table.segments.get() == 1 {
+            self.table.set_root(Root::EMPTY);
+            self.table.segments.set(0);
+            self.retire(word);
+        } else if segment.len() * 4 < segment.slots() {
+            let buckets = size_for(segment.len());
+            if buckets < segment.buckets.len() {
+                self.rebuild(hash, word, segment, buckets);
+            }
+        }
+    }
+
+    fn allocate(&mut self, buckets: usize, depth: u32) -> SegmentWord {
+        let word = SegmentWord::allocate(buckets, depth);
+        self.table.segment_bytes.add(word.bytes());
+        word
+    }
+
+    /// Retires a segment that no root or directory word leads to any more.
+    fn retire(&mut self, word: SegmentWord) {
+        self.table.segment_bytes.sub(word.bytes());
+        // SAFETY: the callers, all in this file, have put other words wherever
+        // this one stood, and do not use views of it afterwards.
+        unsafe { word.retire() };
+    }
+
+    /// Enters a segment for all hashes that share `depth` bits with `hash`.
+    fn publish(&mut self, hash: u64, depth: u32, segment: SegmentWord) {
+        let root = self.root();
+        if root.depth() == 0 {
+            self.table.set_root(Root::single(segment));
+            return;
+        }
+        let free_bits = root.depth() - depth;
+        let first = root.index(hash) >> free_bits << free_bits;
+        // SAFETY: the root's directory lives until this thread replaces it.
+        let words = unsafe { root.words() };
+        for word in &words[first..first + (1 << free_bits)] {
+            word.store(segment.into_raw(), Ordering::Release);
+        }
+    }
+
+    /// Replaces a segment by one of another size with the same entries.
+    fn rebuild(&mut self, hash: u64, word: SegmentWord, old: Segment<'_>, buckets: usize) {
+        let depth = old.depth();
+        let new = self.allocate(buckets, depth);
+        fill(new, old.words());
+        self.publish(hash, depth, new);
+        self.retire(word);
+    }
+
+    /// Replaces a segment by two, of the next depth.
+    fn split(&mut self, hash: u64, word: SegmentWord, old: Segment<'_>) {
+        let depth = old.depth();
+        let halves = self.partition(old, depth);
+        if depth == self.root().depth() {
+            self.double_directory();
+        }
+        let deepest = depth + 1 == self.root().depth();
+        for (half, bit) in [(halves.zeros(), 0), (halves.ones(), 1)] {
+            let new = self.allocate(size_for(half.len()), depth + 1);
+            fill(new, half.iter().copied());
+            let position = 63 - depth;
+            self.publish(hash & !(1 << position) | bit << position, depth + 1, new);
+        }
+        self.retire(word);
+        self.table.segments.add(1);
+        self.table.deepest.add(if deepest { 2 } else { 0 });
+    }
+
+    /// Sorts the words of a segment by the first bit of the hash that its
+    /// entries do not share. The table's hasher runs here, so nothing has been
+    /// changed yet if it panics.
+    fn partition(&self, segment: Segment<'_>, depth: u32) -> Halves {
+        let mut all = [Word::EMPTY; MAX_SLOTS];
+        let mut len = 0;
+        for word in segment.words() {
+            if let Some(record) = word.record() {
+                // Header, expiry and a short key: 32 bytes, often of two lines.
+                prefetch_read(record.as_ptr());
+                prefetch_read(record.as_ptr().cast_const().wrapping_add(32));
+                all[len] = word;
+                len += 1;
+            }
+        }
+        let mut halves = Halves::EMPTY;
+        for word in &all[..len] {
+            if let Some(record) = word.record() {
+                // SAFETY: a word in a slot stands for a live record of `O`.
+                let record = unsafe { RecordRef::<O>::from_raw(record) };
+                let hash = self.table.hasher.hash(record.key());
+                halves.push(*word, (hash >> (63 - depth)) & 1 == 1);
+            }
+        }
+        halves
+    }
+
+    /// Merges the segment for `hash` with its buddy, if both are small and of
+    /// the same depth. Says whether it did.
+    fn merge(&mut self, hash: u64) -> bool {
+        let Some((word, segment)) = self.segment(hash) else {
+            return false;
+        };
+        let depth = segment.depth();
+        if depth == 0 {
+            return false;
+        }
+        let Some((buddy_word, buddy)) = self.segment(hash ^ (1 << (64 - depth))) else {
+            return false;
+        };
+        let len = segment.len() + buddy.len();
+        if buddy.depth() != depth || len > MERGE_MAX {
+            return false;
+        }
+        let merged = self.allocate(size_for(len), depth - 1);
+        fill(merged, segment.words().chain(buddy.words()));
+        let was_deepest = depth == self.root().depth();
+        self.publish(hash, depth - 1, merged);
+        self.retire(word);
+        self.retire(buddy_word);
+        self.table.segments.sub(1);
+        self.table.deepest.sub(if was_deepest { 2 } else { 0 });
+        true
+    }
+
+    fn double_directory(&mut self) {
+        let old = self.root();
+        let new = if old.depth() == 0 {
+            let only = SegmentWord::from_raw(old.into_raw());
+            Root::directory(1, |_| only)
+        } else {
+            // SAFETY: this is the table's directory until `set_root` below.
+            let words = unsafe { old.words() };
+            Root::directory(old.depth() + 1, |i| load(words, i / 2))
+        };
+        self.table.deepest.set(0);
+        self.table.set_root(new);
+        // SAFETY: no longer the table's root, and not used any more.
+        unsafe { old.retire() };
+    }
+
+    /// Halves the directory while it is much too large.
+    fn trim_directory(&mut self) {
+        loop {
+            let old = self.root();
+            let segments = self.table.segments.get();
+            if old.depth() == 0 {
+                return;
+            }
+            // SAFETY: this is the table's directory until `set_root` below.
+            let words = unsafe { old.words() };
+            let new = if segments == 1 {
+                Root::single(load(words, 0))
+            } else if self.table.deepest.get() == 0 && segments * HALVE_RATIO <= words.len() {
+                Root::directory(old.depth() - 1, |i| load(words, 2 * i))
+            } else {
+                return;
+            };
+            self.table.deepest.set(deepest(new));
+            self.table.set_root(new);
+            // SAFETY: no longer the table's root, and not used any more.
+            unsafe { old.retire() };
+        }
+    }
+}
+
+/// How many segments have the depth of the directory: those which stand in one
+/// word only, and so differ from the neighbour that shares all bits but one.
+fn deepest(root: Root) -> usize {
+    // SAFETY: the callers have just made this root.
+    let words = unsafe { root.words() };
+    (0..words.len()).filter(|&i| load(words, i) != load(words, i ^ 1)).count()
+}
+
+fn load(words: &[std::sync::atomic::AtomicPtr<u8>], i: usize) -> SegmentWord {
+    SegmentWord::from_raw(words[i].load(Ordering::Relaxed))
+}
+
+/// Places words into a segment that has just been allocated.
+fn fill(new: SegmentWord, words: impl Iterator<Item = Word>) {
+    // SAFETY: the segment is not published yet; the words come from slots of
+    // this table, and stand for live records.
+    let segment = unsafe { new.view() };
+    for word in words {
+        segment.place(word);
+    }
+}
+
+/// Up to [`MAX_SLOTS`] words in two groups: one grows from the front of the
+/// array, the other from its back.
+struct Halves {
+    words: [Word; MAX_SLOTS],
+    zeros: usize,
+    ones: usize,
+}
+
+impl Halves {
+    const EMPTY: Halves = Halves { words: [Word::EMPTY; MAX_SLOTS], zeros: 0, ones: 0 };
+
+    fn push(&mut self, word: Word, one: bool) {
+        if one {
+            self.ones += 1;
+            self.words[MAX_SLOTS - self.ones] = word;
+        } else {
+            self.words[self.zeros] = word;
+            self.zeros += 1;
+        }
+    }
+
+    fn zeros(&self) -> &[Word] {
+        &self.words[..self.zeros]
+    }
+
+    fn ones(&self) -> &[Word] {
+        &self.words[MAX_SLOTS - self.ones..]
+    }
+}

@@ -1,0 +1,233 @@
+//! Walks over the whole table in small steps: SCAN, active expiry, snapshots.
+//!
+//! # Scan
+//!
+//! A client scans with a cursor and no other state, while the table grows,
+//! splits, shrinks and merges under it. The guarantee: **an entry that is
+//! there from the first step to the last is returned at least once.**
+//!
+//! Every entry has a *position*, made of its hash alone: its stripe (the top 6
+//! bits of h16) and its prefix (the top 32 bits of the hash). Ordered by
+//! stripe, then prefix, positions are the numbers below 2^38, and a cursor is
+//! such a number.
+//!
+//! ```text
+//!   cursor:    37        32 31                            0
+//!             ┌────────────┬───────────────────────────────┐
+//!             │ stripe     │ prefix                        │
+//!             └────────────┴───────────────────────────────┘
+//!              low 16 bits  top 32 bits of the hash
+//!              of the hash
+//! ```
+//!
+//! A step from cursor (s, p) finds the one segment that covers the prefix p; it
+//! covers an interval of prefixes, up to q. The step returns all entries of the
+//! stripe s in this segment, wherever in it they stand, and leads to (s, q), or
+//! to the start of stripe s+1 if q is the end. So a step from c to d returns at
+//! least every entry with a position in c..d that is there at that time.
+//! Positions never change, and the steps cover the interval from 0 to 2^38
+//! without a gap: whatever the shape of the table at each step, an entry that
+//! is always there is there when the step over its position is made. QED.
+//!
+//! An entry is returned twice only if segments merge, so that a step covers
+//! prefixes below its cursor.
+//!
+//! Why stripes, when prefix order alone would do? Because a step would then
+//! return a whole segment of some 250 entries, and COUNT 10 would be ignored.
+//! A stripe of a segment is about four entries. The price is that a full scan
+//! visits each segment's header 64 times, in 64 passes over the table.
+//! Small tables are spared: where one segment covers all prefixes, a step takes
+//! as many stripes as a bucket has.
+//!
+//! # Sweep
+//!
+//! The walks of the server itself do not need small steps. A sweep goes over
+//! positions by prefix alone and takes whole segments, each once: better for
+//! the caches, and the same guarantee by the same argument.
+
+use crate::borrow::{RecordMut, RecordRef};
+use crate::ops::TableMut;
+use crate::prefetch::prefetch_read;
+use crate::record::{Owner, Record};
+use crate::segment::{Place, Segment};
+use crate::slot::{Bucket, SLOTS, Word};
+use crate::table::KeyHasher;
+
+/// Stripes of h16.
+const STRIPES: u64 = 64;
+/// Values of h16 in a stripe.
+const STRIPE: u64 = (1 << 16) / STRIPES;
+const PREFIX_BITS: u32 = 32;
+
+/// No cursor of [`TableMut::scan`] is this large.
+pub const CURSOR_END: u64 = STRIPES << PREFIX_BITS;
+
+/// What becomes of a record that a sweep has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It stays.
+    Keep,
+    /// It is removed.
+    Remove,
+}
+
+/// The first prefix after those that a segment covers, 2^32 at the end.
+fn end_of(segment: Segment<'_>, prefix: u64) -> u64 {
+    let width = PREFIX_BITS - segment.depth();
+    ((prefix >> width) + 1) << width
+}
+
+impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
+    /// One step of a scan: calls `f` for a few records and returns the next
+    /// cursor. Start at 0; the scan is complete when 0 is returned. Cursors
+    /// that no step returned are harmless, and large ones end the scan.
+    ///
+    /// Every record that is there from the first step to the last is shown at
+    /// least once, and more than once only if the table shrinks meanwhile.
+    /// O(entries of a stripe in a segment): about
+    /// 4 entries, sometimes none.
+    pub fn scan<'s>(&'s self, cursor: u64, mut f: impl FnMut(RecordRef<'s, O>)) -> u64 {
+        if cursor >= CURSOR_END {
+            return 0;
+        }
+        let stripe = cursor >> PREFIX_BITS;
+        let prefix = cursor & ((1 << PREFIX_BITS) - 1);
+        let Some((_, segment)) = self.segment(prefix << PREFIX_BITS) else {
+            return 0;
+        };
+        let stripes = if segment.depth() == 0 {
+            (STRIPES / segment.buckets.len() as u64).max(1).min(STRIPES - stripe)
+        } else {
+            1
+        };
+        let first = (stripe * STRIPE) as u16;
+        let last = ((stripe + stripes) * STRIPE - 1) as u16;
+        segment.words_between(first, last, |word| {
+            if let Some(record) = word.record() {
+                // SAFETY: a word in a slot stands for a live record, which is
+                // shared while `self` is borrowed.
+                f(unsafe { RecordRef::from_raw(record) });
+            }
+        });
+        let end = end_of(segment, prefix);
+        let next = if end < 1 << PREFIX_BITS {
+            stripe << PREFIX_BITS | end
+        } else {
+            (stripe + stripes) << PREFIX_BITS
+        };
+        if next == CURSOR_END { 0 } else { next }
+    }
+
+    /// One step of a walk by the server: shows the records of one segment and
+    /// of those behind it until `max_buckets` buckets have been visited, to the
+    /// end of the segment. With `only_expiring` it shows those that have an
+    /// expiry and does not touch the others. `f` decides; what it removes is
+    /// given to `removed`.
+    ///
+    /// Start at 0; the walk is complete when 0 is returned. Every record that
+    /// is there all the time is shown at least once. If a closure panics, the
+    /// table is as it was at that moment.
+    pub fn sweep(
+        &mut self,
+        cursor: u64,
+        max_buckets: usize,
+        only_expiring: bool,
+        mut f: impl FnMut(RecordMut<'_, O>) -> Verdict,
+        mut removed: impl FnMut(Record<O>),
+    ) -> u64 {
+        let mut prefix = cursor;
+        let mut visited = 0;
+        while prefix < 1 << PREFIX_BITS {
+            if only_expiring && self.expiring() == 0 {
+                return 0;
+            }
+            let hash = prefix << PREFIX_BITS;
+            let Some((_, segment)) = self.segment(hash) else {
+                return 0;
+            };
+            prefix = end_of(segment, prefix);
+            if only_expiring && segment.expiring() == 0 {
+                visited += 1;
+            } else {
+                visited += segment.buckets.len();
+                self.sweep_segment(segment, only_expiring, &mut f, &mut removed);
+                if segment.len() * 4 < segment.slots() {
+                    self.shrink(hash);
+                }
+            }
+            if visited >= max_buckets {
+                break;
+            }
+        }
+        if prefix < 1 << PREFIX_BITS { prefix } else { 0 }
+    }
+
+    fn sweep_segment(
+        &mut self,
+        segment: Segment<'_>,
+        only_expiring: bool,
+        f: &mut impl FnMut(RecordMut<'_, O>) -> Verdict,
+        removed: &mut impl FnMut(Record<O>),
+    ) {
+        prefetch_records(&segment.buckets[0], only_expiring);
+        for at in 0..segment.buckets.len() {
+            if let Some(next) = segment.buckets.get(at + 1) {
+                prefetch_records(next, only_expiring);
+            }
+            for slot in 0..SLOTS {
+                let place = Place { bucket: at, slot };
+                let word = segment.word(place);
+                let Some(record) = word.record() else {
+                    continue;
+                };
+                if only_expiring && !word.expiring() {
+                    continue;
+                }
+                // SAFETY: a word in a slot stands for a live record; `self` is
+                // borrowed exclusively, and no other borrow of it is around.
+                match f(unsafe { RecordMut::from_raw(record) }) {
+                    Verdict::Keep => {}
+                    Verdict::Remove => {
+                        if let Some(record) = self.vacate(segment, place) {
+                            removed(record);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls `f` for every record.
+    pub fn for_each<'s>(&'s self, mut f: impl FnMut(RecordRef<'s, O>)) {
+        for segment in self.segments() {
+            for bucket in segment.buckets {
+                prefetch_records(bucket, false);
+                for record in bucket.words().filter_map(Word::record) {
+                    // SAFETY: a word in a slot stands for a live record, which
+                    // is shared while `self` is borrowed.
+                    f(unsafe { RecordRef::from_raw(record) });
+                }
+            }
+        }
+    }
+
+    /// All segments, in the order of prefixes.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
+        // SAFETY: the directory and the segments live while `self` is borrowed
+        // shared, as they are replaced through `&mut self` only.
+        unsafe { self.root().segments() }
+            // SAFETY: likewise, and the slots hold live records.
+            .map(|word| unsafe { word.view() })
+    }
+}
+
+/// Prefetches the start of each record of a bucket.
+fn prefetch_records(bucket: &Bucket, only_expiring: bool) {
+    for word in bucket.words() {
+        if let Some(record) = word.record()
+            && (!only_expiring || word.expiring())
+        {
+            prefetch_read(record.as_ptr());
+        }
+    }
+}

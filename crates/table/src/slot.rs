@@ -1,0 +1,252 @@
+//! The 64-bit word that stands for one record in the table, and the bucket of
+//! eight such words that fills one cache line.
+//!
+//! ```text
+//!  63            48 47                                            3 2 1 0
+//! ┌────────────────┬───────────────────────────────────────────────┬─┬─┬─┐
+//! │ h16            │ address of the record (a multiple of 8)       │0│0│E│
+//! └────────────────┴───────────────────────────────────────────────┴─┴─┴─┘
+//!   low 16 bits of                                  E: the record has an
+//!   the key's hash                                  expiry
+//! ```
+//!
+//! A word of zero is an empty slot. `h16` does three things: it filters (a
+//! lookup follows a pointer to a wrong key once in 65 536 slots), it gives the
+//! home bucket, so that a segment can grow or lose an entry without a look at
+//! any record, and it gives the stripe of the entry in a scan. `E` lets active
+//! expiry find its candidates without touching records.
+//!
+//! Addresses have 47 bits: that is what user space has on x86-64 and on
+//! aarch64 unless a program asks for more by name. [`Word::new`] asserts it.
+//!
+//! The words are kept as tagged pointers and not as integers, so that a record
+//! pointer keeps its provenance on its way through the table.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+const _: () = assert!(usize::BITS == 64, "slot words hold 64-bit addresses");
+
+/// Slots in a bucket: eight words of 8 bytes are one line of 64.
+pub(crate) const SLOTS: usize = 8;
+
+const H16_SHIFT: u32 = 48;
+const ADDRESS_BITS: u32 = 47;
+const ADDRESS_MASK: usize = ((1 << ADDRESS_BITS) - 1) & !0b111;
+const EXPIRING: usize = 1;
+
+/// The part of a hash that is kept in a slot.
+#[inline(always)]
+pub(crate) fn h16(hash: u64) -> u16 {
+    hash as u16
+}
+
+/// The value of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(*mut u8);
+
+impl Word {
+    pub(crate) const EMPTY: Word = Word(std::ptr::null_mut());
+
+    /// # Panics
+    ///
+    /// If `record` is not a multiple of 8 below 2^47.
+    #[inline]
+    pub(crate) fn new(h16: u16, record: NonNull<u8>, expiring: bool) -> Word {
+        let address = record.as_ptr().addr();
+        assert!(
+            address & !ADDRESS_MASK == 0,
+            "a record's address must be a multiple of 8 below 2^47"
+        );
+        let tag = (usize::from(h16) << H16_SHIFT) | usize::from(expiring);
+        Word(record.as_ptr().map_addr(|address| address | tag))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_null()
+    }
+
+    #[inline(always)]
+    pub(crate) fn h16(self) -> u16 {
+        (self.0.addr() >> H16_SHIFT) as u16
+    }
+
+    #[inline(always)]
+    pub(crate) fn expiring(self) -> bool {
+        self.0.addr() & EXPIRING != 0
+    }
+
+    /// The record, `None` in an empty slot.
+    #[inline(always)]
+    pub(crate) fn record(self) -> Option<NonNull<u8>> {
+        NonNull::new(self.0.map_addr(|word| word & ADDRESS_MASK))
+    }
+}
+
+/// One cell of a bucket. Written by the mutator only; planners read it
+/// meanwhile, so every write is atomic.
+#[repr(transparent)]
+pub(crate) struct Slot(AtomicPtr<u8>);
+
+impl Slot {
+    #[inline(always)]
+    pub(crate) fn load(&self) -> Word {
+        Word(self.0.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, word: Word) {
+        // Relaxed is enough: a planner uses the value as an address to
+        // prefetch and for nothing else; those who follow it hold the lock.
+        self.0.store(word.0, Ordering::Relaxed);
+    }
+}
+
+/// One cache line of slots.
+#[repr(C, align(64))]
+pub(crate) struct Bucket(pub(crate) [Slot; SLOTS]);
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+impl Bucket {
+    /// The slots whose `h16` is the given one. An empty slot counts as one of
+    /// `h16` zero, so look at the word before following it.
+    ///
+    /// # Safety
+    ///
+    /// No other thread writes to this bucket during the call.
+    #[inline(always)]
+    pub(crate) unsafe fn matches(&self, h16: u16) -> Matches {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::{
+                __m128i, _mm_cmpeq_epi16, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16,
+                _mm_set1_epi16,
+            };
+            let line: *const __m128i = std::ptr::from_ref(self).cast();
+            // SAFETY: SSE2 is part of x86-64. The four loads cover exactly the
+            // 64 bytes of the bucket, whose alignment is 64. They are not
+            // atomic; by the contract the bucket has no writer now, and
+            // concurrent reads are no race.
+            unsafe {
+                let wanted = _mm_set1_epi16(h16.cast_signed());
+                let a = _mm_cmpeq_epi16(_mm_load_si128(line), wanted);
+                let b = _mm_cmpeq_epi16(_mm_load_si128(line.add(1)), wanted);
+                let c = _mm_cmpeq_epi16(_mm_load_si128(line.add(2)), wanted);
+                let d = _mm_cmpeq_epi16(_mm_load_si128(line.add(3)), wanted);
+                // One byte per 16-bit lane, one bit per byte. The h16 of a
+                // word is its fourth lane: bits 3, 7, 11 ... tell the slots.
+                let low = _mm_movemask_epi8(_mm_packs_epi16(a, b)).cast_unsigned();
+                let high = _mm_movemask_epi8(_mm_packs_epi16(c, d)).cast_unsigned();
+                Matches((low | (high << 16)) & 0x8888_8888)
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            // SAFETY: in bounds and aligned, as it is this very bucket; not
+            // atomic, but by the contract it has no writer now.
+            let words = unsafe { std::ptr::from_ref(self).cast::<[u64; SLOTS]>().read() };
+            let mut mask = 0;
+            for (i, word) in words.into_iter().enumerate() {
+                mask |= u32::from((word >> H16_SHIFT) as u16 == h16) << (4 * i + 3);
+            }
+            Matches(mask)
+        }
+    }
+
+    /// The first empty slot.
+    #[inline]
+    pub(crate) fn vacancy(&self) -> Option<usize> {
+        self.0.iter().position(|slot| slot.load().is_empty())
+    }
+
+    /// The words of the bucket, one after the other, for a planner: nothing is
+    /// assumed about writers.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> impl Iterator<Item = Word> + '_ {
+        self.0.iter().map(Slot::load)
+    }
+}
+
+/// A set of slots: bit `4 * i + 3` stands for slot `i`.
+#[derive(Clone, Copy)]
+pub(crate) struct Matches(u32);
+
+impl Iterator for Matches {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let slot = self.0.trailing_zeros() >> 2;
+        self.0 &= self.0 - 1;
+        Some(slot as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket() -> Bucket {
+        Bucket([const { Slot(AtomicPtr::new(std::ptr::null_mut())) }; SLOTS])
+    }
+
+    #[test]
+    fn a_word_gives_back_what_it_was_made_of() {
+        let mut record = 0u64;
+        let record = NonNull::from(&mut record).cast::<u8>();
+        for h16 in [0, 1, 0x7fff, 0x8000, 0xffff] {
+            for expiring in [false, true] {
+                let word = Word::new(h16, record, expiring);
+                assert!(!word.is_empty());
+                assert_eq!(word.h16(), h16);
+                assert_eq!(word.expiring(), expiring);
+                assert_eq!(word.record(), Some(record));
+            }
+        }
+        assert!(Word::EMPTY.is_empty());
+        assert_eq!(Word::EMPTY.record(), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "below 2^47")]
+    fn an_address_beyond_47_bits_is_refused() {
+        let far = std::ptr::without_provenance_mut::<u8>(1 << 47);
+        let _ = Word::new(1, NonNull::new(far).unwrap(), false);
+    }
+
+    #[test]
+    fn matches_finds_every_subset_of_slots() {
+        let mut record = 0u64;
+        let record = NonNull::from(&mut record).cast::<u8>();
+        let bucket = bucket();
+        let subsets = if cfg!(miri) { 0..16u32 } else { 0..256 };
+        for subset in subsets {
+            for (i, slot) in bucket.0.iter().enumerate() {
+                let h16 = if subset & (1 << i) == 0 { 0x1234 } else { 0xabcd };
+                slot.store(Word::new(h16, record, i % 2 == 0));
+            }
+            // SAFETY: the bucket is known to this thread only.
+            let found = unsafe { bucket.matches(0xabcd) };
+            assert_eq!(found.fold(0, |set, i| set | (1 << i)), subset);
+        }
+    }
+
+    #[test]
+    fn vacancy_is_the_first_hole() {
+        let mut record = 0u64;
+        let record = NonNull::from(&mut record).cast::<u8>();
+        let bucket = bucket();
+        for i in 0..SLOTS {
+            assert_eq!(bucket.vacancy(), Some(i));
+            bucket.0[i].store(Word::new(0, record, false));
+        }
+        assert_eq!(bucket.vacancy(), None);
+        bucket.0[5].store(Word::EMPTY);
+        assert_eq!(bucket.vacancy(), Some(5));
+    }
+}

@@ -1,0 +1,244 @@
+//! The table: what it is made of, and what can be done without its lock.
+//!
+//! A table belongs to a shard and is used by one thread at a time, the holder
+//! of the shard's lock, through [`TableMut`]. Any other thread may meanwhile
+//! *plan*: compute where the bucket of a hash is and prefetch it, then look
+//! into the bucket and prefetch the records that may be the wanted ones. That
+//! is what lets a thread prepare a batch of commands before it has taken a
+//! single lock.
+//!
+//! Planning is a race by design, and made harmless like this:
+//!
+//! - every word that a planner reads (root, directory, bucket slots) is atomic;
+//! - directories and segments that are replaced are retired through
+//!   [`crate::epoch`], and a planner holds a guard, so what it reads is memory
+//!   of this table, current or just outdated;
+//! - records are freed at once, so planners never follow a record's address:
+//!   they prefetch it, which is harmless whatever is there by now.
+//!
+//! A planner that loses the race prefetches the wrong line, and that is all.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::detached::Detached;
+use crate::directory::Root;
+use crate::epoch::Guard;
+use crate::ops::TableMut;
+use crate::prefetch::prefetch_read;
+use crate::record::Owner;
+use crate::slot::h16;
+
+/// Hashes keys. The hash must be good in all its 64 bits: the top ones choose
+/// the segment, the low 16 the bucket. Keys that an enemy can choose need a
+/// keyed hash: a directory doubles for as long as more keys than fit into a
+/// segment share their top bits.
+///
+/// Copies of a hasher must agree, now and for the table's life. A hasher that
+/// does not keep to this makes entries impossible to find, and does no other
+/// harm.
+pub trait KeyHasher: Copy {
+    /// The hash of a key.
+    fn hash(&self, key: &[u8]) -> u64;
+}
+
+/// A counter that one thread writes and others may read.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicUsize);
+
+impl Counter {
+    pub(crate) const fn new() -> Self {
+        Counter(AtomicUsize::new(0))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: usize) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Not one atomic step: only the holder of the lock calls it.
+    #[inline(always)]
+    pub(crate) fn add(&self, n: usize) {
+        self.set(self.get() + n);
+    }
+
+    /// See [`Counter::add`].
+    #[inline(always)]
+    pub(crate) fn sub(&self, n: usize) {
+        self.set(self.get() - n);
+    }
+}
+
+/// A hash table of [`Record`](crate::Record)s. An empty one has no memory but
+/// its own 64 bytes.
+#[repr(align(64))]
+pub struct Table<O: Owner, H: KeyHasher> {
+    root: AtomicPtr<u8>,
+    pub(crate) len: Counter,
+    pub(crate) expiring: Counter,
+    /// How many segments there are, and how many bytes they take.
+    pub(crate) segments: Counter,
+    pub(crate) segment_bytes: Counter,
+    /// Segments whose local depth is the global depth. While there is one, the
+    /// directory cannot be halved. Without meaning at depth 0.
+    pub(crate) deepest: Counter,
+    pub(crate) hasher: H,
+    owner: PhantomData<fn(O) -> O>,
+}
+
+// SAFETY: the table owns its records, directory and segments, so it may move to
+// another thread if the records may and the hasher does.
+unsafe impl<O: Owner + Send, H: KeyHasher + Send> Send for Table<O, H> {}
+// SAFETY: through `&Table` a thread can plan, which is made for concurrent use,
+// read counters, which are atomic, and call `exclusive`, whose caller promises
+// to be alone. With it records move between threads and are reached from many,
+// one after the other, hence Send and Sync for the owner.
+unsafe impl<O: Owner + Send + Sync, H: KeyHasher + Sync> Sync for Table<O, H> {}
+
+impl<O: Owner, H: KeyHasher> Table<O, H> {
+    /// An empty table. Allocates nothing.
+    #[must_use]
+    pub const fn new(hasher: H) -> Self {
+        Table {
+            root: AtomicPtr::new(Root::EMPTY.into_raw()),
+            len: Counter::new(),
+            expiring: Counter::new(),
+            segments: Counter::new(),
+            segment_bytes: Counter::new(),
+            deepest: Counter::new(),
+            hasher,
+            owner: PhantomData,
+        }
+    }
+
+    /// How many records there are. Without the lock: how many there were.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Whether there is no record, with the same restriction.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many records have an expiry, with the same restriction.
+    #[inline]
+    #[must_use]
+    pub fn expiring(&self) -> usize {
+        self.expiring.get()
+    }
+
+    /// Bytes allocated for directory and segments, without the records; with
+    /// the same restriction. O(1).
+    #[must_use]
+    pub fn memory_usage(&self) -> usize {
+        self.root(Ordering::Relaxed).bytes() + self.segment_bytes.get()
+    }
+
+    /// The table's hasher.
+    #[must_use]
+    pub fn hasher(&self) -> H {
+        self.hasher
+    }
+
+    #[inline(always)]
+    pub(crate) fn root(&self, order: Ordering) -> Root {
+        Root::from_raw(self.root.load(order))
+    }
+
+    /// Publishes another root. Only the holder of the lock calls it.
+    pub(crate) fn set_root(&self, root: Root) {
+        self.root.store(root.into_raw(), Ordering::Release);
+    }
+
+    /// First round of planning: prefetches the bucket where a key of this hash
+    /// is looked up first.
+    #[inline]
+    pub fn plan_bucket(&self, hash: u64, _guard: &Guard) {
+        let root = self.root(Ordering::Acquire);
+        if !root.is_empty() {
+            // SAFETY: the guard was pinned before the root was read, so this
+            // directory cannot be freed while the guard lives.
+            let segment = unsafe { root.locate(hash, Ordering::Acquire) };
+            prefetch_read(segment.home_bucket(h16(hash)).cast());
+        }
+    }
+
+    /// Second round: looks into that bucket and prefetches the first 128 bytes
+    /// of each record that may be the one. Only as good as the first round: it
+    /// waits for the bucket if that has not arrived.
+    #[inline]
+    pub fn plan_record(&self, hash: u64, _guard: &Guard) {
+        let root = self.root(Ordering::Acquire);
+        if root.is_empty() {
+            return;
+        }
+        // SAFETY: as in `plan_bucket`.
+        let segment = unsafe { root.locate(hash, Ordering::Acquire) };
+        let h16 = h16(hash);
+        // SAFETY: the word was read from a root or directory while the guard
+        // was pinned, so the segment cannot be freed while the guard lives;
+        // Acquire made its content visible. The home bucket is one of its
+        // buckets, and all its words are atomic.
+        let bucket = unsafe { &*segment.home_bucket(h16) };
+        for word in bucket.words() {
+            if word.h16() == h16
+                && let Some(record) = word.record()
+            {
+                let record = record.as_ptr().cast_const();
+                prefetch_read(record);
+                prefetch_read(record.wrapping_add(64));
+            }
+        }
+    }
+
+    /// The lock holder's access to the table.
+    ///
+    /// # Safety
+    ///
+    /// While the result lives no other `TableMut` of this table is used, by
+    /// any thread; and what was done through an earlier one happened before
+    /// (a lock around the table gives both).
+    #[inline(always)]
+    pub unsafe fn exclusive(&self) -> TableMut<'_, O, H> {
+        TableMut { table: self }
+    }
+
+    /// Access for who has the table to itself.
+    #[inline]
+    pub fn get_mut(&mut self) -> TableMut<'_, O, H> {
+        TableMut { table: self }
+    }
+
+    /// Takes everything out, in O(1). See [`TableMut::take`].
+    pub(crate) fn detach(&self) -> Detached<O> {
+        // SAFETY: the root's contents go over to the result as a whole, and
+        // the table is empty after this.
+        let detached =
+            unsafe { Detached::new(self.root(Ordering::Relaxed), self.len(), self.memory_usage()) };
+        self.set_root(Root::EMPTY);
+        for counter in
+            [&self.len, &self.expiring, &self.segments, &self.segment_bytes, &self.deepest]
+        {
+            counter.set(0);
+        }
+        detached
+    }
+}
+
+impl<O: Owner, H: KeyHasher> Drop for Table<O, H> {
+    fn drop(&mut self) {
+        // Not freed directly: `TableMut::swap` may have brought in what a
+        // planner of another table is looking at.
+        drop(self.detach());
+    }
+}

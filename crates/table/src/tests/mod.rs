@@ -1,0 +1,228 @@
+//! Tests that look inside: owners and hashers to test with, and a check of
+//! everything that must hold between two operations on a table.
+
+mod model;
+mod panics;
+mod record;
+mod scan;
+mod threads;
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::borrow::RecordRef;
+use crate::ops::TableMut;
+use crate::record::{Owner, Record};
+use crate::segment::{Place, SegmentWord, home};
+use crate::slot::{SLOTS, h16};
+use crate::table::{KeyHasher, Table};
+
+/// Payloads of this kind own what [`Token::payload`] put there.
+pub(crate) const TOKEN: u8 = 1;
+/// Payloads of this kind own nothing.
+pub(crate) const PLAIN: u8 = 0;
+
+/// An owner whose payloads of kind [`TOKEN`] hold a counted reference, so that
+/// a payload dropped twice or never shows in the count.
+pub(crate) struct Counted;
+
+impl Owner for Counted {
+    unsafe fn drop_payload(kind: u8, payload: &mut [u8]) {
+        if kind == TOKEN {
+            // SAFETY: payloads of this kind are made by `Token::payload`.
+            drop(unsafe { Token::from_payload(payload) });
+        }
+    }
+}
+
+/// Counts its copies, those in payloads included.
+#[derive(Clone, Default)]
+pub(crate) struct Token(Arc<()>);
+
+impl Token {
+    /// The bytes of a payload that owns a copy.
+    pub(crate) fn payload(&self) -> [u8; 8] {
+        let copy = Arc::into_raw(Arc::clone(&self.0));
+        copy.expose_provenance().to_ne_bytes()
+    }
+
+    /// # Safety
+    ///
+    /// The bytes came from `payload` and are used only once.
+    unsafe fn from_payload(payload: &[u8]) -> Token {
+        let address = usize::from_ne_bytes(payload[..8].try_into().unwrap());
+        // SAFETY: the address is that of an Arc that `payload` gave up, whose
+        // provenance it exposed.
+        Token(unsafe { Arc::from_raw(std::ptr::with_exposed_provenance(address)) })
+    }
+
+    /// How many payloads own a copy.
+    pub(crate) fn owned(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+
+    pub(crate) fn record(&self, key: &[u8], expiry: Option<i64>) -> Record<Counted> {
+        Record::from_bytes(key, expiry, TOKEN, 0, &self.payload())
+    }
+}
+
+/// Hashers of various quality. A key is a number of 4 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hasher {
+    /// All bits are good.
+    Good,
+    /// Five values of h16: buckets overflow far, counters become sticky.
+    FewHomes,
+    /// h16 is always zero, as in an empty slot.
+    ZeroHome,
+    /// The first 7 bits are zero: a deep directory with most of it in one word.
+    Deep,
+}
+
+pub(crate) fn mix(n: u64) -> u64 {
+    let mut x = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+impl KeyHasher for Hasher {
+    fn hash(&self, key: &[u8]) -> u64 {
+        let number = u32::from_le_bytes(key.try_into().expect("keys of 4 bytes"));
+        let hash = mix(u64::from(number));
+        match self {
+            Hasher::Good => hash,
+            Hasher::FewHomes => (hash & !0xffff) | ((hash & 0xffff) % 5 * 13_000),
+            Hasher::ZeroHome => hash & !0xffff,
+            Hasher::Deep => hash >> 7,
+        }
+    }
+}
+
+pub(crate) type TestTable = Table<Counted, Hasher>;
+
+pub(crate) fn key(n: u32) -> [u8; 4] {
+    n.to_le_bytes()
+}
+
+/// Random numbers that are the same in every run.
+pub(crate) fn rng(seed: u64) -> impl FnMut() -> u64 {
+    let mut n = seed << 32;
+    move || {
+        n += 1;
+        mix(n)
+    }
+}
+
+pub(crate) fn keys_of<H: KeyHasher>(table: &TableMut<'_, Counted, H>) -> Vec<u32> {
+    let mut keys = Vec::new();
+    table.for_each(|record| keys.push(number(record)));
+    keys.sort_unstable();
+    keys
+}
+
+pub(crate) fn number(record: RecordRef<'_, Counted>) -> u32 {
+    u32::from_le_bytes(record.key().try_into().unwrap())
+}
+
+/// Panics unless everything that the code relies on is so.
+pub(crate) fn check<H: KeyHasher>(table: &TableMut<'_, Counted, H>) {
+    let root = table.root();
+    // SAFETY: the table is borrowed, so its directory lives.
+    let words = unsafe { root.words() };
+    let mut bytes = root.bytes();
+    let mut at = 0;
+    let (mut len, mut expiring, mut segments, mut deepest) = (0, 0, 0, 0);
+    while at < words.len().max(1) && !root.is_empty() {
+        let word = match words.get(at) {
+            Some(word) => SegmentWord::from_raw(word.load(Ordering::Relaxed)),
+            None => SegmentWord::from_raw(root.into_raw()),
+        };
+        // SAFETY: it is a segment of the table, which is borrowed.
+        let segment = unsafe { word.view() };
+        let depth = segment.depth();
+        assert!(depth <= root.depth());
+        let share = 1 << (root.depth() - depth);
+        assert_eq!(at % share, 0, "a segment starts at a multiple of its share");
+        for same in &words[at..(at + share).min(words.len())] {
+            assert!(SegmentWord::from_raw(same.load(Ordering::Relaxed)) == word);
+        }
+        check_segment(table.hasher(), segment, |hash| {
+            words.is_empty() || root.index(hash) / share == at / share
+        });
+        at += share;
+        len += segment.len();
+        expiring += segment.expiring();
+        bytes += word.bytes();
+        segments += 1;
+        deepest += usize::from(depth == root.depth());
+    }
+    assert_eq!(table.len(), len);
+    assert_eq!(table.expiring(), expiring);
+    assert_eq!(table.memory_usage(), bytes);
+    assert_eq!(table.table.segments.get(), segments);
+    if root.depth() > 0 {
+        assert_eq!(table.table.deepest.get(), deepest);
+    }
+}
+
+fn check_segment<H: KeyHasher>(
+    hasher: H,
+    segment: crate::segment::Segment<'_>,
+    belongs: impl Fn(u64) -> bool,
+) {
+    let count = segment.buckets.len();
+    let (mut len, mut expiring) = (0, 0);
+    let mut displaced = vec![0; count];
+    let mut seen = HashSet::new();
+    for bucket in 0..count {
+        for slot in 0..SLOTS {
+            let word = segment.word(Place { bucket, slot });
+            let Some(record) = word.record() else {
+                continue;
+            };
+            // SAFETY: records in slots are alive.
+            let record = unsafe { RecordRef::<Counted>::from_raw(record) };
+            let hash = hasher.hash(record.key());
+            assert!(belongs(hash), "entry in the segment of another prefix");
+            assert_eq!(word.h16(), h16(hash));
+            assert_eq!(word.expiring(), record.has_expiry());
+            assert!(seen.insert(record.key().to_vec()), "key twice in the table");
+            len += 1;
+            expiring += usize::from(word.expiring());
+            let mut at = home(word.h16(), count);
+            while at != bucket {
+                displaced[at] += 1;
+                at = (at + 1) % count;
+            }
+        }
+    }
+    assert_eq!(segment.len(), len);
+    assert_eq!(segment.expiring(), expiring);
+    for (at, &count) in displaced.iter().enumerate() {
+        let counter = usize::from(segment.displaced(at));
+        assert!(counter == count || counter == 255, "{counter} displaced instead of {count}");
+    }
+}
+
+thread_local! {
+    /// Set to have [`Touchy`] panic after so many calls.
+    pub(crate) static FUSE: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// A good hasher that can be made to panic.
+#[derive(Clone, Copy)]
+pub(crate) struct Touchy;
+
+impl KeyHasher for Touchy {
+    fn hash(&self, key: &[u8]) -> u64 {
+        match FUSE.get() {
+            Some(0) => panic!("the hasher was told to panic"),
+            Some(n) => FUSE.set(Some(n - 1)),
+            None => {}
+        }
+        Hasher::Good.hash(key)
+    }
+}

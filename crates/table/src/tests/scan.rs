@@ -1,0 +1,187 @@
+//! The guarantee of scans and sweeps, while the table changes its shape.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::{Hasher, TestTable, Token, check, key, number};
+use crate::scan::{CURSOR_END, Verdict};
+use crate::table::KeyHasher;
+
+/// Keys from here on come and go during a scan; those below stay.
+const PASSING: u32 = 1_000_000;
+
+fn insert(table: &mut TestTable, token: &Token, n: u32) {
+    let key = key(n);
+    let hash = table.hasher().hash(&key);
+    table.get_mut().replace_or_insert(hash, token.record(&key, n.is_multiple_of(2).then_some(5)));
+}
+
+fn remove(table: &mut TestTable, n: u32) {
+    let key = key(n);
+    let hash = table.hasher().hash(&key);
+    table.get_mut().remove(hash, &key);
+}
+
+#[test]
+fn a_scan_of_a_table_at_rest_returns_everything_once() {
+    let token = Token::default();
+    let sizes: &[u32] = if cfg!(miri) { &[0, 1, 9, 40] } else { &[0, 1, 8, 9, 100, 330, 5000] };
+    for hasher in [Hasher::Good, Hasher::FewHomes, Hasher::ZeroHome, Hasher::Deep] {
+        for &len in sizes {
+            let mut table = TestTable::new(hasher);
+            (0..len).for_each(|n| insert(&mut table, &token, n));
+            let mut seen = HashMap::new();
+            let mut cursor = 0;
+            let mut steps = 0;
+            loop {
+                let table = table.get_mut();
+                let next =
+                    table.scan(cursor, |record| *seen.entry(number(record)).or_insert(0) += 1);
+                steps += 1;
+                assert!(next == 0 || next > cursor && next < CURSOR_END);
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert_eq!(seen.len(), len as usize);
+            assert!(seen.values().all(|&times| times == 1));
+            if len <= 8 {
+                assert_eq!(steps, 1, "a table of one bucket is scanned in one step");
+            }
+        }
+    }
+}
+
+#[test]
+fn cursors_from_nowhere_are_harmless() {
+    let token = Token::default();
+    let mut table = TestTable::new(Hasher::Good);
+    let len = if cfg!(miri) { 40 } else { 5000 };
+    (0..len).for_each(|n| insert(&mut table, &token, n));
+    let mut table = table.get_mut();
+    for cursor in [CURSOR_END, CURSOR_END + 1, u64::MAX, 1 << 63] {
+        assert_eq!(table.scan(cursor, |_| panic!("nothing there")), 0);
+    }
+    for cursor in [1 << 32, 1 << 40, u64::MAX] {
+        let next = table.sweep(cursor, 1, false, |_| panic!("nothing"), |_| panic!("nothing"));
+        assert_eq!(next, 0);
+    }
+    let mut rng = super::rng(3);
+    for _ in 0..100 {
+        let cursor = rng() % CURSOR_END;
+        let next = table.scan(cursor, |_| ());
+        assert!(next == 0 || next > cursor);
+    }
+}
+
+/// What happens between two steps: so many keys come, then so many go.
+type Churn = (u32, u32);
+
+fn churn() -> impl Strategy<Value = Vec<Churn>> {
+    let most = if cfg!(miri) { 150u32 } else { 1500 };
+    let calm = (0..4u32, 0..4u32);
+    prop::collection::vec(
+        prop_oneof![4 => calm, 1 => (0..most, Just(0u32)), 1 => (Just(0u32), 0..most)],
+        1..60,
+    )
+}
+
+/// At most so many keys are passing through, lest a scan never catch up.
+const CROWD: u32 = 6000;
+
+/// Keys that come and go, as a queue.
+#[derive(Default)]
+struct Passing {
+    first: u32,
+    next: u32,
+}
+
+impl Passing {
+    fn step(&mut self, table: &mut TestTable, token: &Token, (come, go): Churn) {
+        let present = self.next - self.first;
+        let (come, go) = if present + come > CROWD { (go, come) } else { (come, go) };
+        for _ in 0..come {
+            insert(table, token, PASSING + self.next);
+            self.next += 1;
+        }
+        for _ in 0..go.min(self.next - self.first) {
+            remove(table, PASSING + self.first);
+            self.first += 1;
+        }
+        check(&table.get_mut());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 1 } else { 40 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_stays_is_returned_by_a_scan_whatever_comes_and_goes(
+        hasher in prop::sample::select(vec![Hasher::Good, Hasher::FewHomes, Hasher::Deep]),
+        staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
+        first in 0..if cfg!(miri) { 200u32 } else { 3000 },
+        churns in churn(),
+    ) {
+        let token = Token::default();
+        let mut table = TestTable::new(hasher);
+        let mut passing = Passing::default();
+        (0..staying).for_each(|n| insert(&mut table, &token, n));
+        passing.step(&mut table, &token, (first, 0));
+        let mut seen = HashSet::new();
+        let mut cursor = 0;
+        for &churn in churns.iter().cycle() {
+            // Several steps, so that the changes come at all stages of a scan.
+            for _ in 0..11 {
+                cursor = table.get_mut().scan(cursor, |record| {
+                    seen.insert(number(record));
+                });
+                if cursor == 0 {
+                    break;
+                }
+            }
+            if cursor == 0 {
+                break;
+            }
+            passing.step(&mut table, &token, churn);
+        }
+        prop_assert_eq!((0..staying).find(|n| !seen.contains(n)), None);
+    }
+
+    #[test]
+    fn what_stays_is_shown_by_a_sweep_whatever_comes_and_goes(
+        staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
+        first in 0..if cfg!(miri) { 200u32 } else { 3000 },
+        only_expiring: bool,
+        churns in churn(),
+    ) {
+        let token = Token::default();
+        let mut table = TestTable::new(Hasher::Good);
+        let mut passing = Passing::default();
+        (0..staying).for_each(|n| insert(&mut table, &token, n));
+        passing.step(&mut table, &token, (first, 0));
+        let mut seen = HashSet::new();
+        let mut cursor = 0;
+        for &churn in churns.iter().cycle() {
+            // Of what comes and goes, the sweep removes some itself.
+            cursor = table.get_mut().sweep(cursor, 1, only_expiring, |record| {
+                let n = number(record.into_ref());
+                seen.insert(n);
+                if n >= PASSING && n.is_multiple_of(5) { Verdict::Remove } else { Verdict::Keep }
+            }, drop);
+            check(&table.get_mut());
+            if cursor == 0 {
+                break;
+            }
+            passing.step(&mut table, &token, churn);
+        }
+        let missed = (0..staying).find(|n| !seen.contains(n) && (!only_expiring || n % 2 == 0));
+        prop_assert_eq!(missed, None);
+        prop_assert!(!only_expiring || seen.iter().all(|n| n % 2 == 0));
+    }
+}

@@ -1,0 +1,47 @@
+//! Commands for keys of any type.
+
+use super::super::compare::Compare::{As, Exact, Near, Shape};
+use super::super::compare::{scan, unordered};
+use super::{Rule, rule};
+
+/// How far two clocks may be apart, servers being served in turns on a busy machine.
+const SECONDS: i64 = 5;
+const MILLIS: i64 = SECONDS * 1000;
+
+pub const RULES: &[Rule] = &[
+    rule(20, "COPY <key> <key> {[DB <db>] [REPLACE]}", Exact),
+    rule(15, "DEL <key>...", Exact),
+    rule(15, "EXISTS <key>...", Exact),
+    rule(20, "EXPIRE <key> <secs> [NX|XX|GT|LT]", Exact),
+    rule(3, "EXPIRE <key> <secs> {[NX] [XX] [GT] [LT]}", Exact),
+    rule(10, "EXPIREAT <key> <at> [NX|XX|GT|LT]", Exact),
+    rule(10, "EXPIRETIME <key>", Near(SECONDS)),
+    rule(10, "PEXPIRE <key> <ms> [NX|XX|GT|LT]", Exact),
+    rule(10, "PEXPIREAT <key> <atms> [NX|XX|GT|LT]", Exact),
+    rule(10, "PEXPIRETIME <key>", Near(MILLIS)),
+    rule(1, "PEXPIRE <key=a> 1 ; @sleep ; EXISTS <a> ; TTL <a> ; TYPE <a>", Exact),
+    rule(
+        1,
+        "PEXPIRE <key=a> 1 ; @sleep ; COPY <a> <key=b> REPLACE ; RENAME <a> <b> ; PERSIST <a> ; MOVE <a> <db>",
+        Exact,
+    ),
+    rule(1, "PEXPIRE <key=a> 1 ; @sleep ; KEYS * ; DEL <a> ; OBJECT ENCODING <a>", Exact),
+    rule(5, "KEYS <pattern>", As(unordered)),
+    rule(10, "MOVE <key> <db>", Exact),
+    rule(15, "OBJECT ENCODING <key>", Exact),
+    rule(1, "OBJECT FREQ <key>", Shape),
+    rule(1, "OBJECT HELP", Shape),
+    rule(3, "OBJECT IDLETIME <key>", Near(SECONDS)),
+    rule(3, "OBJECT REFCOUNT <key>", Exact),
+    rule(1, "OBJECT <word> <key>", Exact),
+    rule(10, "PERSIST <key>", Exact),
+    rule(10, "PTTL <key>", Near(MILLIS)),
+    rule(10, "TTL <key>", Near(SECONDS)),
+    rule(3, "RANDOMKEY", Shape),
+    rule(15, "RENAME <key> <key>", Exact),
+    rule(10, "RENAMENX <key> <key>", Exact),
+    rule(10, "SCAN <cursor> {[MATCH <pattern>] [COUNT <count>] [TYPE <type>]}", As(scan)),
+    rule(5, "TOUCH <key>...", Exact),
+    rule(10, "TYPE <key>", Exact),
+    rule(10, "UNLINK <key>...", Exact),
+];

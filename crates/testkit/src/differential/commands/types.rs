@@ -1,0 +1,25 @@
+//! Just enough of the other types that a key can have the wrong one.
+//!
+//! Every line is optional: it comes into play on the day the server under test learns the
+//! command, and from then on all commands on strings meet lists and hashes.
+
+use super::super::compare::Compare::{As, Exact};
+use super::super::compare::{pairs, unordered};
+use super::{Rule, optional};
+
+pub const RULES: &[Rule] = &[
+    optional(10, "RPUSH <key> <member>...", Exact),
+    optional(5, "LPOP <key> [<count>]", Exact),
+    optional(5, "LRANGE <key> <index> <index>", Exact),
+    optional(10, "HSET <key> (<member> <value>)...", Exact),
+    optional(5, "HGETALL <key>", As(pairs)),
+    optional(10, "SADD <key> <member>...", Exact),
+    optional(5, "SMEMBERS <key>", As(unordered)),
+    optional(10, "ZADD <key> (<int> <member>)...", Exact),
+    optional(5, "ZRANGE <key> <index> <index> [WITHSCORES]", Exact),
+    optional(3, "XADD <key=a> 1-1 <member> <value> ; XLEN <a>", Exact),
+    optional(2, "LPUSH lcs1 <member> ; LCS lcs1 lcs2 ; DEL lcs1", Exact),
+    optional(3, "MULTI ; SET <key=a> <value> ; INCR <a> ; GET <key> ; EXEC", Exact),
+    optional(2, "MULTI ; SET <key=a> ; GET <a> ; EXEC", Exact),
+    optional(2, "MULTI ; SET <key> <value> ; DISCARD", Exact),
+];

@@ -1,0 +1,351 @@
+//! When two replies count as the same.
+//!
+//! Most replies must agree byte for byte. The rest fall into few kinds: the order of a hash
+//! table's elements, the time that remains, what a server says about itself. Each rule names
+//! the weakest comparison that is true for its command. Errors are always compared exactly:
+//! no comparison here loosens an error's text.
+
+use crate::client::Reply;
+use crate::value::Value;
+
+/// How the replies to one command are compared; the left one is of the server under test.
+#[derive(Clone, Copy, Debug)]
+pub enum Compare {
+    /// Byte for byte.
+    Exact,
+    /// Integers may differ by this much; negative ones not at all, since TTL's mean something.
+    Near(i64),
+    /// Only the kind of reply: what it holds is up to the server.
+    Shape,
+    /// Equal after this function has put both into a canonical form.
+    As(fn(Value) -> Value),
+    /// The left array holds nothing that the right one does not.
+    Subset,
+}
+
+impl Compare {
+    /// Whether the replies agree.
+    pub fn same(self, left: &Reply, right: &Reply) -> bool {
+        if left.raw == right.raw {
+            return true;
+        }
+        match (&left.value, &right.value) {
+            (Value::Error(_) | Value::BulkError(_), _)
+            | (_, Value::Error(_) | Value::BulkError(_)) => false,
+            (l, r) => self.same_values(l, r),
+        }
+    }
+
+    fn same_values(self, left: &Value, right: &Value) -> bool {
+        match self {
+            Compare::Exact => false,
+            Compare::Near(by) => match (left, right) {
+                (Value::Integer(l), Value::Integer(r)) => {
+                    *l >= 0 && *r >= 0 && l.abs_diff(*r) <= by as u64
+                }
+                _ => false,
+            },
+            Compare::Shape => std::mem::discriminant(left) == std::mem::discriminant(right),
+            Compare::As(canonical) => canonical(left.clone()) == canonical(right.clone()),
+            Compare::Subset => match (left, right) {
+                (Value::Array(l), Value::Array(r)) | (Value::Set(l), Value::Set(r)) => {
+                    l.iter().all(|item| r.contains(item))
+                }
+                _ => false,
+            },
+        }
+    }
+}
+
+/// The elements in ascending order: for replies in the order of a hash table.
+pub fn unordered(value: Value) -> Value {
+    match value {
+        Value::Array(mut items) => {
+            items.sort();
+            Value::Array(items)
+        }
+        Value::Set(mut items) => {
+            items.sort();
+            Value::Set(items)
+        }
+        other => other,
+    }
+}
+
+/// The pairs in ascending order: for maps, and the flat arrays that RESP2 has in their place.
+pub fn pairs(value: Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut pairs: Vec<&[Value]> = items.chunks(2).collect();
+            pairs.sort();
+            Value::Array(pairs.concat())
+        }
+        Value::Map(mut pairs) => {
+            pairs.sort();
+            Value::Map(pairs)
+        }
+        other => other,
+    }
+}
+
+/// All arrays, sets and maps in ascending order, however deep.
+///
+/// Loses which of several equal-looking positions held what, so it is for replies that are
+/// made of sets, such as the flags of keys.
+pub fn deep_unordered(value: Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            unordered(Value::Array(items.into_iter().map(deep_unordered).collect()))
+        }
+        Value::Set(items) => unordered(Value::Set(items.into_iter().map(deep_unordered).collect())),
+        Value::Map(entries) => {
+            pairs(Value::Map(entries.into_iter().map(|(k, v)| (k, deep_unordered(v))).collect()))
+        }
+        other => other,
+    }
+}
+
+/// More elements than any rule asks for by name: the reply lists everything a server has, and
+/// servers need not have the same.
+const EVERYTHING: usize = 60;
+
+/// What all replies become that list everything a server has.
+fn everything() -> Value {
+    Value::Simple(b"everything the server has".to_vec())
+}
+
+/// CONFIG GET: a map, unless it lists everything.
+pub fn parameters(value: Value) -> Value {
+    match value {
+        Value::Array(items) if items.len() > EVERYTHING => everything(),
+        Value::Map(entries) if entries.len() > EVERYTHING => everything(),
+        other => pairs(other),
+    }
+}
+
+/// COMMAND DOCS without the prose, which every server writes for itself.
+pub fn docs(value: Value) -> Value {
+    const PROSE: [&[u8]; 3] = [b"summary", b"complexity", b"history"];
+    let is_prose = |key: &Value| key.bytes().is_some_and(|key| PROSE.contains(&key));
+    let entry = |value: Value| match value {
+        Value::Array(items) => {
+            let kept = items.chunks(2).filter(|pair| !is_prose(&pair[0])).flatten();
+            Value::Array(kept.cloned().map(deep_unordered).collect())
+        }
+        Value::Map(entries) => deep_unordered(Value::Map(
+            entries.into_iter().filter(|(key, _)| !is_prose(key)).collect(),
+        )),
+        other => other,
+    };
+    match value {
+        Value::Array(items) if items.len() > EVERYTHING => everything(),
+        Value::Map(entries) if entries.len() > EVERYTHING => everything(),
+        Value::Array(items) => pairs(Value::Array(items.into_iter().map(entry).collect())),
+        Value::Map(entries) => {
+            pairs(Value::Map(entries.into_iter().map(|(k, v)| (k, entry(v))).collect()))
+        }
+        other => other,
+    }
+}
+
+/// One or more entries of COMMAND INFO: flags, categories, tips, key specifications and
+/// subcommands are sets; name, arity and key positions stay where they are.
+pub fn command_info(value: Value) -> Value {
+    let entry = |value: Value| match value {
+        Value::Array(mut fields) => {
+            for i in [2, 6, 7, 8, 9] {
+                if let Some(field) = fields.get_mut(i) {
+                    *field = deep_unordered(field.clone());
+                }
+            }
+            Value::Array(fields)
+        }
+        other => other,
+    };
+    match value {
+        Value::Array(entries) if entries.len() > EVERYTHING => everything(),
+        Value::Array(entries) => Value::Array(entries.into_iter().map(entry).collect()),
+        other => other,
+    }
+}
+
+/// The greeting of HELLO without what names the server, its version and the connection.
+pub fn greeting(value: Value) -> Value {
+    let own =
+        |key: &Value| matches!(key.bytes(), Some(b"server" | b"version" | b"id" | b"modules"));
+    let blank = |key: &Value, value: Value| if own(key) { Value::Null } else { value };
+    match value {
+        Value::Array(items) => {
+            let masked = items.chunks(2).flat_map(|pair| match pair {
+                [key, value] => vec![key.clone(), blank(key, value.clone())],
+                other => other.to_vec(),
+            });
+            Value::Array(masked.collect())
+        }
+        Value::Map(entries) => {
+            Value::Map(entries.into_iter().map(|(k, v)| (k.clone(), blank(&k, v))).collect())
+        }
+        other => other,
+    }
+}
+
+/// The fields of CLIENT INFO and CLIENT LIST that do not depend on the server's innards;
+/// of the others only that they are there.
+const STABLE_CLIENT_FIELDS: [&str; 14] = [
+    "name", "flags", "capa", "db", "sub", "psub", "ssub", "multi", "watch", "cmd", "user", "redir",
+    "resp", "lib-name",
+];
+
+/// `key=value` lists, one client per line, of which only the stable values are kept.
+pub fn clients(value: Value) -> Value {
+    let field = |field: &str| match field.split_once('=') {
+        Some((key, _)) if !STABLE_CLIENT_FIELDS.contains(&key) => format!("{key}=?"),
+        _ => field.to_string(),
+    };
+    let canonical = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let lines =
+            text.lines().map(|line| line.split(' ').map(field).collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("\n").into_bytes()
+    };
+    match value {
+        Value::Bulk(bytes) => Value::Bulk(canonical(&bytes)),
+        Value::Verbatim(format, bytes) => Value::Verbatim(format, canonical(&bytes)),
+        other => other,
+    }
+}
+
+/// Entries of SLOWLOG GET without id, time, duration and address.
+pub fn slowlog(value: Value) -> Value {
+    let entry = |value: Value| match value {
+        Value::Array(mut fields) => {
+            for i in [0, 1, 2, 4] {
+                if let Some(field) = fields.get_mut(i) {
+                    // the kind of the field is kept
+                    *field = deep_shape(field.clone());
+                }
+            }
+            Value::Array(fields)
+        }
+        other => other,
+    };
+    match value {
+        Value::Array(entries) => Value::Array(entries.into_iter().map(entry).collect()),
+        other => other,
+    }
+}
+
+/// The kinds of everything in a reply, but no content: `[1, "a"]` is `[0, ""]`.
+pub fn deep_shape(value: Value) -> Value {
+    match value {
+        Value::Integer(_) => Value::Integer(0),
+        Value::Bulk(_) => Value::Bulk(Vec::new()),
+        Value::Simple(_) => Value::Simple(Vec::new()),
+        Value::Double(_) => Value::Double(Vec::new()),
+        Value::Verbatim(format, _) => Value::Verbatim(format, Vec::new()),
+        Value::Array(items) => Value::Array(items.into_iter().map(deep_shape).collect()),
+        Value::Map(entries) => {
+            Value::Map(entries.into_iter().map(|(k, v)| (number_shape(k), deep_shape(v))).collect())
+        }
+        other => other,
+    }
+}
+
+/// A key of a map that is a number is content, a string is a name.
+fn number_shape(key: Value) -> Value {
+    match key {
+        Value::Integer(_) => Value::Integer(0),
+        name => name,
+    }
+}
+
+/// SCAN's reply: a cursor in decimal and an array of strings, but neither which nor how many.
+pub fn scan(value: Value) -> Value {
+    match value {
+        Value::Array(items) => match &items[..] {
+            [Value::Bulk(cursor), Value::Array(keys)]
+                if !cursor.is_empty()
+                    && cursor.iter().all(u8::is_ascii_digit)
+                    && keys.iter().all(|k| matches!(k, Value::Bulk(_))) =>
+            {
+                Value::Simple(b"a cursor and keys".to_vec())
+            }
+            _ => Value::Array(items),
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::parse;
+
+    fn reply(raw: &str) -> Reply {
+        let raw = raw.as_bytes().to_vec();
+        Reply { value: parse(&raw).unwrap().unwrap().0, raw }
+    }
+
+    fn same(compare: Compare, left: &str, right: &str) -> bool {
+        compare.same(&reply(left), &reply(right))
+    }
+
+    #[test]
+    fn errors_are_never_loosened() {
+        for compare in [
+            Compare::Exact,
+            Compare::Near(9),
+            Compare::Shape,
+            Compare::As(unordered),
+            Compare::Subset,
+        ] {
+            assert!(!same(compare, "-ERR a\r\n", "-ERR b\r\n"), "{compare:?}");
+            assert!(!same(compare, "-ERR a\r\n", ":1\r\n"), "{compare:?}");
+            assert!(same(compare, "-ERR a\r\n", "-ERR a\r\n"), "{compare:?}");
+        }
+    }
+
+    #[test]
+    fn near_is_for_what_is_not_negative() {
+        assert!(same(Compare::Near(5), ":100\r\n", ":105\r\n"));
+        assert!(!same(Compare::Near(5), ":100\r\n", ":106\r\n"));
+        assert!(!same(Compare::Near(5), ":-1\r\n", ":1\r\n"));
+        assert!(!same(Compare::Near(5), ":-1\r\n", ":-2\r\n"));
+        assert!(same(Compare::Near(5), ":0\r\n", ":1\r\n"));
+    }
+
+    #[test]
+    fn shape_tells_nulls_from_values() {
+        assert!(same(Compare::Shape, "$1\r\na\r\n", "$1\r\nb\r\n"));
+        assert!(!same(Compare::Shape, "$1\r\na\r\n", "$-1\r\n"));
+    }
+
+    #[test]
+    fn order_is_ignored_only_where_asked() {
+        let (ab, ba) = ("*2\r\n:1\r\n:2\r\n", "*2\r\n:2\r\n:1\r\n");
+        assert!(!same(Compare::Exact, ab, ba) && same(Compare::As(unordered), ab, ba));
+        // as pairs the two are different maps
+        assert!(!same(Compare::As(pairs), ab, ba));
+        assert!(
+            same(Compare::Subset, "*1\r\n:2\r\n", ab) && !same(Compare::Subset, ab, "*1\r\n:2\r\n")
+        );
+    }
+
+    #[test]
+    fn clients_keep_names_and_stable_values() {
+        let line = |text: &str| clients(Value::Bulk(text.as_bytes().to_vec()));
+        assert_eq!(line("id=1 name=a db=0\n"), line("id=2 name=a db=0\n"));
+        assert_ne!(line("id=1 name=a db=0\n"), line("id=2 name=b db=0\n"));
+        assert_ne!(line("id=1 name=a\n"), line("name=a\n"));
+    }
+
+    #[test]
+    fn a_scan_reply_must_be_one() {
+        assert!(same(
+            Compare::As(scan),
+            "*2\r\n$1\r\n0\r\n*0\r\n",
+            "*2\r\n$2\r\n17\r\n*1\r\n$1\r\na\r\n"
+        ));
+        assert!(!same(Compare::As(scan), "*2\r\n$1\r\nx\r\n*0\r\n", "*2\r\n$1\r\n0\r\n*0\r\n"));
+    }
+}

@@ -1,0 +1,245 @@
+//! The notation in which the tables of `commands/` write what may be sent.
+//!
+//! ```text
+//! SET <key> <value> {[NX|XX|IFEQ <value>] [GET] [EX <secs>|PX <ms>|KEEPTTL]}
+//! MSETEX <numkeys> (<key> <value>)... [NX|XX]
+//! SET <key=a> <value> PX 1 ; @sleep ; TTL <a>
+//! ~CLIENT REPLY SKIP ; ~SET <key> <value> ; GET <key>
+//! ```
+//!
+//! | notation | meaning |
+//! |---|---|
+//! | `WORD`, `"two words"`, `""` | itself; a bare word is sometimes sent in odd case |
+//! | `<kind>` | a random argument of that kind ([`Kind`]) |
+//! | `<kind=x>`, `<x>` | the same, remembered as `x`, and sent again |
+//! | `[a\|b]` | nothing, or one of the alternatives |
+//! | `(a\|b)` | one of the alternatives |
+//! | `{ ... }` | its parts in any order |
+//! | `x...` | `x` one to four times |
+//! | `;` | the next command of a script |
+//! | `~` before a command | it is not answered |
+//! | `@sync` | waits for both servers to have answered everything |
+//! | `@sleep` | the same, then waits for every lifetime of a millisecond to be over |
+//! | `@closes` | the connection must now be closed by both servers; a new one follows |
+//!
+//! Syntax is parsed once, at the start of a run; an error in it is a bug of the table and
+//! panics with the text.
+
+use super::values::Kind;
+
+/// A piece of a command's arguments.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// Sent as it is written, but for its case.
+    Word(&'static str),
+    /// Sent exactly as it is written.
+    Quoted(&'static str),
+    /// A random argument, perhaps remembered under a name.
+    Slot(Kind, Option<&'static str>),
+    /// A remembered argument.
+    Again(&'static str),
+    /// None or one of the sequences.
+    Optional(Vec<Vec<Node>>),
+    /// One of the sequences.
+    Choice(Vec<Vec<Node>>),
+    /// All of them, in any order.
+    AnyOrder(Vec<Node>),
+    /// One to four times.
+    Repeat(Box<Node>),
+}
+
+/// A piece of a script.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// A command; `answered` unless the server is to stay silent.
+    Command {
+        /// Its arguments, the name being the first.
+        nodes: Vec<Node>,
+        /// Whether a reply will come.
+        answered: bool,
+    },
+    /// Wait until everything is answered.
+    Sync,
+    /// The same, and let short lifetimes end.
+    Sleep,
+    /// The servers close the connection.
+    Closes,
+}
+
+/// Parses the syntax of one rule.
+///
+/// # Panics
+/// When it is no syntax, or names an unknown kind.
+pub fn parse(syntax: &'static str) -> Vec<Part> {
+    let mut names = Vec::new();
+    split_script(syntax)
+        .into_iter()
+        .map(|part| match part {
+            "@sync" => Part::Sync,
+            "@sleep" => Part::Sleep,
+            "@closes" => Part::Closes,
+            command => {
+                let (answered, command) = match command.strip_prefix('~') {
+                    Some(rest) => (false, rest),
+                    None => (true, command),
+                };
+                let mut parser = Parser { syntax, rest: command, names: &mut names };
+                let nodes = parser.sequence();
+                assert!(parser.rest.is_empty(), "unexpected {:?} in rule {syntax:?}", parser.rest);
+                assert!(!nodes.is_empty(), "an empty command in rule {syntax:?}");
+                Part::Command { nodes, answered }
+            }
+        })
+        .collect()
+}
+
+/// Cuts at the semicolons that are not quoted.
+fn split_script(syntax: &'static str) -> Vec<&'static str> {
+    let mut parts = Vec::new();
+    let (mut start, mut quoted) = (0, false);
+    for (i, b) in syntax.bytes().enumerate() {
+        match b {
+            b'"' => quoted = !quoted,
+            b';' if !quoted => {
+                parts.push(syntax[start..i].trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(syntax[start..].trim());
+    parts
+}
+
+struct Parser<'a> {
+    syntax: &'static str,
+    rest: &'static str,
+    names: &'a mut Vec<&'static str>,
+}
+
+impl Parser<'_> {
+    fn fail(&self, what: &str) -> ! {
+        panic!("{what} before {:?} in rule {:?}", self.rest, self.syntax)
+    }
+
+    fn skip(&mut self, token: &str) -> bool {
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Nodes up to a closing bracket, a bar or the end.
+    fn sequence(&mut self) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        loop {
+            self.rest = self.rest.trim_start();
+            if self.rest.is_empty() || self.rest.starts_with(['|', ')', ']', '}']) {
+                return nodes;
+            }
+            let node = self.node();
+            nodes.push(match self.skip("...") {
+                true => Node::Repeat(Box::new(node)),
+                false => node,
+            });
+        }
+    }
+
+    fn alternatives(&mut self, close: &str) -> Vec<Vec<Node>> {
+        let mut all = vec![self.sequence()];
+        while self.skip("|") {
+            all.push(self.sequence());
+        }
+        if !self.skip(close) {
+            self.fail("a bracket is not closed");
+        }
+        all
+    }
+
+    fn node(&mut self) -> Node {
+        if self.skip("[") {
+            Node::Optional(self.alternatives("]"))
+        } else if self.skip("(") {
+            Node::Choice(self.alternatives(")"))
+        } else if self.skip("{") {
+            let nodes = self.sequence();
+            if !self.skip("}") {
+                self.fail("a brace is not closed");
+            }
+            Node::AnyOrder(nodes)
+        } else if self.skip("<") {
+            self.slot()
+        } else if self.skip("\"") {
+            let Some((text, rest)) = self.rest.split_once('"') else {
+                self.fail("a quote is not closed")
+            };
+            self.rest = rest;
+            Node::Quoted(text)
+        } else {
+            let end = self.rest.find([' ', '|', ')', ']', '}']).unwrap_or(self.rest.len());
+            let (word, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            Node::Word(word)
+        }
+    }
+
+    fn slot(&mut self) -> Node {
+        let Some((inside, rest)) = self.rest.split_once('>') else {
+            self.fail("a slot is not closed")
+        };
+        self.rest = rest;
+        let (kind, name) = match inside.split_once('=') {
+            Some((kind, name)) => (kind, Some(name)),
+            None => (inside, None),
+        };
+        if name.is_none() && self.names.contains(&kind) {
+            return Node::Again(kind);
+        }
+        let Some(kind) = Kind::named(kind) else { self.fail("an unknown kind") };
+        self.names.extend(name);
+        Node::Slot(kind, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_notation_is_understood() {
+        let parts =
+            parse("SET <key=a> \"x;y\" {[NX|XX] (<value>)...} ; @sleep ; ~GET <a> ; @closes");
+        assert_eq!(parts.len(), 4);
+        let Part::Command { nodes, answered: true } = &parts[0] else { panic!("{parts:?}") };
+        assert!(matches!(nodes[0], Node::Word("SET")));
+        assert!(matches!(nodes[1], Node::Slot(Kind::Key, Some("a"))));
+        assert!(matches!(nodes[2], Node::Quoted("x;y")));
+        let Node::AnyOrder(inner) = &nodes[3] else { panic!("{nodes:?}") };
+        assert!(matches!(&inner[0], Node::Optional(all) if all.len() == 2));
+        assert!(matches!(&inner[1], Node::Repeat(_)));
+        assert!(matches!(parts[1], Part::Sleep));
+        let Part::Command { nodes, answered: false } = &parts[2] else { panic!("{parts:?}") };
+        assert!(matches!(nodes[1], Node::Again("a")));
+        assert!(matches!(parts[3], Part::Closes));
+    }
+
+    #[test]
+    fn mistakes_in_a_table_do_not_pass() {
+        for wrong in [
+            "GET <nokind>",
+            "GET [a",
+            "GET (a]",
+            "GET {a",
+            "GET <key",
+            "GET \"a",
+            "GET a)",
+            "GET ;",
+            "",
+        ] {
+            assert!(std::panic::catch_unwind(|| parse(wrong)).is_err(), "{wrong:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Requests made wrong: what a confused or hostile client would send.
+//!
+//! A grammar only says what is right, and servers differ most in how they refuse. Each
+//! mutation breaks one thing; which of several broken things a server complains about first
+//! is then decided by the order of its checks, which is what is compared.
+
+use super::values::BAD_INTS;
+use crate::rng::Rng;
+
+const ODD_WORDS: [&str; 14] = [
+    "NX", "XX", "GT", "LT", "GET", "EX", "PX", "EXAT", "PXAT", "KEEPTTL", "PERSIST", "REPLACE",
+    "FOO", "MATCH",
+];
+
+/// What makes a command unknown; the error repeats it.
+const TAILS: [&[u8]; 4] = [b"x", b"\r\n", b"\xff", b" "];
+
+/// The commands in which a number may be a lifetime.
+const WITH_LIFETIME: [&[u8]; 12] = [
+    b"SET",
+    b"SETEX",
+    b"PSETEX",
+    b"GETEX",
+    b"MSETEX",
+    b"EXPIRE",
+    b"PEXPIRE",
+    b"EXPIREAT",
+    b"PEXPIREAT",
+    b"RESTORE",
+    b"HEXPIRE",
+    b"HSETEX",
+];
+
+/// A lifetime below this, in whatever unit, may end while the run goes on.
+const SHORT: i64 = 10_000_000;
+
+const ATTEMPTS: usize = 8;
+
+/// Breaks one thing about a command; rarely leaves it as it is, when every attempt would
+/// have given a key a lifetime that ends during the run.
+pub fn mutate(args: &mut Vec<Vec<u8>>, rng: &mut Rng) {
+    for _ in 0..ATTEMPTS {
+        let mut wrong = args.clone();
+        break_one(&mut wrong, rng);
+        if !may_expire_soon(&wrong) {
+            *args = wrong;
+            return;
+        }
+    }
+}
+
+fn may_expire_soon(args: &[Vec<u8>]) -> bool {
+    let is_short = |arg: &Vec<u8>| {
+        let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse::<i64>().ok());
+        number.is_some_and(|n| (1..SHORT).contains(&n))
+    };
+    let name = args[0].to_ascii_uppercase();
+    WITH_LIFETIME.contains(&&name[..]) && args[1..].iter().any(is_short)
+}
+
+fn break_one(args: &mut Vec<Vec<u8>>, rng: &mut Rng) {
+    // any argument behind the name
+    let at = (args.len() > 1).then(|| 1 + rng.below(args.len() - 1));
+    match (rng.below(11), at) {
+        (0, _) => args.push(rng.pick(&ODD_WORDS).as_bytes().to_vec()),
+        (1, _) => args.push(b"1".to_vec()),
+        (2, Some(_)) => drop(args.pop()),
+        (3, Some(at)) => drop(args.remove(at)),
+        (4 | 5, Some(at)) => args[at] = rng.pick(&BAD_INTS).as_bytes().to_vec(),
+        (6, Some(at)) => args[at] = rng.pick(&ODD_WORDS).as_bytes().to_vec(),
+        (7, Some(at)) => args[at] = Vec::new(),
+        (8, Some(at)) => args.insert(at, args[at].clone()),
+        (9, Some(at)) => {
+            let other = 1 + rng.below(args.len() - 1);
+            args.swap(at, other);
+        }
+        (_, _) if rng.percent(20) => args[0].extend_from_slice(TAILS[rng.below(TAILS.len())]),
+        (_, Some(at)) => args[at].push(*rng.pick(b"x1 \x7f")),
+        (_, None) => args.push(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &str) -> Vec<Vec<u8>> {
+        words.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn no_key_gets_a_short_lifetime() {
+        let mut rng = Rng::new(4);
+        for _ in 0..10_000 {
+            let mut args = command("SETEX k 20000000 5");
+            mutate(&mut args, &mut rng);
+            assert!(args == command("SETEX k 20000000 5") || !may_expire_soon(&args), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn mutations_differ_from_what_they_break() {
+        let mut rng = Rng::new(5);
+        let changed = (0..1000).filter(|_| {
+            let mut args = command("GETRANGE k 0 -1");
+            mutate(&mut args, &mut rng);
+            args != command("GETRANGE k 0 -1")
+        });
+        assert!(changed.count() > 900);
+    }
+
+    #[test]
+    fn a_bare_name_can_be_broken() {
+        let mut rng = Rng::new(6);
+        for _ in 0..1000 {
+            let mut args = command("PING");
+            mutate(&mut args, &mut rng);
+            assert!(!args.is_empty());
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Plays episodes on two servers and collects where they differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use super::commands::{self, Comparisons, Group, ParsedRule};
+use super::generate::{self, Action, Command, Step};
+use super::keyspace;
+use super::known::KnownDifferences;
+use super::session::{Session, Target};
+use super::shrink;
+use super::values::Context;
+use crate::client::Reply;
+use crate::rng::Rng;
+use crate::value::{Value, quote_short};
+
+/// Steps of one episode.
+const EPISODE: usize = 1500;
+/// Commands sent before their replies are read.
+const BATCH: usize = 400;
+/// How often an episode is played again without the step that differed.
+const REPLAYS: usize = 30;
+/// Longer than the lifetimes that scripts wait for, and than the granularity of any clock
+/// that a server may cache.
+const SLEEP: Duration = Duration::from_millis(5);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The first episode's seed; those that follow count up.
+    pub seed: u64,
+    /// Commands to send, rounded up to whole episodes.
+    pub commands: usize,
+    /// Where rules are taken from, and how often relative to each other.
+    pub groups: Vec<(Group, u32)>,
+    /// Differences after which the run ends.
+    pub max_differences: usize,
+    /// What may differ.
+    pub known: KnownDifferences,
+}
+
+/// A difference with the way to it.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Seed of the episode that found it.
+    pub seed: u64,
+    /// The command and both replies, or what differed at the end.
+    pub what: String,
+    /// The steps that lead to it, as short as they could be made.
+    pub steps: Vec<Step>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Commands sent to each server.
+    pub commands: usize,
+    /// Replies that were no errors, so that a run of nothing but errors is noticed.
+    pub successes: usize,
+    /// How often each row of the known differences was needed.
+    pub known: BTreeMap<usize, usize>,
+    /// The differences, one for each command and kind of reply.
+    pub differences: Vec<Difference>,
+}
+
+/// Where an episode went apart.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// The step; its number of steps when only the final keyspaces differ.
+    pub step: usize,
+    /// The command and both replies.
+    pub what: String,
+    /// What makes two mismatches "the same": the command's name and the kinds of replies.
+    pub key: String,
+}
+
+/// The two sessions and all that is needed to compare them.
+pub struct Arena {
+    pub(super) ours: Session,
+    pub(super) theirs: Session,
+    comparisons: Comparisons,
+    known: KnownDifferences,
+    /// Counts of the run so far.
+    pub(super) outcome: Outcome,
+}
+
+/// Runs both servers through random episodes.
+///
+/// # Errors
+/// When a server cannot be reached between episodes: it has crashed, and its log says why.
+pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outcome> {
+    let mut arena = Arena::open(ours, theirs, options.known.clone())?;
+    let rules = Weighted::new(arena.available_rules(&options.groups)?, &options.groups);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs() as i64);
+    let mut seen = BTreeSet::new();
+    for (setting, what) in arena.baseline_differences()? {
+        seen.insert(setting);
+        arena.outcome.differences.push(Difference { seed: options.seed, what, steps: Vec::new() });
+    }
+    // counted in episodes, so that one that ends at its first step does not go on for ever
+    for episode in 0..options.commands.div_ceil(EPISODE) as u64 {
+        if arena.outcome.differences.len() >= options.max_differences {
+            break;
+        }
+        let seed = options.seed.wrapping_add(episode);
+        let steps = rules.episode(seed, Context { now });
+        arena.explore(seed, steps, options.max_differences, &mut seen)?;
+    }
+    Ok(arena.outcome)
+}
+
+/// Rules that can be drawn by weight.
+struct Weighted {
+    rules: Vec<ParsedRule>,
+    /// For each rule the sum of weights up to it.
+    sums: Vec<u64>,
+}
+
+impl Weighted {
+    fn new(rules: Vec<(ParsedRule, Group)>, groups: &[(Group, u32)]) -> Weighted {
+        let share = |group: Group| {
+            let total: u64 = group.rules().iter().map(|rule| u64::from(rule.weight)).sum();
+            let of_group =
+                groups.iter().find(|(g, _)| *g == group).map_or(0, |(_, share)| u64::from(*share));
+            // in 2^20ths of a rule's weight, so that small groups keep their share
+            (of_group << 20) / total.max(1)
+        };
+        let mut sum = 0;
+        let sums = rules.iter().map(|(rule, group)| {
+            sum += share(*group) * u64::from(rule.rule.weight);
+            sum
+        });
+        let sums = sums.collect();
+        Weighted { rules: rules.into_iter().map(|(rule, _)| rule).collect(), sums }
+    }
+
+    fn episode(&self, seed: u64, context: Context) -> Vec<Step> {
+        let mut rng = Rng::new(seed);
+        let total = *self.sums.last().expect("there are rules") as usize;
+        let draw = |_| {
+            let at = rng.below(total) as u64;
+            let rule = &self.rules[self.sums.partition_point(|&sum| sum <= at)];
+            generate::step(&rule.parts, rule.rule.mutable, &mut rng, context)
+        };
+        (0..EPISODE).map(draw).collect()
+    }
+}
+
+impl Arena {
+    /// Connects to both.
+    pub fn open(ours: &Target, theirs: &Target, known: KnownDifferences) -> io::Result<Arena> {
+        Ok(Arena {
+            ours: Session::open(ours)?,
+            theirs: Session::open(theirs)?,
+            comparisons: Comparisons::new(),
+            known,
+            outcome: Outcome::default(),
+        })
+    }
+
+    /// The rules of the groups, without the optional ones that a server lacks commands for.
+    fn available_rules(&mut self, groups: &[(Group, u32)]) -> io::Result<Vec<(ParsedRule, Group)>> {
+        let list = |session: &mut Session| -> io::Result<Vec<String>> {
+            let reply = session.ask(&["COMMAND", "LIST"])?.value;
+            Ok(match reply {
+                Value::Array(items) | Value::Set(items) => {
+                    items.iter().map(|item| item.text().to_ascii_uppercase()).collect()
+                }
+                _ => Vec::new(),
+            })
+        };
+        let (ours, theirs) = (list(&mut self.ours)?, list(&mut self.theirs)?);
+        let known = |name: &str| {
+            let command = name.split('|').next().unwrap_or(name);
+            ours.iter().any(|n| n == command) && theirs.iter().any(|n| n == command)
+        };
+        let all = groups.iter().flat_map(|(group, _)| {
+            commands::parse(&[*group]).into_iter().map(|rule| (rule, *group))
+        });
+        Ok(all
+            .filter(|(rule, _)| !rule.rule.optional || rule.names().all(|name| known(&name)))
+            .collect())
+    }
+
+    /// Plays an episode; when a step differs, records it and plays the rest without it, so
+    /// that one difference does not hide what lies behind it.
+    fn explore(
+        &mut self,
+        seed: u64,
+        mut steps: Vec<Step>,
+        max: usize,
+        seen: &mut BTreeSet<String>,
+    ) -> io::Result<()> {
+        for _ in 0..REPLAYS {
+            let Some(found) = self.play(&steps, BATCH)? else { return Ok(()) };
+            let counts = (self.outcome.commands, self.outcome.successes);
+            // once more with one command at a time, which tells the place exactly
+            let found = self.play(&steps, 1)?.unwrap_or(found);
+            let at = found.step;
+            if seen.insert(found.key.clone()) {
+                let (steps, what) = shrink::shrink(self, steps.clone(), found)?;
+                self.outcome.differences.push(Difference { seed, what, steps });
+            }
+            (self.outcome.commands, self.outcome.successes) = counts;
+            if at == steps.len() || self.outcome.differences.len() >= max {
+                return Ok(());
+            }
+            steps.remove(at);
+        }
+        Ok(())
+    }
+
+    /// Settings of [`commands::BASELINE`] that the servers do not take alike.
+    fn baseline_differences(&mut self) -> io::Result<Vec<(String, String)>> {
+        let (ours, theirs) = (self.ours.start_over()?, self.theirs.start_over()?);
+        let differing = ours
+            .iter()
+            .zip(&theirs)
+            .zip(commands::BASELINE)
+            .filter(|((our, their), _)| our.raw != their.raw);
+        let described = differing.map(|((our, their), (name, value))| {
+            let args = ["CONFIG", "SET", name, value].map(|arg| arg.as_bytes().to_vec());
+            (name.to_string(), mismatch(0, &args, our, their).what)
+        });
+        Ok(described.collect())
+    }
+
+    /// Plays an episode on empty servers; `batch` commands are sent before replies are read.
+    ///
+    /// # Errors
+    /// When a server does not come back with an empty keyspace.
+    pub fn play(&mut self, steps: &[Step], batch: usize) -> io::Result<Option<Mismatch>> {
+        self.ours.start_over()?;
+        self.theirs.start_over()?;
+        if let Some(found) = self.play_steps(steps, batch)? {
+            return Ok(Some(found));
+        }
+        self.ours.reopen()?;
+        self.theirs.reopen()?;
+        let differs = keyspace::compare(&mut self.ours, &mut self.theirs)?;
+        Ok(differs.map(|what| Mismatch {
+            step: steps.len(),
+            key: "final keyspace".to_string(),
+            what: format!("final keyspace, {what}"),
+        }))
+    }
+
+    fn play_steps(&mut self, steps: &[Step], limit: usize) -> io::Result<Option<Mismatch>> {
+        let mut batch = Batch::default();
+        for (at, Step(actions)) in steps.iter().enumerate() {
+            for action in actions {
+                match action {
+                    Action::Send(command) => {
+                        batch.push(at, command);
+                        continue;
+                    }
+                    Action::Sync | Action::Sleep => {
+                        if let Some(found) = self.flush(&mut batch) {
+                            return Ok(Some(found));
+                        }
+                        if *action == Action::Sleep {
+                            std::thread::sleep(SLEEP);
+                        }
+                    }
+                    Action::Closes => {
+                        if let Some(found) = self.flush_and_close(&mut batch)? {
+                            return Ok(Some(found));
+                        }
+                    }
+                }
+            }
+            if batch.sent.len() >= limit
+                && let Some(found) = self.flush(&mut batch)
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(self.flush(&mut batch))
+    }
+
+    fn flush(&mut self, batch: &mut Batch) -> Option<Mismatch> {
+        let answered = batch.answered();
+        let ours = self.ours.exchange(&batch.requests, answered);
+        let theirs = self.theirs.exchange(&batch.requests, answered);
+        self.check(batch, ours, theirs)
+    }
+
+    fn flush_and_close(&mut self, batch: &mut Batch) -> io::Result<Option<Mismatch>> {
+        let answered = batch.answered();
+        let ours = self.ours.exchange_last(&batch.requests, answered);
+        let theirs = self.theirs.exchange_last(&batch.requests, answered);
+        self.ours.reopen()?;
+        self.theirs.reopen()?;
+        Ok(self.check(batch, ours, theirs))
+    }
+
+    /// Compares the replies to a batch and empties it.
+    fn check(&mut self, batch: &mut Batch, ours: Replies, theirs: Replies) -> Option<Mismatch> {
+        let sent = std::mem::take(batch).sent;
+        let answered: Vec<&(usize, Command)> =
+            sent.iter().filter(|(_, command)| command.answered).collect();
+        for ((our, their), (step, command)) in ours.0.iter().zip(&theirs.0).zip(&answered) {
+            self.outcome.commands += 1;
+            self.outcome.successes += usize::from(our.value.error().is_none());
+            if self.comparisons.of(&command.args).same(our, their) {
+                continue;
+            }
+            match self.known.explain(&command.args, our, their) {
+                Some(row) => *self.outcome.known.entry(row).or_default() += 1,
+                None => return Some(mismatch(*step, &command.args, our, their)),
+            }
+        }
+        let (failed, at, why) = match (ours.1, theirs.1) {
+            (None, None) => return None,
+            (Some(why), _) => (self.ours.name(), ours.0.len(), why),
+            (None, Some(why)) => (self.theirs.name(), theirs.0.len(), why),
+        };
+        let (step, command) =
+            answered.get(at).copied().or(sent.last()).expect("a batch that failed was not empty");
+        let what = format!("{}\n  {failed}: {why}", command.describe());
+        let name = String::from_utf8_lossy(&command.args[0]).to_ascii_uppercase();
+        Some(Mismatch { step: *step, what, key: format!("{name}: {failed} fails") })
+    }
+}
+
+type Replies = (Vec<Reply>, Option<String>);
+
+#[derive(Default)]
+struct Batch {
+    requests: Vec<u8>,
+    /// The commands in `requests` and the steps they belong to.
+    sent: Vec<(usize, Command)>,
+}
+
+impl Batch {
+    fn push(&mut self, step: usize, command: &Command) {
+        command.encode_into(&mut self.requests);
+        self.sent.push((step, command.clone()));
+    }
+
+    fn answered(&self) -> usize {
+        self.sent.iter().filter(|(_, command)| command.answered).count()
+    }
+}
+
+fn mismatch(step: usize, args: &[Vec<u8>], ours: &Reply, theirs: &Reply) -> Mismatch {
+    let command = crate::client::describe(args);
+    let what = format!(
+        "{command}\n  ours:      {}\n  reference: {}",
+        quote_short(&ours.raw),
+        quote_short(&theirs.raw)
+    );
+    let kind = |reply: &Reply| match &reply.value {
+        Value::Error(text) => String::from_utf8_lossy(text).chars().take(24).collect(),
+        other => format!("{:?}", std::mem::discriminant(other)),
+    };
+    let words: Vec<String> =
+        args.iter().take(2).map(|arg| String::from_utf8_lossy(arg).to_ascii_uppercase()).collect();
+    // the second word only where it names a subcommand
+    let container = [
+        "CLIENT",
+        "CONFIG",
+        "COMMAND",
+        "COMMANDLOG",
+        "DEBUG",
+        "LATENCY",
+        "MEMORY",
+        "OBJECT",
+        "SLOWLOG",
+    ];
+    let name =
+        if container.contains(&words[0].as_str()) { words.join(" ") } else { words[0].clone() };
+    Mismatch { step, what, key: format!("{name}: {} against {}", kind(ours), kind(theirs)) }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "episode seed {}\n  {}", self.seed, self.what)?;
+        writeln!(f, "  steps on empty servers:")?;
+        self.steps.iter().try_for_each(|step| write!(f, "{}", step.describe()))
+    }
+}

@@ -1,0 +1,116 @@
+//! One connection to one of the two servers, and what was sent over it.
+
+use std::io;
+use std::time::Duration;
+
+use crate::client::{Client, Reply, encode_into};
+
+use super::commands::{BASELINE, PASSWORD};
+
+/// A server of the comparison.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// For messages: `weft`, `valkey`.
+    pub name: String,
+    /// The port on 127.0.0.1.
+    pub port: u16,
+}
+
+/// The connection that episodes are played on.
+pub struct Session {
+    target: Target,
+    client: Client,
+}
+
+/// Sent behind every batch, so that a reply too many or too few is noticed there.
+const MARK: &str = "end-of-batch";
+
+/// How long a reply may take before it counts as missing.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+fn connect(target: &Target) -> io::Result<Client> {
+    let mut client = Client::try_tcp(target.port)?;
+    client.set_timeout(PATIENCE);
+    Ok(client)
+}
+
+impl Session {
+    /// Connects.
+    pub fn open(target: &Target) -> io::Result<Session> {
+        Ok(Session { target: target.clone(), client: connect(target)? })
+    }
+
+    /// The server's name.
+    pub fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    /// Leaves this connection for a new one.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.client = connect(&self.target)?;
+        Ok(())
+    }
+
+    /// A new connection to an empty server with the configuration that episodes start from;
+    /// returns the replies to the CONFIG SETs.
+    pub fn start_over(&mut self) -> io::Result<Vec<Reply>> {
+        self.reopen()?;
+        // an episode may have ended in the middle of the script that sets a password
+        self.client.try_cmd(&["AUTH", PASSWORD])?;
+        let mut commands: Vec<Vec<&str>> =
+            BASELINE.iter().map(|(name, value)| vec!["CONFIG", "SET", name, value]).collect();
+        // their replies are compared: a parameter that is missing must not go unnoticed
+        let settings = commands.len();
+        commands.extend([vec!["SLOWLOG", "RESET"], vec!["FLUSHALL"]]);
+        let mut replies = self.client.pipeline(&commands)?;
+        replies.truncate(settings);
+        // the pause of an episode before must not stop this one, nor its mode answer nothing
+        self.reopen()?;
+        Ok(replies)
+    }
+
+    /// Sends requests of which `count` are answered. The replies are those that came; fewer
+    /// than `count` come with the error that ended them.
+    pub fn exchange(&mut self, requests: &[u8], count: usize) -> (Vec<Reply>, Option<String>) {
+        let mut payload = requests.to_vec();
+        encode_into(&["ECHO", MARK], &mut payload);
+        let mut replies = Vec::with_capacity(count + 1);
+        let mut failure = match self.client.exchange(&payload, count + 1, &mut replies) {
+            Ok(()) => None,
+            Err(e) => Some(e.to_string()),
+        };
+        if replies.len() > count {
+            let mark = replies.pop().expect("one more than count");
+            if mark.value.bytes() != Some(MARK.as_bytes()) {
+                failure = Some(format!(
+                    "a reply too many or too few: the mark behind the batch is {}",
+                    mark.value
+                ));
+            }
+        }
+        self.client.take_pushes();
+        (replies, failure)
+    }
+
+    /// Like [`Session::exchange`], for requests behind which the server closes.
+    pub fn exchange_last(&mut self, requests: &[u8], count: usize) -> (Vec<Reply>, Option<String>) {
+        let mut replies = Vec::with_capacity(count);
+        let outcome = self.client.exchange(requests, count, &mut replies);
+        let failure = match outcome.and_then(|()| self.client.read_to_close()) {
+            Ok(rest) if rest.is_empty() => None,
+            Ok(rest) => Some(format!("{} bytes more before the close", rest.len())),
+            Err(e) => Some(format!("not closed: {e}")),
+        };
+        (replies, failure)
+    }
+
+    /// One command, for what is looked at besides the episodes.
+    pub fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<Reply> {
+        self.client.try_cmd(args)
+    }
+
+    /// Many commands.
+    pub fn ask_all<A: AsRef<[u8]>>(&mut self, commands: &[Vec<A>]) -> io::Result<Vec<Reply>> {
+        self.client.pipeline(commands)
+    }
+}

@@ -1,0 +1,57 @@
+//! Makes a failing sequence short: delta debugging over its steps.
+//!
+//! Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE TSE
+//! 28(2), 2002. A chunk of steps is dropped when the last one still differs without it;
+//! chunks get smaller until single steps cannot be dropped. Every trial plays on empty
+//! servers, so a sequence that comes out is complete. Differences that depend on timing may
+//! not show in a trial; then the sequence only stays longer than need be.
+
+use std::io;
+
+use super::generate::Step;
+use super::run::{Arena, Mismatch};
+
+/// Trials before we are content with what we have.
+const TRIALS: usize = 400;
+/// Commands per batch of a trial.
+const BATCH: usize = 400;
+
+/// The shortest sequence found that ends in the same kind of mismatch, and its description.
+///
+/// # Errors
+/// When a server cannot be reached any more.
+pub fn shrink(
+    arena: &mut Arena,
+    steps: Vec<Step>,
+    found: Mismatch,
+) -> io::Result<(Vec<Step>, String)> {
+    let mut best = steps;
+    best.truncate(found.step + 1);
+    let mut what = found.what.clone();
+    let mut chunk = best.len() / 2;
+    let mut trials = 0;
+    while chunk > 0 && trials < TRIALS {
+        let mut start = 0;
+        let mut dropped = false;
+        // the last step shows the difference, it stays
+        while start < best.len() && trials < TRIALS {
+            let end = (start + chunk).min(best.len());
+            let mut candidate = best[..start].to_vec();
+            candidate.extend_from_slice(&best[end..]);
+            trials += 1;
+            match arena.play(&candidate, BATCH)? {
+                Some(again) if again.key == found.key => {
+                    candidate.truncate(again.step + 1);
+                    best = candidate;
+                    what = again.what;
+                    dropped = true;
+                }
+                _ => start = end,
+            }
+        }
+        if !dropped || chunk > best.len() / 2 {
+            chunk /= 2;
+        }
+    }
+    Ok((best, what))
+}

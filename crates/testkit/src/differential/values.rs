@@ -1,0 +1,323 @@
+//! Random arguments: the few keys, the telling numbers, the awkward strings.
+//!
+//! Random means little by itself: two random keys never meet and a random string never
+//! equals another. So every kind draws from a small pool of values that lie on the edges
+//! where servers decide something (the length at which an encoding changes, the integers
+//! that are shared, the largest number, the empty string, a byte that is no text), with a
+//! few unremarkable ones between.
+
+use crate::rng::Rng;
+
+/// A kind of argument, as the tables name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `key`: one of [`KEYS`].
+    Key,
+    /// `lcskey`: one of three keys that only hold short strings, LCS being quadratic.
+    LcsKey,
+    /// `dna`: a short string over three letters.
+    Dna,
+    /// `value`: any string.
+    Value,
+    /// `int`: an integer, mostly small.
+    Int,
+    /// `float`: a decimal number, or nearly one.
+    Float,
+    /// `secs`: a lifetime in seconds, over months.
+    Secs,
+    /// `ms`: a lifetime in milliseconds, over days.
+    Millis,
+    /// `at`: a time in Unix seconds, long past or far ahead.
+    At,
+    /// `atms`: a time in Unix milliseconds, long past or far ahead.
+    AtMillis,
+    /// `db`: a database number.
+    Db,
+    /// `index`: a position in a string, also negative.
+    Index,
+    /// `offset`: a position to write at.
+    Offset,
+    /// `pattern`: a glob.
+    Pattern,
+    /// `cursor`: a SCAN cursor.
+    Cursor,
+    /// `count`: a count, mostly sensible.
+    Count,
+    /// `numkeys`: how often the repeated part behind it is repeated.
+    NumKeys,
+    /// `name`: a client name, good or bad.
+    Name,
+    /// `type`: the name of a type, or none.
+    Type,
+    /// `word`: a word that no option has.
+    Word,
+    /// `member`: a member, field or element of a collection.
+    Member,
+}
+
+/// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
+pub const KEYS: [&[u8]; 14] = [
+    b"k1",
+    b"k2",
+    b"k3",
+    b"k4",
+    b"{a}1",
+    b"{a}2",
+    b"{b}1",
+    b"{b}2",
+    b"user:{a}:3",
+    b"7",
+    b"",
+    b"\x00\xff\r\n",
+    b"{}k",
+    b"a-key-that-is-longer-than-what-fits-into-a-small-inline-buffer-of-any-sort-0123456789abcdef",
+];
+
+const SMALL_WORDS: [&str; 6] = ["v1", "v2", "hello", "Hello World", "x", "foo"];
+
+const EDGE_INTS: [i64; 16] = [
+    0,
+    1,
+    -1,
+    9999,
+    10000,
+    -10000,
+    i32::MAX as i64,
+    i32::MIN as i64,
+    u32::MAX as i64,
+    1 << 53,
+    i64::MAX,
+    i64::MAX - 1,
+    i64::MIN,
+    i64::MIN + 1,
+    1 << 62,
+    -(1 << 62),
+];
+
+const FLOATS: [&str; 26] = [
+    "0",
+    "-0",
+    "0.1",
+    "0.2",
+    "1.5",
+    "-3",
+    "3.0",
+    "1e5",
+    "3.0e3",
+    "1e-3",
+    "5.0e-1",
+    "1e17",
+    "1e20",
+    "-1e20",
+    "1e400",
+    "nan",
+    "inf",
+    "-inf",
+    "abc",
+    " 1",
+    "1 ",
+    "",
+    "0x10",
+    "3.14159265358979",
+    "123456789.123456789",
+    "0.000000001",
+];
+
+const PATTERNS: [&str; 18] = [
+    "*", "k*", "{a}*", "{?}1", "k?", "k[1-3]", "k[^1]", "k[3-1]", "[", "k[", "k[a-", "\\", "k\\1",
+    "", "*1", "**", "nothing", "*:{a}:*",
+];
+
+const NAMES: [&str; 6] = ["conn", "other-name", "", "with space", "line\nbreak", "caf\u{e9}"];
+
+const TYPES: [&str; 8] =
+    ["string", "list", "hash", "STRING", "set", "zset", "stream", "unheard-of"];
+
+/// Integers that are none, or that are not meant.
+pub const BAD_INTS: [&str; 17] = [
+    "",
+    "abc",
+    "1.5",
+    " 1",
+    "1 ",
+    "+1",
+    "01",
+    "-0",
+    "0x10",
+    "1e3",
+    "0",
+    "-1",
+    "536870912",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+];
+
+/// What a generator knows besides its random numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// Unix seconds at the start of the run: what "far ahead" is measured from.
+    pub now: i64,
+}
+
+impl Kind {
+    /// The kind that the tables call `name`.
+    pub fn named(name: &str) -> Option<Kind> {
+        Some(match name {
+            "key" => Kind::Key,
+            "lcskey" => Kind::LcsKey,
+            "dna" => Kind::Dna,
+            "value" => Kind::Value,
+            "int" => Kind::Int,
+            "float" => Kind::Float,
+            "secs" => Kind::Secs,
+            "ms" => Kind::Millis,
+            "at" => Kind::At,
+            "atms" => Kind::AtMillis,
+            "db" => Kind::Db,
+            "index" => Kind::Index,
+            "offset" => Kind::Offset,
+            "pattern" => Kind::Pattern,
+            "cursor" => Kind::Cursor,
+            "count" => Kind::Count,
+            "numkeys" => Kind::NumKeys,
+            "name" => Kind::Name,
+            "type" => Kind::Type,
+            "word" => Kind::Word,
+            "member" => Kind::Member,
+            _ => return None,
+        })
+    }
+
+    /// A random argument of this kind.
+    pub fn draw(self, rng: &mut Rng, context: Context) -> Vec<u8> {
+        match self {
+            Kind::Key => key(rng),
+            Kind::LcsKey => format!("lcs{}", rng.below(3)).into_bytes(),
+            Kind::Dna => (0..rng.below(40)).map(|_| *rng.pick(b"abc")).collect(),
+            Kind::Value => value(rng),
+            Kind::Int => match rng.below(10) {
+                0 => number(*rng.pick(&EDGE_INTS)),
+                1 => number(rng.between(-1_000_000, 1_000_000)),
+                _ => number(rng.between(-5, 20)),
+            },
+            Kind::Float => rng.pick(&FLOATS).as_bytes().to_vec(),
+            Kind::Secs => lifetime(rng, 10_000_000, 1_000_000_000),
+            Kind::Millis => lifetime(rng, 100_000_000, 1_000_000_000_000),
+            Kind::At => moment(rng, context.now, 1),
+            Kind::AtMillis => moment(rng, context.now, 1000),
+            Kind::Db => match rng.below(40) {
+                0 => number(16),
+                1 => number(-1),
+                2 => number(15),
+                _ => number(rng.between(0, 2)),
+            },
+            Kind::Index => match rng.below(12) {
+                0 => number(*rng.pick(&EDGE_INTS)),
+                _ => number(rng.between(-50, 50)),
+            },
+            Kind::Offset => match rng.below(20) {
+                // beyond the largest string, so that nobody allocates it
+                0 => number(*rng.pick(&[536_870_912, 1 << 40, i64::MAX])),
+                1 => number(rng.between(-3, -1)),
+                _ => number(rng.between(0, 80)),
+            },
+            Kind::Pattern => rng.pick(&PATTERNS).as_bytes().to_vec(),
+            Kind::Cursor => match rng.below(4) {
+                0 => number(rng.between(0, 300)),
+                _ => number(0),
+            },
+            Kind::Count => match rng.below(8) {
+                0 => number(rng.between(-1, 0)),
+                _ => number(*rng.pick(&[1, 2, 10, 100, 1000])),
+            },
+            // replaced when the repeated part is known
+            Kind::NumKeys => number(0),
+            Kind::Name => rng.pick(&NAMES).as_bytes().to_vec(),
+            Kind::Type => rng.pick(&TYPES).as_bytes().to_vec(),
+            Kind::Word => rng.pick(&["bogus", "xyzzy", "nx2", "--", "get "]).as_bytes().to_vec(),
+            Kind::Member => match rng.below(4) {
+                0 => number(rng.between(0, 9)),
+                _ => rng.pick(&SMALL_WORDS).as_bytes().to_vec(),
+            },
+        }
+    }
+}
+
+fn number(n: i64) -> Vec<u8> {
+    n.to_string().into_bytes()
+}
+
+/// Half of all keys are the first four.
+fn key(rng: &mut Rng) -> Vec<u8> {
+    let pool = if rng.percent(50) { &KEYS[..4] } else { &KEYS[..] };
+    rng.pick(pool).to_vec()
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(100) {
+        0..30 => number(rng.between(-3, 30)),
+        30..38 => number(*rng.pick(&EDGE_INTS)),
+        38..44 => rng.pick(&FLOATS).as_bytes().to_vec(),
+        44..74 => rng.pick(&SMALL_WORDS).as_bytes().to_vec(),
+        74..78 => Vec::new(),
+        78..84 => {
+            let len = 1 + rng.below(20);
+            rng.bytes(len)
+        }
+        // around the length at which Valkey's embedded strings end, and up to it
+        84..96 => vec![b'e'; 40 + rng.below(110)],
+        96..99 => vec![b'l'; 200 + rng.below(1800)],
+        _ => rng.bytes(20_000),
+    }
+}
+
+/// Long enough to outlive the run, over at once, or out of range.
+fn lifetime(rng: &mut Rng, low: i64, high: i64) -> Vec<u8> {
+    match rng.below(24) {
+        0 => number(0),
+        1 => number(-rng.between(1, 100)),
+        2 => number(*rng.pick(&[
+            i64::MAX,
+            i64::MIN,
+            i64::MAX / 1000,
+            i64::MAX / 1000 + 1,
+            i64::MIN / 1000,
+        ])),
+        _ => number(rng.between(low, high)),
+    }
+}
+
+fn moment(rng: &mut Rng, now: i64, unit: i64) -> Vec<u8> {
+    match rng.below(24) {
+        0 => number(0),
+        1 => number(-1),
+        2..5 => number(*rng.pick(&[1, 1_000_000_000])),
+        5 => number(*rng.pick(&[i64::MAX, i64::MIN, i64::MAX / 1000, i64::MAX / 1000 + 1])),
+        _ => number((now + rng.between(10_000_000, 1_000_000_000)) * unit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_never_end_during_a_run() {
+        let (mut rng, context) = (Rng::new(3), Context { now: 1_700_000_000 });
+        for _ in 0..20_000 {
+            for (kind, unit) in [(Kind::Secs, 1000), (Kind::Millis, 1)] {
+                let n: i64 =
+                    String::from_utf8(kind.draw(&mut rng, context)).unwrap().parse().unwrap();
+                assert!(n <= 0 || n.saturating_mul(unit) > 86_400_000, "{kind:?} {n}");
+            }
+            for (kind, unit) in [(Kind::At, 1000), (Kind::AtMillis, 1)] {
+                let n: i64 =
+                    String::from_utf8(kind.draw(&mut rng, context)).unwrap().parse().unwrap();
+                let ahead = n.saturating_mul(unit).saturating_sub(context.now * 1000);
+                assert!(ahead.unsigned_abs() > 86_400_000, "{kind:?} {n}");
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the black-box tests stand on: nothing here is linked into the server.
+//!
+//! A test of a store is only as good as its independence from the store. This crate
+//! therefore shares no code with the crates under test: it has its own RESP parser
+//! ([`value`]), its own client ([`client`]) that keeps every reply byte for byte, and its
+//! own random numbers ([`rng`]), so that a fault in the server's parser or generator
+//! cannot hide itself by being used on both sides.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`value`] | all reply types of RESP2 and RESP3, parsed and printed |
+//! | [`client`] | a blocking client over TCP or a Unix socket |
+//! | [`server`] | starts a server on a free loopback port and ends it with the test |
+//! | [`locate`] | finds the server under test and the peers it is compared with |
+//! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
+//! | [`differential`] | random command sequences sent to two servers, replies compared |
+//!
+//! Functions that a test calls for their effect panic with a full description instead of
+//! returning errors: in a test the panic message is the report. Each has a `try_` twin
+//! where a failure can be the expected outcome.
+
+pub mod client;
+pub mod differential;
+pub mod glob;
+pub mod locate;
+pub mod process;
+pub mod rng;
+pub mod server;
+pub mod value;
+
+pub use client::{Client, Reply};
+pub use server::Server;
+pub use value::Value;
+
+/// Prints the notice of a test that cannot run here and returns true when `peer` is absent.
+///
+/// The notice starts with `SKIP` so that a log can be searched for what was not tested.
+pub fn skip_without<T>(test: &str, peer: &Option<T>, name: &str) -> bool {
+    if peer.is_none() {
+        eprintln!("SKIP {test}: no {name} in PEERS_BIN or PATH");
+    }
+    peer.is_none()
+}

@@ -1,0 +1,102 @@
+//! Finding the programs: the server under test and the servers it is compared with.
+//!
+//! | program | found by |
+//! |---|---|
+//! | `weft-server` | `WEFT_SERVER`; else, under cargo, built by `cargo build` with the profile and target folder of the running test; else the one beside the test |
+//! | peers | the folder in `PEERS_BIN`, else `PATH` |
+//!
+//! Why build: `cargo test -p weft-tests` does not build the binary of another package, and
+//! would run the tests against the binary of yesterday. Asking cargo costs a few tenths of
+//! a second when nothing has changed and makes that impossible. A lock file keeps the test
+//! programs that start at the same time from asking together.
+
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// The server under test.
+///
+/// # Panics
+/// When there is none and it cannot be built.
+pub fn weft() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| match env::var_os("WEFT_SERVER") {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            assert!(path.is_file(), "WEFT_SERVER={} is no file", path.display());
+            path
+        }
+        None => build_beside(),
+    })
+}
+
+/// `target/<profile>` of the running test, which itself is in its `deps`.
+fn profile_dir() -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own path");
+    let dir = test.parent().expect("a file has a folder");
+    match dir.ends_with("deps") || dir.ends_with("examples") {
+        true => dir.parent().expect("deps is in a profile's folder").to_path_buf(),
+        false => dir.to_path_buf(),
+    }
+}
+
+fn build_beside() -> PathBuf {
+    let dir = profile_dir();
+    let server = dir.join("weft-server");
+    let Some(cargo) = env::var_os("CARGO") else {
+        assert!(server.is_file(), "no WEFT_SERVER, no cargo, and no {}", server.display());
+        return server;
+    };
+    let profile = match dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let lock =
+        File::create(dir.join(".weft-server-build.lock")).expect("the target folder is writable");
+    // released when the file is closed, by whatever way this function ends
+    flock(&lock, FlockOperation::LockExclusive).expect("files can be locked");
+    let output = Command::new(cargo)
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "weft-server",
+            "--bin",
+            "weft-server",
+            "--profile",
+            profile,
+        ])
+        .arg("--manifest-path")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+        .arg("--target-dir")
+        .arg(dir.parent().expect("a profile's folder is in the target folder"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("cargo runs");
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "weft-server does not build:\n{report}");
+    server
+}
+
+/// A program of the peers, such as `valkey-server` or `valkey-cli`.
+pub fn peer(program: &str) -> Option<PathBuf> {
+    let dirs = match env::var_os("PEERS_BIN") {
+        Some(dirs) => dirs,
+        None => env::var_os("PATH")?,
+    };
+    env::split_paths(&dirs).map(|dir| dir.join(program)).find(|path| path.is_file())
+}
+
+/// `valkey-server`, the reference of behaviour.
+pub fn valkey() -> Option<PathBuf> {
+    peer("valkey-server")
+}
+
+/// A Redis 8 server, installed as `redis8-server` so that it does not hide another Redis.
+pub fn redis8() -> Option<PathBuf> {
+    peer("redis8-server")
+}

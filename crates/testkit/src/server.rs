@@ -1,0 +1,230 @@
+//! A server process for one test: started on a free port, ended with the test.
+//!
+//! Each server has a folder of its own, which is its working directory and holds its log.
+//! When the test panics the end of the log is printed, for the panic message alone seldom
+//! tells why a server did not answer.
+//!
+//! A free port is found by asking the kernel for one and giving it back, so another process
+//! can take it in between. A server that ends before it answers is therefore started again
+//! on another port, a few times.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::locate;
+use crate::process::Process;
+
+const STARTS: usize = 3;
+/// How often a starting server is asked, 20 ms apart: 30 seconds in all.
+const ASKS: usize = 1500;
+const LOG_LINES: usize = 20;
+
+/// A running server. Killed on drop.
+pub struct Server {
+    name: &'static str,
+    child: Child,
+    port: u16,
+    dir: TempDir,
+    /// The arguments of the test, for [`Server::restart`].
+    args: Vec<String>,
+    program: PathBuf,
+}
+
+impl Server {
+    /// The server under test with these arguments added.
+    ///
+    /// # Panics
+    /// When it cannot be built or started.
+    #[track_caller]
+    pub fn weft(args: &[&str]) -> Server {
+        Server::start("weft", locate::weft(), args)
+    }
+
+    /// Valkey, when it is there.
+    #[track_caller]
+    pub fn valkey(args: &[&str]) -> Option<Server> {
+        Some(Server::start("valkey", &locate::valkey()?, args))
+    }
+
+    /// Redis 8, when it is there.
+    #[track_caller]
+    pub fn redis8(args: &[&str]) -> Option<Server> {
+        Some(Server::start("redis8", &locate::redis8()?, args))
+    }
+
+    /// Any program that takes the options of redis-server.
+    ///
+    /// # Panics
+    /// When it does not answer PING, with what it logged.
+    #[track_caller]
+    pub fn start(name: &'static str, program: &Path, args: &[&str]) -> Server {
+        let dir = TempDir::with_prefix("weft-test-").expect("a temporary folder");
+        let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+        let mut failure = String::new();
+        for _ in 0..STARTS {
+            let port = free_port();
+            let child = spawn(program, port, dir.path(), &args);
+            let (program, args) = (program.to_path_buf(), args.clone());
+            match wait_for_ping(child, port) {
+                Ok(child) => return Server { name, child, port, dir, args, program },
+                Err(why) => failure = why,
+            }
+        }
+        panic!("{name} does not start: {failure}\n{}", tail(&dir.path().join("log")));
+    }
+
+    /// Ends this server and starts it again: same folder, same arguments, another port.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.kill();
+        self.port = free_port();
+        let child = spawn(&self.program, self.port, self.dir.path(), &self.args);
+        match wait_for_ping(child, self.port) {
+            Ok(child) => self.child = child,
+            Err(why) => panic!("{} does not start again: {why}\n{}", self.name, self.log_tail()),
+        }
+    }
+
+    /// What kind of server this is, for messages.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its working directory, removed with the server.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its figures in `/proc`.
+    pub fn process(&self) -> Process {
+        Process(self.pid())
+    }
+
+    /// A new connection.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::tcp(self.port)
+    }
+
+    /// Whether the process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Everything the server printed so far.
+    pub fn log(&self) -> String {
+        fs::read(self.log_path())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// The last lines of [`Server::log`].
+    pub fn log_tail(&self) -> String {
+        tail(&self.log_path())
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// Asks the server to end (SIGTERM) and waits for it.
+    #[track_caller]
+    pub fn stop_term(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Sends a signal to the process.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid() as i32).expect("a process id is not 0");
+        kill_process(pid, signal).expect("our own child can be signalled");
+    }
+
+    /// Waits until the process ends.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("our own child can be waited for")
+    }
+
+    /// Ends the process without asking (SIGKILL).
+    pub fn kill(&mut self) {
+        // an error means that it has ended already
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- last lines of {}'s log\n{}---", self.name, self.log_tail());
+        }
+    }
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+fn spawn(program: &Path, port: u16, dir: &Path, args: &[String]) -> Child {
+    let log = File::options().create(true).append(true).open(dir.join("log")).expect("a log file");
+    let port = port.to_string();
+    let own = ["--port", &port, "--bind", "127.0.0.1", "--save", ""].map(OsStr::new);
+    Command::new(program)
+        .args(own)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a descriptor"))
+        .stderr(log)
+        .spawn()
+        .unwrap_or_else(|e| panic!("cannot run {}: {e}", program.display()))
+}
+
+/// Waits until the server answers a PING, be it by an error: one that asks for a password
+/// has started too.
+fn wait_for_ping(mut child: Child, port: u16) -> Result<Child, String> {
+    for _ in 0..ASKS {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => return Err(format!("ended with {status}")),
+            Err(e) => return Err(e.to_string()),
+        }
+        if Client::try_tcp(port).and_then(|mut client| client.try_cmd(&["PING"])).is_ok() {
+            return Ok(child);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err("no answer to PING".to_string())
+}
+
+fn tail(path: &Path) -> String {
+    let log = fs::read(path).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("{line}\n")).collect()
+}

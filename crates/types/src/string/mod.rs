@@ -1,0 +1,208 @@
+//! Strings: short ones in the record itself, integers as eight bytes, long ones shared.
+//!
+//! ```text
+//!  stored as            when                                       seen by clients as
+//!  bytes in the record  up to INLINE_MAX, as first written         embstr, or raw: see `embeds`
+//!  bytes in the record  up to INLINE_MAX, edited since             raw
+//!  eight bytes          the canonical decimal form of an i64       int
+//!  pointer to a Blob    longer than INLINE_MAX                     raw
+//! ```
+//!
+//! Key, metadata and a short value are one allocation. A long value is a [`Blob`], so that
+//! replies and snapshots can hold it without a copy, and so that what was read from a socket
+//! never moves again. Strings that are canonical integers keep eight bytes, whatever their
+//! length in decimal.
+//!
+//! This file is about reading strings; [`write`](self::write) makes and changes them.
+
+pub(crate) mod blob;
+mod duplicate;
+mod write;
+
+use crate::{Kind, Record, Type};
+pub use blob::Blob;
+pub use duplicate::duplicate;
+pub use write::{
+    New, edit, overwrite, overwrite_int, record, record_blob, record_int, record_text, refit,
+    replacement,
+};
+
+/// The longest string whose bytes are stored in the record (bytes).
+pub const INLINE_MAX: usize = 4096;
+
+/// A string value as stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Str<'a> {
+    Bytes(&'a [u8]),
+    Int(i64),
+    /// The record itself gives another reference: see [`share`].
+    Blob(&'a [u8]),
+}
+
+/// Room for the decimal form of any `i64`.
+pub type Digits = itoa::Buffer;
+
+impl<'a> Str<'a> {
+    /// The string of `record`, or `None` when it holds another type.
+    #[inline]
+    pub fn of(record: &'a Record) -> Option<Str<'a>> {
+        let payload = record.payload();
+        match Kind::of(record.kind()) {
+            Kind::StrEmbedded | Kind::StrRaw => Some(Str::Bytes(payload)),
+            Kind::StrInt => Some(Str::Int(read_int(payload))),
+            // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+            Kind::StrBlob => Some(Str::Blob(unsafe { blob::view(payload) })),
+        }
+    }
+
+    /// The bytes; an integer is formatted into `room`.
+    #[inline]
+    pub fn bytes<'b>(self, room: &'b mut Digits) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            Str::Bytes(b) | Str::Blob(b) => b,
+            Str::Int(n) => room.format(n).as_bytes(),
+        }
+    }
+
+    /// The integer of which the string is the canonical decimal form.
+    #[inline]
+    pub fn int(self) -> Option<i64> {
+        match self {
+            Str::Int(n) => Some(n),
+            Str::Bytes(b) | Str::Blob(b) => canonical_int(b),
+        }
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        match self {
+            Str::Bytes(b) | Str::Blob(b) => b.len(),
+            Str::Int(n) => Digits::new().format(n).len(),
+        }
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Whether `record` holds a string.
+pub fn is_string(record: &Record) -> bool {
+    match Kind::of(record.kind()).type_of() {
+        Type::String => true,
+    }
+}
+
+/// Another reference to the long string of `record`; `None` for every other kind.
+pub fn share(record: &Record) -> Option<Blob> {
+    match Kind::of(record.kind()) {
+        // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+        Kind::StrBlob => Some(unsafe { blob::share(record.payload()) }),
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
+    }
+}
+
+fn read_int(payload: &[u8]) -> i64 {
+    i64::from_ne_bytes(payload.try_into().expect("an integer payload is eight bytes"))
+}
+
+/// Whether OBJECT ENCODING says `embstr` of a string of `len` bytes that is stored, and not
+/// edited afterwards, under a key of `key_len` bytes, with or without an expiry.
+///
+/// Clients and tests look at this, so the rule is Valkey 9's: it embeds a value beside its key
+/// while both fit two cache lines with a header of 8 bytes, an expiry of 8, the frame of the key
+/// (3 bytes, 5 from 32 bytes on) and that of the value (4). Nothing here is laid out that way.
+pub fn embeds(key_len: usize, len: usize, expiring: bool) -> bool {
+    const LINES: usize = 128;
+    let key_frame = if key_len < 32 { 3 } else { 5 };
+    let around = 8 + 8 * usize::from(expiring) + key_frame + 4;
+    key_len.saturating_add(len).saturating_add(around) <= LINES
+}
+
+/// Bytes of memory of `record`, long string included.
+pub fn memory(record: &Record) -> usize {
+    let outside = match Kind::of(record.kind()) {
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => 0,
+        Kind::StrBlob => {
+            // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+            let bytes = unsafe { blob::view(record.payload()) };
+            // The allocation of an Arc begins with its two counts.
+            bytes.capacity() + size_of_val(bytes) + 2 * size_of::<usize>()
+        }
+    };
+    record.alloc_size() + outside
+}
+
+/// The integer of which `bytes` is the one canonical decimal form.
+#[inline]
+pub fn canonical_int(bytes: &[u8]) -> Option<i64> {
+    let (negative, digits) = match bytes {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, bytes),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut n = 0u64;
+    for d in digits {
+        let d = d.wrapping_sub(b'0');
+        if d > 9 {
+            return None;
+        }
+        n = n * 10 + u64::from(d);
+    }
+    match negative {
+        false => i64::try_from(n).ok(),
+        true if n <= 1 << 63 => Some((n as i64).wrapping_neg()),
+        true => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_canonical() {
+        for n in [0, 7, -7, 10, i64::MAX, i64::MIN, i64::MAX - 1, i64::MIN + 1] {
+            assert_eq!(canonical_int(n.to_string().as_bytes()), Some(n));
+        }
+        let no: [&[u8]; 12] = [
+            b"",
+            b"-",
+            b"-0",
+            b"00",
+            b"01",
+            b"+1",
+            b" 1",
+            b"1 ",
+            b"1.0",
+            b"9223372036854775808",
+            b"-9223372036854775809",
+            b"99999999999999999999",
+        ];
+        for text in no {
+            assert_eq!(canonical_int(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_embed() {
+        // As probed: the longest embedded value by key length, without and with an expiry.
+        for (key, plain, expiring) in
+            [(1, 112, 104), (10, 103, 95), (31, 82, 74), (32, 79, 71), (60, 51, 43), (100, 11, 3)]
+        {
+            for (len, with) in [(plain, false), (expiring, true)] {
+                assert!(embeds(key, len, with), "{key} {len}");
+                assert!(!embeds(key, len + 1, with), "{key} {len}");
+            }
+        }
+        assert!(!embeds(112, 0, false));
+        assert!(!embeds(usize::MAX, usize::MAX, true));
+    }
+}

@@ -1,0 +1,313 @@
+//! Making string records and changing them in place.
+//!
+//! A store goes from cheap to dear: [`overwrite`] writes over the old value when the new one
+//! has its shape, which costs no allocation; otherwise [`replacement`] makes a new record and
+//! the caller disposes of the old one, which may be of any type and size. [`edit`] is for
+//! APPEND, SETRANGE and SETBIT, which keep most of a value: the record grows where it is, and a
+//! long string is copied first only while a reply or a snapshot holds it too.
+
+use super::{Blob, Digits, INLINE_MAX, Str, blob, canonical_int, embeds, read_int};
+use crate::{Kind, Record, RecordMut};
+
+/// A value that is to be stored: bytes to copy, or a long string to keep.
+#[derive(Clone, Debug)]
+pub enum New<'a> {
+    Bytes(&'a [u8]),
+    Blob(Blob),
+}
+
+impl New<'_> {
+    /// The bytes to be stored.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            New::Bytes(b) => b,
+            New::Blob(b) => b,
+        }
+    }
+}
+
+/// The kind of a string of `len` bytes in the record, as it is first written.
+#[inline]
+fn inline_kind(key_len: usize, len: usize, expiring: bool) -> Kind {
+    if embeds(key_len, len, expiring) { Kind::StrEmbedded } else { Kind::StrRaw }
+}
+
+/// A record of `key` with the string `value`, in the smallest encoding: what SET stores.
+/// `expiry` in Unix milliseconds, `clock` as [`Record::clock`]. O(length), unless the value is
+/// a long string to keep.
+#[inline]
+pub fn record(key: &[u8], value: New<'_>, expiry: Option<i64>, clock: u32) -> Record {
+    match canonical_int(value.bytes()) {
+        Some(n) => record_int(key, n, expiry, clock),
+        None => text(key, value, expiry, expiry.is_some(), clock),
+    }
+}
+
+/// A record of `key` with these bytes, not stored as an integer even if they look like one.
+pub fn record_text(key: &[u8], bytes: &[u8], expiry: Option<i64>, clock: u32) -> Record {
+    text(key, New::Bytes(bytes), expiry, expiry.is_some(), clock)
+}
+
+/// The record that takes the place of `old` when its key is set to `value`. Differs from
+/// [`record`] in a detail that clients can see: an expiry that is taken away with the old value
+/// still counts when the new one is called embedded or not.
+#[inline]
+pub fn replacement(old: &Record, value: New<'_>, expiry: Option<i64>, clock: u32) -> Record {
+    match canonical_int(value.bytes()) {
+        Some(n) => record_int(old.key(), n, expiry, clock),
+        None => text(old.key(), value, expiry, expiry.is_some() || old.has_expiry(), clock),
+    }
+}
+
+#[inline]
+fn text(key: &[u8], value: New<'_>, expiry: Option<i64>, expiring: bool, clock: u32) -> Record {
+    let bytes = value.bytes();
+    if bytes.len() <= INLINE_MAX {
+        let kind = inline_kind(key.len(), bytes.len(), expiring);
+        return Record::from_bytes(key, expiry, kind as u8, clock, bytes);
+    }
+    let blob = match value {
+        New::Bytes(b) => Blob::new(b.to_vec()),
+        New::Blob(blob) => blob,
+    };
+    record_blob(key, blob, expiry, clock)
+}
+
+/// Writes `value` over the string of `old` if that needs no other allocation: both are bytes of
+/// the same length, or both integers, and the expiry neither comes nor goes. Returns whether it
+/// was written; if not, nothing has changed. The access clock stays.
+#[inline]
+#[must_use]
+pub fn overwrite(old: &mut RecordMut<'_>, value: &New<'_>, expiry: Option<i64>) -> bool {
+    if old.has_expiry() != expiry.is_some() {
+        return false;
+    }
+    let bytes = value.bytes();
+    match Kind::of(old.kind()) {
+        Kind::StrEmbedded | Kind::StrRaw => {
+            if old.payload().len() != bytes.len() || canonical_int(bytes).is_some() {
+                return false;
+            }
+            old.payload_mut().copy_from_slice(bytes);
+            let kind = inline_kind(old.key().len(), bytes.len(), expiry.is_some());
+            old.set_kind(kind as u8);
+        }
+        Kind::StrInt => {
+            let Some(n) = canonical_int(bytes) else {
+                return false;
+            };
+            old.payload_mut().copy_from_slice(&n.to_ne_bytes());
+        }
+        Kind::StrBlob => return false,
+    }
+    if let Some(at) = expiry {
+        old.set_expiry_in_place(at);
+    }
+    true
+}
+
+/// Writes `n` over an integer, whose expiry and clock stay; `false`, and nothing changed, when
+/// `old` is not stored as one.
+#[inline]
+#[must_use]
+pub fn overwrite_int(old: &mut RecordMut<'_>, n: i64) -> bool {
+    let is_int = Kind::of(old.kind()) == Kind::StrInt;
+    if is_int {
+        old.payload_mut().copy_from_slice(&n.to_ne_bytes());
+    }
+    is_int
+}
+
+/// A record of `key` with the decimal form of `n`.
+#[inline]
+pub fn record_int(key: &[u8], n: i64, expiry: Option<i64>, clock: u32) -> Record {
+    Record::from_bytes(key, expiry, Kind::StrInt as u8, clock, &n.to_ne_bytes())
+}
+
+/// A record of `key` that shares `blob`.
+pub fn record_blob(key: &[u8], blob: Blob, expiry: Option<i64>, clock: u32) -> Record {
+    Record::from_bytes(key, expiry, Kind::StrBlob as u8, clock, &blob::store(blob))
+}
+
+/// What `record` is seen as after its key or its expiry has changed: a string that was embedded
+/// and has no room for that any more becomes `raw`, and stays it. Other records are untouched.
+pub fn refit(mut record: Record) -> Record {
+    if Kind::of(record.kind()) == Kind::StrEmbedded
+        && !embeds(record.key().len(), record.payload().len(), record.has_expiry())
+    {
+        record.set_kind(Kind::StrRaw as u8);
+    }
+    record
+}
+
+/// Edits the bytes of a string: grows it to `len` bytes with zeros (never shrinks it) and lets
+/// `change` write into all of them. The encoding that clients see becomes `raw`. Amortized O(1)
+/// for appends to long strings; O(length) while someone else holds a long string, who keeps the
+/// old bytes.
+pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Record {
+    let mut record = match Kind::of(record.kind()) {
+        Kind::StrInt => {
+            let mut room = Digits::new();
+            let text = room.format(read_int(record.payload())).as_bytes();
+            record.replace_payload(Kind::StrRaw as u8, text)
+        }
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrBlob => record,
+    };
+    let len = len.max(Str::of(&record).map_or(0, Str::len));
+    if Kind::of(record.kind()) != Kind::StrBlob && len > INLINE_MAX {
+        let long = zero_extended(record.payload(), len);
+        record = record.replace_payload(Kind::StrBlob as u8, &blob::store(Blob::new(long)));
+    }
+    if Kind::of(record.kind()) == Kind::StrBlob {
+        // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+        unsafe {
+            blob::edit(record.payload_mut(), |bytes| {
+                if len > 2 * bytes.capacity() {
+                    *bytes = zero_extended(bytes, len);
+                } else {
+                    bytes.resize(len, 0);
+                }
+                change(bytes);
+            })
+        }
+        return record;
+    }
+    record = record.resize_payload(len);
+    record.set_kind(Kind::StrRaw as u8);
+    change(record.payload_mut());
+    record
+}
+
+/// `bytes` and zeros up to `len`. The zeros of a large vector come from the operating system
+/// page by page when they are touched, so that a far SETRANGE does not stop to write them.
+fn zero_extended(bytes: &[u8], len: usize) -> Vec<u8> {
+    let mut long = vec![0; len];
+    long[..bytes.len()].copy_from_slice(bytes);
+    long
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{memory, share};
+    use super::*;
+
+    fn seen(r: &Record) -> (&'static str, Vec<u8>) {
+        let bytes = Str::of(r).unwrap().bytes(&mut Digits::new()).to_vec();
+        (Kind::of(r.kind()).encoding_name(), bytes)
+    }
+
+    #[test]
+    fn encodings() {
+        for (value, encoding) in [
+            (b"12".to_vec(), "int"),
+            (b"-9223372036854775808".to_vec(), "int"),
+            (b"9223372036854775808".to_vec(), "embstr"),
+            (b"012".to_vec(), "embstr"),
+            (b"-0".to_vec(), "embstr"),
+            (vec![], "embstr"),
+            (vec![b'x'; 112], "embstr"),
+            (vec![b'x'; 113], "raw"),
+            (vec![b'x'; INLINE_MAX], "raw"),
+            (vec![b'x'; INLINE_MAX + 1], "raw"),
+        ] {
+            let r = record(b"k", New::Bytes(&value), None, 0);
+            assert_eq!(seen(&r), (encoding, value.clone()));
+            let kept = record(b"k", New::Blob(Blob::new(value.clone())), None, 0);
+            assert_eq!(seen(&kept), (encoding, value));
+        }
+        assert_eq!(seen(&record_text(b"k", b"12", None, 0)), ("embstr", b"12".to_vec()));
+    }
+
+    #[test]
+    fn an_expiry_takes_room() {
+        let value = vec![b'v'; 110];
+        let r = record(b"k", New::Bytes(&value), None, 0);
+        assert_eq!(seen(&r).0, "embstr");
+        let r = refit(r.with_expiry(Some(1)));
+        assert_eq!(seen(&r).0, "raw");
+        let r = refit(r.with_expiry(None));
+        assert_eq!(seen(&r).0, "raw", "what was taken out stays out");
+        let r = replacement(&r.with_expiry(Some(1)), New::Bytes(&value), None, 0);
+        assert_eq!((seen(&r).0, r.expiry()), ("raw", None));
+        let r = replacement(&r, New::Bytes(&value), None, 0);
+        assert_eq!(seen(&r).0, "embstr");
+    }
+
+    /// A table is the only place to get a [`RecordMut`] from.
+    fn overwritten(old: Record, value: &[u8], expiry: Option<i64>) -> (bool, Record) {
+        #[derive(Clone, Copy)]
+        struct Zero;
+        impl weft_table::KeyHasher for Zero {
+            fn hash(&self, _key: &[u8]) -> u64 {
+                0
+            }
+        }
+        let key = old.key().to_vec();
+        let mut table = weft_table::Table::<crate::Values, Zero>::new(Zero);
+        let mut table = table.get_mut();
+        table.insert(0, old);
+        let mut slot = table.find_mut(0, &key).unwrap();
+        let done = overwrite(&mut slot.record_mut(), &New::Bytes(value), expiry);
+        (done, slot.remove())
+    }
+
+    #[test]
+    fn overwriting_keeps_the_shape_or_refuses() {
+        /// Old value and expiry, new value and expiry, whether it is written in place.
+        type Case<'a> = (&'a [u8], Option<i64>, &'a [u8], Option<i64>, bool);
+        let long = vec![b'x'; INLINE_MAX + 1];
+        let cases: [Case<'_>; 11] = [
+            (b"abc", None, b"xyz", None, true),
+            (b"abc", None, b"wxyz", None, false),
+            (b"abc", None, b"123", None, false),
+            (b"abc", None, b"012", None, true),
+            (b"abc", Some(5), b"xyz", Some(9), true),
+            (b"abc", Some(5), b"xyz", None, false),
+            (b"abc", None, b"xyz", Some(9), false),
+            (b"5", None, b"-1234567", None, true),
+            (b"5", None, b"x", None, false),
+            (b"12345678", None, b"abcdefgh", None, false),
+            (&long, None, &long, None, false),
+        ];
+        for (old, had, new, expiry, want) in cases {
+            let (done, r) = overwritten(record(b"k", New::Bytes(old), had, 7), new, expiry);
+            assert_eq!(done, want, "{old:?} {new:?}");
+            let (value, at) = if want { (new, expiry) } else { (old, had) };
+            assert_eq!((seen(&r).1, r.expiry(), r.clock()), (value.to_vec(), at, 7));
+        }
+    }
+
+    #[test]
+    fn overwriting_an_edited_value_embeds_it_again() {
+        let edited = edit(record(b"k", New::Bytes(b"abc"), None, 0), 3, |_| {});
+        assert_eq!(seen(&edited).0, "raw");
+        assert_eq!(seen(&overwritten(edited, b"xyz", None).1).0, "embstr");
+    }
+
+    #[test]
+    fn edits_cross_every_encoding() {
+        let mut want = b"10".to_vec();
+        let mut r = record(b"k", New::Bytes(&want), Some(5), 0);
+        for step in [0usize, 1, 10, 100, 4000, 100, 5000, 100_000, 0, 1] {
+            let (old, len) = (want.len(), want.len() + step);
+            want.resize(len, b'a');
+            let held = share(&r);
+            r = edit(r, len, |b| b[old..].fill(b'a'));
+            assert_eq!(seen(&r), ("raw", want.clone()));
+            assert!(held.is_none_or(|h| h.len() == old), "a shared value must not change");
+            assert_eq!(r.expiry(), Some(5));
+            assert!(memory(&r) >= len);
+        }
+    }
+
+    #[test]
+    fn editing_never_shrinks_and_fills_with_zeros() {
+        let r = edit(record(b"k", New::Bytes(b"abcdef"), None, 0), 2, |b| b[1] = b'X');
+        assert_eq!(seen(&r).1, b"aXcdef");
+        let r = edit(r, 8, |b| b[7] = b'!');
+        assert_eq!(seen(&r).1, b"aXcdef\0!");
+        let r = edit(r, 3 * INLINE_MAX, |_| {});
+        assert!(seen(&r).1[8..].iter().all(|b| *b == 0));
+    }
+}

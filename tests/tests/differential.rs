@@ -1,0 +1,106 @@
+//! Random commands to this server and to the reference must give the same replies.
+//!
+//! How it works is told in `weft_testkit::differential`. What differs on purpose is listed,
+//! with the reasons, in `known_differences.md`.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `DIFF_COMMANDS` | commands per test, default 20,000 |
+//! | `DIFF_SEED` | seed of the first episode, default 1; a failure prints the one to use |
+//! | `DIFF_MAX` | differences to collect before a test ends, default 5 |
+
+use weft_testkit::differential::session::Target;
+use weft_testkit::differential::{Group, KnownDifferences, Options, commands, run};
+use weft_testkit::{Server, skip_without};
+use weft_tests::env_or;
+
+const KNOWN: &str = include_str!("../known_differences.md");
+
+/// Both servers get the same options: DEBUG is refused by default.
+const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
+
+/// Fewer successes than this, in percent of all replies, and the grammar tests only errors.
+const SUCCESSES: usize = 40;
+
+fn target(server: &Server) -> Target {
+    Target { name: server.name().to_string(), port: server.port() }
+}
+
+fn compare(test: &str, groups: &[(Group, u32)]) {
+    let reference = Server::valkey(&ARGS);
+    if skip_without(test, &reference, "valkey-server") {
+        return;
+    }
+    let (weft, reference) = (Server::weft(&ARGS), reference.expect("not skipped"));
+    let options = Options {
+        seed: env_or("DIFF_SEED", 1),
+        commands: env_or("DIFF_COMMANDS", 20_000),
+        groups: groups.to_vec(),
+        max_differences: env_or("DIFF_MAX", 5),
+        known: KnownDifferences::from_markdown(KNOWN),
+    };
+    let outcome = run(&target(&weft), &target(&reference), &options).expect("both servers stay up");
+    let rows = options.known.rows();
+    for (row, times) in &outcome.known {
+        println!("known difference, {times} times: {}: {}", rows[*row].command, rows[*row].why);
+    }
+    println!("{test}: {} commands, {} replies without error", outcome.commands, outcome.successes);
+    let report: Vec<String> =
+        outcome.differences.iter().map(|difference| difference.to_string()).collect();
+    assert!(
+        report.is_empty(),
+        "{} differences\n\n{}\nagain with: DIFF_SEED={} DIFF_COMMANDS=1 cargo test -p weft-tests --test differential {test}\n",
+        report.len(),
+        report.join("\n"),
+        outcome.differences[0].seed,
+    );
+    assert!(outcome.successes * 100 > outcome.commands * SUCCESSES, "mostly errors");
+}
+
+#[test]
+fn strings() {
+    compare("strings", &[(Group::Strings, 90), (Group::Types, 10)]);
+}
+
+#[test]
+fn generic() {
+    compare("generic", &[(Group::Generic, 60), (Group::Strings, 25), (Group::Types, 15)]);
+}
+
+#[test]
+fn connection() {
+    compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
+}
+
+#[test]
+fn server() {
+    compare("server", &[(Group::Server, 70), (Group::Strings, 20), (Group::Generic, 10)]);
+}
+
+#[test]
+fn everything() {
+    compare(
+        "everything",
+        &[
+            (Group::Strings, 35),
+            (Group::Generic, 30),
+            (Group::Connection, 15),
+            (Group::Server, 10),
+            (Group::Types, 10),
+        ],
+    );
+}
+
+/// A command without a grammar is a command without a test.
+#[test]
+fn every_command_is_covered() {
+    let server = Server::weft(&[]);
+    let list = server.client().cmd(&["COMMAND", "LIST"]);
+    let names: Vec<String> = list.items().iter().map(|name| name.text()).collect();
+    assert!(names.iter().any(|name| name == "get"), "COMMAND LIST has no GET: {names:?}");
+    let missing: Vec<&String> = names.iter().filter(|name| !commands::covers(name)).collect();
+    assert!(
+        missing.is_empty(),
+        "no grammar in weft_testkit::differential::commands for {missing:?}"
+    );
+}
