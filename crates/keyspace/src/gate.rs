@@ -6,13 +6,13 @@
 //! thread's own line, so the fast path shares nothing; stopping costs a scan of the gates.
 //!
 //! The protocol is Dekker's: a thread announces itself and then looks at `closed`; the closer
-//! sets `closed` and then looks at the announcements; both with sequential consistency, so at
-//! least one sees the other. A thread that finds the gates closed goes back out and sleeps
+//! sets `closed` and then looks at the announcements; each with a sequentially consistent fence
+//! between, so at least one sees the other. A thread that finds the gates closed goes back out and sleeps
 //! until they open: that takes microseconds, and nothing could be executed in that time.
 //!
 //! Model-tested with loom (`tests/loom_gate.rs`).
 
-use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, lock, spin_loop};
+use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, lock, spin_loop};
 
 const OUT: u32 = 0;
 const IN: u32 = 1;
@@ -67,10 +67,17 @@ impl Gates {
     /// and not while it is inside.
     #[inline]
     pub fn enter(&self, own: usize) {
-        self.gates[own].0.swap(IN, Ordering::SeqCst);
-        if self.closed.load(Ordering::SeqCst) {
+        if !self.announce(own) {
             self.enter_slow(own);
         }
+    }
+
+    /// Says that this thread is inside; whether it may be.
+    #[inline]
+    fn announce(&self, own: usize) -> bool {
+        self.gates[own].0.store(IN, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        !self.closed.load(Ordering::Acquire)
     }
 
     #[cold]
@@ -78,12 +85,11 @@ impl Gates {
         loop {
             self.leave(own);
             let mut sleep = lock(&self.sleep);
-            while self.closed.load(Ordering::SeqCst) {
+            while self.closed.load(Ordering::Acquire) {
                 sleep = self.opened.wait(sleep).unwrap_or_else(|p| p.into_inner());
             }
             drop(sleep);
-            self.gates[own].0.swap(IN, Ordering::SeqCst);
-            if !self.closed.load(Ordering::SeqCst) {
+            if self.announce(own) {
                 return;
             }
         }
@@ -92,8 +98,9 @@ impl Gates {
     /// Leaves gate `own`. Only the owner calls this.
     #[inline]
     pub fn leave(&self, own: usize) {
-        self.gates[own].0.swap(OUT, Ordering::SeqCst);
-        if self.closed.load(Ordering::SeqCst) {
+        self.gates[own].0.store(OUT, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.closed.load(Ordering::Acquire) {
             self.wake_closer();
         }
     }
@@ -110,7 +117,8 @@ impl Gates {
     /// for every thread to come to the end of its batch or to a command boundary.
     pub fn close(&self) -> Closed<'_> {
         let closer = lock(&self.closer);
-        self.closed.store(true, Ordering::SeqCst);
+        self.closed.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
         for gate in &self.gates {
             self.wait_left(gate);
         }
@@ -119,13 +127,13 @@ impl Gates {
 
     fn wait_left(&self, gate: &Gate) {
         for _ in 0..SPINS {
-            if gate.0.load(Ordering::SeqCst) == OUT {
+            if gate.0.load(Ordering::Acquire) == OUT {
                 return;
             }
             spin_loop();
         }
         let mut sleep = lock(&self.sleep);
-        while gate.0.load(Ordering::SeqCst) != OUT {
+        while gate.0.load(Ordering::Acquire) != OUT {
             sleep = self.left.wait(sleep).unwrap_or_else(|p| p.into_inner());
         }
     }
@@ -133,7 +141,7 @@ impl Gates {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.gates.closed.store(false, Ordering::SeqCst);
+        self.gates.closed.store(false, Ordering::Release);
         drop(lock(&self.gates.sleep));
         self.gates.opened.notify_all();
     }

@@ -44,7 +44,9 @@ pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 /// All keys of all logical databases.
 pub struct Keyspace {
     pub(crate) locks: Box<[ShardLock]>,
-    /// Shard-major: the tables of one shard are neighbours.
+    /// Database-major: the roots of the database that everybody uses are contiguous, 64 bytes
+    /// each, and stay in the first-level cache. (Shard-major, their stride of a kilobyte made
+    /// them compete for four sets of it.)
     pub(crate) tables: Box<[Table]>,
     databases: usize,
     pub(crate) gates: Gates,
@@ -91,7 +93,7 @@ impl Keyspace {
 
     #[inline]
     pub(crate) fn table(&self, shard: u16, db: usize) -> &Table {
-        &self.tables[usize::from(shard) * self.databases + db]
+        &self.tables[db * SHARDS + usize::from(shard)]
     }
 
     /// How many keys one shard holds in one database; a moment's value when not locked.

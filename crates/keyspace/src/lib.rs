@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * [`lock`]: one shard's lock; a busy shard parks the connection, never the thread
-//! * [`gate`]: stopping the world between commands
+//! * [`gate`]: stopping the world between commands; [`bell`]: waking a mailbox's reader once
 //! * [`guard`]: the one way to hold shards: several at once in ascending order, or all
 //! * [`db`]: a logical database seen through a guard: find, set, remove, expire
 //! * [`access`]: the 24-bit access clock of a record, for LRU and LFU
@@ -17,6 +17,7 @@
 //! every access, so that code above it can't break atomicity by mistake.
 
 pub mod access;
+pub mod bell;
 pub mod db;
 pub mod evict;
 pub mod expiry;

@@ -2,15 +2,14 @@
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Arc, Notify};
 use weft_keyspace::lock::{Park, ShardLock, Waiter};
 
 struct World {
     lock: ShardLock,
     value: UnsafeCell<u32>,
-    /// One flag per thread: set by whoever is told to wake it.
-    woken: [AtomicU32; 3],
+    /// One for each thread: what its event loop sleeps on.
+    wake: [Notify; 3],
 }
 
 // SAFETY: `value` is only touched by the holder of `lock`; that this is so is what loom checks.
@@ -21,7 +20,7 @@ impl World {
         Arc::new(World {
             lock: ShardLock::default(),
             value: UnsafeCell::new(0),
-            woken: [AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)],
+            wake: [Notify::new(), Notify::new(), Notify::new()],
         })
     }
 
@@ -29,7 +28,7 @@ impl World {
         // SAFETY: the caller holds the lock.
         self.value.with_mut(|v| unsafe { *v += 1 });
         for w in self.lock.release() {
-            self.woken[w.thread as usize].store(1, Ordering::SeqCst);
+            self.wake[w.thread as usize].notify();
         }
     }
 
@@ -41,10 +40,8 @@ impl World {
             {
                 return self.add_and_release();
             }
-            // A lost wake-up makes this loop endless, which loom reports.
-            while self.woken[me as usize].swap(0, Ordering::SeqCst) == 0 {
-                loom::thread::yield_now();
-            }
+            // A lost wake-up is a deadlock, which loom reports.
+            self.wake[me as usize].wait();
         }
     }
 }

@@ -79,14 +79,17 @@ impl OomScore {
     }
 }
 
-/// Keeps the kernel from backing this process with transparent huge pages, for
-/// `disable-thp`. They turn small writes into large copies and large zeroing.
+/// `PR_THP_DISABLE_EXCEPT_ADVISED` of `linux/prctl.h` (Linux 6.18).
+const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
+
+/// Keeps the kernel from backing this process with huge pages that it did not ask for, for
+/// `disable-thp`. The memory of the keyspace does ask (docs/design/huge-pages.md).
 ///
 /// # Errors
-/// `EINVAL` on kernels before 3.15.
+/// `EINVAL` on kernels before 6.18, which can only disable all of them or none.
 pub fn disable_huge_pages() -> io::Result<()> {
     // SAFETY: this prctl takes plain integers, the unused ones 0 as it demands.
-    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, EXCEPT_ADVISED, 0, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -95,7 +98,7 @@ pub fn disable_huge_pages() -> io::Result<()> {
 /// Whether huge pages are disabled for this process.
 pub fn huge_pages_disabled() -> bool {
     // SAFETY: this prctl takes plain integers, the unused ones 0 as it demands.
-    unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1 }
+    unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) & 1 == 1 }
 }
 
 /// Whether the kernel hands out huge pages to processes that did not ask for them.

@@ -8,7 +8,7 @@ use crate::memory::ThreadMemory;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Mutex;
 use weft_keyspace::{Record, db::Detached};
 use weft_types::string;
 
@@ -48,10 +48,10 @@ impl Default for Bio {
 
 impl Bio {
     /// Starts the thread. It ends with the server.
-    pub fn start(&self, srv: Weak<Server>) -> std::io::Result<()> {
+    pub fn start(&self, srv: &'static Server) -> std::io::Result<()> {
         let from = self.from.lock().unwrap_or_else(|p| p.into_inner()).take();
         let Some(from) = from else { return Ok(()) };
-        std::thread::Builder::new().name("weft-bio-free".into()).spawn(move || run(&from, &srv))?;
+        std::thread::Builder::new().name("weft-bio-free".into()).spawn(move || run(&from, srv))?;
         Ok(())
     }
 
@@ -92,25 +92,24 @@ impl Bio {
     }
 }
 
-fn run(from: &Receiver<Garbage>, srv: &Weak<Server>) {
+fn run(from: &Receiver<Garbage>, srv: &Server) {
     let mut memory = ThreadMemory::new();
     while let Ok(garbage) = from.recv() {
-        let Some(srv) = srv.upgrade() else { return };
         match garbage {
             Garbage::Record(record) => {
                 drop(record);
-                done(&srv, &mut memory, 1);
+                done(srv, &mut memory, 1);
             }
             Garbage::Tables(tables) => tables.into_iter().for_each(|table| {
                 let objects = table.len() as u64;
                 drop(table);
-                done(&srv, &mut memory, objects);
+                done(srv, &mut memory, objects);
             }),
         }
     }
 }
 
-fn done(srv: &Arc<Server>, memory: &mut ThreadMemory, objects: u64) {
+fn done(srv: &Server, memory: &mut ThreadMemory, objects: u64) {
     memory.publish(&srv.memory);
     srv.bio.pending.fetch_sub(objects, Ordering::Relaxed);
     srv.bio.freed.fetch_add(objects, Ordering::Relaxed);

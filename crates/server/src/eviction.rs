@@ -22,7 +22,7 @@ pub fn make_room(core: &mut Core) -> bool {
     if core.memory.used(&core.srv.memory) <= limit {
         return true;
     }
-    let srv = core.srv.clone();
+    let srv = core.srv;
     srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.policy, core.settings.samples);

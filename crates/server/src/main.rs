@@ -5,6 +5,12 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// Read by jemalloc at its start. Huge pages for what it maps, since random access to many
+/// small records misses the TLB more than any cache (docs/design/huge-pages.md); freed pages go
+/// back to the system from a thread of its own.
+#[unsafe(export_name = "malloc_conf")]
+pub static MALLOC_CONF: &[u8; 34] = b"thp:always,background_thread:true\0";
+
 fn main() {
     std::process::exit(weft_server::start::main());
 }

@@ -81,8 +81,9 @@ pub struct Totals {
 }
 
 impl Server {
-    /// A server with `threads` I/O threads that are not running yet.
-    pub fn new(config: Config, threads: usize) -> std::io::Result<Arc<Server>> {
+    /// A server with `threads` I/O threads that are not running yet. It lives as long as the
+    /// process, so that every thread may refer to it without counting references.
+    pub fn new(config: Config, threads: usize) -> std::io::Result<&'static Server> {
         let mailboxes: Arc<[Mailbox]> =
             (0..threads).map(|_| Mailbox::new()).collect::<Result<Vec<_>, _>>()?.into();
         let wake_by = mailboxes.clone();
@@ -95,7 +96,7 @@ impl Server {
         let settings = Arc::new(Settings::of(&config, 1));
         let mut random = [0u8; 28];
         fill_random(&mut random);
-        let srv = Arc::new(Server {
+        let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,
             mailboxes,
@@ -126,7 +127,7 @@ impl Server {
             stop: AtomicBool::new(false),
             exit_code: AtomicU32::new(0),
             config: Mutex::new(config),
-        });
+        }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
         Ok(srv)

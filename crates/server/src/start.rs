@@ -7,7 +7,6 @@ use crate::io::worker::Worker;
 use crate::server::Server;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
-use std::sync::Arc;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_process::log::{self, Level};
@@ -66,9 +65,9 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     let pidfile = write_pidfile(&config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
     let srv = Server::new(config, threads).map_err(|e| format!("Can't start: {e}"))?;
-    apply_derived(&srv, &srv.config());
-    banner(&srv, &listeners);
-    let code = serve(&srv, listeners, signals, &supervisor)?;
+    apply_derived(srv, &srv.config());
+    banner(srv, &listeners);
+    let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();
     if let Some(pidfile) = pidfile {
         log_notice!("Removing the pid file.");
@@ -80,32 +79,31 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
 
 /// Runs all threads until the server is told to stop.
 fn serve(
-    srv: &Arc<Server>,
+    srv: &'static Server,
     listeners: Vec<Listener>,
     signals: StopSignals,
     supervisor: &Supervisor,
 ) -> Result<i32, Failure> {
     let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
-    Bio::start(&srv.bio, Arc::downgrade(srv)).map_err(failed)?;
-    watch_signals(srv.clone(), signals).map_err(failed)?;
+    Bio::start(&srv.bio, srv).map_err(failed)?;
+    watch_signals(srv, signals).map_err(failed)?;
     let mut others = Vec::new();
     for id in 1..srv.threads.len() {
-        let srv = srv.clone();
         let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
         others.push(thread.spawn(move || work(id, srv, Vec::new())).map_err(failed)?);
     }
     srv.memory.begin();
     log_notice!("Ready to accept connections tcp");
     supervisor.ready();
-    work(0, srv.clone(), listeners);
+    work(0, srv, listeners);
     for other in others {
         let _ = other.join();
     }
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
 }
 
-fn work(id: usize, srv: Arc<Server>, listeners: Vec<Listener>) {
-    let ended = Worker::new(id, srv.clone(), listeners).and_then(|mut worker| worker.run());
+fn work(id: usize, srv: &'static Server, listeners: Vec<Listener>) {
+    let ended = Worker::new(id, srv, listeners).and_then(|mut worker| worker.run());
     if let Err(e) = ended {
         log_warning!("I/O thread {id} failed: {e}");
         srv.shut_down(1);
@@ -113,7 +111,7 @@ fn work(id: usize, srv: Arc<Server>, listeners: Vec<Listener>) {
 }
 
 /// Sleeps until a signal asks to stop, on a thread of its own.
-fn watch_signals(srv: Arc<Server>, signals: StopSignals) -> std::io::Result<()> {
+fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<()> {
     std::thread::Builder::new().name("weft-signals".into()).spawn(move || {
         loop {
             let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);

@@ -45,7 +45,7 @@
 //! What it gives, at any size:
 //!
 //! - A lookup is one directory word (in the caches as a rule: one for every
-//!   120 records), one bucket, one record. Of a hundred records 92 or more are
+//!   120 records), one bucket, one record. Of a hundred records about 93 are
 //!   in their home bucket.
 //! - The table adds 10.3 to 11.4 bytes per key, eight of which are the pointer
 //!   (measured with 100 thousand to 5 million keys).

@@ -5,8 +5,8 @@
 //! more often, just as its share of the hash space is larger, so every record
 //! has nearly the same chance; what is left is the difference between the
 //! number of entries a segment has and the number it ought to have, a few
-//! percent. (Drawing from small segments until a slot of the largest size is
-//! hit would not be better: it would favour what has just been split.)
+//! percent. (Drawing a new segment after every slot that is not there would be
+//! worse: it would halve the chance of every record in a segment just split.)
 
 use crate::borrow::RecordRef;
 use crate::ops::TableMut;

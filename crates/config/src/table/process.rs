@@ -96,7 +96,9 @@ section! {
         default: "yes",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Keep transparent huge pages away from this process: they make latency uneven.",
+        doc: "Keep the kernel from giving this process huge pages that it did not ask for. The \
+              memory of the keyspace asks for them: no process is forked here that would have \
+              to copy them. Needs Linux 6.18; older kernels leave things as they are.",
     }
     IGNORE_WARNINGS = "ignore-warnings" {
         kind: text(),

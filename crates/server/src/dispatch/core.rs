@@ -14,7 +14,7 @@ use weft_resp::Reply;
 /// The executing half of an I/O thread.
 pub struct Core {
     pub id: usize,
-    pub srv: Arc<Server>,
+    pub srv: &'static Server,
     pub turn: Turn,
     pub settings: Arc<Settings>,
     pub evictor: Evictor,
@@ -26,7 +26,7 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(id: usize, srv: Arc<Server>) -> Self {
+    pub fn new(id: usize, srv: &'static Server) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
@@ -99,7 +99,7 @@ impl Core {
     pub fn world<T>(&mut self, f: impl FnOnce(&mut Core, &Guard<'_>) -> T) -> T {
         let was_inside = self.inside;
         self.gate_out();
-        let srv = self.srv.clone();
+        let srv = self.srv;
         let guard = srv.ks.world();
         let answer = f(self, &guard);
         drop(guard);
@@ -137,8 +137,8 @@ pub struct ConnCx<'a> {
 }
 
 impl ConnCx<'_> {
-    pub fn srv(&self) -> &Arc<Server> {
-        &self.core.srv
+    pub fn srv(&self) -> &'static Server {
+        self.core.srv
     }
 
     /// The argument `i` as an integer.

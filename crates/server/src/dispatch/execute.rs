@@ -211,7 +211,7 @@ fn with_guard(
     request: &Request<'_>,
     reply: &mut Reply,
 ) -> Result<CmdResult, Busy> {
-    let srv = core.srv.clone();
+    let srv = core.srv;
     core.turn.no_touch = session.no_touch;
     if lock == Lock::World {
         return Ok(core.world(|core, guard| {
@@ -249,10 +249,10 @@ fn call(
 ) -> CmdResult {
     // While the shards are held, so that two commands on one key are shown in their order.
     feed_monitors(core, session, cmd, request.args);
-    let settings = core.settings.clone();
+    let Core { turn, settings, .. } = core;
     run(&mut Ctx {
         args: request.args,
-        db: Db::new(guard, &mut core.turn, session.db),
+        db: Db::new(guard, turn, session.db),
         reply,
         settings: &settings.commands,
         blobs: request.blobs,

@@ -38,21 +38,23 @@ impl Cron {
         if !core.srv.active_expire() {
             return;
         }
-        let srv = core.srv.clone();
+        let srv = core.srv;
         let effort = core.settings.expire_effort.clamp(1, 10);
         let hz = core.settings.hz.max(1) as u64;
         let percent = EXPIRE_PERCENT + 2 * u64::from(effort - 1);
         let budget = Duration::from_micros(1_000_000 / hz * percent / 100);
         let started = Instant::now();
+        let gates = srv.ks.gates();
+        let id = core.id;
         core.gate(|core| {
-            expiry::sweep(
-                &srv.ks,
-                &mut core.turn,
-                &mut self.sweep,
-                &self.shards,
-                effort,
-                &mut || started.elapsed() < budget,
-            );
+            let mut keep_going = || {
+                // Between two steps whoever wants to stop the world may do so.
+                gates.leave(id);
+                gates.enter(id);
+                started.elapsed() < budget
+            };
+            let (state, shards) = (&mut self.sweep, &self.shards);
+            expiry::sweep(&srv.ks, &mut core.turn, state, shards, effort, &mut keep_going);
         });
         core.free_trash();
     }

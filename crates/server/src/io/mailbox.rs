@@ -1,16 +1,13 @@
 //! How threads reach each other: a lock-free queue and an eventfd that wakes its reader.
 //!
 //! A connection has one owner thread; everybody else sends that thread a [`Message`]. The
-//! eventfd is written only by the sender that finds the mailbox un-notified, so a burst of
-//! messages costs one system call. The reader clears the mark before it empties the queue:
-//! a message that comes later finds the mark cleared and wakes again, one that came earlier is
-//! in the queue. Model-tested with loom (`weft-keyspace/tests/loom_mailbox.rs` holds the same
-//! protocol over loom's types).
+//! eventfd is written only by the sender that the mailbox's [`Bell`] tells to, so a burst of
+//! messages costs one system call.
 
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use weft_keyspace::bell::Bell;
 
 /// What can be said to an I/O thread.
 #[derive(Debug)]
@@ -35,14 +32,14 @@ pub enum Message {
 #[derive(Debug)]
 pub struct Mailbox {
     queue: SegQueue<Message>,
-    notified: AtomicBool,
+    bell: Bell,
     event: OwnedFd,
 }
 
 impl Mailbox {
     pub fn new() -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { queue: SegQueue::new(), notified: AtomicBool::new(false), event })
+        Ok(Mailbox { queue: SegQueue::new(), bell: Bell::default(), event })
     }
 
     /// The descriptor to poll for reading.
@@ -53,7 +50,7 @@ impl Mailbox {
     /// Queues `message` and wakes the owner if nobody has yet.
     pub fn send(&self, message: Message) {
         self.queue.push(message);
-        if !self.notified.swap(true, Ordering::AcqRel) {
+        if self.bell.ring() {
             // An eventfd write fails only when the counter is full, and then it is readable.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
@@ -62,7 +59,7 @@ impl Mailbox {
     /// Called by the owner when the descriptor is readable, before it takes the messages.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
-        self.notified.swap(false, Ordering::AcqRel);
+        self.bell.answer();
     }
 
     /// The oldest message. Only the owner calls this.

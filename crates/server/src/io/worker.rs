@@ -64,7 +64,7 @@ fn token(index: usize, generation: u32) -> u64 {
 
 impl Worker {
     /// Worker `id`; must be called on the thread that will run it.
-    pub fn new(id: usize, srv: Arc<Server>, listeners: Vec<Listener>) -> std::io::Result<Self> {
+    pub fn new(id: usize, srv: &'static Server, listeners: Vec<Listener>) -> std::io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(srv.mailboxes[id].fd(), MAILBOX, Interest::READ)?;
         for (n, listener) in listeners.iter().enumerate() {
@@ -189,7 +189,7 @@ impl Worker {
 
     fn adopt(&mut self, accepted: Accepted) {
         use rustix::fd::AsRawFd;
-        let srv = self.core.srv.clone();
+        let srv = self.core.srv;
         let settings = &self.core.settings;
         let protected = settings.protected_mode && settings.password.is_empty();
         if protected && !accepted.is_local {

@@ -1,5 +1,22 @@
 //! Tests that look inside: owners and hashers to test with, and a check of
 //! everything that must hold between two operations on a table.
+//!
+//! The sizes are smaller under Miri, which finds undefined behaviour in a few
+//! minutes:
+//!
+//! ```text
+//! MIRIFLAGS="-Zmiri-tree-borrows -Zmiri-permissive-provenance" \
+//!     cargo +nightly miri test -p weft-table --lib
+//! ```
+//!
+//! Tree borrows, since the list of threads in `crossbeam-epoch` does not keep
+//! to stacked borrows; permissive provenance, since that crate and [`Token`]
+//! turn integers into pointers. The threads also run under ThreadSanitizer:
+//!
+//! ```text
+//! RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std \
+//!     --target x86_64-unknown-linux-gnu -p weft-table --lib threads
+//! ```
 
 mod model;
 mod panics;

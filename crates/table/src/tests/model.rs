@@ -164,6 +164,7 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: if cfg!(miri) { 2 } else { 60 },
         failure_persistence: None,
+        max_shrink_iters: 300,
         ..ProptestConfig::default()
     })]
 
@@ -244,6 +245,21 @@ fn overhead_is_bounded_at_all_sizes() {
             assert!(bytes <= 14 * len, "{bytes} bytes for {len} keys");
             assert!(bytes >= 9 * len, "{bytes} bytes for {len} keys");
         }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many keys")]
+fn a_table_that_has_shrunk_has_the_memory_of_a_small_one() {
+    let mut pair = Pair::new(Hasher::Good);
+    (0..60_000).for_each(|n| pair.put(n, None));
+    for (from, to) in [(200, 60_000), (20, 200)] {
+        (from..to).for_each(|n| pair.remove(n));
+        // A quarter full at least, with its headers: 48 bytes for a key. And
+        // four words of directory for a segment, of which each has its share.
+        let bytes = pair.table.memory_usage();
+        assert!(bytes <= 48 * from as usize + 512, "{bytes} bytes for {from} keys");
+        pair.verify();
     }
 }
 

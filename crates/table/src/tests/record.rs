@@ -124,6 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: if cfg!(miri) { 6 } else { 500 },
         failure_persistence: None,
+        max_shrink_iters: 300,
         ..ProptestConfig::default()
     })]
 

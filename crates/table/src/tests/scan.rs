@@ -118,6 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: if cfg!(miri) { 1 } else { 40 },
         failure_persistence: None,
+        max_shrink_iters: 300,
         ..ProptestConfig::default()
     })]
 

@@ -60,9 +60,11 @@ fn planners_may_run_while_the_table_changes() {
                 })
             })
             .collect();
-        mutators.into_iter().for_each(|thread| thread.join().unwrap());
+        // Stop the planners before passing a panic on, or they would never end.
+        let mutated: Vec<_> = mutators.into_iter().map(|thread| thread.join()).collect();
         stop.store(true, Ordering::Relaxed);
         let planned: u64 = planners.into_iter().map(|thread| thread.join().unwrap()).sum();
+        mutated.into_iter().for_each(|result| result.unwrap());
         assert!(planned > 0);
     });
     let [mut a, mut b] = tables;

@@ -9,6 +9,8 @@
 //!  commands/*.rs    one line per command: weight, syntax, how to compare
 //!       |  grammar.rs: the syntax, parsed
 //!       v
+//!  deck.rs          draws a rule
+//!       v
 //!  generate.rs      a rule + random numbers  ->  a step (one command or a short script)
 //!       |  values.rs: keys, numbers, patterns   mutate.rs: the same, made wrong
 //!       v
@@ -36,6 +38,7 @@
 
 pub mod commands;
 pub mod compare;
+pub mod deck;
 pub mod generate;
 pub mod grammar;
 pub mod keyspace;
@@ -47,5 +50,6 @@ pub mod shrink;
 pub mod values;
 
 pub use commands::Group;
+pub use deck::Deck;
 pub use known::KnownDifferences;
 pub use run::{Options, Outcome, run};

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use super::commands::{self, Comparisons, Group, ParsedRule};
-use super::generate::{self, Action, Command, Step};
+use super::commands::{self, Comparisons, Group};
+use super::deck::Deck;
+use super::generate::{Action, Command, Step};
 use super::keyspace;
 use super::known::KnownDifferences;
 use super::session::{Session, Target};
 use super::shrink;
-use super::values::Context;
 use crate::client::Reply;
 use crate::rng::Rng;
 use crate::value::{Value, quote_short};
@@ -91,13 +91,10 @@ pub struct Arena {
 /// When a server cannot be reached between episodes: it has crashed, and its log says why.
 pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outcome> {
     let mut arena = Arena::open(ours, theirs, options.known.clone())?;
-    let rules = Weighted::new(arena.available_rules(&options.groups)?, &options.groups);
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs() as i64);
+    let mut deck = Deck::new(&options.groups);
+    arena.remove_what_is_lacking(&mut deck)?;
     let mut seen = BTreeSet::new();
-    for (setting, what) in arena.baseline_differences()? {
-        seen.insert(setting);
+    if let Some(what) = arena.baseline_differences()? {
         arena.outcome.differences.push(Difference { seed: options.seed, what, steps: Vec::new() });
     }
     // counted in episodes, so that one that ends at its first step does not go on for ever
@@ -106,47 +103,11 @@ pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outc
             break;
         }
         let seed = options.seed.wrapping_add(episode);
-        let steps = rules.episode(seed, Context { now });
+        let mut rng = Rng::new(seed);
+        let steps = (0..EPISODE).map(|_| deck.draw(&mut rng)).collect();
         arena.explore(seed, steps, options.max_differences, &mut seen)?;
     }
     Ok(arena.outcome)
-}
-
-/// Rules that can be drawn by weight.
-struct Weighted {
-    rules: Vec<ParsedRule>,
-    /// For each rule the sum of weights up to it.
-    sums: Vec<u64>,
-}
-
-impl Weighted {
-    fn new(rules: Vec<(ParsedRule, Group)>, groups: &[(Group, u32)]) -> Weighted {
-        let share = |group: Group| {
-            let total: u64 = group.rules().iter().map(|rule| u64::from(rule.weight)).sum();
-            let of_group =
-                groups.iter().find(|(g, _)| *g == group).map_or(0, |(_, share)| u64::from(*share));
-            // in 2^20ths of a rule's weight, so that small groups keep their share
-            (of_group << 20) / total.max(1)
-        };
-        let mut sum = 0;
-        let sums = rules.iter().map(|(rule, group)| {
-            sum += share(*group) * u64::from(rule.rule.weight);
-            sum
-        });
-        let sums = sums.collect();
-        Weighted { rules: rules.into_iter().map(|(rule, _)| rule).collect(), sums }
-    }
-
-    fn episode(&self, seed: u64, context: Context) -> Vec<Step> {
-        let mut rng = Rng::new(seed);
-        let total = *self.sums.last().expect("there are rules") as usize;
-        let draw = |_| {
-            let at = rng.below(total) as u64;
-            let rule = &self.rules[self.sums.partition_point(|&sum| sum <= at)];
-            generate::step(&rule.parts, rule.rule.mutable, &mut rng, context)
-        };
-        (0..EPISODE).map(draw).collect()
-    }
 }
 
 impl Arena {
@@ -161,28 +122,11 @@ impl Arena {
         })
     }
 
-    /// The rules of the groups, without the optional ones that a server lacks commands for.
-    fn available_rules(&mut self, groups: &[(Group, u32)]) -> io::Result<Vec<(ParsedRule, Group)>> {
-        let list = |session: &mut Session| -> io::Result<Vec<String>> {
-            let reply = session.ask(&["COMMAND", "LIST"])?.value;
-            Ok(match reply {
-                Value::Array(items) | Value::Set(items) => {
-                    items.iter().map(|item| item.text().to_ascii_uppercase()).collect()
-                }
-                _ => Vec::new(),
-            })
-        };
-        let (ours, theirs) = (list(&mut self.ours)?, list(&mut self.theirs)?);
-        let known = |name: &str| {
-            let command = name.split('|').next().unwrap_or(name);
-            ours.iter().any(|n| n == command) && theirs.iter().any(|n| n == command)
-        };
-        let all = groups.iter().flat_map(|(group, _)| {
-            commands::parse(&[*group]).into_iter().map(|rule| (rule, *group))
-        });
-        Ok(all
-            .filter(|(rule, _)| !rule.rule.optional || rule.names().all(|name| known(&name)))
-            .collect())
+    /// Removes the optional rules that one of the servers has no command for.
+    fn remove_what_is_lacking(&mut self, deck: &mut Deck) -> io::Result<()> {
+        let (ours, theirs) = (command_list(&mut self.ours)?, command_list(&mut self.theirs)?);
+        deck.keep_optional(|command| ours.contains(command) && theirs.contains(command));
+        Ok(())
     }
 
     /// Plays an episode; when a step differs, records it and plays the rest without it, so
@@ -214,18 +158,20 @@ impl Arena {
     }
 
     /// Settings of [`commands::BASELINE`] that the servers do not take alike.
-    fn baseline_differences(&mut self) -> io::Result<Vec<(String, String)>> {
+    fn baseline_differences(&mut self) -> io::Result<Option<String>> {
         let (ours, theirs) = (self.ours.start_over()?, self.theirs.start_over()?);
         let differing = ours
             .iter()
             .zip(&theirs)
             .zip(commands::BASELINE)
             .filter(|((our, their), _)| our.raw != their.raw);
-        let described = differing.map(|((our, their), (name, value))| {
-            let args = ["CONFIG", "SET", name, value].map(|arg| arg.as_bytes().to_vec());
-            (name.to_string(), mismatch(0, &args, our, their).what)
-        });
-        Ok(described.collect())
+        let described: Vec<String> = differing
+            .map(|((our, their), (name, value))| {
+                let args = ["CONFIG", "SET", name, value].map(|arg| arg.as_bytes().to_vec());
+                mismatch(0, &args, our, their).what
+            })
+            .collect();
+        Ok((!described.is_empty()).then(|| described.join("\n  ")))
     }
 
     /// Plays an episode on empty servers; `batch` commands are sent before replies are read.
@@ -324,6 +270,17 @@ impl Arena {
         let name = String::from_utf8_lossy(&command.args[0]).to_ascii_uppercase();
         Some(Mismatch { step: *step, what, key: format!("{name}: {failed} fails") })
     }
+}
+
+/// The names in COMMAND LIST, in upper case.
+fn command_list(session: &mut Session) -> io::Result<BTreeSet<String>> {
+    let reply = session.ask(&["COMMAND", "LIST"])?.value;
+    Ok(match reply {
+        Value::Array(items) | Value::Set(items) => {
+            items.iter().map(|item| item.text().to_ascii_uppercase()).collect()
+        }
+        _ => BTreeSet::new(),
+    })
 }
 
 type Replies = (Vec<Reply>, Option<String>);

@@ -73,7 +73,7 @@ impl Session {
     /// than `count` come with the error that ended them.
     pub fn exchange(&mut self, requests: &[u8], count: usize) -> (Vec<Reply>, Option<String>) {
         let mut payload = requests.to_vec();
-        encode_into(&["ECHO", MARK], &mut payload);
+        encode_into(&["PING", MARK], &mut payload);
         let mut replies = Vec::with_capacity(count + 1);
         let mut failure = match self.client.exchange(&payload, count + 1, &mut replies) {
             Ok(()) => None,

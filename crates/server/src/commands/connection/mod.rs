@@ -1,8 +1,65 @@
-//! The connection commands.
+//! The connection commands: who is there, as whom, and how replies are to look.
 
+mod auth;
+pub mod client;
+mod echo;
+mod hello;
+mod monitor;
 mod ping;
+mod quit;
+mod reset;
+mod select;
 
-use crate::dispatch::ServerCommand;
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_commands::{CmdResult, Flags, Group, Spec};
 
 /// The commands of this group.
-pub const COMMANDS: &[&ServerCommand] = &[&ping::PING];
+pub const COMMANDS: &[&ServerCommand] = &[
+    &auth::AUTH,
+    &client::CLIENT,
+    &echo::ECHO,
+    &hello::HELLO,
+    &monitor::MONITOR,
+    &ping::PING,
+    &quit::QUIT,
+    &reset::RESET,
+    &select::SELECT,
+];
+
+/// What a client may do before it has authenticated, and while the server loads or is busy.
+const HANDSHAKE: Flags = Flags::NOSCRIPT
+    .or(Flags::LOADING)
+    .or(Flags::STALE)
+    .or(Flags::FAST)
+    .or(Flags::NO_AUTH)
+    .or(Flags::ALLOW_BUSY);
+
+/// A connection command without history, O(1).
+const fn plain(
+    name: &'static str,
+    arity: i16,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+    syntax: &'static str,
+    run: fn(&mut ConnCx<'_>) -> CmdResult,
+) -> ServerCommand {
+    ServerCommand {
+        spec: Spec {
+            name,
+            arity,
+            flags,
+            keys: &[],
+            acl: &[],
+            group: Group::Connection,
+            since,
+            summary,
+            complexity: "O(1)",
+            syntax,
+            history: &[],
+            tips: &[],
+        },
+        run,
+        subcommands: &[],
+    }
+}

@@ -1,0 +1,15 @@
+//! ECHO: the message comes back.
+
+use super::plain;
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_commands::{CmdResult, Flags};
+
+const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
+
+pub const ECHO: ServerCommand =
+    plain("echo", 2, FLAGS, "1.0.0", "Answers the message.", "message", echo);
+
+fn echo(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.bulk(cx.args[1]);
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! MONITOR: the client sees every command that the server executes, as text.
+
+use crate::dispatch::{ConnCx, ServerCommand};
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Flags, Group, Spec};
+
+pub const MONITOR: ServerCommand = ServerCommand {
+    spec: Spec {
+        name: "monitor",
+        arity: 1,
+        flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+        keys: &[],
+        acl: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Shows every request that the server executes.",
+        complexity: "",
+        syntax: "",
+        history: &[],
+        tips: &[],
+    },
+    run: monitor,
+    subcommands: &[],
+};
+
+fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
+    // Who watches already gets no second answer: the client reads a stream of lines now.
+    if std::mem::replace(&mut cx.session.monitor, true) {
+        return Ok(());
+    }
+    let shared = &cx.session.shared;
+    shared.monitor.store(true, Ordering::Relaxed);
+    crate::monitor::join(cx.core.srv, shared.id, shared.thread);
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! RESET: the connection becomes as it was when it was accepted.
+//!
+//! What the client library said of itself (CLIENT SETINFO, CLIENT CAPA) stays, since the
+//! library behind the connection is still the same.
+
+use super::{HANDSHAKE, plain};
+use crate::dispatch::{ConnCx, ServerCommand};
+use crate::io::ReplyMode;
+use std::sync::atomic::Ordering;
+use weft_commands::CmdResult;
+use weft_resp::Proto;
+
+pub const RESET: ServerCommand = plain(
+    "reset",
+    1,
+    HANDSHAKE,
+    "6.2.0",
+    "Brings the connection back to its first state.",
+    "",
+    reset,
+);
+
+fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
+    let shared = cx.session.shared.clone();
+    if std::mem::take(&mut cx.session.monitor) {
+        crate::monitor::leave(cx.srv(), shared.id);
+        shared.monitor.store(false, Ordering::Relaxed);
+    }
+    let authenticated = cx.core.settings.password.is_empty();
+    let session = &mut *cx.session;
+    session.authenticated = authenticated;
+    session.db = 0;
+    session.reply_mode = ReplyMode::On;
+    session.no_touch = false;
+    session.import_source = false;
+    shared.authenticated.store(authenticated, Ordering::Relaxed);
+    for flag in [&shared.no_touch, &shared.no_evict, &shared.import_source, &shared.reply_off] {
+        flag.store(false, Ordering::Relaxed);
+    }
+    shared.names().name.clear();
+    super::hello::speak(cx, Proto::Resp2);
+    cx.reply.simple("RESET");
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! INFO: what the server says of itself, in sections of `name:value` lines.
+//!
+//! Names and order follow Valkey 9.1, because dashboards, exporters and Sentinel read them. A
+//! field that belongs to something this server does not have is given with the value that is
+//! true then (no script is cached: `number_of_cached_scripts:0`), unless nobody could make sense
+//! of it. One section is our own: [`threads`].
+//!
+//! * [`selection`]: from the words after INFO to a list of sections
+//! * [`text`]: the lines
+//! * [`totals`]: every counter added up over the threads; what CONFIG RESETSTAT sets back
+//! * [`rates`]: the `instantaneous_` fields
+//! * [`state`]: what only INFO and its like need to know of the server
+//! * the other files: one section or a few small ones each
+//!
+//! Nothing here stops another thread. The counters of a busy server are read while they move,
+//! so fields of one reply may be some nanoseconds apart.
+
+mod activity;
+mod clients;
+mod commands;
+mod keyspace;
+pub mod memory;
+mod persistence;
+pub mod rates;
+pub mod selection;
+mod server;
+pub mod state;
+pub mod text;
+mod threads;
+pub mod totals;
+
+pub use selection::{Section, Selection};
+pub use state::State;
+pub use text::Text;
+
+use crate::dispatch::Core;
+
+/// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
+pub fn render(core: &mut Core, selection: &Selection) -> String {
+    let mut text = Text::default();
+    for section in selection.sections() {
+        text.section(section.title());
+        match section {
+            Section::Server => server::write(core, &mut text),
+            Section::Clients => clients::write(core, &mut text),
+            Section::Memory => memory::write(core, &mut text),
+            Section::Persistence => persistence::write_persistence(core, &mut text),
+            Section::Stats => activity::write_stats(core, &mut text),
+            Section::Replication => persistence::write_replication(core, &mut text),
+            Section::Cpu => activity::write_cpu(core, &mut text),
+            Section::Threads => threads::write(core, &mut text),
+            // There are no modules: the section is its title.
+            Section::Modules => {}
+            Section::CommandStats => commands::write_counts(core, &mut text),
+            Section::ErrorStats => commands::write_errors(core, &mut text),
+            Section::LatencyStats => commands::write_latency(core, &mut text),
+            Section::Cluster => text.field("cluster_enabled", 0),
+            Section::Keyspace => keyspace::write(core, &mut text),
+        }
+    }
+    text.into_string()
+}

@@ -1,0 +1,105 @@
+//! The text of INFO: titles, `name:value` lines, and numbers as people read them.
+
+use std::fmt::{Display, Write};
+
+/// A growing INFO reply.
+#[derive(Debug, Default)]
+pub struct Text(String);
+
+impl Text {
+    /// Starts a section; a blank line separates it from the one before.
+    pub fn section(&mut self, title: &str) {
+        if !self.0.is_empty() {
+            self.0.push_str("\r\n");
+        }
+        self.field_parts(format_args!("# {title}"));
+    }
+
+    /// One line.
+    pub fn field(&mut self, name: &str, value: impl Display) {
+        self.field_parts(format_args!("{name}:{value}"));
+    }
+
+    fn field_parts(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a String can't fail.
+        let _ = self.0.write_fmt(line);
+        self.0.push_str("\r\n");
+    }
+
+    /// A number with two decimals.
+    pub fn hundredths(&mut self, name: &str, value: f64) {
+        self.field(name, format_args!("{value:.2}"));
+    }
+
+    /// Bytes as a number, and as `1.50M` in a second line `name_human`.
+    pub fn bytes(&mut self, name: &str, bytes: u64) {
+        self.field(name, bytes);
+        self.field(&format!("{name}_human"), human(bytes));
+    }
+
+    /// Several fields that are all 0: counters of what can't happen here.
+    pub fn zeros(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.field(name, 0));
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+/// Bytes as `512B`, `1.50K`, `2.00G`.
+pub fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    for unit in UNITS {
+        if value < 1024.0 {
+            return format!("{value:.2}{unit}");
+        }
+        value /= 1024.0;
+    }
+    // More than an exbibyte: nobody has that, but the number must be right.
+    format!("{bytes}B")
+}
+
+/// `part` of `whole`, in percent; 100 of nothing.
+pub fn percent(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 100.0 } else { part * 100.0 / whole }
+}
+
+/// How often `part` goes into `whole`; 1 when either is nothing.
+pub fn ratio(whole: u64, part: u64) -> f64 {
+    if whole == 0 || part == 0 { 1.0 } else { whole as f64 / part as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_separated() {
+        let mut text = Text::default();
+        text.section("A");
+        text.field("x", 1);
+        text.section("B");
+        text.bytes("y", 1536);
+        assert_eq!(text.into_string(), "# A\r\nx:1\r\n\r\n# B\r\ny:1536\r\ny_human:1.50K\r\n");
+    }
+
+    #[test]
+    fn human_numbers() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.00K"),
+            (941448, "919.38K"),
+            (25276514304, "23.54G"),
+            (3 << 50, "3.00P"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+        assert_eq!(human(u64::MAX), "18446744073709551615B");
+    }
+}

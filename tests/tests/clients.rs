@@ -1,0 +1,160 @@
+//! Programs and libraries that people use must work as they are.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use redis::Commands;
+use weft_testkit::{Server, locate, skip_without};
+
+/// Runs a program with a script on its standard input.
+fn run(program: &Path, args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("cannot run {}: {e}", program.display()));
+    child.stdin.take().expect("it was asked for").write_all(input.as_bytes()).expect("the program reads its input");
+    child.wait_with_output().expect("the program ends")
+}
+
+fn cli(program: &str) -> Option<std::path::PathBuf> {
+    locate::peer(program)
+}
+
+/// What one would type, with the answers that the tool prints when its output is no terminal.
+const SESSION: &[(&str, &str)] = &[
+    ("PING", "PONG"),
+    ("SET greeting \"hello world\"", "OK"),
+    ("GET greeting", "hello world"),
+    ("INCRBY n 41", "41"),
+    ("INCR n", "42"),
+    ("MGET greeting none n", "hello world\n\n42"),
+    ("INCR greeting", "ERR value is not an integer or out of range\n"),
+    ("GET", "ERR wrong number of arguments for 'get' command\n"),
+    ("DEL greeting n", "2"),
+    ("SELECT 1", "OK"),
+    ("DBSIZE", "0"),
+    ("CLIENT GETNAME", ""),
+    ("ECHO \"\\x41\"", "A"),
+];
+
+#[test]
+fn the_command_line_tools_hold_a_session() {
+    for program in ["valkey-cli", "redis8-cli", "redis-cli"] {
+        let found = cli(program);
+        if skip_without(&format!("the_command_line_tools_hold_a_session with {program}"), &found, program) {
+            continue;
+        }
+        let server = Server::weft(&[]);
+        let port = server.port().to_string();
+        let input: String = SESSION.iter().map(|(command, _)| format!("{command}\n")).collect();
+        for protocol in [None, Some("-3")] {
+            let args: Vec<&str> = ["-p", &port].into_iter().chain(protocol).collect();
+            let output = run(found.as_deref().expect("not skipped"), &args, &input);
+            let printed = String::from_utf8_lossy(&output.stdout);
+            let expected: String = SESSION.iter().map(|(_, answer)| format!("{answer}\n")).collect();
+            assert!(output.status.success(), "{program}: {output:?}");
+            assert_eq!(printed, expected, "{program} {args:?}");
+        }
+    }
+}
+
+#[test]
+fn the_command_line_tool_reads_masses_of_commands() {
+    let program = cli("valkey-cli");
+    if skip_without("the_command_line_tool_reads_masses_of_commands", &program, "valkey-cli") {
+        return;
+    }
+    let server = Server::weft(&[]);
+    let input: String = (0..50_000).map(|i| format!("SET key:{i} {i}\r\n")).collect();
+    let output = run(&program.expect("not skipped"), &["-p", &server.port().to_string(), "--pipe"], &input);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("errors: 0, replies: 50000"), "{printed}");
+    assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 50_000);
+}
+
+#[test]
+fn the_benchmark_runs() {
+    for program in ["valkey-benchmark", "redis8-benchmark"] {
+        let found = cli(program);
+        if skip_without(&format!("the_benchmark_runs with {program}"), &found, program) {
+            continue;
+        }
+        let server = Server::weft(&["--io-threads", "2"]);
+        let port = server.port().to_string();
+        let args = ["-p", &port, "-n", "20000", "-c", "20", "-P", "16", "-r", "1000", "-q", "-t", "ping,set,get,incr,mset"];
+        let output = run(found.as_deref().expect("not skipped"), &args, "");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{program}: {output:?}");
+        // PING is measured inline and as an array
+        assert_eq!(printed.matches("requests per second").count(), 6, "{printed}");
+        assert!(!printed.contains("rror"), "{printed}");
+    }
+}
+
+/// Runs under redis-py; prints `done` at the end.
+const PYTHON: &str = r#"
+import sys, redis
+port = int(sys.argv[1])
+for protocol in (2, 3):
+    r = redis.Redis(port=port, protocol=protocol, decode_responses=True)
+    assert r.ping() is True
+    assert r.set("k", "v", ex=1000) is True and r.get("k") == "v"
+    assert 990 <= r.ttl("k") <= 1000
+    assert r.get("none") is None and r.mget("k", "none") == ["v", None]
+    assert r.set("k", "w", nx=True) is None
+    assert r.incrby("n", 5) == 5 and r.incrbyfloat("f", 0.5) == 0.5
+    pipe = r.pipeline(transaction=False)
+    for i in range(1000):
+        pipe.set(f"p{i}", i)
+    assert all(pipe.execute())
+    assert len(list(r.scan_iter("p*"))) == 1000
+    assert r.config_get("maxmemory") == {"maxmemory": "0"}
+    assert isinstance(r.client_list(), list) and r.client_list()[0]["resp"] == str(protocol)
+    try:
+        r.execute_command("GET")
+        raise SystemExit("GET without a key passed")
+    except redis.ResponseError as e:
+        assert "wrong number of arguments" in str(e)
+    assert r.flushall() is True and r.dbsize() == 0
+print("done")
+"#;
+
+#[test]
+fn redis_py_works() {
+    let python = cli("python3").or_else(|| Some("python3".into())).filter(|program| {
+        let import = Command::new(program).args(["-c", "import redis"]).output();
+        import.is_ok_and(|output| output.status.success())
+    });
+    let Some(python) = python else {
+        eprintln!("SKIP redis_py_works: no python3 with the redis package");
+        return;
+    };
+    let server = Server::weft(&[]);
+    let output = run(&python, &["-c", PYTHON, &server.port().to_string()], "");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_rust_client_works() {
+    let server = Server::weft(&[]);
+    for protocol in ["resp2", "resp3"] {
+        let url = format!("redis://127.0.0.1:{}/1?protocol={protocol}", server.port());
+        let client = redis::Client::open(url).expect("the address is well formed");
+        let mut connection = client.get_connection().expect("the handshake works");
+        let () = connection.set("k", "v").expect("SET");
+        let value: Option<String> = connection.get("k").expect("GET");
+        assert_eq!(value.as_deref(), Some("v"));
+        let none: Option<String> = connection.get("none").expect("GET of nothing");
+        assert_eq!(none, None);
+        let (n, values): (i64, Vec<Option<String>>) =
+            redis::pipe().incr("n", 7).mget(&["k", "none"]).query(&mut connection).expect("a pipeline");
+        assert_eq!((n, values), (7, vec![Some("v".to_string()), None]));
+        let error = redis::cmd("GET").query::<()>(&mut connection).expect_err("GET needs a key");
+        assert!(error.to_string().contains("wrong number of arguments"), "{error}");
+        let () = redis::cmd("FLUSHDB").query(&mut connection).expect("FLUSHDB");
+    }
+}
