@@ -16,12 +16,13 @@ fn run(program: &Path, args: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|e| panic!("cannot run {}: {e}", program.display()));
-    child.stdin.take().expect("it was asked for").write_all(input.as_bytes()).expect("the program reads its input");
+    child
+        .stdin
+        .take()
+        .expect("it was asked for")
+        .write_all(input.as_bytes())
+        .expect("the program reads its input");
     child.wait_with_output().expect("the program ends")
-}
-
-fn cli(program: &str) -> Option<std::path::PathBuf> {
-    locate::peer(program)
 }
 
 /// What one would type, with the answers that the tool prints when its output is no terminal.
@@ -44,8 +45,12 @@ const SESSION: &[(&str, &str)] = &[
 #[test]
 fn the_command_line_tools_hold_a_session() {
     for program in ["valkey-cli", "redis8-cli", "redis-cli"] {
-        let found = cli(program);
-        if skip_without(&format!("the_command_line_tools_hold_a_session with {program}"), &found, program) {
+        let found = locate::peer(program);
+        if skip_without(
+            &format!("the_command_line_tools_hold_a_session with {program}"),
+            &found,
+            program,
+        ) {
             continue;
         }
         let server = Server::weft(&[]);
@@ -55,7 +60,8 @@ fn the_command_line_tools_hold_a_session() {
             let args: Vec<&str> = ["-p", &port].into_iter().chain(protocol).collect();
             let output = run(found.as_deref().expect("not skipped"), &args, &input);
             let printed = String::from_utf8_lossy(&output.stdout);
-            let expected: String = SESSION.iter().map(|(_, answer)| format!("{answer}\n")).collect();
+            let expected: String =
+                SESSION.iter().map(|(_, answer)| format!("{answer}\n")).collect();
             assert!(output.status.success(), "{program}: {output:?}");
             assert_eq!(printed, expected, "{program} {args:?}");
         }
@@ -64,13 +70,14 @@ fn the_command_line_tools_hold_a_session() {
 
 #[test]
 fn the_command_line_tool_reads_masses_of_commands() {
-    let program = cli("valkey-cli");
+    let program = locate::peer("valkey-cli");
     if skip_without("the_command_line_tool_reads_masses_of_commands", &program, "valkey-cli") {
         return;
     }
     let server = Server::weft(&[]);
     let input: String = (0..50_000).map(|i| format!("SET key:{i} {i}\r\n")).collect();
-    let output = run(&program.expect("not skipped"), &["-p", &server.port().to_string(), "--pipe"], &input);
+    let output =
+        run(&program.expect("not skipped"), &["-p", &server.port().to_string(), "--pipe"], &input);
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("errors: 0, replies: 50000"), "{printed}");
     assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 50_000);
@@ -79,13 +86,27 @@ fn the_command_line_tool_reads_masses_of_commands() {
 #[test]
 fn the_benchmark_runs() {
     for program in ["valkey-benchmark", "redis8-benchmark"] {
-        let found = cli(program);
+        let found = locate::peer(program);
         if skip_without(&format!("the_benchmark_runs with {program}"), &found, program) {
             continue;
         }
         let server = Server::weft(&["--io-threads", "2"]);
         let port = server.port().to_string();
-        let args = ["-p", &port, "-n", "20000", "-c", "20", "-P", "16", "-r", "1000", "-q", "-t", "ping,set,get,incr,mset"];
+        let args = [
+            "-p",
+            &port,
+            "-n",
+            "20000",
+            "-c",
+            "20",
+            "-P",
+            "16",
+            "-r",
+            "1000",
+            "-q",
+            "-t",
+            "ping,set,get,incr,mset",
+        ];
         let output = run(found.as_deref().expect("not skipped"), &args, "");
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{program}: {output:?}");
@@ -125,17 +146,19 @@ print("done")
 
 #[test]
 fn redis_py_works() {
-    let python = cli("python3").or_else(|| Some("python3".into())).filter(|program| {
-        let import = Command::new(program).args(["-c", "import redis"]).output();
-        import.is_ok_and(|output| output.status.success())
-    });
-    let Some(python) = python else {
+    let import = Command::new("python3").args(["-c", "import redis"]).output();
+    if !import.is_ok_and(|output| output.status.success()) {
         eprintln!("SKIP redis_py_works: no python3 with the redis package");
         return;
-    };
+    }
     let server = Server::weft(&[]);
-    let output = run(&python, &["-c", PYTHON, &server.port().to_string()], "");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{}", String::from_utf8_lossy(&output.stderr));
+    let output = run(Path::new("python3"), &["-c", PYTHON, &server.port().to_string()], "");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "done\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -150,8 +173,11 @@ fn the_rust_client_works() {
         assert_eq!(value.as_deref(), Some("v"));
         let none: Option<String> = connection.get("none").expect("GET of nothing");
         assert_eq!(none, None);
-        let (n, values): (i64, Vec<Option<String>>) =
-            redis::pipe().incr("n", 7).mget(&["k", "none"]).query(&mut connection).expect("a pipeline");
+        let (n, values): (i64, Vec<Option<String>>) = redis::pipe()
+            .incr("n", 7)
+            .mget(&["k", "none"])
+            .query(&mut connection)
+            .expect("a pipeline");
         assert_eq!((n, values), (7, vec![Some("v".to_string()), None]));
         let error = redis::cmd("GET").query::<()>(&mut connection).expect_err("GET needs a key");
         assert!(error.to_string().contains("wrong number of arguments"), "{error}");

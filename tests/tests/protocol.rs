@@ -47,7 +47,10 @@ const ANSWERED: &[(&[u8], &[u8])] = &[
     (b"+OK\r\n", b"-ERR unknown command '+OK', with args beginning with: \r\n"),
     (b"$4\r\nPING\r\n", b"-ERR unknown command '$4', with args beginning with: \r\n+PONG\r\n"),
     (b"NOSUCH a b\r\n", b"-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n"),
-    (b"*2\r\n$3\r\nn\r\n\r\n$2\r\n\r\n\r\n", b"-ERR unknown command 'n  ', with args beginning with: '  ' \r\n"),
+    (
+        b"*2\r\n$3\r\nn\r\n\r\n$2\r\n\r\n\r\n",
+        b"-ERR unknown command 'n  ', with args beginning with: '  ' \r\n",
+    ),
 ];
 
 /// Requests after which the server closes the connection, with what it says before.
@@ -105,7 +108,9 @@ fn assert_closed(server: &Server, send: &[u8], expected: &[u8]) {
     let mut client = server.client();
     // a write can fail when the server has closed in the middle of it; what it said counts
     let _ = client.send_raw(send);
-    let got = client.read_to_close().unwrap_or_else(|e| panic!("{}: not closed after {}: {e}", server.name(), quote_short(send)));
+    let got = client.read_to_close().unwrap_or_else(|e| {
+        panic!("{}: not closed after {}: {e}", server.name(), quote_short(send))
+    });
     assert_eq!(quote(&got), quote(expected), "{}: reply to {}", server.name(), quote_short(send));
 }
 
@@ -133,7 +138,11 @@ fn lines_that_never_end_are_refused() {
     let long = |start: &str| [start.as_bytes(), &[b'1'; 70_000]].concat();
     on_both("lines_that_never_end_are_refused", &[], |server| {
         assert_closed(server, &long("*"), b"-ERR Protocol error: too big mbulk count string\r\n");
-        assert_closed(server, &long("*1\r\n$"), b"-ERR Protocol error: too big bulk count string\r\n");
+        assert_closed(
+            server,
+            &long("*1\r\n$"),
+            b"-ERR Protocol error: too big bulk count string\r\n",
+        );
         assert_closed(server, &long(""), b"-ERR Protocol error: too big inline request\r\n");
     });
 }
@@ -141,22 +150,42 @@ fn lines_that_never_end_are_refused() {
 #[test]
 fn who_is_not_authenticated_may_send_little() {
     on_both("who_is_not_authenticated_may_send_little", &["--requirepass", "sesame"], |server| {
-        assert_closed(server, b"*11\r\n", b"-ERR Protocol error: unauthenticated multibulk length\r\n");
-        assert_closed(server, b"*1\r\n$16385\r\n", b"-ERR Protocol error: unauthenticated bulk length\r\n");
+        assert_closed(
+            server,
+            b"*11\r\n",
+            b"-ERR Protocol error: unauthenticated multibulk length\r\n",
+        );
+        assert_closed(
+            server,
+            b"*1\r\n$16385\r\n",
+            b"-ERR Protocol error: unauthenticated bulk length\r\n",
+        );
         let mut client = server.client();
         let noauth = Some("NOAUTH Authentication required.".to_string());
-        for command in [&["PING"][..], &["GET", "k"], &["SET", "k", "v"], &["CLIENT", "LIST"], &["CONFIG", "GET", "*"]] {
+        for command in [
+            &["PING"][..],
+            &["GET", "k"],
+            &["SET", "k", "v"],
+            &["CLIENT", "LIST"],
+            &["CONFIG", "GET", "*"],
+        ] {
             assert_eq!(client.cmd(command).error(), noauth, "{command:?}");
         }
         let largest = vec![b'x'; 16_384];
         assert_eq!(client.cmd(&[b"GET", &largest[..]]).error(), noauth);
         let wrong = client.cmd(&["AUTH", "wrong"]).error();
-        assert_eq!(wrong.as_deref(), Some("WRONGPASS invalid username-password pair or user is disabled."));
+        assert_eq!(
+            wrong.as_deref(),
+            Some("WRONGPASS invalid username-password pair or user is disabled.")
+        );
         client.ok(&["AUTH", "sesame"]);
         // from here on the limits are the usual ones
-        let words: Vec<Vec<u8>> = [b"DEL".to_vec()].into_iter().chain((0..100).map(|i: i32| i.to_string().into_bytes())).collect();
+        let words: Vec<Vec<u8>> = [b"DEL".to_vec()]
+            .into_iter()
+            .chain((0..100).map(|i: i32| i.to_string().into_bytes()))
+            .collect();
         assert_eq!(client.cmd(&words), Value::Integer(0));
-        client.ok(&[b"SET", b"k", &vec![b'x'; 100_000][..]]);
+        client.ok(&[&b"SET"[..], b"k", &vec![b'x'; 100_000][..]]);
     });
 }
 
@@ -279,7 +308,7 @@ fn a_reader_that_is_slow_gets_everything() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let value: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
-    client.ok(&[b"SET", b"k", &value[..]]);
+    client.ok(&[&b"SET"[..], b"k", &value[..]]);
     // 30 MB of replies to requests of 6 KB: more than any socket buffer holds
     client.send_raw(&encode(&["GET", "k"]).repeat(300)).unwrap();
     std::thread::sleep(Duration::from_millis(200));
@@ -295,10 +324,13 @@ fn a_string_of_64_mb_goes_in_and_comes_out() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let value: Vec<u8> = (0..64u32 << 20).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
-    client.ok(&[b"SET", b"big", &value[..]]);
+    client.ok(&[&b"SET"[..], b"big", &value[..]]);
     assert_eq!(client.cmd(&["STRLEN", "big"]), Value::Integer(64 << 20));
     assert!(client.cmd(&["GET", "big"]).bytes() == Some(&value[..]), "GET gives other bytes");
-    assert_eq!(client.cmd(&["GETRANGE", "big", "67108860", "-1"]).bytes(), Some(&value[value.len() - 4..]));
+    assert_eq!(
+        client.cmd(&["GETRANGE", "big", "67108860", "-1"]).bytes(),
+        Some(&value[value.len() - 4..])
+    );
     client.ok(&["SET", "small", "after"]);
     assert_eq!(client.cmd(&["GET", "small"]).text(), "after");
     assert_eq!(client.cmd(&["DEL", "big"]), Value::Integer(1));
@@ -330,12 +362,16 @@ fn hello_changes_the_nulls_and_maps() {
     on_both("hello_changes_the_nulls_and_maps", &[], |server| {
         let mut client = server.client();
         assert_eq!(client.cmd(&["GET", "none"]), Value::NullBulk);
-        assert!(matches!(client.cmd(&["CONFIG", "GET", "maxmemory"]), Value::Array(items) if items.len() == 2));
+        assert!(
+            matches!(client.cmd(&["CONFIG", "GET", "maxmemory"]), Value::Array(items) if items.len() == 2)
+        );
         let greeting = client.hello(3);
         assert_eq!(greeting.field("proto"), Some(&Value::Integer(3)));
         assert!(matches!(greeting, Value::Map(_)));
         assert_eq!(client.cmd(&["GET", "none"]), Value::Null);
-        assert!(matches!(client.cmd(&["CONFIG", "GET", "maxmemory"]), Value::Map(pairs) if pairs.len() == 1));
+        assert!(
+            matches!(client.cmd(&["CONFIG", "GET", "maxmemory"]), Value::Map(pairs) if pairs.len() == 1)
+        );
         assert!(matches!(client.hello(2), Value::Array(_)));
         assert_eq!(client.cmd(&["GET", "none"]), Value::NullBulk);
         let refused = client.hello(4).error();

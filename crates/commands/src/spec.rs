@@ -156,7 +156,8 @@ impl Spec {
 }
 
 impl KeySpec {
-    fn positions(&self, args: &[&[u8]], found: &mut impl FnMut(usize)) -> Option<()> {
+    /// As [`Spec::key_positions`], for this specification alone.
+    pub fn positions(&self, args: &[&[u8]], found: impl FnMut(usize)) -> Option<()> {
         let start = match self.begin {
             Begin::Index(i) => usize::from(i),
             Begin::Keyword { word, start } => match keyword(args, word, start) {

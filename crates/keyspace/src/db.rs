@@ -319,6 +319,11 @@ impl<'g> Db<'g> {
         }
     }
 
+    /// The shape of one shard's table, which the guard must hold. O(capacity).
+    pub fn table_stats(&mut self, shard: u16) -> weft_table::Stats {
+        self.table(shard).stats()
+    }
+
     /// Exclusive access to one shard's table for the sweeps of this crate.
     pub(crate) fn sweep_table(&mut self, shard: u16) -> TableMut<'_, Values, Hasher> {
         self.table(shard)

@@ -108,6 +108,11 @@ impl Keyspace {
         })
     }
 
+    /// Bytes of one database's tables beside the records; a moment's value when the world runs.
+    pub fn table_memory(&self, db: usize) -> usize {
+        (0..SHARDS as u16).map(|s| self.table(s, db).memory_usage()).sum()
+    }
+
     /// First step of a planned command: fetches the key's bucket towards the cache.
     #[inline]
     pub fn plan_bucket(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {

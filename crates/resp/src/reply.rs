@@ -14,6 +14,9 @@ pub type Blob = Arc<Vec<u8>>;
 /// Values from this many bytes on are sent from where they are stored.
 pub const SHARE_FROM: usize = 16 * 1024;
 
+/// An empty buffer of more than this is freed by [`Reply::trim`] (bytes).
+const KEEP: usize = 256 * 1024;
+
 /// The version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Proto {
@@ -146,6 +149,24 @@ impl Reply {
             rest.drop_front(skip);
         }
         rest
+    }
+
+    /// Gives memory back after the first `sent` bytes were sent, when that pays: each byte is
+    /// moved a constant number of times however small the portions are. Answers how many of the
+    /// bytes that are left count as sent.
+    pub fn forget_sent(&mut self, sent: usize) -> usize {
+        if !self.shared.is_empty() || sent < self.buf.len() / 2 {
+            return sent;
+        }
+        self.drop_front(sent);
+        0
+    }
+
+    /// Lets go of a large buffer, so that one huge reply does not hold memory for ever.
+    pub fn trim(&mut self) {
+        if self.is_empty() && self.buf.capacity() > KEEP {
+            self.buf = Vec::new();
+        }
     }
 
     /// Forgets the first `n` bytes: they were sent.

@@ -93,6 +93,7 @@ impl Bio {
 }
 
 fn run(from: &Receiver<Garbage>, srv: &Server) {
+    let _stack = crate::start::second_stack();
     let mut memory = ThreadMemory::new();
     while let Ok(garbage) = from.recv() {
         match garbage {

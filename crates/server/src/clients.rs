@@ -46,6 +46,8 @@ pub struct ClientShared {
     pub killed: AtomicBool,
     pub closing: AtomicBool,
     pub authenticated: AtomicBool,
+    /// CLIENT CAPA REDIRECT.
+    pub redirect_capable: AtomicBool,
     names: Mutex<Names>,
 }
 
@@ -87,6 +89,7 @@ impl ClientShared {
             killed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             authenticated: AtomicBool::new(false),
+            redirect_capable: AtomicBool::new(false),
             names: Mutex::default(),
         }
     }

@@ -16,6 +16,9 @@ pub struct Series {
     /// Unix seconds and milliseconds of latency, oldest first.
     pub samples: VecDeque<(i64, i64)>,
     pub max_ms: i64,
+    /// Of all samples ever, those that are no longer kept included.
+    pub sum_ms: i64,
+    pub count: i64,
 }
 
 /// All events.
@@ -50,6 +53,8 @@ impl LatencyMonitor {
         let mut events = self.events();
         let series = events.entry(event.to_string()).or_default();
         series.max_ms = series.max_ms.max(ms);
+        series.sum_ms += ms;
+        series.count += 1;
         match series.samples.back_mut() {
             Some((at, worst)) if *at == now_s => *worst = (*worst).max(ms),
             _ => series.samples.push_back((now_s, ms)),

@@ -9,15 +9,23 @@ use crate::redact::hide_secrets;
 use crate::server::{Server, attention};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use weft_resp::Reply;
 
-/// Shows one command to all monitors.
+/// Shows one command to all monitors but the client that sent it: see [`own`].
 #[cold]
 pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
     let line = Arc::new(line(&srv.table, session, args));
     let monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
-    for (client, thread) in monitors.iter() {
+    for (client, thread) in monitors.iter().filter(|(id, _)| *id != session.shared.id) {
         srv.mailboxes[*thread].send(Message::Feed { client: *client, bytes: line.clone() });
     }
+}
+
+/// Shows a monitor a command of its own. The line follows the command's reply, so that the
+/// client can tell which is which.
+#[cold]
+pub fn own(srv: &Server, session: &Session, args: &[&[u8]], reply: &mut Reply) {
+    reply.raw(&line(&srv.table, session, args));
 }
 
 /// Adds a client to those who see every command.

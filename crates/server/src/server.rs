@@ -47,12 +47,15 @@ pub struct Server {
     /// Error replies by their code ("ERR", "WRONGTYPE" ...).
     pub errors: Mutex<BTreeMap<String, u64>>,
     pub totals: Totals,
+    pub info: crate::info::State,
     pub started_ms: i64,
     pub started: std::time::Instant,
     pub run_id: String,
     pub port: AtomicU32,
     pub config_file: String,
     pub executable: String,
+    /// How the program was called, for the title.
+    pub called: String,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: AtomicBool,
     seed: u64,
@@ -83,7 +86,7 @@ pub struct Totals {
 impl Server {
     /// A server with `threads` I/O threads that are not running yet. It lives as long as the
     /// process, so that every thread may refer to it without counting references.
-    pub fn new(config: Config, threads: usize) -> std::io::Result<&'static Server> {
+    pub fn new(config: Config, called: String, threads: usize) -> std::io::Result<&'static Server> {
         let mailboxes: Arc<[Mailbox]> =
             (0..threads).map(|_| Mailbox::new()).collect::<Result<Vec<_>, _>>()?.into();
         let wake_by = mailboxes.clone();
@@ -114,11 +117,13 @@ impl Server {
             latency: crate::latency::LatencyMonitor::default(),
             errors: Mutex::default(),
             totals: Totals::default(),
+            info: crate::info::State::default(),
             started_ms: unix_ms(),
             started: std::time::Instant::now(),
             run_id: random[..20].iter().map(|b| format!("{b:02x}")).collect(),
             port: AtomicU32::new(config.int(Id::PORT) as u32),
             config_file: config.file().map(|f| f.display().to_string()).unwrap_or_default(),
+            called,
             executable: std::env::current_exe()
                 .map(|p| p.display().to_string())
                 .unwrap_or_default(),

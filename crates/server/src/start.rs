@@ -1,5 +1,6 @@
 //! From the command line to running threads, and from a request to stop to the exit code.
 
+use crate::announce;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
 use crate::io::Listener;
@@ -12,7 +13,9 @@ use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_process::log::{self, Level};
 use weft_process::pidfile::PidFile;
 use weft_process::signals::{StopSignal, StopSignals};
+use weft_process::memory_policy::OomMode;
 use weft_process::supervise::{Mode, Supervisor};
+use weft_process::title::Title;
 use weft_process::{crash, daemon, limits, memory_policy};
 use weft_process::{log_notice, log_warning};
 
@@ -44,7 +47,9 @@ pub fn main() -> i32 {
 }
 
 fn run(args: &LoadArgs) -> Result<i32, Failure> {
+    let called = std::env::args().next().unwrap_or_else(|| "weft-server".into());
     let config = Config::load(args).map_err(|e| e.to_string())?;
+    let title = take_title(&config);
     prepare_log(&config)?;
     let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
     std::env::set_current_dir(&dir)
@@ -54,7 +59,9 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     }
     let supervisor = Supervisor::start(supervision(&config));
     crash::install("weft-server").map_err(|e| format!("Can't handle signals: {e}"))?;
+    crash::install_panic_hook(crash::AfterPanic::Abort);
     crash::set_enabled(config.bool(Id::CRASH_LOG_ENABLED));
+    let _stack = second_stack();
     if config.bool(Id::DISABLE_THP) {
         let _ = memory_policy::disable_huge_pages();
     }
@@ -64,9 +71,8 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     let listeners = listen(&config)?;
     let pidfile = write_pidfile(&config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
-    let srv = Server::new(config, threads).map_err(|e| format!("Can't start: {e}"))?;
-    apply_derived(srv, &srv.config());
-    banner(srv, &listeners);
+    let srv = Server::new(config, called, threads).map_err(|e| format!("Can't start: {e}"))?;
+    introduce(srv, title, &supervisor);
     let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();
     if let Some(pidfile) = pidfile {
@@ -75,6 +81,38 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     }
     log_warning!("Weft is now ready to exit, bye bye...");
     Ok(code)
+}
+
+/// Takes over the memory of the title, if it is to be set.
+fn take_title(config: &Config) -> Option<Title> {
+    if !config.bool(Id::SET_PROC_TITLE) {
+        return None;
+    }
+    // SAFETY: called once, from `run`, before the program has started a thread (the allocator's
+    // own never look at the environment). The arguments have been read and are not looked at
+    // again, and nobody holds a pointer that getenv returned.
+    let title = unsafe { Title::take_over() };
+    title.map_err(|e| log_warning!("The process title can't be set: {e}")).ok()
+}
+
+/// Lets the calling thread report that its stack is exhausted; to be kept while it runs.
+pub fn second_stack() -> Option<crash::AlternateStack> {
+    crash::install_thread().map_err(|e| log_warning!("No second stack for crashes: {e}")).ok()
+}
+
+/// Tells the server what it is, and the world.
+fn introduce(srv: &Server, title: Option<Title>, supervisor: &Supervisor) {
+    let config = srv.config();
+    apply_derived(srv, &config);
+    *srv.info.title() = title;
+    let _ = srv.info.supervisor.set(supervisor.name());
+    let _ = srv.info.listeners.set(announce::listener_lines(&config));
+    let mut rng = weft_keyspace::turn::Rng::new(srv.seed(srv.threads.len()));
+    srv.info.set_replication_id(crate::info::state::random_id(|| rng.next()));
+    // What the kernel refuses has been logged, and is no reason not to serve.
+    let _ = apply_oom_score(srv, &config);
+    announce::banner(srv, &config);
+    announce::apply_title(srv, &config);
 }
 
 /// Runs all threads until the server is told to stop.
@@ -93,7 +131,9 @@ fn serve(
         others.push(thread.spawn(move || work(id, srv, Vec::new())).map_err(failed)?);
     }
     srv.memory.begin();
-    log_notice!("Ready to accept connections tcp");
+    for transport in announce::transports(&srv.config()) {
+        log_notice!("Ready to accept connections {transport}");
+    }
     supervisor.ready();
     work(0, srv, listeners);
     for other in others {
@@ -103,6 +143,8 @@ fn serve(
 }
 
 fn work(id: usize, srv: &'static Server, listeners: Vec<Listener>) {
+    // The first thread has got its own before it started the others.
+    let _stack = if id == 0 { None } else { second_stack() };
     let ended = Worker::new(id, srv, listeners).and_then(|mut worker| worker.run());
     if let Err(e) = ended {
         log_warning!("I/O thread {id} failed: {e}");
@@ -181,6 +223,20 @@ pub fn apply_derived(srv: &Server, config: &Config) {
     srv.commandlog.set_max(LogKind::LargeRequest, max(Id::COMMANDLOG_LARGE_REQUEST_MAX_LEN));
     srv.commandlog.set_max(LogKind::LargeReply, max(Id::COMMANDLOG_LARGE_REPLY_MAX_LEN));
     srv.latency.set_threshold(config.int(Id::LATENCY_MONITOR_THRESHOLD));
+}
+
+/// Tells the kernel whom to stop when memory runs out (`oom-score-adj`).
+///
+/// # Errors
+/// Those of the file in /proc, also logged.
+pub fn apply_oom_score(srv: &Server, config: &Config) -> std::io::Result<()> {
+    let mode = match config.word(Id::OOM_SCORE_ADJ) {
+        "no" => OomMode::No,
+        "absolute" => OomMode::Absolute,
+        _ => OomMode::Relative,
+    };
+    let [primary, ..] = config.oom_score_adj_values();
+    srv.info.oom_score().apply(mode, primary)
 }
 
 fn supervision(config: &Config) -> Mode {
@@ -286,28 +342,4 @@ fn write_pidfile(config: &Config) -> Option<PidFile> {
         config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into())
     })?;
     PidFile::create(&path).map_err(|e| log_warning!("Failed to write PID file: {e}")).ok()
-}
-
-fn banner(srv: &Server, listeners: &[Listener]) {
-    let pid = std::process::id();
-    let cpus = weft_base::topology::allowed_cpus();
-    log_notice!("Weft is starting");
-    log_notice!(
-        "Weft version={VERSION}, bits={}, pid={pid}, io-threads={}, cpus={cpus}",
-        usize::BITS,
-        srv.threads.len()
-    );
-    match srv.config_file.as_str() {
-        "" => log_warning!(
-            "Warning: no config file specified, using the default config. In order to specify a \
-             config file use weft-server /path/to/weft.conf"
-        ),
-        _ => log_notice!("Configuration loaded"),
-    }
-    for listener in listeners {
-        match listener.address() {
-            Some(at) => log_notice!("Listening on {at}"),
-            None => log_notice!("Listening on a unix socket"),
-        }
-    }
 }

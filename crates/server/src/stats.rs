@@ -151,6 +151,9 @@ pub struct ThreadStats {
     pub error_replies: Counter,
     pub unexpected_errors: Counter,
     pub parked: Counter,
+    /// Microseconds of CPU time, renewed by the thread's cron.
+    pub cpu_user_us: Counter,
+    pub cpu_system_us: Counter,
     /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
     pub memory: Counter,
 }
@@ -174,6 +177,8 @@ impl ThreadStats {
             error_replies: Counter::default(),
             unexpected_errors: Counter::default(),
             parked: Counter::default(),
+            cpu_user_us: Counter::default(),
+            cpu_system_us: Counter::default(),
             memory: Counter::default(),
         }
     }

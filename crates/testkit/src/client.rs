@@ -9,6 +9,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -73,6 +74,16 @@ pub struct Client {
     buffer: Vec<u8>,
     taken: usize,
     pushes: Vec<Value>,
+}
+
+/// For options of the socket itself.
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Tcp(s) => s.as_fd(),
+            Stream::Unix(s) => s.as_fd(),
+        }
+    }
 }
 
 /// The bytes of a request as clients send it: an array of bulk strings.

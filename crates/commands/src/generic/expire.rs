@@ -43,7 +43,7 @@ pub const EXPIRE: Command = command(
     "expire",
     "1.0.0",
     "Lets a key expire after a number of seconds.",
-    "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "expire", Unit::Seconds, Base::Now),
 );
 
@@ -51,7 +51,7 @@ pub const PEXPIRE: Command = command(
     "pexpire",
     "2.6.0",
     "Lets a key expire after a number of milliseconds.",
-    "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "pexpire", Unit::Milliseconds, Base::Now),
 );
 
@@ -59,7 +59,7 @@ pub const EXPIREAT: Command = command(
     "expireat",
     "1.2.0",
     "Lets a key expire at a Unix time in seconds.",
-    "key unix-time-seconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    "key unix-time-seconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "expireat", Unit::Seconds, Base::Epoch),
 );
 
@@ -67,7 +67,7 @@ pub const PEXPIREAT: Command = command(
     "pexpireat",
     "2.6.0",
     "Lets a key expire at a Unix time in milliseconds.",
-    "key unix-time-milliseconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]",
+    "key unix-time-milliseconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "pexpireat", Unit::Milliseconds, Base::Epoch),
 );
 

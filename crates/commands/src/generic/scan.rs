@@ -48,7 +48,7 @@ pub const SCAN: Command = Command {
         since: "2.8.0",
         summary: "Walks over the keys of the database step by step.",
         complexity: "O(COUNT) for a call, O(N) for a whole walk over N keys.",
-        syntax: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type:string]",
+        syntax: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]@6.0.0",
         history: &[("6.0.0", "The option TYPE.")],
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
     },

@@ -27,7 +27,7 @@ const fn command(
         since: "1.0.0",
         summary,
         complexity,
-        syntax: "[flush-type=(async=ASYNC|sync=SYNC)]",
+        syntax: "[flush-type=(async=ASYNC@4.0.0|sync=SYNC@6.2.0)]",
         history: &[("4.0.0", "The word ASYNC."), ("6.2.0", "The word SYNC.")],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     };

@@ -30,10 +30,10 @@ pub const SET: Command = Command {
         since: "1.0.0",
         summary: "Gives a key a string value, whatever it held before.",
         complexity: "O(1)",
-        syntax: "key value [condition=(nx=NX|xx=XX|IFEQ comparison-value)] [get=GET] \
-                 [expiration=(EX seconds:integer|PX milliseconds:integer|\
-                 EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
-                 keepttl=KEEPTTL)]",
+        syntax: "key value [condition=(nx=NX@2.6.12|xx=XX@2.6.12|IFEQ comparison-value@8.1.0)] \
+                 [get=GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12|\
+                 PX milliseconds:integer@2.6.12|EXAT unix-time-seconds:unix-time@6.2.0|\
+                 PXAT unix-time-milliseconds:unix-time@6.2.0|keepttl=KEEPTTL@6.0.0)]",
         history: &[
             ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
             ("6.0.0", "Option `KEEPTTL`."),

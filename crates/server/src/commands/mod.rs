@@ -4,9 +4,10 @@
 //! [`ConnCx`](crate::dispatch::ConnCx).
 
 mod connection;
+mod introspection;
 mod server;
 
 use crate::dispatch::ServerCommand;
 
 /// Every command of this crate, by group.
-pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[connection::COMMANDS, server::COMMANDS];
+pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS];

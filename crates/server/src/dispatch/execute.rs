@@ -44,6 +44,9 @@ pub fn execute(
 ) -> Flow {
     let mark = reply.mark();
     let mode = session.reply_mode;
+    if mode == ReplyMode::SkipNext {
+        session.reply_mode = ReplyMode::Skipping;
+    }
     let flow = match request.cmd {
         Some(cmd) => match admit(core, session, cmd, request) {
             Ok(None) => run(core, session, cmd, request, reply),
@@ -59,22 +62,33 @@ pub fn execute(
             Flow::Done
         }
     };
-    if mode != ReplyMode::On && flow == Flow::Done {
-        suppress(session, mode, reply, mark);
+    if mode != ReplyMode::On {
+        suppress(session, mode, flow, reply, mark);
     }
     flow
 }
 
 /// CLIENT REPLY OFF and SKIP: drops what the command answered.
 #[cold]
-fn suppress(session: &mut Session, mode: ReplyMode, reply: &mut Reply, mark: weft_resp::reply::Mark) {
-    // CLIENT REPLY ON answers, whatever was in force before it.
-    if session.reply_mode == ReplyMode::On && mode != ReplyMode::SkipNext {
+fn suppress(
+    session: &mut Session,
+    mode: ReplyMode,
+    flow: Flow,
+    reply: &mut Reply,
+    mark: weft_resp::reply::Mark,
+) {
+    if flow != Flow::Done {
+        session.reply_mode = mode;
         return;
     }
-    reply.truncate(mark);
-    if mode == ReplyMode::SkipNext && session.reply_mode == ReplyMode::SkipNext {
-        session.reply_mode = ReplyMode::On;
+    match session.reply_mode {
+        // CLIENT REPLY ON and RESET answer, whatever was in force before them.
+        ReplyMode::On => {}
+        ReplyMode::Skipping => {
+            session.reply_mode = ReplyMode::On;
+            reply.truncate(mark);
+        }
+        ReplyMode::Off | ReplyMode::SkipNext => reply.truncate(mark),
     }
 }
 
@@ -117,8 +131,9 @@ fn admit(
     if !cmd.spec.fits(request.args.len()) {
         return Err(error::wrong_arity(cmd.full_name));
     }
-    if !cmd.subcommands.is_empty() {
-        return Err(unknown_subcommand(cmd, request.args));
+    // COMMAND alone is a command too; other containers have an arity that forbids it.
+    if !cmd.subcommands.is_empty() && request.args.len() > 1 {
+        return Err(unknown_subcommand(cmd, request.args[1]));
     }
     if !session.authenticated && !cmd.spec.flags.has(Flags::NO_AUTH) {
         return Err(NO_AUTH);
@@ -130,12 +145,9 @@ fn admit(
 }
 
 #[cold]
-fn unknown_subcommand(cmd: &Cmd, args: &[&[u8]]) -> Error {
-    if args.len() < 2 {
-        return error::wrong_arity(cmd.full_name);
-    }
+fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend(args[1].iter().take(128));
+    text.extend(name.iter().take(128));
     text.extend_from_slice(b"'. Try ");
     text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
     text.extend_from_slice(b" HELP.");
@@ -153,7 +165,7 @@ fn admit_with_care(
     {
         let flags = cmd.spec.flags;
         let held = match mode {
-            PauseMode::All => cmd.full_name != "client|unpause" && !flags.has(Flags::NO_AUTH),
+            PauseMode::All => true,
             PauseMode::Write => flags.has(Flags::WRITE.or(Flags::MAY_REPLICATE)),
         };
         if held {
@@ -187,9 +199,12 @@ fn run(
             Err(busy) => return Flow::Busy(busy),
         },
         Run::Server(run) => {
-            feed_monitors(core, session, cmd, request.args);
             let args = request.args;
-            run(&mut ConnCx { core, session, args, reply, name: cmd.full_name })
+            let name = cmd.full_name;
+            let result = run(&mut ConnCx { core, session, args, reply, name });
+            // Afterwards, as the line tells the database that SELECT has chosen.
+            feed_monitors(core, session, cmd, args);
+            result
         }
     };
     if let Err(e) = &result {
@@ -197,6 +212,9 @@ fn run(
         refuse(core, reply, e);
     }
     account(core, session, cmd, request, reply, mark, result.is_err());
+    if session.monitor && is_monitored(cmd) {
+        crate::monitor::own(core.srv, session, request.args, reply);
+    }
     Flow::Done
 }
 
@@ -260,11 +278,14 @@ fn call(
     })
 }
 
+/// Whether MONITOR shows the command.
+fn is_monitored(cmd: &Cmd) -> bool {
+    !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
+}
+
 #[inline]
 fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
-    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0
-        && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
-    {
+    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
         crate::monitor::feed(&core.srv, session, args);
     }
 }

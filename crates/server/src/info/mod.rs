@@ -34,6 +34,7 @@ pub use state::State;
 pub use text::Text;
 
 use crate::dispatch::Core;
+use std::time::Instant;
 
 /// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
 pub fn render(core: &mut Core, selection: &Selection) -> String {
@@ -59,4 +60,15 @@ pub fn render(core: &mut Core, selection: &Selection) -> String {
         }
     }
     text.into_string()
+}
+
+/// What a thread's cron does for INFO: its CPU time, and on the first thread a sample of the
+/// rates.
+pub fn tick(core: &Core, first: bool) {
+    threads::note_cpu_time(core);
+    let now = Instant::now();
+    if first && core.srv.info.rates().is_due(now) {
+        let sums = rates::Sums::of(&totals::Totals::counts_since_start(core.srv));
+        core.srv.info.rates().add(now, sums);
+    }
 }

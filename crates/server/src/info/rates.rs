@@ -51,7 +51,8 @@ pub struct Rates(VecDeque<Sample>);
 impl Rates {
     /// Whether it is time for a sample.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.0.back().is_none_or(|last| now.duration_since(last.at) >= PERIOD)
+        // A cron that comes a little early must not make every other sample fall out.
+        self.0.back().is_none_or(|last| now.duration_since(last.at) >= PERIOD * 9 / 10)
     }
 
     pub fn add(&mut self, at: Instant, sums: Sums) {

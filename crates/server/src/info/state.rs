@@ -56,3 +56,8 @@ impl State {
         lock(&self.title)
     }
 }
+
+/// 40 random hexadecimal digits.
+pub fn random_id(mut random: impl FnMut() -> u64) -> String {
+    (0..5).map(|_| format!("{:08x}", random() >> 32)).collect()
+}

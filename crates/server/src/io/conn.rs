@@ -14,6 +14,8 @@ pub enum ReplyMode {
     Off,
     /// The reply of the next command is dropped.
     SkipNext,
+    /// The reply of the command that runs now is dropped.
+    Skipping,
 }
 
 /// What a connection is, for the commands that run on it.
@@ -103,6 +105,11 @@ pub struct Conn {
 }
 
 impl Conn {
+    /// Whether more requests are to be read.
+    pub fn wants_input(&self) -> bool {
+        self.suspended.is_none() && !self.session.close
+    }
+
     /// Replies not taken by the client, in bytes.
     pub fn pending_output(&self) -> usize {
         self.out.len() - self.sent

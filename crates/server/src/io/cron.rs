@@ -2,6 +2,7 @@
 //! first thread the house-keeping of the server.
 
 use crate::dispatch::Core;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_keyspace::SHARDS;
 use weft_keyspace::expiry::{self, SweepState};
@@ -25,6 +26,9 @@ impl Cron {
     }
 
     pub fn tick(&mut self, core: &mut Core, now_ms: i64) {
+        if core.srv.info.cron_paused.load(Ordering::Relaxed) {
+            return;
+        }
         core.turn.set_time(now_ms);
         self.expire(core);
         if self.first {
@@ -32,6 +36,7 @@ impl Cron {
             core.srv.memory.peak(now_ms / 1000);
         }
         core.publish();
+        crate::info::tick(core, self.first);
     }
 
     fn expire(&mut self, core: &mut Core) {

@@ -18,7 +18,7 @@ pub enum Message {
     Unpark { token: u64 },
     /// Close this client's connection, by its id.
     Kill { client: u64 },
-    /// Bytes to append to this client's output (MONITOR lines, pushes), by its id.
+    /// Bytes to append to this monitor's output, by its id; dropped when it is none any more.
     Feed { client: u64, bytes: std::sync::Arc<Vec<u8>> },
     /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
     Unpause,

@@ -37,6 +37,8 @@ pub struct Ready {
     pub token: u64,
     pub read: bool,
     pub write: bool,
+    /// The connection is broken in both directions; reported whatever one waits for.
+    pub broken: bool,
 }
 
 pub struct Poll {
@@ -85,6 +87,7 @@ impl Poll {
                 token: e.data.u64(),
                 read: broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
                 write: broken || flags.contains(EventFlags::OUT),
+                broken,
             }
         }));
         Ok(())

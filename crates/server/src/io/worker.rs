@@ -133,16 +133,23 @@ impl Worker {
     }
 
     fn on_event(&mut self, event: Ready) {
-        if event.token == MAILBOX {
-            return self.on_mail();
-        }
         if event.token >= LISTENERS {
+            // Both may end or begin connections: a batch must not find another one in the slot
+            // of one that it has read from.
+            self.flush();
+            if event.token == MAILBOX {
+                return self.on_mail();
+            }
             return self.accept((event.token - LISTENERS) as usize);
         }
         let index = event.token as u32 as usize;
         let generation = (event.token >> 32) as u32;
         if self.conns.get(index).is_none_or(|c| c.generation != generation) {
             return;
+        }
+        if event.broken && !self.conns[index].interest.read {
+            // Nobody will read the end of it.
+            return self.close(index);
         }
         if event.write && self.conns[index].interest.write {
             self.on_writable(index);
@@ -286,6 +293,10 @@ impl Worker {
 
     fn feed(&mut self, client: u64, bytes: &[u8]) {
         let Some(index) = self.by_client.get(&client).copied() else { return };
+        // RESET may have ended MONITOR since: the client expects replies only.
+        if !self.conns[index].session.monitor {
+            return;
+        }
         let mut reply = Reply::new(self.conns[index].session.proto);
         reply.raw(bytes);
         self.deliver(index, &mut reply);
@@ -329,7 +340,7 @@ impl Worker {
     fn renew_interest(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         let want =
-            Interest { read: conn.suspended.is_none(), write: conn.pending_output() > 0 };
+            Interest { read: conn.wants_input(), write: conn.pending_output() > 0 };
         if want != conn.interest {
             conn.interest = want;
             let _ = self.poll.change(&conn.fd, token(index, conn.generation), want);
@@ -343,7 +354,7 @@ impl Worker {
             self.flush();
         }
         let Some(conn) = self.conns.get_mut(index) else { return };
-        if conn.suspended.is_some() {
+        if !conn.wants_input() {
             return;
         }
         let planner = Planner {
@@ -431,6 +442,7 @@ impl Worker {
         for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
             self.finish_job(&mut batch, job, reply, outcomes[job]);
         }
+        replies.iter_mut().for_each(Reply::trim);
         self.replies = replies;
         batch.clear();
         self.batch = batch;
@@ -445,6 +457,13 @@ impl Worker {
         pin: &weft_table::epoch::Guard,
     ) -> Outcome {
         let (first, count) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
+        // CLIENT KILL on another thread: nothing is executed after its reply.
+        if let Some(conn) = self.conns.get_mut(batch.jobs[job].conn)
+            && conn.session.shared.killed.load(Ordering::Relaxed)
+        {
+            conn.session.close = true;
+            return Outcome::Done { executed: 0 };
+        }
         for n in first..first + count {
             prefetch(&self.core, batch, n, pin);
             let Some(conn) = self.conns.get_mut(batch.jobs[job].conn) else {

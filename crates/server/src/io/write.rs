@@ -69,8 +69,7 @@ pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
             }
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => {
-                conn.out.drop_front(conn.sent);
-                conn.sent = 0;
+                conn.sent = conn.out.forget_sent(conn.sent);
                 return (Sent::Some, total);
             }
             Err(_) => return (Sent::Broken, total),

@@ -1,8 +1,71 @@
 //! The server commands.
 
+mod apply;
 mod config;
+mod debug;
+mod info;
+mod latency;
+mod latency_report;
+mod lolwut;
+mod memory;
+mod memory_report;
+mod shape;
+mod shutdown;
+mod slowlog;
+mod time;
 
-use crate::dispatch::ServerCommand;
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_keyspace::{Db, Key};
 
 /// The commands of this group.
-pub const COMMANDS: &[&ServerCommand] = &[&config::CONFIG];
+pub const COMMANDS: &[&ServerCommand] = &[
+    &slowlog::COMMANDLOG,
+    &config::CONFIG,
+    &debug::DEBUG,
+    &info::INFO,
+    &time::LASTSAVE,
+    &latency::LATENCY,
+    &lolwut::LOLWUT,
+    &memory::MEMORY,
+    &shutdown::SHUTDOWN,
+    &slowlog::SLOWLOG,
+    &time::TIME,
+];
+
+/// Whether a directive of the values `no`, `yes` and `local` lets this client do what it guards.
+fn is_permitted(cx: &ConnCx<'_>, word: &str) -> bool {
+    match word {
+        "yes" => true,
+        "local" => is_local(&cx.session.shared),
+        _ => false,
+    }
+}
+
+/// Whether a client is on this machine: over a unix socket or the loopback interface.
+fn is_local(client: &crate::clients::ClientShared) -> bool {
+    let ip = || client.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
+    client.unix || ip().is_some_and(|ip| ip.is_loopback())
+}
+
+/// Runs `look` on a key of the client's database, with its shard held. For commands that look
+/// into one key and are not on any fast path: a busy shard, which is held for a microsecond or
+/// so, is waited for and not parked on.
+fn with_key<T>(
+    cx: &mut ConnCx<'_>,
+    name: &[u8],
+    look: impl FnOnce(&mut Db<'_>, &Key<'_>) -> T,
+) -> T {
+    let srv = cx.srv();
+    let key = srv.ks.key(name);
+    let guard = loop {
+        match srv.ks.guard_one(key.shard) {
+            Ok(guard) => break guard,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    let answer = look(&mut Db::new(&guard, &mut cx.core.turn, cx.session.db), &key);
+    drop(guard);
+    // The key may have been found expired.
+    cx.core.free_trash();
+    answer
+}

@@ -1,0 +1,61 @@
+//! CLIENT KILL: ends connections, this one or others.
+//!
+//! Another's connection belongs to its thread, which may be executing its requests right now.
+//! The world is stopped while the victims are marked, so that none of them executes anything
+//! after the reply; their threads then close them when they come by.
+
+use super::filter::Filter;
+use crate::clients::ClientShared;
+use crate::dispatch::ConnCx;
+use crate::io::Message;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error};
+
+const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
+
+pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
+    match cx.args {
+        [_, _, address] => {
+            let fits = |c: &ClientShared| c.peer.as_bytes() == *address;
+            match kill_all(cx, fits) {
+                0 => return Err(NO_SUCH_CLIENT),
+                _ => cx.reply.ok(),
+            }
+        }
+        [_, _, options @ ..] => {
+            let filter = Filter::parse(options, cx.srv(), true)?;
+            let (me, now_ms) = (cx.session.shared.id, cx.srv().now_ms());
+            let killed = kill_all(cx, |c| filter.fits(c, me, now_ms));
+            cx.reply.int(killed as i64);
+        }
+        [] | [_] => unreachable!("the arity is at least three"),
+    }
+    Ok(())
+}
+
+/// Ends all clients that `fits` chooses; answers their number.
+fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
+    let srv = cx.srv();
+    let me = cx.session.shared.id;
+    let (own, others): (Vec<_>, Vec<_>) =
+        srv.clients.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
+    if !own.is_empty() {
+        // The reply is still sent.
+        cx.session.close = true;
+    }
+    let mut killed = own.len();
+    if !others.is_empty() {
+        killed += cx.core.world(|_, _| others.iter().filter(|c| mark(c)).count());
+        others.iter().for_each(|c| {
+            srv.clients.remove(c.id);
+            srv.mailboxes[c.thread].send(Message::Kill { client: c.id });
+        });
+    }
+    killed
+}
+
+/// Whether this is what ends the client, and not a KILL before this one.
+fn mark(client: &Arc<ClientShared>) -> bool {
+    !client.killed.swap(true, Ordering::Relaxed)
+}

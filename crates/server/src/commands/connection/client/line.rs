@@ -1,0 +1,111 @@
+//! CLIENT LIST and INFO: a client as a line of `field=value` words.
+//!
+//! Monitoring tools parse these lines, so the fields and their order are those of the
+//! reference. A reply buffer of fixed size, which the reference reports as `rbs`, `rbp` and
+//! `obl`, does not exist here: all output is in one growing buffer, `omem`.
+
+use super::filter::Filter;
+use crate::clients::ClientShared;
+use crate::commands::connection::auth::DEFAULT_USER;
+use crate::dispatch::{CommandTable, ConnCx};
+use crate::io::Conn;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use weft_commands::CmdResult;
+
+pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
+    let filter = Filter::parse(&cx.args[2..], cx.srv(), false)?;
+    renew_own(cx);
+    let (me, now_ms) = (cx.session.shared.id, cx.srv().now_ms());
+    let mut lines = Vec::new();
+    for client in cx.srv().clients.all() {
+        if filter.fits(&client, me, now_ms) {
+            describe(&client, &cx.srv().table, now_ms, &mut lines);
+        }
+    }
+    cx.reply.verbatim("txt", &lines);
+    Ok(())
+}
+
+pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
+    renew_own(cx);
+    let mut line = Vec::new();
+    describe(&cx.session.shared, &cx.srv().table, cx.srv().now_ms(), &mut line);
+    cx.reply.verbatim("txt", &line);
+    Ok(())
+}
+
+/// Others' public faces are renewed once per batch; the asking client's now, so that it sees
+/// what it has just done.
+fn renew_own(cx: &ConnCx<'_>) {
+    let shared = &cx.session.shared;
+    let table = &cx.srv().table;
+    let this = table.all().iter().find(|c| c.full_name == cx.name);
+    shared.last_command.store(this.map_or(0, |c| c.number as u32 + 1), Ordering::Relaxed);
+    shared.last_ms.store(cx.srv().now_ms(), Ordering::Relaxed);
+    shared.db.store(cx.session.db as u32, Ordering::Relaxed);
+    let argv: usize = cx.args.iter().map(|a| a.len()).sum();
+    shared.argv_mem.store(argv as u64, Ordering::Relaxed);
+}
+
+/// The letters of the field `flags`; `N` when there is nothing to say.
+pub fn flags(client: &ClientShared) -> String {
+    let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+    let letters = [
+        ('O', is(&client.monitor)),
+        ('b', is(&client.blocked)),
+        ('c', is(&client.closing)),
+        ('A', is(&client.killed)),
+        ('U', client.unix),
+        ('e', is(&client.no_evict)),
+        ('T', is(&client.no_touch)),
+        ('I', is(&client.import_source)),
+    ];
+    let set: String = letters.iter().filter(|(_, on)| *on).map(|(c, _)| *c).collect();
+    if set.is_empty() { "N".into() } else { set }
+}
+
+/// The letters of the field `capa`.
+pub fn capabilities(client: &ClientShared) -> &'static str {
+    if client.redirect_capable.load(Ordering::Relaxed) { "r" } else { "" }
+}
+
+/// Appends the client's line.
+fn describe(client: &ClientShared, table: &CommandTable, now_ms: i64, out: &mut Vec<u8>) {
+    let number = |n: &AtomicU64| n.load(Ordering::Relaxed);
+    let names = client.names().clone();
+    let text = |t: &[u8]| String::from_utf8_lossy(t).into_owned();
+    let output = number(&client.output);
+    let free = number(&client.query_room).saturating_sub(number(&client.query_len));
+    let argv = number(&client.argv_mem);
+    let total = output + number(&client.query_room) + argv + size_of::<Conn>() as u64;
+    let last = (client.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
+    let last = last.and_then(|n| table.all().get(n)).map_or("NULL", |c| c.full_name);
+    // Writing to a vector cannot fail.
+    let _ = writeln!(
+        out,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 \
+         ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={free} argv-mem={argv} multi-mem=0 rbs=0 rbp=0 \
+         obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={DEFAULT_USER} \
+         redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        client.id,
+        client.peer,
+        client.local,
+        client.fd,
+        text(&names.name),
+        (now_ms - client.created_ms).max(0) / 1000,
+        client.idle_seconds(now_ms),
+        flags(client),
+        capabilities(client),
+        client.db.load(Ordering::Relaxed),
+        number(&client.query_len),
+        u8::from(output > 0),
+        if output > 0 { "rw" } else { "r" },
+        client.resp.load(Ordering::Relaxed),
+        text(&names.lib_name),
+        text(&names.lib_version),
+        number(&client.net_in),
+        number(&client.net_out),
+        number(&client.commands),
+    );
+}

@@ -1,0 +1,37 @@
+//! CLIENT PAUSE and UNPAUSE.
+
+use crate::dispatch::ConnCx;
+use crate::pause::PauseMode;
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error};
+
+const BAD_MODE: Error = Error::new("ERR CLIENT PAUSE mode must be WRITE or ALL");
+const NOT_A_TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
+const NEGATIVE: Error = Error::new("ERR timeout is negative");
+const TOO_LONG: Error = Error::new("ERR timeout is out of range");
+
+pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
+    let mode = match cx.args.len() {
+        3 => PauseMode::All,
+        _ if cx.is(3, "write") => PauseMode::Write,
+        _ if cx.is(3, "all") => PauseMode::All,
+        _ => return Err(BAD_MODE),
+    };
+    let timeout = parse_i64(cx.args[2]).ok_or(NOT_A_TIMEOUT)?;
+    if timeout < 0 {
+        return Err(NEGATIVE);
+    }
+    let until = timeout.checked_add(cx.srv().now_ms()).ok_or(TOO_LONG)?;
+    let srv = cx.srv();
+    // Whoever is in the middle of a batch ends it first: after the reply nothing runs that the
+    // pause forbids.
+    cx.core.world(|_, _| srv.pause(mode, until));
+    cx.reply.ok();
+    Ok(())
+}
+
+pub fn unpause(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().unpause();
+    cx.reply.ok();
+    Ok(())
+}

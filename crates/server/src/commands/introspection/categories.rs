@@ -1,0 +1,42 @@
+//! The ACL categories of a command.
+//!
+//! Most follow from what the command is: what it does to keys, how fast it is, its group. The
+//! rest stand in its [`Spec`](weft_commands::Spec).
+
+use crate::dispatch::Cmd;
+use weft_commands::{Flags, Group};
+
+/// The categories of `cmd`, with `@`, each once, in no order that means anything.
+pub fn of(cmd: &Cmd) -> Vec<&'static str> {
+    let flags = cmd.spec.flags;
+    let mut found: Vec<&'static str> = cmd.spec.acl.to_vec();
+    let mut add = |category: &'static str, when: bool| {
+        if when && !found.contains(&category) {
+            found.push(category);
+        }
+    };
+    add("@write", flags.has(Flags::WRITE));
+    add("@read", flags.has(Flags::READONLY));
+    add("@admin", flags.has(Flags::ADMIN));
+    add("@dangerous", flags.has(Flags::ADMIN));
+    add("@pubsub", flags.has(Flags::PUBSUB));
+    add("@blocking", flags.has(Flags::BLOCKING));
+    add("@fast", flags.has(Flags::FAST));
+    add("@slow", !flags.has(Flags::FAST));
+    // A container does nothing itself, so its group says nothing.
+    if cmd.subcommands.is_empty()
+        && let Some(category) = of_group(cmd.spec.group)
+    {
+        add(category, true);
+    }
+    found
+}
+
+fn of_group(group: Group) -> Option<&'static str> {
+    match group {
+        Group::String => Some("@string"),
+        Group::Generic => Some("@keyspace"),
+        Group::Connection => Some("@connection"),
+        Group::Server => None,
+    }
+}

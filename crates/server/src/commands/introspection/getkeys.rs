@@ -1,0 +1,78 @@
+//! COMMAND GETKEYS and GETKEYSANDFLAGS: the keys of a request that is not executed.
+
+use super::info::key_flags_reply;
+use crate::dispatch::{Cmd, ConnCx};
+use weft_commands::spec::KeySpec;
+use weft_commands::{CmdResult, Error};
+
+const NO_COMMAND: Error = Error::new("ERR Invalid command specified");
+const NO_KEYS: Error = Error::new("ERR The command has no key arguments");
+const BAD_COUNT: Error = Error::new("ERR Invalid number of arguments specified for command");
+const BAD_ARGUMENTS: Error = Error::new("ERR Invalid arguments specified for command");
+
+/// A key specification with this word names something that is no key, such as a channel.
+const NOT_A_KEY: &str = "NOT_KEY";
+/// A key specification with this word tells the most that the command may do to the key.
+const VARIABLE: &str = "VARIABLE_FLAGS";
+
+/// A key among the arguments, and the words for what the command does to it.
+struct Found<'a> {
+    key: &'a [u8],
+    flags: Vec<&'static str>,
+}
+
+pub fn keys(cx: &mut ConnCx<'_>) -> CmdResult {
+    let found = find(cx)?;
+    cx.reply.array(found.len());
+    found.iter().for_each(|f| cx.reply.bulk(f.key));
+    Ok(())
+}
+
+pub fn keys_and_flags(cx: &mut ConnCx<'_>) -> CmdResult {
+    let found = find(cx)?;
+    cx.reply.array(found.len());
+    for f in found {
+        cx.reply.array(2);
+        cx.reply.bulk(f.key);
+        key_flags_reply(cx.reply, &f.flags);
+    }
+    Ok(())
+}
+
+fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
+    let args = &cx.args[2..];
+    let cmd = command_of(cx, args).ok_or(NO_COMMAND)?;
+    let specs = || cmd.spec.keys.iter().filter(|spec| !spec.flags.contains(&NOT_A_KEY));
+    if specs().next().is_none() {
+        return Err(NO_KEYS);
+    }
+    if !cmd.spec.fits(args.len()) {
+        return Err(BAD_COUNT);
+    }
+    let mut found = Vec::new();
+    for spec in specs() {
+        let flags = key_flags(cmd, spec, args);
+        let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
+        spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
+    }
+    Ok(found)
+}
+
+/// The command or subcommand that a request with these arguments would run.
+fn command_of(cx: &ConnCx<'_>, args: &[&[u8]]) -> Option<&'static Cmd> {
+    let cmd = cx.srv().table.find(args[0])?;
+    match args.get(1) {
+        Some(name) if !cmd.subcommands.is_empty() => cmd.subcommand(name),
+        _ => Some(cmd),
+    }
+}
+
+fn key_flags(cmd: &Cmd, spec: &KeySpec, args: &[&[u8]]) -> Vec<&'static str> {
+    let is_get = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"get");
+    match cmd.full_name {
+        // The old value is read only when it is asked for.
+        "set" if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
+        "set" => vec!["OW", "UPDATE"],
+        _ => spec.flags.iter().copied().filter(|flag| *flag != VARIABLE).collect(),
+    }
+}

@@ -1,0 +1,100 @@
+//! DEBUG DIGEST and DIGEST-VALUE: hashes that are equal on servers with equal data.
+//!
+//! The scheme is the reference's, so that a server can be compared with one of those. A digest
+//! is 20 bytes that hashes are put into, in one of two ways: *unordered*, by XOR with the SHA-1
+//! of what is added, so that the order of adding does not matter; and *ordered*, by taking the
+//! SHA-1 of the outcome of that once more, so that it does.
+//!
+//! ```text
+//! value    = ordered(type) ordered(string) [unordered("!!expire!!")]
+//! key      = ordered(key) value
+//! database = ordered(number), then unordered(key) for every key; one after the other
+//! ```
+
+use crate::dispatch::ConnCx;
+use sha1::{Digest as _, Sha1};
+use weft_commands::CmdResult;
+use weft_keyspace::{Db, Record};
+use weft_types::string::{Digits, Str};
+use weft_types::{Kind, Type};
+
+#[derive(Clone, Copy, Default)]
+struct Digest([u8; 20]);
+
+impl Digest {
+    fn unordered(&mut self, bytes: &[u8]) {
+        let hash: [u8; 20] = Sha1::digest(bytes).into();
+        self.0.iter_mut().zip(hash).for_each(|(to, byte)| *to ^= byte);
+    }
+
+    fn ordered(&mut self, bytes: &[u8]) {
+        self.unordered(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    fn value(&mut self, record: &Record) {
+        let kind = Kind::of(record.kind()).type_of();
+        self.ordered(&type_number(kind).to_be_bytes());
+        match kind {
+            Type::String => {
+                if let Some(string) = Str::of(record) {
+                    self.ordered(string.bytes(&mut Digits::new()));
+                }
+            }
+        }
+        if record.expiry().is_some() {
+            self.unordered(b"!!expire!!");
+        }
+    }
+
+    fn hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The number of a type in the reference.
+fn type_number(kind: Type) -> u32 {
+    match kind {
+        Type::String => 0,
+    }
+}
+
+/// Stops the world for as long as it takes to hash everything.
+pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
+    let digest = cx.core.world(|core, guard| {
+        let mut digest = Digest::default();
+        for index in 0..guard.keyspace().databases() {
+            let mut db = Db::new(guard, &mut core.turn, index);
+            if !db.is_empty() {
+                digest.ordered(&(index as u32).to_be_bytes());
+                db.for_each(|record| digest.unordered(&of_key(&record).0));
+            }
+        }
+        digest
+    });
+    cx.reply.simple(&digest.hex());
+    Ok(())
+}
+
+fn of_key(record: &Record) -> Digest {
+    let mut digest = Digest::default();
+    digest.ordered(record.key());
+    digest.value(record);
+    digest
+}
+
+pub fn values(cx: &mut ConnCx<'_>) -> CmdResult {
+    let names = &cx.args[2..];
+    cx.reply.array(names.len());
+    for name in names {
+        let digest = super::super::with_key(cx, name, |db, key| {
+            let mut digest = Digest::default();
+            if let Some(record) = db.peek(key) {
+                digest.value(&record);
+            }
+            digest
+        });
+        cx.reply.simple(&digest.hex());
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! DEBUG: for those who test the server, or clients against it.
+//!
+//! COMMAND knows DEBUG as one command without subcommands, so it looks its own up here.
+//! `enable-debug-command` says who may use it. What would need persistence answers that it is
+//! not there.
+
+mod digest;
+mod inspect;
+mod populate;
+mod protocol;
+
+use super::shape::{ADMIN, answer_help, command, spec};
+use super::slowlog::unknown;
+use crate::dispatch::{ConnCx, ServerCommand};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error, Spec, error};
+use weft_config::Id;
+use weft_process::log_warning;
+
+pub const DEBUG: ServerCommand = command(
+    Spec {
+        complexity: "Depends on subcommand.",
+        ..spec("debug", -2, ADMIN, "1.0.0", "Holds the commands for debugging.", "")
+    },
+    run,
+);
+
+const DENIED: Error = Error::new(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+     can run it from a local connection, otherwise you need to set this option in the \
+     configuration file, and then restart the server.",
+);
+const NO_PERSISTENCE: Error =
+    Error::new("ERR There is no persistence yet: nothing can be saved and loaded");
+const UNKNOWN_OPTION: Error =
+    Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
+
+/// One subcommand: its name, how many arguments may follow it, and its function.
+struct Sub(&'static str, std::ops::RangeInclusive<usize>, fn(&mut ConnCx<'_>) -> CmdResult);
+
+const SUBCOMMANDS: &[Sub] = &[
+    Sub("assert", 0..=0, assert),
+    Sub("change-repl-id", 0..=0, change_replication_id),
+    Sub("digest", 0..=0, digest::all),
+    Sub("digest-value", 0..=usize::MAX, digest::values),
+    Sub("error", 1..=1, answer_error),
+    Sub("help", 0..=0, |cx| answer_help(cx, HELP)),
+    Sub("htstats", 1..=2, inspect::tables),
+    Sub("htstats-key", 1..=2, inspect::table_of_key),
+    Sub("leak", 1..=1, leak),
+    Sub("loadaof", 0..=0, |_| Err(NO_PERSISTENCE)),
+    Sub("log", 1..=1, log),
+    Sub("mallctl", 1..=2, allocator_number),
+    Sub("mallctl-str", 1..=1, allocator_text),
+    Sub("object", 1..=2, inspect::object),
+    Sub("oom", 0..=0, run_out_of_memory),
+    Sub("panic", 0..=0, panic),
+    Sub("pause-cron", 1..=1, pause_cron),
+    Sub("populate", 1..=3, populate::populate),
+    Sub("protocol", 1..=1, protocol::protocol),
+    Sub("reload", 0..=usize::MAX, reload),
+    Sub("sdslen", 1..=1, inspect::string_lengths),
+    Sub("segfault", 0..=0, segfault),
+    Sub("set-active-expire", 1..=1, set_active_expire),
+    Sub("sleep", 1..=1, sleep),
+    Sub("stringmatch-len", 2..=2, match_pattern),
+    Sub("structsize", 0..=0, inspect::sizes),
+];
+
+const HELP: &[&str] = &[
+    "ASSERT",
+    "    Crash by a failed assertion.",
+    "CHANGE-REPL-ID",
+    "    Give the server another replication id.",
+    "DIGEST",
+    "    Answer a hash of all databases; equal data has equal hashes on every server.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Answer a hash of the value of each key.",
+    "ERROR <string>",
+    "    Answer an error with that text.",
+    "HTSTATS <dbid> [full]",
+    "    Answer the shape of the tables of a database.",
+    "HTSTATS-KEY <key> [full]",
+    "    Answer the shape of the table that is the value of <key>.",
+    "LEAK <string>",
+    "    Copy <string> and never free it.",
+    "LOADAOF",
+    "    Not available: there is no append-only file yet.",
+    "LOG <message>",
+    "    Write <message> to the server's log.",
+    "MALLCTL <name> [<value>]",
+    "    Answer, and set, a number of the allocator.",
+    "MALLCTL-STR <name>",
+    "    Answer a string of the allocator.",
+    "OBJECT <key> [fast]",
+    "    Answer how the value of <key> is stored; with fast, without its length on disk.",
+    "OOM",
+    "    Crash as if there were no more memory.",
+    "PANIC",
+    "    Crash by a panic.",
+    "PAUSE-CRON <0|1>",
+    "    Stop, or start again, what is done periodically.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Make strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
+    "    filled up with zero bytes to <size>. Keys that are there are left alone.",
+    "PROTOCOL <type>",
+    "    Answer a value of a type: string, integer, double, bignum, null, array, set,",
+    "    map, attrib, push, verbatim, true or false.",
+    "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+    "    Not available: there are no snapshots yet.",
+    "SDSLEN <key>",
+    "    Answer how much memory key and string of <key> take.",
+    "SEGFAULT",
+    "    Crash by a memory fault.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    With 0 expired keys stay until somebody meets them.",
+    "SLEEP <seconds>",
+    "    Stop the server for that long.",
+    "STRINGMATCH-LEN <pattern> <string>",
+    "    Answer 1 when <string> matches the glob-style <pattern>, otherwise 0.",
+    "STRUCTSIZE",
+    "    Answer the sizes of some structures.",
+];
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let allowed = cx.srv().config().word(Id::ENABLE_DEBUG_COMMAND);
+    if !super::is_permitted(cx, allowed) {
+        return Err(DENIED);
+    }
+    let more = cx.args.len() - 2;
+    let found = SUBCOMMANDS.iter().find(|Sub(name, count, _)| cx.is(1, name) && count.contains(&more));
+    match found {
+        Some(Sub(_, _, run)) => run(cx),
+        None => Err(unknown(cx, "DEBUG")),
+    }
+}
+
+/// Like C's `atoi(...) != 0`, which the reference takes switches with.
+fn switch(arg: &[u8]) -> bool {
+    let digits = arg.iter().skip_while(|b| matches!(b, b' ' | b'-' | b'+'));
+    digits.take_while(|b| b.is_ascii_digit()).any(|b| *b != b'0')
+}
+
+/// Stops every thread, as the name of the command promises.
+fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
+    let seconds = weft_base::num::parse_f64(cx.args[2]).unwrap_or(0.0);
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    cx.core.world(|_, _| std::thread::sleep(time));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn change_replication_id(cx: &mut ConnCx<'_>) -> CmdResult {
+    let id = crate::info::state::random_id(|| cx.core.turn.random());
+    cx.srv().info.set_replication_id(id);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn answer_error(cx: &mut ConnCx<'_>) -> CmdResult {
+    Err(Error::owned(cx.args[2]))
+}
+
+fn log(cx: &mut ConnCx<'_>) -> CmdResult {
+    log_warning!("DEBUG LOG: {}", String::from_utf8_lossy(cx.args[2]));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn leak(cx: &mut ConnCx<'_>) -> CmdResult {
+    Vec::leak(cx.args[2].to_vec());
+    cx.reply.ok();
+    Ok(())
+}
+
+fn match_pattern(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.int(i64::from(weft_base::glob::matches(cx.args[2], cx.args[3], false)));
+    Ok(())
+}
+
+fn allocator_number(cx: &mut ConnCx<'_>) -> CmdResult {
+    let new = match cx.args.get(3) {
+        Some(value) => Some(parse_i64(value).ok_or(error::NOT_AN_INTEGER)?),
+        None => None,
+    };
+    let old = crate::mallctl::number(cx.args[2], new).map_err(allocator_error)?;
+    cx.reply.int(old);
+    Ok(())
+}
+
+fn allocator_text(cx: &mut ConnCx<'_>) -> CmdResult {
+    let value = crate::mallctl::text(cx.args[2]).map_err(allocator_error)?;
+    cx.reply.bulk(value.as_bytes());
+    Ok(())
+}
+
+fn allocator_error(e: crate::mallctl::Errno) -> Error {
+    Error::owned(format!("ERR {e}"))
+}
+
+fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
+    let known = |at: usize| ["merge", "noflush", "nosave"].iter().any(|word| cx.is(at, word));
+    if !(2..cx.args.len()).all(known) {
+        return Err(UNKNOWN_OPTION);
+    }
+    Err(NO_PERSISTENCE)
+}
+
+fn segfault(_: &mut ConnCx<'_>) -> CmdResult {
+    // SAFETY: raise has no preconditions. The default action or the crash report ends the
+    // process; should the signal be blocked, the panic does.
+    unsafe { libc::raise(libc::SIGSEGV) };
+    unreachable!("DEBUG SEGFAULT")
+}
+
+fn panic(_: &mut ConnCx<'_>) -> CmdResult {
+    panic!("DEBUG PANIC")
+}
+
+fn assert(cx: &mut ConnCx<'_>) -> CmdResult {
+    assert!(cx.args.is_empty(), "DEBUG ASSERT");
+    Ok(())
+}
+
+fn run_out_of_memory(_: &mut ConnCx<'_>) -> CmdResult {
+    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1 << 30]>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches() {
+        for (arg, on) in [("1", true), ("2", true), ("-1", true), ("0", false), ("x", false), ("", false)] {
+            assert_eq!(switch(arg.as_bytes()), on, "{arg}");
+        }
+    }
+
+    #[test]
+    fn every_subcommand_is_explained() {
+        for Sub(name, ..) in SUBCOMMANDS.iter().filter(|Sub(name, ..)| *name != "help") {
+            let upper = name.to_ascii_uppercase();
+            let lines = HELP.iter().filter(|line| line.split(' ').next() == Some(&upper));
+            assert_eq!(lines.count(), 1, "{name}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! INFO: see [`crate::info`].
+
+use super::shape::{ANYTIME, command, spec};
+use crate::dispatch::{ConnCx, ServerCommand};
+use crate::info::{self, Selection};
+use weft_commands::{CmdResult, Spec};
+
+pub const INFO: ServerCommand = command(
+    Spec {
+        acl: &["@dangerous"],
+        history: &[("7.0.0", "Takes several sections.")],
+        tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        ..spec("info", -1, ANYTIME, "1.0.0", "Answers what the server says of itself.", "[section...]")
+    },
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let text = info::render(cx.core, &Selection::of(&cx.args[1..]));
+    cx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}

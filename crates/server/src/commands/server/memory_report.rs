@@ -1,0 +1,105 @@
+//! The text of MEMORY DOCTOR.
+
+use crate::info::memory::Usage;
+use crate::info::text::human;
+
+/// Below this much data, ratios say nothing (bytes).
+const LITTLE: u64 = 5 << 20;
+/// Ratios from here on are worth a word.
+const HIGH: f64 = 1.4;
+/// And amounts from here on, so that a high ratio of little is not (bytes).
+const MUCH: i64 = 10 << 20;
+/// The peak is worth a word from this share of the present use on.
+const PEAK: f64 = 1.5;
+/// Buffers of one client on average that are worth a word (bytes).
+const LARGE_BUFFERS: u64 = 200 << 10;
+
+/// What is odd about `usage`, or that nothing is.
+pub fn doctor(usage: &Usage) -> String {
+    if usage.used.saturating_sub(usage.startup) < LITTLE {
+        return format!(
+            "There is too little data ({}) for a judgement. Ask again when there is more.\n",
+            human(usage.dataset())
+        );
+    }
+    let findings = findings(usage);
+    if findings.is_empty() {
+        return "Nothing is odd about the use of memory.\n".into();
+    }
+    let mut text = String::from("The use of memory shows this:\n\n");
+    findings.iter().for_each(|finding| text.push_str(&format!("- {finding}\n")));
+    text
+}
+
+fn findings(usage: &Usage) -> Vec<String> {
+    let mut found = Vec::new();
+    if usage.peak as f64 > usage.used as f64 * PEAK {
+        found.push(format!(
+            "Peak: {} were in use once, {} are now. The allocator may keep pages of that time, \
+             so that the ratios to resident memory look worse than they are. They recover as \
+             data grows; MEMORY PURGE gives whole free pages back.",
+            human(usage.peak),
+            human(usage.used)
+        ));
+    }
+    let inside = usage.fragmentation_in_allocator();
+    if inside.ratio > HIGH && inside.bytes > MUCH {
+        found.push(format!(
+            "Fragmentation: {} lie unused in pages that also hold data. That comes from many \
+             deletions or from values that change their size. A restart packs the data anew.",
+            human(inside.bytes as u64)
+        ));
+    }
+    let kept = usage.resident_in_allocator();
+    if kept.ratio > HIGH && kept.bytes > MUCH {
+        found.push(format!(
+            "Unused pages: the allocator keeps {} that hold no data. It gives them back by and \
+             by; MEMORY PURGE does at once.",
+            human(kept.bytes as u64)
+        ));
+    }
+    let beside = usage.resident_beside_allocator();
+    if beside.ratio > HIGH && beside.bytes > MUCH {
+        found.push(format!(
+            "Memory beside the allocator: {} are resident that it does not know of.",
+            human(beside.bytes as u64)
+        ));
+    }
+    if usage.clients > LARGE_BUFFERS && usage.clients > usage.used / 10 {
+        found.push(format!(
+            "Buffers: clients' buffers hold {}. CLIENT LIST shows whose (qbuf-free, omem): often \
+             clients that read slowly or send very large requests.",
+            human(usage.clients)
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::memory::Allocator;
+
+    #[test]
+    fn judgements() {
+        let healthy = Usage {
+            used: 100 << 20,
+            peak: 100 << 20,
+            startup: 1 << 20,
+            allocator: Allocator { allocated: 100 << 20, active: 105 << 20, resident: 110 << 20 },
+            resident: 112 << 20,
+            ..Usage::default()
+        };
+        assert!(doctor(&healthy).starts_with("Nothing is odd"));
+        assert!(doctor(&Usage { used: 2 << 20, ..healthy.clone() }).contains("too little data"));
+        let fragmented = Usage {
+            allocator: Allocator { active: 200 << 20, resident: 210 << 20, ..healthy.allocator },
+            resident: 212 << 20,
+            ..healthy.clone()
+        };
+        let text = doctor(&fragmented);
+        assert!(text.contains("Fragmentation: 100.00M") && !text.contains("Peak"), "{text}");
+        assert!(doctor(&Usage { peak: 300 << 20, ..healthy.clone() }).contains("Peak: 300.00M"));
+        assert!(doctor(&Usage { clients: 50 << 20, ..healthy }).contains("Buffers: "));
+    }
+}

@@ -1,0 +1,101 @@
+//! SHUTDOWN.
+//!
+//! There is nothing to wait for and nothing to save yet, so a shutdown is never "in progress":
+//! it happens, or it is refused. Asking for a save that can't be had is refused, unless FORCE
+//! says that going down matters more. NOW does not wait for replicas, SAFE does not take a
+//! cluster's primary down and FAILOVER hands its role over first: without replicas and cluster
+//! all three are fulfilled as it is.
+
+use super::shape::{ADMIN, command, spec};
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_commands::{CmdResult, Error, Flags, Spec, error};
+use weft_process::log_warning;
+
+const NOT_IN_PROGRESS: Error = Error::new("ERR No shutdown in progress.");
+const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
+
+pub const SHUTDOWN: ServerCommand = command(
+    Spec {
+        complexity: "O(N) when saving, where N is the number of keys in all databases; else O(1)",
+        history: &[
+            ("7.0.0", "Takes NOW, FORCE and ABORT."),
+            ("9.0.0", "Takes SAFE and FAILOVER."),
+        ],
+        ..spec(
+            "shutdown",
+            -1,
+            ADMIN.or(Flags::NO_MULTI).or(Flags::ALLOW_BUSY),
+            "1.0.0",
+            "Saves the data if it is to be saved, and ends the server.",
+            "[abort-selector=(save-selector-block=([save-selector=(nosave=NOSAVE|save=SAVE)] \
+             [now=NOW] [force=FORCE] [safe=SAFE] [failover=FAILOVER])|abort=ABORT)]",
+        )
+    },
+    run,
+);
+
+/// The words that were given.
+#[derive(Debug, Default)]
+struct Words {
+    save: bool,
+    no_save: bool,
+    force: bool,
+    abort: bool,
+    /// NOW, SAFE or FAILOVER.
+    other: bool,
+}
+
+fn words(args: &[&[u8]]) -> Result<Words, Error> {
+    let mut words = Words::default();
+    for arg in args {
+        let known = match &arg.to_ascii_lowercase()[..] {
+            b"save" => &mut words.save,
+            b"nosave" => &mut words.no_save,
+            b"force" => &mut words.force,
+            b"abort" => &mut words.abort,
+            b"now" | b"safe" | b"failover" => &mut words.other,
+            _ => return Err(error::SYNTAX),
+        };
+        *known = true;
+    }
+    let more = words.save || words.no_save || words.force || words.other;
+    if (words.abort && more) || (words.save && words.no_save) {
+        return Err(error::SYNTAX);
+    }
+    Ok(words)
+}
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let words = words(&cx.args[1..])?;
+    if words.abort {
+        return Err(NOT_IN_PROGRESS);
+    }
+    if words.save {
+        log_warning!("There is no persistence yet: the data can't be saved before the exit.");
+        if !words.force {
+            return Err(FAILED);
+        }
+    }
+    let client = &cx.session.shared;
+    log_warning!("User requested shutdown... (by client id={} addr={})", client.id, client.peer);
+    // No reply: the client sees the connection close, and nothing it sent behind this is run.
+    cx.session.close = true;
+    cx.srv().shut_down(0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_go_together() {
+        let parse = |line: &str| words(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        for good in ["NOSAVE now Force", "save", "abort ABORT", "safe failover"] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in ["foo", "save nosave", "abort now", "nosave save now"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! INFO stats and CPU: what the server has done since the start or the last CONFIG RESETSTAT.
+
+use super::text::Text;
+use super::threads::note_cpu_time;
+use super::totals::Totals;
+use crate::dispatch::Core;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weft_process::stats::{Whose, cpu_time};
+
+pub fn write_stats(core: &mut Core, text: &mut Text) {
+    core.publish();
+    let totals = Totals::since_reset(core.srv);
+    write_traffic(core, &totals, text);
+    write_keys(core, &totals, text);
+    write_features(text);
+    write_errors_and_io(core, &totals, text);
+}
+
+fn shared(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
+    let srv = core.srv;
+    let rates = srv.info.rates().per_second();
+    text.field("total_connections_received", shared(&srv.totals.connections));
+    text.field("total_commands_processed", totals.calls());
+    text.field("instantaneous_ops_per_sec", rates.commands.round() as u64);
+    text.field("total_net_input_bytes", totals.net_in);
+    text.field("total_net_output_bytes", totals.net_out);
+    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    text.hundredths("instantaneous_input_kbps", rates.net_in / 1024.0);
+    text.hundredths("instantaneous_output_kbps", rates.net_out / 1024.0);
+    text.field("instantaneous_input_repl_kbps", "0.00");
+    text.field("instantaneous_output_repl_kbps", "0.00");
+    text.field("rejected_connections", shared(&srv.totals.rejected_connections));
+    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+}
+
+fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
+    let srv = core.srv;
+    text.field("expired_keys", totals.expired);
+    text.field("expired_fields", 0);
+    text.field("expired_stale_perc", "0.00");
+    text.field("expired_time_cap_reached_count", shared(&srv.totals.expire_cycles_capped));
+    text.field("expire_cycle_cpu_milliseconds", shared(&srv.totals.expire_ms));
+    text.field("evicted_keys", totals.evicted);
+    text.field("evicted_clients", shared(&srv.totals.evicted_clients));
+    text.zeros(&["evicted_scripts", "total_eviction_exceeded_time"]);
+    text.field("current_eviction_exceeded_time", 0);
+    text.field("keyspace_hits", totals.hits);
+    text.field("keyspace_misses", totals.misses);
+}
+
+/// Counters of what this server does not have yet.
+fn write_features(text: &mut Text) {
+    text.zeros(&[
+        "pubsub_channels",
+        "pubsub_patterns",
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+    ]);
+}
+
+fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
+    let counted = &core.srv.totals;
+    text.field("unexpected_error_replies", totals.unexpected_errors);
+    text.field("total_error_replies", totals.error_replies);
+    text.field("dump_payload_sanitizations", 0);
+    text.field("total_reads_processed", totals.reads);
+    text.field("total_writes_processed", totals.writes);
+    // Every read and write is done by an I/O thread, and by the one that executes.
+    text.field("io_threaded_reads_processed", totals.reads);
+    text.field("io_threaded_writes_processed", totals.writes);
+    let query = shared(&counted.query_limit_disconnections);
+    text.field("client_query_buffer_limit_disconnections", query);
+    let output = shared(&counted.output_limit_disconnections);
+    text.field("client_output_buffer_limit_disconnections", output);
+    text.field("eventloop_cycles", totals.turns);
+    text.field("eventloop_duration_cmd_sum", totals.command_ns() / 1000);
+    let rates = core.srv.info.rates().per_second();
+    text.field("instantaneous_eventloop_cycles_per_sec", rates.turns.round() as u64);
+    text.field("acl_access_denied_auth", shared(&counted.acl_denied_auth));
+    text.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
+}
+
+pub fn write_cpu(core: &mut Core, text: &mut Text) {
+    note_cpu_time(core);
+    let mut pair = |suffix: &str, user_us: u64, system_us: u64| {
+        let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+        text.field(&format!("used_cpu_sys{suffix}"), seconds(system_us));
+        text.field(&format!("used_cpu_user{suffix}"), seconds(user_us));
+    };
+    let process = cpu_time(Whose::Process);
+    pair("", process.user_us, process.system_us);
+    let children = cpu_time(Whose::Children);
+    pair("_children", children.user_us, children.system_us);
+    let first = &core.srv.threads[0];
+    pair("_main_thread", first.cpu_user_us.get(), first.cpu_system_us.get());
+}

@@ -1,0 +1,42 @@
+//! INFO threads, a section of our own: how the work divides among the I/O threads.
+//!
+//! One line for each thread, counted from the start (CONFIG RESETSTAT leaves them alone, so that
+//! a balance can be judged over the server's life). CPU times are as of the thread's last cron,
+//! at most a tenth of a second ago while it turns at all.
+
+use super::text::Text;
+use crate::dispatch::Core;
+use crate::stats::ThreadStats;
+use weft_process::stats::{Whose, cpu_time};
+
+pub fn write(core: &mut Core, text: &mut Text) {
+    core.publish();
+    note_cpu_time(core);
+    text.field("io_threads", core.srv.threads.len());
+    for (n, thread) in core.srv.threads.iter().enumerate() {
+        text.field(&format!("io_thread_{n}"), line(thread));
+    }
+}
+
+/// Lets others know how much CPU time the calling thread, which owns `core`, has used.
+pub fn note_cpu_time(core: &Core) {
+    let used = cpu_time(Whose::Thread);
+    core.stats().cpu_user_us.set(used.user_us);
+    core.stats().cpu_system_us.set(used.system_us);
+}
+
+fn line(thread: &ThreadStats) -> String {
+    let requests: u64 = thread.commands.iter().map(|c| c.calls.get()).sum();
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    format!(
+        "connections={},requests={requests},turns={},reads={},writes={},parked={},cpu_user={},\
+         cpu_sys={}",
+        thread.connections.get(),
+        thread.turns.get(),
+        thread.reads.get(),
+        thread.writes.get(),
+        thread.parked.get(),
+        seconds(thread.cpu_user_us.get()),
+        seconds(thread.cpu_system_us.get()),
+    )
+}

@@ -1,0 +1,210 @@
+//! The allocator's switches by name, for MEMORY PURGE and DEBUG MALLCTL.
+//!
+//! jemalloc's interface is untyped: a name and two buffers. A name may be given a pointer to
+//! call or to write through, and then anybody who may say DEBUG could make the server execute
+//! anything. So numbers are read from every name, but written only to those of a list, and
+//! strings are read only from a list.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+
+/// A number of the C library that says why the allocator refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(c_int);
+
+impl std::fmt::Display for Errno {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        f.write_str(text.split(" (os error").next().unwrap_or_default())
+    }
+}
+
+impl std::error::Error for Errno {}
+
+/// Names whose value is a number or a switch, all digits in them replaced by `0`.
+const WRITABLE: [&str; 12] = [
+    "arena.0.dirty_decay_ms",
+    "arena.0.muzzy_decay_ms",
+    "arena.0.oversize_threshold",
+    "arena.0.retain_grow_limit",
+    "arenas.dirty_decay_ms",
+    "arenas.muzzy_decay_ms",
+    "background_thread",
+    "epoch",
+    "max_background_threads",
+    "prof.active",
+    "prof.thread_active_init",
+    "thread.tcache.enabled",
+];
+
+/// Names whose value is a string that lives as long as the process.
+const STRINGS: [&str; 9] = [
+    "arena.0.dss",
+    "config.malloc_conf",
+    "opt.dss",
+    "opt.junk",
+    "opt.metadata_thp",
+    "opt.percpu_arena",
+    "opt.stats_print_opts",
+    "opt.thp",
+    "version",
+];
+
+/// Whether `name` is one of `names`, whatever numbers stand in it.
+fn is_among(name: &[u8], names: &[&str]) -> bool {
+    let mut shape = Vec::with_capacity(name.len());
+    for byte in name {
+        match byte {
+            b'0'..=b'9' if shape.last() == Some(&b'0') => {}
+            b'0'..=b'9' => shape.push(b'0'),
+            other => shape.push(*other),
+        }
+    }
+    names.iter().any(|known| known.as_bytes() == shape)
+}
+
+/// The sizes that a number or a switch may have, in bytes.
+const SIZES: [usize; 3] = [8, 4, 1];
+
+/// Reads the number `name`, and sets it to `new` if one is given. Answers the old value.
+///
+/// # Errors
+/// `ENOENT` when there is no such name, or it may not be written; what jemalloc says otherwise.
+pub fn number(name: &[u8], new: Option<i64>) -> Result<i64, Errno> {
+    let c_name = c_name(name)?;
+    if new.is_some() && !is_among(name, &WRITABLE) {
+        return Err(Errno(libc::ENOENT));
+    }
+    // The size is not known: jemalloc says EINVAL to a wrong one.
+    for size in SIZES {
+        match number_of_size(&c_name, new, size) {
+            Err(Errno(libc::EINVAL)) => {}
+            done => return done,
+        }
+    }
+    Err(Errno(libc::EINVAL))
+}
+
+fn number_of_size(name: &CStr, new: Option<i64>, size: usize) -> Result<i64, Errno> {
+    debug_assert!(SIZES.contains(&size));
+    let mut old = [0u8; 8];
+    let mut old_len = size;
+    let mut bytes = new.unwrap_or(0).to_le_bytes();
+    if size == 1 {
+        // A switch: other bytes than 0 and 1 are no value of C's bool.
+        bytes[0] = u8::from(new.unwrap_or(0) != 0);
+    }
+    let (new_at, new_len): (*mut c_void, usize) = match new {
+        Some(_) => (bytes.as_mut_ptr().cast(), size),
+        None => (ptr::null_mut(), 0),
+    };
+    // SAFETY: `name` ends with NUL. `old` is writable for `old_len <= 8` bytes and `bytes`
+    // readable for `new_len <= 8`, which is the most that jemalloc copies. A name that is
+    // written is one of WRITABLE: a number or a switch, and never an address that jemalloc
+    // would follow. Little-endian layout puts the low bytes first, as all supported targets do.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            name.as_ptr(),
+            old.as_mut_ptr().cast(),
+            &raw mut old_len,
+            new_at,
+            new_len,
+        )
+    };
+    match status {
+        0 => Ok(i64::from_le_bytes(old)),
+        errno => Err(Errno(errno)),
+    }
+}
+
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// Reads the string `name`.
+///
+/// # Errors
+/// `ENOENT` when there is no such name or it is not known to be a string.
+pub fn text(name: &[u8]) -> Result<&'static str, Errno> {
+    let c_name = c_name(name)?;
+    if !is_among(name, &STRINGS) {
+        return Err(Errno(libc::ENOENT));
+    }
+    let mut value: *const c_char = ptr::null();
+    let mut len = size_of_val(&value);
+    // SAFETY: `c_name` ends with NUL; `value` is writable for the size of a pointer, which is
+    // what the names of STRINGS have as their value; nothing is written to jemalloc.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c_name.as_ptr(),
+            (&raw mut value).cast(),
+            &raw mut len,
+            ptr::null_mut(),
+            0,
+        )
+    };
+    if status != 0 || value.is_null() {
+        return Err(Errno(if status == 0 { libc::ENOENT } else { status }));
+    }
+    // SAFETY: the value of every name of STRINGS is a NUL-terminated literal of jemalloc's, or
+    // its copy of the options, neither of which is ever freed.
+    let value = unsafe { CStr::from_ptr(value) };
+    value.to_str().map_err(|_| Errno(libc::EILSEQ))
+}
+
+/// Gives all pages without allocations back to the system, in every arena. Takes milliseconds
+/// for each gigabyte given back.
+///
+/// # Errors
+/// Those of jemalloc; none are known.
+pub fn purge() -> Result<(), Errno> {
+    // 4096 is MALLCTL_ARENAS_ALL of jemalloc's header.
+    let name = c"arena.4096.purge";
+    // SAFETY: `name` ends with NUL, and this name takes and gives nothing.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            name.as_ptr(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            0,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(Errno(status)) }
+}
+
+fn c_name(name: &[u8]) -> Result<CString, Errno> {
+    CString::new(name).map_err(|_| Errno(libc::ENOENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_all_sizes() {
+        assert!(number(b"arenas.narenas", None).unwrap() > 0);
+        assert_eq!(number(b"opt.retain", None).map(|n| n & !1), Ok(0));
+        assert_eq!(number(b"nosuch", None), Err(Errno(libc::ENOENT)));
+        assert_eq!(number(b"no\0such", None), Err(Errno(libc::ENOENT)));
+        let old = number(b"arenas.muzzy_decay_ms", Some(77)).unwrap();
+        assert_eq!(number(b"arenas.muzzy_decay_ms", Some(old)), Ok(77));
+    }
+
+    #[test]
+    fn addresses_can_not_be_written() {
+        for name in [&b"arena.0.extent_hooks"[..], b"prof.dump", b"thread.prof.name"] {
+            assert_eq!(number(name, Some(1)), Err(Errno(libc::ENOENT)));
+        }
+    }
+
+    #[test]
+    fn strings() {
+        assert!(text(b"version").unwrap().starts_with("5."));
+        assert_eq!(text(b"arenas.narenas"), Err(Errno(libc::ENOENT)));
+        assert_eq!(text(b"nosuch").unwrap_err().to_string(), "No such file or directory");
+    }
+
+    #[test]
+    fn purging_works() {
+        assert_eq!(purge(), Ok(()));
+    }
+}

@@ -1,0 +1,127 @@
+//! What the server says of its commands is what the reference says of them.
+//!
+//! Clients and proxies route by COMMAND INFO, and command line tools are built from COMMAND
+//! DOCS, so every fact must be the reference's: arity, flags, key positions, ACL categories,
+//! tips, argument trees, versions. Texts for people (summaries, complexities, what changed, notes)
+//! are our own and only have to be there where the reference has them.
+
+use std::collections::BTreeMap;
+use weft_testkit::{Client, Server, Value, skip_without};
+
+/// Fields that hold a text for people.
+const TEXTS: [&str; 3] = ["summary", "complexity", "notes"];
+
+/// A canonical picture: sets and maps sorted, texts replaced by the fact that they are there.
+fn picture(value: &Value) -> String {
+    match value {
+        Value::Set(items) => sorted("~", items.iter().map(picture)),
+        Value::Map(pairs) => sorted("%", pairs.iter().filter_map(|(k, v)| pair(&k.text(), v))),
+        Value::Array(items) => items.iter().map(picture).collect::<Vec<_>>().join(", "),
+        leaf => leaf.to_string(),
+    }
+}
+
+fn sorted(mark: &str, items: impl Iterator<Item = String>) -> String {
+    let mut items: Vec<String> = items.collect();
+    items.sort();
+    format!("{mark}({})", items.join(", "))
+}
+
+fn pair(key: &str, value: &Value) -> Option<String> {
+    match key {
+        key if TEXTS.contains(&key) => Some(format!("{key}: a text")),
+        "history" => {
+            let versions = value.items().iter().map(|change| picture(&change.items()[0]));
+            Some(sorted("history", versions))
+        }
+        "arguments" => {
+            let arguments = value.items().iter().map(|a| picture(&without_summary(a)));
+            Some(format!("arguments: [{}]", arguments.collect::<Vec<_>>().join(", ")))
+        }
+        // Compared one by one: the reference has subcommands that this server has not.
+        "subcommands" => None,
+        key => Some(format!("{key}: {}", picture(value))),
+    }
+}
+
+/// The reference explains a single argument of a single command.
+fn without_summary(argument: &Value) -> Value {
+    let Value::Map(pairs) = argument else { panic!("expected a map, got {argument}") };
+    Value::Map(pairs.iter().filter(|(key, _)| key.text() != "summary").cloned().collect())
+}
+
+/// One COMMAND INFO entry without its subcommands.
+fn info(client: &mut Client, name: &str) -> String {
+    let reply = client.cmd(&["COMMAND", "INFO", name]);
+    let fields = reply.items()[0].items();
+    assert_eq!(fields.len(), 10, "{name}: {reply}");
+    fields[..9].iter().map(picture).collect::<Vec<_>>().join("\n  ")
+}
+
+fn docs(client: &mut Client, name: &str) -> String {
+    let reply = client.cmd(&["COMMAND", "DOCS", name]);
+    picture(reply.field(name).unwrap_or_else(|| panic!("no documentation of {name}: {reply}")))
+}
+
+fn names(client: &mut Client) -> Vec<String> {
+    client.cmd(&["COMMAND", "LIST"]).items().iter().map(Value::text).collect()
+}
+
+/// Compares what `ask` gets from both servers for every command that this one has.
+fn compare(test: &str, ask: fn(&mut Client, &str) -> String) {
+    let reference = Server::valkey(&[]);
+    if skip_without(test, &reference, "valkey-server") {
+        return;
+    }
+    let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));
+    let (mut ours, mut theirs) = (weft.client(), reference.client());
+    ours.hello(3);
+    theirs.hello(3);
+    let known = names(&mut theirs);
+    let mut differences = BTreeMap::new();
+    for name in names(&mut ours) {
+        if !known.contains(&name) {
+            differences.insert(name, "not a command of the reference".to_string());
+            continue;
+        }
+        let (our, their) = (ask(&mut ours, &name), ask(&mut theirs, &name));
+        if our != their {
+            differences.insert(name, format!("ours\n  {our}\ntheirs\n  {their}"));
+        }
+    }
+    let report: Vec<String> = differences.iter().map(|(n, d)| format!("{n}: {d}")).collect();
+    assert!(report.is_empty(), "{}", report.join("\n\n"));
+}
+
+#[test]
+fn facts_are_those_of_the_reference() {
+    compare("facts_are_those_of_the_reference", info);
+}
+
+#[test]
+fn arguments_are_those_of_the_reference() {
+    compare("arguments_are_those_of_the_reference", docs);
+}
+
+/// In RESP2 maps and sets are arrays; the shape of one entry stands for all.
+#[test]
+fn resp2_has_the_same_shape() {
+    let test = "resp2_has_the_same_shape";
+    let reference = Server::valkey(&[]);
+    if skip_without(test, &reference, "valkey-server") {
+        return;
+    }
+    let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));
+    for request in [&["COMMAND", "INFO", "GET", "NOSUCH"][..], &["COMMAND", "GETKEYS", "GET", "k"]]
+    {
+        let our = weft.client().try_cmd(request).expect("a reply");
+        let their = reference.client().try_cmd(request).expect("a reply");
+        let sizes = |raw: &[u8]| raw.iter().filter(|b| b"*$_~%".contains(b)).count();
+        assert_eq!(our.raw.len(), their.raw.len(), "{request:?}: {} {}", our.value, their.value);
+        assert_eq!(sizes(&our.raw), sizes(&their.raw), "{request:?}");
+    }
+    let names = |server: &Server| server.client().cmd(&["COMMAND", "DOCS", "GET"]);
+    let fields = |docs: Value| docs.items()[1].items().iter().step_by(2).map(Value::text).collect();
+    let (our, their): (Vec<String>, Vec<String>) = (fields(names(&weft)), fields(names(&reference)));
+    assert_eq!(our, their);
+}

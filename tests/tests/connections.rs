@@ -1,0 +1,166 @@
+//! Connections come and go without leaving anything behind.
+
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use weft_testkit::client::{PATIENCE, encode};
+use weft_testkit::{Client, Server, Value};
+
+/// Connections of one wave: far more than threads, below the usual limit of descriptors.
+const WAVE: usize = 300;
+const WAVES: usize = 6;
+
+/// How a client leaves.
+#[derive(Clone, Copy)]
+enum Leave {
+    /// QUIT, answered.
+    Quit,
+    /// Closes its socket between requests.
+    Close,
+    /// Closes its socket in the middle of a request.
+    MidRequest,
+    /// Resets the connection with replies not yet read.
+    Reset,
+    /// Is killed by another client.
+    Killed,
+}
+
+const LEAVES: [Leave; 5] =
+    [Leave::Quit, Leave::Close, Leave::MidRequest, Leave::Reset, Leave::Killed];
+
+/// Waits until `get` gives `wanted`, or panics with what it gives instead.
+#[track_caller]
+fn wait_until<T: PartialEq + std::fmt::Debug>(what: &str, wanted: T, get: impl Fn() -> T) {
+    const STEP: Duration = Duration::from_millis(20);
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        if get() == wanted {
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
+    panic!("{what}: {:?} where {wanted:?} was expected", get());
+}
+
+fn use_and_leave(server: &Server, i: usize, control: &mut Client) {
+    let mut client = server.client();
+    let key = format!("key:{}", i % 50);
+    client.ok(&["SET", &key, &"v".repeat(500)]);
+    let half = encode(&["SET", &key, "never arrives"]);
+    match LEAVES[i % LEAVES.len()] {
+        Leave::Quit => {
+            client.ok(&["QUIT"]);
+            assert_eq!(client.read_to_close().unwrap(), b"");
+        }
+        Leave::Close => drop(client),
+        Leave::MidRequest => client.send_raw(&half[..half.len() / 2]).unwrap(),
+        Leave::Reset => {
+            client.send_raw(&encode(&["GET", &key]).repeat(200)).unwrap();
+            set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+        }
+        Leave::Killed => {
+            let id = client.cmd(&["CLIENT", "ID"]).int().to_string();
+            client.send_raw(&half[..half.len() / 2]).unwrap();
+            assert_eq!(control.cmd(&["CLIENT", "KILL", "ID", &id]), Value::Integer(1));
+            assert_eq!(client.read_to_close().unwrap(), b"");
+        }
+    }
+}
+
+fn wave(server: &Server) {
+    let mut control = server.client();
+    // all open at the same time, then all go in their own ways
+    let open: Vec<Client> = (0..WAVE).map(|_| server.client()).collect();
+    for (i, mut client) in open.into_iter().enumerate() {
+        assert_eq!(client.cmd(&["PING"]).text(), "PONG", "connection {i}");
+        use_and_leave(server, i, &mut control);
+    }
+}
+
+#[test]
+fn waves_of_connections_leave_nothing_behind() {
+    let server = Server::weft(&["--io-threads", "4"]);
+    let process = server.process();
+    let (fds, threads) = (process.fds(), process.threads());
+    wave(&server);
+    wait_until("descriptors after the first wave", fds, || process.fds());
+    // by now buffers and pools are as large as a wave makes them
+    let rss = process.rss();
+    for i in 1..WAVES {
+        wave(&server);
+        wait_until(&format!("descriptors after wave {i}"), fds, || process.fds());
+    }
+    assert_eq!(process.threads(), threads, "threads");
+    let grown = process.rss().saturating_sub(rss);
+    // a leak of one buffer of 16 KB per connection would be 24 MB
+    assert!(
+        grown < 8 << 20,
+        "{} waves of {WAVE} connections grew the server by {grown} bytes",
+        WAVES - 1
+    );
+    let mut client = server.client();
+    let list = client.cmd(&["CLIENT", "LIST"]).text();
+    assert_eq!(list.lines().count(), 1, "{list}");
+    assert_eq!(client.cmd(&["DBSIZE"]), Value::Integer(50));
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let server = Server::weft(&["--maxclients", "10"]);
+    let mut open: Vec<Client> = Vec::new();
+    // the harness' own connection may still be on its way out, so the tenth may need a retry
+    wait_until("ten clients", 10, || {
+        let accepted =
+            |mut client: Client| client.try_cmd(&["PING"]).is_ok_and(|r| r.value.error().is_none());
+        let fresh: Vec<bool> = (0..10).map(|_| accepted(server.client())).collect();
+        fresh.iter().filter(|ok| **ok).count()
+    });
+    while let Some(mut client) = (open.len() < 10).then(|| server.client()) {
+        if client.try_cmd(&["PING"]).is_ok_and(|reply| reply.value.error().is_none()) {
+            open.push(client);
+        }
+    }
+    let refused = server.client().read_to_close().expect("closed");
+    assert_eq!(String::from_utf8_lossy(&refused), "-ERR max number of clients reached\r\n");
+    // the others are not disturbed, and a place that becomes free is given away
+    for client in &mut open {
+        assert_eq!(client.cmd(&["PING"]).text(), "PONG");
+    }
+    open.pop();
+    wait_until("a free place", true, || {
+        server.client().try_cmd(&["PING"]).is_ok_and(|reply| reply.value.error().is_none())
+    });
+}
+
+#[test]
+fn idle_clients_are_closed_when_asked() {
+    let server = Server::weft(&["--timeout", "1"]);
+    let mut client = server.client();
+    client.ok(&["SET", "k", "v"]);
+    assert_eq!(client.read_to_close().expect("closed by the server"), b"");
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_closed_at_its_limit() {
+    let limit = "normal 4mb 0 0";
+    let server = Server::weft(&["--client-output-buffer-limit", limit]);
+    let mut client = server.client();
+    client.ok(&["SET", "k", &"v".repeat(1 << 20)]);
+    // 100 MB of replies that nobody reads: the sockets hold a few of them
+    client.send_raw(&encode(&["GET", "k"]).repeat(100)).unwrap();
+    wait_until("clients", 1, || server.client().cmd(&["CLIENT", "LIST"]).text().lines().count());
+    assert_eq!(server.client().cmd(&["STRLEN", "k"]), Value::Integer(1 << 20));
+}
+
+#[test]
+fn sigterm_ends_the_server_with_clients_connected() {
+    let mut server = Server::weft(&["--io-threads", "4"]);
+    let mut clients: Vec<Client> = (0..50).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.ok(&["SET", "k", "v"]);
+    }
+    let status = server.stop_term();
+    assert!(status.success(), "{status}");
+    for client in &mut clients {
+        assert_eq!(client.read_to_close().expect("closed"), b"");
+    }
+}

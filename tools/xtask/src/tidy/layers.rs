@@ -1,0 +1,161 @@
+//! The direction of dependencies between our crates, read from their manifests.
+//!
+//! A layer may use those below it, also those further below. Tests are free to use the test
+//! kit on top of that; nothing that is shipped is.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::Problem;
+
+/// Each crate with the crates it may depend on.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("weft-base", &[]),
+    ("weft-resp", &["weft-base"]),
+    ("weft-config", &["weft-base"]),
+    ("weft-process", &["weft-base"]),
+    ("weft-table", &["weft-base"]),
+    ("weft-types", &["weft-table", "weft-base"]),
+    ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
+    ("weft-commands", &["weft-keyspace", "weft-types", "weft-table", "weft-resp", "weft-base"]),
+    (
+        "weft-server",
+        &[
+            "weft-commands",
+            "weft-config",
+            "weft-process",
+            "weft-keyspace",
+            "weft-types",
+            "weft-table",
+            "weft-resp",
+            "weft-base",
+        ],
+    ),
+    ("weft-testkit", &[]),
+    ("weft-tests", &["weft-testkit"]),
+];
+
+/// What any crate may use in its tests.
+const FOR_TESTS: &str = "weft-testkit";
+
+/// Tools beside the server: they use crates of ours only to read what the server reads.
+const TOOLS: &[(&str, &[&str])] = &[("xtask", &[])];
+
+/// Reports dependencies against the direction, in all manifests below `root`.
+pub fn check(root: &Path, problems: &mut Vec<Problem>) -> io::Result<()> {
+    for folder in ["crates", "tools"] {
+        for entry in fs::read_dir(root.join(folder))? {
+            check_manifest(
+                root,
+                &Path::new(folder).join(entry?.file_name()).join("Cargo.toml"),
+                problems,
+            )?;
+        }
+    }
+    check_manifest(root, Path::new("tests/Cargo.toml"), problems)
+}
+
+fn check_manifest(root: &Path, file: &Path, problems: &mut Vec<Problem>) -> io::Result<()> {
+    let path = root.join(file);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let text = fs::read_to_string(path)?;
+    for (line, message) in check_text(&text) {
+        problems.push(Problem { file: file.to_path_buf(), line, message });
+    }
+    Ok(())
+}
+
+/// Line and message of each forbidden dependency in a manifest.
+fn check_text(text: &str) -> Vec<(usize, String)> {
+    let manifest: toml::Table = match text.parse() {
+        Ok(manifest) => manifest,
+        Err(e) => return vec![(1, format!("is no manifest: {e}"))],
+    };
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name")?.as_str())
+        .unwrap_or_default();
+    let Some((_, allowed)) = LAYERS.iter().chain(TOOLS).find(|(layer, _)| *layer == name) else {
+        return vec![(
+            1,
+            format!("{name} has no place in the layers of tools/xtask/src/tidy/layers.rs"),
+        )];
+    };
+    let used = dependencies(&manifest).into_iter().filter(|(dependency, for_tests)| {
+        dependency.starts_with("weft-")
+            && !allowed.contains(&dependency.as_str())
+            && !(*for_tests && dependency == FOR_TESTS)
+    });
+    used.map(|(dependency, _)| {
+        (line_of(text, &dependency), format!("{name} must not depend on {dependency}"))
+    })
+    .collect()
+}
+
+/// All dependencies, and whether they are for tests only, also those of single targets.
+fn dependencies(manifest: &toml::Table) -> Vec<(String, bool)> {
+    let targets = manifest.get("target").and_then(|targets| targets.as_table());
+    let tables = targets
+        .into_iter()
+        .flat_map(|targets| targets.values())
+        .filter_map(|target| target.as_table());
+    let mut found = Vec::new();
+    for table in tables.chain([manifest]) {
+        for (section, for_tests) in
+            [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
+        {
+            let names = table
+                .get(section)
+                .and_then(|section| section.as_table())
+                .into_iter()
+                .flat_map(|section| section.keys());
+            found.extend(names.map(|name| (name.clone(), for_tests)));
+        }
+    }
+    found
+}
+
+/// The line on which a dependency is named, or the first.
+fn line_of(text: &str, dependency: &str) -> usize {
+    text.lines().position(|line| line.trim_start().starts_with(dependency)).map_or(1, |i| i + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_list_only_what_is_below() {
+        for (i, (layer, below)) in LAYERS.iter().enumerate() {
+            for name in *below {
+                let at = LAYERS.iter().position(|(other, _)| other == name);
+                assert!(
+                    at.is_some_and(|at| at < i),
+                    "{layer} may use {name}, which is not below it"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_direction_is_checked_in_every_section() {
+        let wrong = |text: &str| check_text(&format!("[package]\nname = \"weft-types\"\n{text}"));
+        assert!(wrong("[dependencies]\nweft-table.workspace = true\nlibc = \"1\"\n").is_empty());
+        assert!(wrong("[dev-dependencies]\nweft-testkit.workspace = true\n").is_empty());
+        assert_eq!(wrong("[dependencies]\nweft-testkit.workspace = true\n").len(), 1);
+        assert_eq!(wrong("[build-dependencies]\nweft-server.workspace = true\n").len(), 1);
+        assert_eq!(
+            wrong("[target.'cfg(loom)'.dependencies]\nweft-keyspace.workspace = true\n"),
+            [(4, "weft-types must not depend on weft-keyspace".to_string())]
+        );
+    }
+
+    #[test]
+    fn crates_need_a_place() {
+        assert_eq!(check_text("[package]\nname = \"weft-new\"\n").len(), 1);
+        assert_eq!(check_text("not toml").len(), 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! Rust source without its comments and strings.
+//!
+//! Rules about code must not stumble over words in prose. This is the part of a lexer that
+//! is needed to tell them apart: nested comments, strings with escapes, raw strings, and
+//! characters as against lifetimes.
+
+/// The text with everything in comments, strings and characters replaced by blanks, line
+/// breaks excepted, so that line numbers stay right.
+pub fn code_only(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let end = match token(&chars[at..], chars[..at].last().copied()) {
+            Token::Prose(len) => at + len,
+            Token::Code => {
+                out.push(chars[at]);
+                at += 1;
+                continue;
+            }
+        };
+        out.extend(chars[at..end].iter().map(|&c| if c == '\n' { '\n' } else { ' ' }));
+        at = end;
+    }
+    out
+}
+
+enum Token {
+    /// One character of code.
+    Code,
+    /// That many characters of a comment, a string or a character literal.
+    Prose(usize),
+}
+
+fn token(rest: &[char], before: Option<char>) -> Token {
+    match rest {
+        ['/', '/', ..] => Token::Prose(rest.iter().position(|&c| c == '\n').unwrap_or(rest.len())),
+        ['/', '*', ..] => Token::Prose(block_comment(rest)),
+        ['"', ..] => Token::Prose(string(rest)),
+        ['r', '"' | '#', ..] if !before.is_some_and(is_word) || before == Some('b') => {
+            match raw_string(rest) {
+                Some(len) => Token::Prose(len),
+                None => Token::Code,
+            }
+        }
+        // a character ends by a quote right behind it; else it is a lifetime
+        ['\'', '\\', ..] => Token::Prose(quoted_until(rest, '\'')),
+        ['\'', _, '\'', ..] => Token::Prose(3),
+        _ => Token::Code,
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn block_comment(rest: &[char]) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < rest.len() {
+        match rest[at..] {
+            ['/', '*', ..] => (depth, at) = (depth + 1, at + 2),
+            ['*', '/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+fn string(rest: &[char]) -> usize {
+    quoted_until(rest, '"')
+}
+
+/// Length of a literal in quotes with backslash escapes.
+fn quoted_until(rest: &[char], quote: char) -> usize {
+    let mut at = 1;
+    while at < rest.len() {
+        match rest[at] {
+            '\\' => at += 2,
+            c if c == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    rest.len()
+}
+
+/// Length of `r"..."`, `r#"..."#` and so on; none when it is an identifier such as `r#type`.
+fn raw_string(rest: &[char]) -> Option<usize> {
+    let hashes = rest[1..].iter().take_while(|&&c| c == '#').count();
+    if rest.get(1 + hashes) != Some(&'"') {
+        return None;
+    }
+    let body = 2 + hashes;
+    let end = (body..rest.len()).find(|&i| {
+        rest[i] == '"' && rest[i + 1..].iter().take(hashes).filter(|&&c| c == '#').count() == hashes
+    });
+    Some(end.map_or(rest.len(), |i| i + 1 + hashes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code_only;
+
+    fn squeezed(text: &str) -> String {
+        code_only(text).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn prose_goes_and_code_stays() {
+        assert_eq!(squeezed("a // b\nc /* d /* e */ f */ g"), "a c g");
+        assert_eq!(squeezed(r#"a("b \" c", 'd', '\'', '"') e"#), "a( , , , ) e");
+        assert_eq!(squeezed("a(r\"b\\\", r#\"c\" d\"#, br\"e\") f"), "a( , , b ) f");
+        assert_eq!(
+            squeezed("fn f<'a>(x: &'a str) -> r#type {}"),
+            "fn f<'a>(x: &'a str) -> r#type {}"
+        );
+    }
+
+    #[test]
+    fn lines_stay_where_they_are() {
+        let text = "a\n/* b\nc */ d\n\"e\nf\" g\n";
+        let code = code_only(text);
+        assert_eq!(code.lines().count(), text.lines().count());
+        assert!(
+            code.lines().nth(2).unwrap().contains('d')
+                && code.lines().nth(4).unwrap().contains('g')
+        );
+    }
+
+    #[test]
+    fn what_never_ends_ends_with_the_text() {
+        for text in ["\"a", "/* a", "r#\"a\"", "'\\", "// a"] {
+            assert_eq!(code_only(text).trim(), "", "{text}");
+        }
+    }
+}
