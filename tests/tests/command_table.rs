@@ -122,6 +122,7 @@ fn resp2_has_the_same_shape() {
     }
     let names = |server: &Server| server.client().cmd(&["COMMAND", "DOCS", "GET"]);
     let fields = |docs: Value| docs.items()[1].items().iter().step_by(2).map(Value::text).collect();
-    let (our, their): (Vec<String>, Vec<String>) = (fields(names(&weft)), fields(names(&reference)));
+    let (our, their): (Vec<String>, Vec<String>) =
+        (fields(names(&weft)), fields(names(&reference)));
     assert_eq!(our, their);
 }

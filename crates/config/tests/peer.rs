@@ -26,7 +26,8 @@ const OURS: [&str; 5] = [
 ];
 
 /// Defaults that differ.
-const OTHER_DEFAULTS: [(&str, &str); 6] = [
+const OTHER_DEFAULTS: [(&str, &str); 7] = [
+    ("bind", "only this machine here"),
     ("io-threads", "auto here"),
     ("syslog-ident", "the name of the server"),
     // Set to start the peer out of everybody's way:

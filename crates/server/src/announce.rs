@@ -60,8 +60,10 @@ fn shows_logo(config: &Config) -> bool {
 }
 
 fn warnings(config: &Config) {
-    for (id, reason) in config.ineffective() {
-        log_warning!("The directive '{}' has no effect: {reason}", id.name());
+    // That nothing is to be saved is the one wish on saving that is fulfilled already.
+    let fulfilled = |id: Id| id == Id::SAVE && config.save_points().is_empty();
+    for (id, reason) in config.ineffective().into_iter().filter(|(id, _)| !fulfilled(*id)) {
+        log_warning!("The directive '{}' has no effect in this version ({reason}).", id.name());
     }
     let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     // 2 is the mode in which an allocation may fail although there is memory; nothing is forked

@@ -11,9 +11,9 @@ use std::path::Path;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_process::log::{self, Level};
+use weft_process::memory_policy::OomMode;
 use weft_process::pidfile::PidFile;
 use weft_process::signals::{StopSignal, StopSignals};
-use weft_process::memory_policy::OomMode;
 use weft_process::supervise::{Mode, Supervisor};
 use weft_process::title::Title;
 use weft_process::{crash, daemon, limits, memory_policy};
@@ -157,15 +157,23 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
     std::thread::Builder::new().name("weft-signals".into()).spawn(move || {
         loop {
             let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
-            match signals.pending() {
-                Some(StopSignal::Interrupt) => {
-                    log_warning!("Received SIGINT scheduling shutdown...");
-                }
-                Some(StopSignal::Terminate) => {
-                    log_warning!("Received SIGTERM scheduling shutdown...");
-                }
+            // The handler has said in the log which signal it was.
+            let (name, words) = match signals.pending() {
+                Some(StopSignal::Interrupt) => ("SIGINT", Id::SHUTDOWN_ON_SIGINT),
+                Some(StopSignal::Terminate) => ("SIGTERM", Id::SHUTDOWN_ON_SIGTERM),
                 None => continue,
+            };
+            let config = srv.config();
+            if config.has_word(words, "save") && !config.has_word(words, "force") {
+                log_warning!(
+                    "{name} received but there is no persistence yet: the data can't be saved as \
+                     '{}' demands. Not shutting down.",
+                    words.name()
+                );
+                signals.clear();
+                continue;
             }
+            drop(config);
             log_warning!("User requested shutdown...");
             srv.shut_down(0);
             return;
@@ -338,8 +346,8 @@ fn group_id(group: &str) -> Option<u32> {
 
 /// A pid file when one is configured, or when this is a daemon.
 fn write_pidfile(config: &Config) -> Option<PidFile> {
-    let path = config.path(Id::PIDFILE).or_else(|| {
-        config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into())
-    })?;
+    let path = config
+        .path(Id::PIDFILE)
+        .or_else(|| config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into()))?;
     PidFile::create(&path).map_err(|e| log_warning!("Failed to write PID file: {e}")).ok()
 }

@@ -15,10 +15,11 @@ section! {
 
     BIND = "bind" {
         kind: Kind::Addresses { max: 16 },
-        default: "* -::*",
+        default: "127.0.0.1 -::1",
         flags: Flags::MULTI,
         status: EFFECTIVE,
-        doc: "Addresses of this machine to listen on: up to 16, as numbers or names. * is every \
+        doc: "Addresses of this machine to listen on: up to 16, as numbers or names. By default only \
+              this machine is served (Valkey without a file listens everywhere). * is every \
               IPv4 and ::* every IPv6 address. A dash in front allows the address to be missing. \
               An empty list closes the TCP port. A server that listens on every address is \
               reachable by whoever reaches the machine; see protected-mode and requirepass.",

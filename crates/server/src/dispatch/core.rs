@@ -47,12 +47,18 @@ impl Core {
         &self.srv.threads[self.id]
     }
 
-    /// Starts a batch: goes inside the gate and reads the clock.
-    pub fn enter(&mut self) {
+    /// Takes the settings that are in force now.
+    #[inline]
+    pub fn renew_settings(&mut self) {
         if self.srv.settings_version() != self.settings.version {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
         }
+    }
+
+    /// Starts a batch: goes inside the gate and reads the clock.
+    pub fn enter(&mut self) {
+        self.renew_settings();
         self.turn.set_time(self.srv.now_ms());
         self.last_tick = self.srv.clock.raw();
         self.gate_in();

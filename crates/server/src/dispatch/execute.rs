@@ -58,7 +58,9 @@ pub fn execute(
             }
         },
         None => {
-            refuse(core, reply, &unknown_command(session, request.args));
+            let unknown = unknown_command(session, request.args);
+            let error = if session.authenticated { unknown } else { NO_AUTH };
+            refuse(core, reply, &error);
             Flow::Done
         }
     };
@@ -105,19 +107,30 @@ fn unknown_command(session: &mut Session, args: &[&[u8]]) -> Error {
     if args[0].eq_ignore_ascii_case(b"post") || args[0].eq_ignore_ascii_case(b"host:") {
         session.close = true;
     }
-    let mut text = b"ERR unknown command '".to_vec();
-    text.extend(args[0].iter().take(128));
-    text.extend_from_slice(b"', with args beginning with: ");
+    let mut shown = Vec::new();
     for arg in &args[1..] {
-        let room = 128usize.saturating_sub(text.len() - args[0].len().min(128));
+        let room = SHOWN.saturating_sub(shown.len());
         if room == 0 {
             break;
         }
-        text.push(b'\'');
-        text.extend(arg.iter().take(room));
-        text.extend_from_slice(b"' ");
+        shown.push(b'\'');
+        shown.extend_from_slice(head(arg, room));
+        shown.extend_from_slice(b"' ");
     }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(head(args[0], SHOWN));
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend(shown);
     Error::owned(text)
+}
+
+/// Bytes of a name, and of all arguments together, that an error message shows.
+const SHOWN: usize = 128;
+
+/// The first `room` bytes of `arg`, as far as the first NUL: the reference prints C strings.
+fn head(arg: &[u8], room: usize) -> &[u8] {
+    let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
+    &arg[..end]
 }
 
 /// What must hold before a command may run. `Ok(Some(_))`: not now.
@@ -128,15 +141,16 @@ fn admit(
     cmd: &'static Cmd,
     request: &Request<'_>,
 ) -> Result<Option<Flow>, Error> {
+    // Before all else: a stranger learns nothing of the commands.
+    if !session.authenticated && !cmd.spec.flags.has(Flags::NO_AUTH) {
+        return Err(NO_AUTH);
+    }
     if !cmd.spec.fits(request.args.len()) {
         return Err(error::wrong_arity(cmd.full_name));
     }
     // COMMAND alone is a command too; other containers have an arity that forbids it.
     if !cmd.subcommands.is_empty() && request.args.len() > 1 {
         return Err(unknown_subcommand(cmd, request.args[1]));
-    }
-    if !session.authenticated && !cmd.spec.flags.has(Flags::NO_AUTH) {
-        return Err(NO_AUTH);
     }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
@@ -147,7 +161,7 @@ fn admit(
 #[cold]
 fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend(name.iter().take(128));
+    text.extend_from_slice(head(name, SHOWN));
     text.extend_from_slice(b"'. Try ");
     text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
     text.extend_from_slice(b" HELP.");
@@ -286,7 +300,7 @@ fn is_monitored(cmd: &Cmd) -> bool {
 #[inline]
 fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
-        crate::monitor::feed(&core.srv, session, args);
+        crate::monitor::feed(core.srv, session, args);
     }
 }
 

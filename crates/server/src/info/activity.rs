@@ -42,6 +42,7 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("expired_keys", totals.expired);
     text.field("expired_fields", 0);
     text.field("expired_stale_perc", "0.00");
+    text.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     text.field("expired_time_cap_reached_count", shared(&srv.totals.expire_cycles_capped));
     text.field("expire_cycle_cpu_milliseconds", shared(&srv.totals.expire_ms));
     text.field("evicted_keys", totals.evicted);
@@ -93,7 +94,13 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     let rates = core.srv.info.rates().per_second();
     text.field("instantaneous_eventloop_cycles_per_sec", rates.turns.round() as u64);
     text.field("acl_access_denied_auth", shared(&counted.acl_denied_auth));
-    text.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
+    text.zeros(&[
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+        "acl_access_denied_tls_cert",
+        "acl_access_denied_db",
+    ]);
 }
 
 pub fn write_cpu(core: &mut Core, text: &mut Text) {

@@ -149,11 +149,9 @@ fn clients_bytes(core: &Core) -> u64 {
 pub fn write(core: &mut Core, text: &mut Text) {
     let usage = Usage::now(core);
     let total = weft_process::stats::total_system_memory();
-    let (_, peak_time) = core.srv.memory.peak(core.srv.now_ms() / 1000);
     text.bytes("used_memory", usage.used);
     text.bytes("used_memory_rss", usage.resident);
     text.bytes("used_memory_peak", usage.peak);
-    text.field("used_memory_peak_time", peak_time);
     text.field("used_memory_peak_perc", format_args!("{:.2}%", usage.peak_percent()));
     text.field("used_memory_overhead", usage.overhead);
     text.field("used_memory_startup", usage.startup);

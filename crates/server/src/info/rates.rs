@@ -76,9 +76,8 @@ impl Rates {
         if seconds == 0.0 {
             return PerSecond::default();
         }
-        let rate = |of: fn(&Sums) -> u64| {
-            of(&last.sums).saturating_sub(of(&first.sums)) as f64 / seconds
-        };
+        let rate =
+            |of: fn(&Sums) -> u64| of(&last.sums).saturating_sub(of(&first.sums)) as f64 / seconds;
         PerSecond {
             commands: rate(|s| s.commands),
             net_in: rate(|s| s.net_in),

@@ -11,8 +11,8 @@ use weft_process::stats;
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub fn write(core: &mut Core, text: &mut Text) {
-    write_program(text);
     let srv = core.srv;
+    write_program(srv.config().bool(Id::EXTENDED_REDIS_COMPATIBILITY), text);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let uptime = srv.started.elapsed().as_secs();
     text.field("process_id", std::process::id());
@@ -36,12 +36,15 @@ pub fn write(core: &mut Core, text: &mut Text) {
     }
 }
 
-fn write_program(text: &mut Text) {
+/// `as_redis`: with names of fields that Redis has, where the reference has changed them.
+fn write_program(as_redis: bool, text: &mut Text) {
     text.field("redis_version", COMPATIBLE_VERSION);
     text.field("server_name", "weft");
     text.field("weft_version", VERSION);
-    text.field("redis_mode", "standalone");
-    text.field("server_mode", "standalone");
+    // Nobody knows from which commit a build is: zeros, as in the reference's releases.
+    text.field("redis_git_sha1", "00000000");
+    text.field("redis_git_dirty", 0);
+    text.field(if as_redis { "redis_mode" } else { "server_mode" }, "standalone");
     text.field("os", stats::operating_system());
     text.field("arch_bits", stats::ARCH_BITS);
     text.field("monotonic_clock", "quanta (invariant TSC where there is one)");

@@ -92,6 +92,8 @@ impl Worker {
             let timeout = if self.queued.is_empty() { self.until_cron() } else { 0 };
             self.poll.wait(timeout, &mut ready)?;
             self.core.stats().turns.add(1);
+            // Before a connection is accepted: whether it needs a password, for one.
+            self.core.renew_settings();
             for event in &ready {
                 self.on_event(*event);
             }

@@ -41,10 +41,16 @@ fn check_line(line: &str, report: &mut impl FnMut(String)) {
         }
     }
     for place in PLACES {
-        if line.contains(place) {
+        if has_absolute(line, place) {
             report(format!("{place}: a path of one machine"));
         }
     }
+}
+
+/// Whether a path that begins with `place` stands in `line`, not one that goes through it.
+fn has_absolute(line: &str, place: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '}' | ')' | '*');
+    line.match_indices(place).any(|(at, _)| !line[..at].chars().next_back().is_some_and(goes_on))
 }
 
 /// Whether `word` stands in `line` by itself, not as a part of a longer word.
@@ -89,6 +95,7 @@ mod tests {
         }
         for place in PLACES {
             assert_eq!(lines(&format!("see {place}somebody\n")), [1]);
+            assert!(lines(&format!("see $folder{place}somebody and ..{place}\n")).is_empty());
         }
     }
 }

@@ -11,8 +11,7 @@ use weft_commands::{CmdResult, Error, Spec};
 use weft_config::Id;
 use weft_resp::Proto;
 
-const NOT_A_VERSION: Error =
-    Error::new("ERR Protocol version is not an integer or out of range");
+const NOT_A_VERSION: Error = Error::new("ERR Protocol version is not an integer or out of range");
 const NO_PROTO: Error = Error::new("NOPROTO unsupported protocol version");
 const NO_AUTH: Error = Error::new(
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
@@ -26,7 +25,10 @@ const REDIS_VERSION: &str = "7.2.4";
 pub const HELLO: ServerCommand = ServerCommand {
     spec: Spec {
         history: &[
-            ("6.2.0", "The version may be left out: nothing changes, and the server introduces itself."),
+            (
+                "6.2.0",
+                "The version may be left out: nothing changes, and the server introduces itself.",
+            ),
             ("8.1.0", "Tells the availability zone, when one is configured."),
         ],
         ..plain(

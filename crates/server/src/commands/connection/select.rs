@@ -4,13 +4,11 @@ use super::plain;
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Error, Flags, error};
 
-const FLAGS: Flags =
-    Flags::LOADING.or(Flags::STALE).or(Flags::FAST).or(Flags::ALLOW_BUSY);
+const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST).or(Flags::ALLOW_BUSY);
 
 /// The reference reads the number into a C `int` and says so when it does not fit.
-const NOT_AN_INT: Error = Error::new(
-    "ERR value is out of range, value must between -2147483648 and 2147483647",
-);
+const NOT_AN_INT: Error =
+    Error::new("ERR value is out of range, value must between -2147483648 and 2147483647");
 
 pub const SELECT: ServerCommand = plain(
     "select",

@@ -102,11 +102,8 @@ fn argument(reply: &mut Reply, arg: &Arg<'_>, ranks: &mut KeyRanks) {
     .filter(|(_, on)| *on)
     .map(|(name, _)| *name)
     .collect();
-    let texts = [
-        ("token", arg.token),
-        ("since", arg.since),
-        ("deprecated_since", arg.deprecated_since),
-    ];
+    let texts =
+        [("token", arg.token), ("since", arg.since), ("deprecated_since", arg.deprecated_since)];
     let present = texts.iter().filter(|(_, value)| value.is_some()).count();
     // A part of a tree has a text of its own only at the leaves; the rest always have one.
     let fields = 3 + usize::from(rank.is_some()) + present + usize::from(!flags.is_empty());

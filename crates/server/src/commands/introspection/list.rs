@@ -44,9 +44,7 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
                 // There are no modules, so none has commands.
                 b"module" => names(cx, |_| false),
                 b"aclcat" => names(cx, |cmd| has_category(cmd, value)),
-                b"pattern" => {
-                    names(cx, |cmd| glob::matches(value, cmd.full_name.as_bytes(), true))
-                }
+                b"pattern" => names(cx, |cmd| glob::matches(value, cmd.full_name.as_bytes(), true)),
                 _ => Err(error::SYNTAX),
             }
         }

@@ -47,7 +47,9 @@ fn apply_to_process(srv: &Server, config: &Config, id: Id) -> Result<(), String>
             Ok(())
         }
         Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => start::apply_oom_score(srv, config)
-            .map_err(|_| "Failed to apply new oom_score_adj configuration, check server logs.".into()),
+            .map_err(|_| {
+                "Failed to apply new oom_score_adj configuration, check server logs.".into()
+            }),
         Id::PROC_TITLE_TEMPLATE => {
             crate::announce::apply_title(srv, config);
             Ok(())

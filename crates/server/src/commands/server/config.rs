@@ -44,7 +44,14 @@ pub const CONFIG: ServerCommand = container(
                 complexity: "O(N) where N is the number of directives",
                 history: &[("7.0.0", "Sets several directives at once, all or none.")],
                 tips: ALL_NODES,
-                ..spec("set", -4, ADMIN, "2.0.0", "Changes directives.", "data=(parameter value)...")
+                ..spec(
+                    "set",
+                    -4,
+                    ADMIN,
+                    "2.0.0",
+                    "Changes directives.",
+                    "data=(parameter value)...",
+                )
             },
             set,
         ),

@@ -10,7 +10,14 @@ pub const INFO: ServerCommand = command(
         acl: &["@dangerous"],
         history: &[("7.0.0", "Takes several sections.")],
         tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-        ..spec("info", -1, ANYTIME, "1.0.0", "Answers what the server says of itself.", "[section...]")
+        ..spec(
+            "info",
+            -1,
+            ANYTIME,
+            "1.0.0",
+            "Answers what the server says of itself.",
+            "[section...]",
+        )
     },
     run,
 );

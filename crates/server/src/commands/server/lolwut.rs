@@ -20,7 +20,7 @@ const USAGE: Error = Error::new("ERR Syntax error. Use: LOLWUT [VERSION n] [colu
 
 pub const LOLWUT: ServerCommand = command(
     Spec {
-        complexity: "O(N) where N is the number of characters of the picture",
+        complexity: "",
         ..spec(
             "lolwut",
             -1,

@@ -30,7 +30,14 @@ pub const MEMORY: ServerCommand = container(
             Spec {
                 complexity: SLOW,
                 tips: EACH_SHARD,
-                ..spec("malloc-stats", 2, Flags::LOADING, SINCE, "Answers the allocator's report.", "")
+                ..spec(
+                    "malloc-stats",
+                    2,
+                    Flags::LOADING,
+                    SINCE,
+                    "Answers the allocator's report.",
+                    "",
+                )
             },
             malloc_stats,
         ),
@@ -38,7 +45,14 @@ pub const MEMORY: ServerCommand = container(
             Spec {
                 complexity: SLOW,
                 tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                ..spec("purge", 2, Flags::LOADING, SINCE, "Gives unused pages back to the system.", "")
+                ..spec(
+                    "purge",
+                    2,
+                    Flags::LOADING,
+                    SINCE,
+                    "Gives unused pages back to the system.",
+                    "",
+                )
             },
             purge,
         ),
@@ -96,7 +110,8 @@ fn malloc_stats(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
-    crate::mallctl::purge().map_err(|e| Error::owned(format!("ERR Error purging dirty pages: {e}")))?;
+    crate::mallctl::purge()
+        .map_err(|e| Error::owned(format!("ERR Error purging dirty pages: {e}")))?;
     cx.reply.ok();
     Ok(())
 }

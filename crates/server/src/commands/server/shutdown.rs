@@ -17,10 +17,7 @@ const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
 pub const SHUTDOWN: ServerCommand = command(
     Spec {
         complexity: "O(N) when saving, where N is the number of keys in all databases; else O(1)",
-        history: &[
-            ("7.0.0", "Takes NOW, FORCE and ABORT."),
-            ("9.0.0", "Takes SAFE and FAILOVER."),
-        ],
+        history: &[("7.0.0", "Takes NOW, FORCE and ABORT."), ("9.0.0", "Takes SAFE and FAILOVER.")],
         ..spec(
             "shutdown",
             -1,

@@ -67,7 +67,14 @@ pub const COMMANDLOG: ServerCommand = container(
             Spec {
                 complexity: GET_COST,
                 tips: GET_TIPS,
-                ..spec("get", 4, READ, "8.1.0", "Answers the latest entries of a log.", COUNT_AND_TYPE)
+                ..spec(
+                    "get",
+                    4,
+                    READ,
+                    "8.1.0",
+                    "Answers the latest entries of a log.",
+                    COUNT_AND_TYPE,
+                )
             },
             |cx| {
                 let count = count(cx)?;
@@ -177,4 +184,3 @@ fn reset(cx: &mut ConnCx<'_>, kind: LogKind) -> CmdResult {
     cx.reply.ok();
     Ok(())
 }
-

@@ -116,10 +116,7 @@ pub const CLIENT: ServerCommand = ServerCommand {
             .history(&[("6.2.0", "The mode, and WRITE.")])
             .build(),
         sub("reply", 3, ALLOW_BUSY.or(Flags::NO_MULTI), "3.2.0", modes::reply)
-            .about(
-                "Says whether commands are answered.",
-                "action=(on=ON|off=OFF|skip=SKIP)",
-            )
+            .about("Says whether commands are answered.", "action=(on=ON|off=OFF|skip=SKIP)")
             .build(),
         sub("setinfo", 4, ALLOW_BUSY, "7.2.0", names::setinfo)
             .about(

@@ -10,9 +10,8 @@ use weft_types::string::{self, Digits, Str};
 use weft_types::{Kind, Type};
 
 const NOT_A_STRING: Error = Error::new("ERR Not an sds encoded string.");
-const NOT_A_TABLE: Error = Error::new(
-    "ERR The value stored at the specified key is not represented using an hash table",
-);
+const NOT_A_TABLE: Error =
+    Error::new("ERR The value stored at the specified key is not represented using an hash table");
 const NO_SUCH_DB: Error = Error::new("ERR Out of range database");
 
 /// Runs `look` on the record of the key at argument 2.

@@ -1,0 +1,119 @@
+//! CLIENT and MONITOR between connections: what one client does to another.
+//!
+//! Each test also runs against the reference, which shows that it asks for what is right.
+
+use weft_testkit::{Client, Server, skip_without};
+
+/// Runs `check` on this server, with several I/O threads, and on the reference.
+fn on_both(test: &str, check: impl Fn(&Server)) {
+    check(&Server::weft(&["--io-threads", "3"]));
+    let reference = Server::valkey(&[]);
+    if !skip_without(test, &reference, "valkey-server") {
+        check(&reference.expect("not skipped"));
+    }
+}
+
+fn id(client: &mut Client) -> String {
+    client.cmd(&["CLIENT", "ID"]).int().to_string()
+}
+
+fn assert_closed(client: &mut Client) {
+    let answer = client.try_cmd(&["PING"]);
+    assert!(answer.is_err(), "the connection is still there: {answer:?}");
+}
+
+#[test]
+fn replies_are_left_out_as_asked() {
+    on_both("replies_are_left_out_as_asked", |server| {
+        let mut client = server.client();
+        let silent: [&[&str]; 7] = [
+            &["CLIENT", "REPLY", "SKIP"],
+            &["PING", "skipped"],
+            &["CLIENT", "REPLY", "SKIP"],
+            &["CLIENT", "REPLY", "SKIP"],
+            &["NOSUCH"],
+            &["CLIENT", "REPLY", "OFF"],
+            &["CLIENT", "REPLY", "SKIP"],
+        ];
+        for request in silent {
+            client.send_raw(&weft_testkit::client::encode(request)).expect("writable");
+        }
+        client.send_raw(b"PING off\r\n").expect("writable");
+        assert!(client.cmd(&["CLIENT", "REPLY", "ON"]).is_ok());
+        assert_eq!(client.cmd(&["PING", "on"]).text(), "on");
+        client.send_raw(b"CLIENT REPLY OFF\r\n").expect("writable");
+        assert_eq!(client.cmd(&["RESET"]).text(), "RESET");
+    });
+}
+
+#[test]
+fn a_killed_client_does_nothing_more() {
+    on_both("a_killed_client_does_nothing_more", |server| {
+        let mut killer = server.client();
+        for round in 0..20 {
+            let (mut victim, name) = (server.client(), format!("victim-{round}"));
+            victim.ok(&["CLIENT", "SETNAME", &name]);
+            let number = id(&mut victim);
+            assert_eq!(killer.cmd(&["CLIENT", "KILL", "NAME", &name, "NOT-ID", &number]).int(), 0);
+            assert_eq!(killer.cmd(&["CLIENT", "KILL", "NAME", &name, "ID", &number]).int(), 1);
+            // The request may be refused by the socket already.
+            let _ = victim.send_raw(format!("SET {name} alive\r\n").as_bytes());
+            assert_eq!(killer.cmd(&["CLIENT", "LIST", "ID", &number]).text(), "");
+            assert_closed(&mut victim);
+            assert_eq!(killer.cmd(&["EXISTS", &name]).int(), 0);
+        }
+        let me = id(&mut killer);
+        assert_eq!(killer.cmd(&["CLIENT", "KILL", "ID", &me]).int(), 0);
+        assert_eq!(killer.cmd(&["CLIENT", "KILL", "ID", &me, "SKIPME", "NO"]).int(), 1);
+        assert_closed(&mut killer);
+    });
+}
+
+#[test]
+fn a_pause_of_writes_holds_only_writes_back() {
+    on_both("a_pause_of_writes_holds_only_writes_back", |server| {
+        let (mut control, mut writer) = (server.client(), server.client());
+        control.ok(&["CLIENT", "PAUSE", "600000", "WRITE"]);
+        assert_eq!(writer.cmd(&["PING", "x"]).text(), "x");
+        writer.send_raw(b"SET key written\r\nPING after\r\n").expect("writable");
+        assert_eq!(control.cmd(&["EXISTS", "key"]).int(), 0);
+        control.ok(&["CLIENT", "UNPAUSE"]);
+        assert!(writer.read_reply().expect("a reply").value.is_ok());
+        assert_eq!(writer.read_reply().expect("a reply").value.text(), "after");
+        assert_eq!(control.cmd(&["GET", "key"]).text(), "written");
+    });
+}
+
+#[test]
+fn a_pause_of_all_ends_by_itself() {
+    on_both("a_pause_of_all_ends_by_itself", |server| {
+        let (mut control, mut other) = (server.client(), server.client());
+        control.ok(&["CLIENT", "PAUSE", "50"]);
+        assert_eq!(other.cmd(&["PING", "x"]).text(), "x");
+    });
+}
+
+#[test]
+fn monitors_see_what_others_do_and_no_secrets() {
+    on_both("monitors_see_what_others_do_and_no_secrets", |server| {
+        let (mut monitor, mut other) = (server.client(), server.client());
+        monitor.ok(&["MONITOR"]);
+        other.cmd(&["SELECT", "3"]);
+        other.cmd(&["AUTH", "default", "secret"]);
+        other.cmd(&["CLIENT", "LIST"]);
+        other.cmd(&["SET", "key", "a \"b\"\n\u{1}"]);
+        let line = |monitor: &mut Client| {
+            let line = monitor.read_reply().expect("a line").value.text();
+            let (time, rest) = line.split_once(" [3 127.0.0.1:").expect("time, database, address");
+            assert!(time.parse::<f64>().is_ok(), "{line}");
+            rest.split_once("] ").expect("the address ends").1.to_string()
+        };
+        assert_eq!(line(&mut monitor), r#""SELECT" "3""#);
+        assert_eq!(line(&mut monitor), r#""AUTH" "(redacted)" "(redacted)""#);
+        // CLIENT LIST is for administrators and not shown.
+        assert_eq!(line(&mut monitor), r#""SET" "key" "a \"b\"\n\x01""#);
+        assert_eq!(monitor.cmd(&["RESET"]).text(), "RESET");
+        other.cmd(&["GET", "key"]);
+        assert_eq!(monitor.cmd(&["PING", "still here"]).text(), "still here");
+    });
+}
