@@ -444,7 +444,10 @@ impl Worker {
         for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
             self.finish_job(&mut batch, job, reply, outcomes[job]);
         }
-        replies.iter_mut().for_each(Reply::trim);
+        for reply in replies.iter_mut().take(batch.jobs.len()) {
+            assert!(reply.is_empty(), "a reply was left behind for another client");
+            reply.trim();
+        }
         self.replies = replies;
         batch.clear();
         self.batch = batch;

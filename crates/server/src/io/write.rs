@@ -49,7 +49,11 @@ pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
             conn.sent = 0;
             (Sent::Some, 0)
         }
-        Err(_) => (Sent::Broken, 0),
+        Err(_) => {
+            // The buffer serves another connection next: nothing may be left in it.
+            reply.clear();
+            (Sent::Broken, 0)
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub const AUTH: ServerCommand = ServerCommand {
 
 fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.args {
-        [_, _] if cx.core.settings.password.is_empty() => return Err(NO_PASSWORD),
+        [_, _] if cx.srv().settings().password.is_empty() => return Err(NO_PASSWORD),
         [_, password] => authenticate(cx, DEFAULT_USER.as_bytes(), password)?,
         [_, user, password] => authenticate(cx, user, password)?,
         _ => return Err(error::SYNTAX),
@@ -49,7 +49,9 @@ fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
 
 /// Makes the session an authenticated one of `user`. A failure leaves it as it was.
 pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdResult {
-    let wanted = &cx.core.settings.password;
+    // Not the thread's own settings: CONFIG SET may be in the same batch.
+    let settings = cx.srv().settings();
+    let wanted = &settings.password;
     let known = wanted.is_empty() || same_bytes(wanted, password);
     if user != DEFAULT_USER.as_bytes() || !known {
         cx.srv().totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
