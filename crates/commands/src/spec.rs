@@ -78,7 +78,10 @@ pub enum Begin {
     /// At this argument (the command's name is argument 0).
     Index(u16),
     /// After this word, looked for from argument `start` on (negative: from the end, backwards).
-    Keyword { word: &'static str, start: i16 },
+    Keyword {
+        word: &'static str,
+        start: i16,
+    },
     Unknown,
 }
 
@@ -88,9 +91,17 @@ pub enum Find {
     /// To `last` (relative to the beginning; negative: from the end of the arguments, -1 being
     /// the last one), every `step`-th; with `last` -1, `limit` 2 or more means the first
     /// 1/`limit` of the remaining arguments.
-    Range { last: i16, step: u16, limit: u16 },
+    Range {
+        last: i16,
+        step: u16,
+        limit: u16,
+    },
     /// A count of keys stands at `num` (relative), the keys from `first` (relative) on.
-    KeyNum { num: u16, first: u16, step: u16 },
+    KeyNum {
+        num: u16,
+        first: u16,
+        step: u16,
+    },
     Unknown,
 }
 

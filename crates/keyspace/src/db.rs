@@ -238,7 +238,12 @@ impl<'g> Db<'g> {
 
     /// Walks one step of a scan over `shard`, which the guard must hold; `seen` gets live
     /// records only. Cursor 0 starts and ends; see `weft_table` for the guarantee.
-    pub fn scan_shard(&mut self, shard: u16, cursor: u64, mut seen: impl FnMut(RecordRef<'_>)) -> u64 {
+    pub fn scan_shard(
+        &mut self,
+        shard: u16,
+        cursor: u64,
+        mut seen: impl FnMut(RecordRef<'_>),
+    ) -> u64 {
         let now = self.turn.now_ms;
         self.table(shard).scan(cursor, |record| {
             if record.expiry().is_none_or(|at| at > now) {

@@ -12,7 +12,9 @@
 //!
 //! Model-tested with loom (`tests/loom_gate.rs`).
 
-use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, lock, spin_loop};
+use crate::sync::{
+    AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, lock, spin_loop,
+};
 
 const OUT: u32 = 0;
 const IN: u32 = 1;

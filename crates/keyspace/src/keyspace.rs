@@ -3,9 +3,9 @@
 use crate::Table;
 use crate::gate::Gates;
 use crate::lock::{ShardLock, Waiter};
-use std::fmt;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
+use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use weft_table::KeyHasher;
 
@@ -103,9 +103,9 @@ impl Keyspace {
 
     /// Keys, and keys with an expiry, of one database; moment's values when the world runs.
     pub fn counts(&self, db: usize) -> (usize, usize) {
-        (0..SHARDS as u16).map(|s| self.table(s, db)).fold((0, 0), |(n, e), t| {
-            (n + t.len(), e + t.expiring())
-        })
+        (0..SHARDS as u16)
+            .map(|s| self.table(s, db))
+            .fold((0, 0), |(n, e), t| (n + t.len(), e + t.expiring()))
     }
 
     /// Bytes of one database's tables beside the records; a moment's value when the world runs.

@@ -5,13 +5,13 @@
 //!  └──foldhash─► 64-bit hash ───────────────────► place in the table
 //! ```
 //!
-//! * [`lock`]: one shard's lock; a busy shard parks the connection, never the thread
-//! * [`gate`]: stopping the world between commands; [`bell`]: waking a mailbox's reader once
-//! * [`guard`]: the one way to hold shards: several at once in ascending order, or all
-//! * [`db`]: a logical database seen through a guard: find, set, remove, expire
-//! * [`access`]: the 24-bit access clock of a record, for LRU and LFU
+//! * [`lock`] - one shard's lock; a busy shard parks the connection, never the thread
+//! * [`gate`] - stopping the world between commands; [`bell`]: waking a mailbox's reader once
+//! * [`guard`] - the one way to hold shards: several at once in ascending order, or all
+//! * [`db`] - a logical database seen through a guard: find, set, remove, expire
+//! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
-//! * [`turn`]: what one thread carries along while it executes commands
+//! * [`turn`] - what one thread carries along while it executes commands
 //!
 //! A record may only be reached through a guard that holds its shard; this crate checks that on
 //! every access, so that code above it can't break atomicity by mistake.

@@ -5,9 +5,9 @@
 //! copy; the writer appends to a byte vector that somebody else sends. Both are plain state
 //! machines, which is what makes them fuzzable and testable at every split of the input.
 //!
-//! * [`parser`]: requests (arrays of bulk strings, and inline commands)
-//! * [`inline`]: the quoting rules of inline commands, shared with configuration files
-//! * [`reply`]: replies in both protocol versions, with large values held by reference
+//! * [`parser`] - requests (arrays of bulk strings, and inline commands)
+//! * [`inline`] - the quoting rules of inline commands, shared with configuration files
+//! * [`reply`] - replies in both protocol versions, with large values held by reference
 //!
 //! Protocol: <https://valkey.io/topics/protocol/>. Error texts are Valkey 9.1's.
 

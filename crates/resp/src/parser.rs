@@ -201,15 +201,13 @@ impl Parser {
     /// Reads `$N\r\n`; `None` when it is not complete.
     #[inline]
     fn bulk_header(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
-        // Valkey looks for the end of the line first, so a wrong first byte is only reported
-        // once the line is there.
+        if buf.get(self.pos).is_some_and(|b| *b != b'$') {
+            return not_a_bulk(&buf[self.pos..]);
+        }
         let Some((n, next)) = number_line(buf, self.pos + 1, ProtocolError::TooBigBulkCount)?
         else {
             return Ok(None);
         };
-        if buf[self.pos] != b'$' {
-            return Err(ProtocolError::ExpectedDollar(buf[self.pos]));
-        }
         let n = n
             .filter(|n| *n >= 0 && *n <= limits.max_bulk as i64)
             .ok_or(ProtocolError::InvalidBulkLength)?;
@@ -240,6 +238,17 @@ impl Parser {
                 Step::Inline(args)
             }
         }
+    }
+}
+
+/// A line in the place of a bulk header that begins with something else. The reference looks
+/// for the end of the line first, so the wrong byte is only reported once the line is there.
+#[cold]
+fn not_a_bulk(rest: &[u8]) -> Result<Option<usize>, ProtocolError> {
+    match memchr::memchr(b'\r', rest) {
+        Some(end) if end + 1 < rest.len() => Err(ProtocolError::ExpectedDollar(rest[0])),
+        None if rest.len() > MAX_INLINE => Err(ProtocolError::TooBigBulkCount),
+        Some(_) | None => Ok(None),
     }
 }
 
@@ -359,6 +368,7 @@ mod tests {
             (b"*01\r\n".to_vec(), "invalid multibulk length"),
             (b"*3000000000\r\n".to_vec(), "invalid multibulk length"),
             (b"*1\r\n:1\r\n".to_vec(), "expected '$', got ':'"),
+            (b"*1\r\n\r\n".to_vec(), "expected '$', got ' '"),
             (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
             (b"*1\r\n$600000000\r\n".to_vec(), "invalid bulk length"),
             (b"SET \"a\r\n".to_vec(), "unbalanced quotes in request"),

@@ -6,9 +6,9 @@
 
 use crate::memory::ThreadMemory;
 use crate::server::Server;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::Mutex;
 use weft_keyspace::{Record, db::Detached};
 use weft_types::string;
 

@@ -60,7 +60,13 @@ pub struct Names {
 }
 
 impl ClientShared {
-    pub fn new(id: u64, thread: usize, fd: i32, accepted: &crate::io::Accepted, now_ms: i64) -> Self {
+    pub fn new(
+        id: u64,
+        thread: usize,
+        fd: i32,
+        accepted: &crate::io::Accepted,
+        now_ms: i64,
+    ) -> Self {
         ClientShared {
             id,
             thread,

@@ -1,16 +1,16 @@
 //! The server: I/O threads, connections, dispatch, configuration, INFO.
 //!
-//! * [`io`]: from a readable socket to a written reply
-//! * [`dispatch`]: from a request to its function
-//! * [`commands`]: the commands that need the server rather than a key
-//! * [`server`]: what all threads share; [`settings`]: the configuration as the fast path wants it
-//! * [`mallctl`]: the allocator's switches
+//! * [`io`] - from a readable socket to a written reply
+//! * [`dispatch`] - from a request to its function
+//! * [`commands`] - the commands that need the server rather than a key
+//! * [`server`] - what all threads share; [`settings`]: the configuration as the fast path wants it
+//! * [`mallctl`] - the allocator's switches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
-//! * [`info`]: INFO, and what CONFIG RESETSTAT sets back
-//! * [`announce`]: banner, title and listeners, for those who look from outside
-//! * [`start`]: from the command line to running threads
+//! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
+//! * [`announce`] - banner, title and listeners, for those who look from outside
+//! * [`start`] - from the command line to running threads
 
 pub mod announce;
 pub mod bio;

@@ -49,8 +49,8 @@ fn line(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
         true => format!("unix:{}", session.shared.peer.trim_end_matches(":0")),
         false => session.shared.peer.clone(),
     };
-    let mut out =
-        format!("+{}.{:06} [{} {peer}]", now.as_secs(), now.subsec_micros(), session.db).into_bytes();
+    let mut out = format!("+{}.{:06} [{} {peer}]", now.as_secs(), now.subsec_micros(), session.db)
+        .into_bytes();
     let shown = match table.find(args[0]) {
         Some(cmd) => {
             let sub = args.get(1).and_then(|name| cmd.subcommand(name));

@@ -224,7 +224,8 @@ fn fill_random(bytes: &mut [u8]) {
     use std::io::Read;
     let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes));
     if read.is_err() {
-        let mut rng = weft_keyspace::turn::Rng::new(unix_ms() as u64 ^ u64::from(std::process::id()));
+        let mut rng =
+            weft_keyspace::turn::Rng::new(unix_ms() as u64 ^ u64::from(std::process::id()));
         bytes.iter_mut().for_each(|b| *b = rng.next() as u8);
     }
 }

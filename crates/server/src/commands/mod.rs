@@ -10,4 +10,5 @@ mod server;
 use crate::dispatch::ServerCommand;
 
 /// Every command of this crate, by group.
-pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS];
+pub const SERVER_COMMANDS: &[&[&ServerCommand]] =
+    &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS];

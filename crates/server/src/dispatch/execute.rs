@@ -212,10 +212,12 @@ fn run(
     weft_process::crash::set_current_command(&cmd.full_name);
     let mark = reply.mark();
     let result = match cmd.run {
-        Run::Data { lock, run } => match with_guard(core, session, cmd, lock, run, request, reply) {
-            Ok(result) => result,
-            Err(busy) => return Flow::Busy(busy),
-        },
+        Run::Data { lock, run } => {
+            match with_guard(core, session, cmd, lock, run, request, reply) {
+                Ok(result) => result,
+                Err(busy) => return Flow::Busy(busy),
+            }
+        }
         Run::Server(run) => {
             let args = request.args;
             let name = cmd.full_name;
@@ -250,9 +252,7 @@ fn with_guard(
     let srv = core.srv;
     core.turn.no_touch = session.no_touch;
     if lock == Lock::World {
-        return Ok(core.world(|core, guard| {
-            call(core, session, cmd, run, request, reply, guard)
-        }));
+        return Ok(core.world(|core, guard| call(core, session, cmd, run, request, reply, guard)));
     }
     let guard = match (lock, request.key) {
         (Lock::Keys, Some(key)) if cmd.one_key => srv.ks.guard_one(key.shard)?,

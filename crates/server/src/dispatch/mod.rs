@@ -1,8 +1,8 @@
 //! From a request to its reply: finding the command, checking that it may run, running it.
 //!
-//! * [`table`]: all commands by name
-//! * [`core`]: what one thread brings along
-//! * [`execute`]: the path of one request
+//! * [`table`] - all commands by name
+//! * [`core`] - what one thread brings along
+//! * [`execute`] - the path of one request
 
 pub mod core;
 pub mod execute;

@@ -5,11 +5,11 @@
 //! true then (no script is cached: `number_of_cached_scripts:0`), unless nobody could make sense
 //! of it. One section is our own: [`threads`].
 //!
-//! * [`selection`]: from the words after INFO to a list of sections
-//! * [`text`]: the lines
-//! * [`totals`]: every counter added up over the threads; what CONFIG RESETSTAT sets back
-//! * [`rates`]: the `instantaneous_` fields
-//! * [`state`]: what only INFO and its like need to know of the server
+//! * [`selection`] - from the words after INFO to a list of sections
+//! * [`text`] - the lines
+//! * [`totals`] - every counter added up over the threads; what CONFIG RESETSTAT sets back
+//! * [`rates`] - the `instantaneous_` fields
+//! * [`state`] - what only INFO and its like need to know of the server
 //! * the other files: one section or a few small ones each
 //!
 //! Nothing here stops another thread. The counters of a busy server are read while they move,

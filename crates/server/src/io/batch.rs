@@ -72,18 +72,13 @@ pub struct Batch {
     pub jobs: Vec<Job>,
 }
 
-impl Batch {
-    pub fn new() -> Self {
-        Batch {
-            arena: vec![0; ARENA].into(),
-            used: 0,
-            spans: Vec::new(),
-            owned: Vec::new(),
-            reqs: Vec::new(),
-            jobs: Vec::new(),
-        }
+impl Default for Batch {
+    fn default() -> Self {
+        Batch { arena: vec![0; ARENA].into(), ..Batch::hollow() }
     }
+}
 
+impl Batch {
     /// A batch without room, to stand in for one that is being executed.
     pub fn hollow() -> Self {
         Batch {

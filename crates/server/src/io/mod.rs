@@ -1,9 +1,9 @@
 //! From a readable socket to a written reply.
 //!
-//! * [`worker`]: one thread's event loop
-//! * [`read`]: bytes to planned requests; [`batch`]: the requests of one turn
-//! * [`write`]: replies to the socket, and what slow readers cause
-//! * [`conn`]: one connection; [`listen`]: where they come from
+//! * [`worker`] - one thread's event loop
+//! * [`read`] - bytes to planned requests; [`batch`]: the requests of one turn
+//! * [`write`] - replies to the socket, and what slow readers cause
+//! * [`conn`] - one connection; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages
 
 pub mod batch;

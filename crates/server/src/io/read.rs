@@ -49,8 +49,7 @@ pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
         return got;
     }
     conn.inbuf.reserve(READ_SIZE / 4);
-    let got =
-        outcome(rustix::io::read(&conn.fd, rustix::buffer::spare_capacity(&mut conn.inbuf)));
+    let got = outcome(rustix::io::read(&conn.fd, rustix::buffer::spare_capacity(&mut conn.inbuf)));
     if let Got::Data(_) = got {
         plan_inbuf(conn, index, batch, planner);
     }

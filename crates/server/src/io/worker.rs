@@ -77,7 +77,7 @@ impl Worker {
             conns: Slab::new(),
             by_client: HashMap::new(),
             listeners,
-            batch: Batch::new(),
+            batch: Batch::default(),
             replies: Vec::new(),
             queued: Vec::new(),
             generation: 0,
@@ -209,8 +209,7 @@ impl Worker {
         }
         let id = srv.clients.next_id();
         let fd = accepted.socket.as_raw_fd();
-        let shared =
-            Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.now_ms()));
+        let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.now_ms()));
         let authenticated = settings.password.is_empty();
         shared.authenticated.store(authenticated, Ordering::Relaxed);
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
@@ -341,8 +340,7 @@ impl Worker {
 
     fn renew_interest(&mut self, index: usize) {
         let conn = &mut self.conns[index];
-        let want =
-            Interest { read: conn.wants_input(), write: conn.pending_output() > 0 };
+        let want = Interest { read: conn.wants_input(), write: conn.pending_output() > 0 };
         if want != conn.interest {
             conn.interest = want;
             let _ = self.poll.change(&conn.fd, token(index, conn.generation), want);
@@ -477,7 +475,9 @@ impl Worker {
             reply.proto = conn.session.proto;
             let flow = run_request(&mut self.core, conn, batch, job, n, reply);
             match flow {
-                Flow::Done if conn.session.close => return Outcome::Done { executed: n + 1 - first },
+                Flow::Done if conn.session.close => {
+                    return Outcome::Done { executed: n + 1 - first };
+                }
                 Flow::Done => {}
                 Flow::Busy(busy) => {
                     let token = token(batch.jobs[job].conn, conn.generation);
@@ -631,9 +631,15 @@ impl Worker {
 /// How the requests of one connection went.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
-    Done { executed: usize },
+    Done {
+        executed: usize,
+    },
     /// After `done` requests; `again`: try at the next turn without waiting for anybody.
-    Suspended { done: usize, why: Suspended, again: bool },
+    Suspended {
+        done: usize,
+        why: Suspended,
+        again: bool,
+    },
     /// The connection was closed meanwhile.
     Gone,
 }

@@ -25,7 +25,8 @@ pub const SHUTDOWN: ServerCommand = command(
             "1.0.0",
             "Saves the data if it is to be saved, and ends the server.",
             "[abort-selector=(save-selector-block=([save-selector=(nosave=NOSAVE|save=SAVE)] \
-             [now=NOW]@7.0.0 [force=FORCE]@7.0.0 [safe=SAFE]@9.0.0 [failover=FAILOVER]@9.0.0)|abort=ABORT@7.0.0)]",
+             [now=NOW]@7.0.0 [force=FORCE]@7.0.0 [safe=SAFE]@9.0.0 \
+             [failover=FAILOVER]@9.0.0)|abort=ABORT@7.0.0)]",
         )
     },
     run,

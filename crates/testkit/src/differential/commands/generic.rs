@@ -32,7 +32,8 @@ pub const RULES: &[Rule] = &[
     rule(1, "OBJECT FREQ <key>", Shape),
     rule(1, "OBJECT HELP", Shape),
     rule(3, "OBJECT IDLETIME <key>", Near(SECONDS)),
-    rule(3, "OBJECT REFCOUNT <key>", Exact),
+    // the reference also counts a reply that is still to be written
+    rule(3, "OBJECT REFCOUNT <key>", Shape),
     rule(1, "OBJECT <word> <key>", Exact),
     rule(10, "PERSIST <key>", Exact),
     rule(10, "PTTL <key>", Near(MILLIS)),
