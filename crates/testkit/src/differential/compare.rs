@@ -123,39 +123,38 @@ pub fn parameters(value: Value) -> Value {
     }
 }
 
-/// COMMAND DOCS without the prose, which every server writes for itself.
-pub fn docs(value: Value) -> Value {
-    const PROSE: [&[u8]; 3] = [b"summary", b"complexity", b"history"];
-    let is_prose = |key: &Value| key.bytes().is_some_and(|key| PROSE.contains(&key));
-    let entry = |value: Value| match value {
-        Value::Array(items) => {
-            let kept = items.chunks(2).filter(|pair| !is_prose(&pair[0])).flatten();
-            Value::Array(kept.cloned().map(deep_unordered).collect())
-        }
-        Value::Map(entries) => deep_unordered(Value::Map(
-            entries.into_iter().filter(|(key, _)| !is_prose(key)).collect(),
-        )),
-        other => other,
-    };
+/// Blanks what follows `notes`, at any depth.
+fn without_notes(value: Value) -> Value {
+    let is_notes = |key: Option<&Value>| key.is_some_and(|key| key.bytes() == Some(b"notes"));
     match value {
-        Value::Array(items) if items.len() > EVERYTHING => everything(),
-        Value::Map(entries) if entries.len() > EVERYTHING => everything(),
-        Value::Array(items) => pairs(Value::Array(items.into_iter().map(entry).collect())),
-        Value::Map(entries) => {
-            pairs(Value::Map(entries.into_iter().map(|(k, v)| (k, entry(v))).collect()))
+        Value::Array(items) => {
+            let mut out: Vec<Value> = Vec::with_capacity(items.len());
+            for item in items {
+                out.push(if is_notes(out.last()) { Value::Null } else { without_notes(item) });
+            }
+            Value::Array(out)
         }
+        Value::Map(entries) => {
+            let blank = |(k, v): (Value, Value)| {
+                let v = if is_notes(Some(&k)) { Value::Null } else { without_notes(v) };
+                (k, v)
+            };
+            Value::Map(entries.into_iter().map(blank).collect())
+        }
+        Value::Set(items) => Value::Set(items.into_iter().map(without_notes).collect()),
         other => other,
     }
 }
 
 /// One or more entries of COMMAND INFO: flags, categories, tips, key specifications and
-/// subcommands are sets; name, arity and key positions stay where they are.
+/// subcommands are sets; name, arity and key positions stay where they are. The notes of key
+/// specifications are prose.
 pub fn command_info(value: Value) -> Value {
     let entry = |value: Value| match value {
         Value::Array(mut fields) => {
             for i in [2, 6, 7, 8, 9] {
                 if let Some(field) = fields.get_mut(i) {
-                    *field = deep_unordered(field.clone());
+                    *field = deep_unordered(without_notes(field.clone()));
                 }
             }
             Value::Array(fields)

@@ -1,5 +1,7 @@
 //! Draws steps at random, each rule as often as its weight says.
 
+use std::collections::BTreeSet;
+
 use super::commands::{self, Group, ParsedRule};
 use super::generate::{self, Step};
 use super::values::Context;
@@ -33,12 +35,12 @@ impl Deck {
         deck
     }
 
-    /// Keeps the optional rules of which `known` says that there are such commands.
-    pub fn keep_optional(&mut self, known: impl Fn(&str) -> bool) {
-        let command = |name: &str| name.split('|').next().unwrap_or(name).to_string();
-        self.rules.retain(|(rule, _)| {
-            !rule.rule.optional || rule.names().all(|name| known(&command(&name)))
-        });
+    /// Keeps the optional rules of which a server has all commands and subcommands.
+    ///
+    /// `names` is its COMMAND LIST in upper case, subcommands as `CLIENT|ID`.
+    pub fn keep_optional(&mut self, names: &BTreeSet<String>) {
+        self.rules
+            .retain(|(rule, _)| !rule.rule.optional || rule.names().all(|name| has(names, &name)));
         self.sum_up();
     }
 
@@ -84,6 +86,15 @@ impl Deck {
     }
 }
 
+/// Whether the list has this name; `RPUSH|KEY` is the command RPUSH, which has no subcommands.
+fn has(names: &BTreeSet<String>, name: &str) -> bool {
+    let command = name.split('|').next().unwrap_or(name);
+    let is_container = names
+        .iter()
+        .any(|other| other.strip_prefix(command).is_some_and(|rest| rest.starts_with('|')));
+    names.contains(if is_container { name } else { command })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,9 +115,16 @@ mod tests {
     fn optional_rules_go_when_a_command_is_lacking() {
         let mut deck = Deck::new(&[(Group::Types, 1), (Group::Strings, 1)]);
         let before = deck.rules.len();
-        deck.keep_optional(|command| command == "RPUSH");
+        deck.keep_optional(&BTreeSet::from(["RPUSH".to_string()]));
         assert!(deck.rules.len() < before);
         assert!(deck.rules.iter().any(|(rule, _)| rule.rule.syntax.starts_with("RPUSH")));
         assert!(!deck.rules.iter().any(|(rule, _)| rule.rule.syntax.starts_with("HSET")));
+    }
+
+    #[test]
+    fn subcommands_are_looked_up_in_containers_only() {
+        let names = ["CLIENT", "CLIENT|ID", "RPUSH"].map(String::from).into();
+        assert!(has(&names, "CLIENT|ID") && has(&names, "RPUSH|LIST") && has(&names, "CLIENT"));
+        assert!(!has(&names, "CLIENT|TRACKING") && !has(&names, "HSET"));
     }
 }

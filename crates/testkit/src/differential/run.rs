@@ -124,8 +124,8 @@ impl Arena {
 
     /// Removes the optional rules that one of the servers has no command for.
     fn remove_what_is_lacking(&mut self, deck: &mut Deck) -> io::Result<()> {
-        let (ours, theirs) = (command_list(&mut self.ours)?, command_list(&mut self.theirs)?);
-        deck.keep_optional(|command| ours.contains(command) && theirs.contains(command));
+        deck.keep_optional(&command_list(&mut self.ours)?);
+        deck.keep_optional(&command_list(&mut self.theirs)?);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::compare::Compare::{As, Exact, Shape};
 use super::super::compare::{clients, greeting};
-use super::{Rule, fixed, rule};
+use super::{Rule, fixed, optional, optional_fixed, rule};
 
 /// The password of the script that sets one.
 pub const PASSWORD: &str = "sesame";
@@ -20,10 +20,10 @@ pub const RULES: &[Rule] = &[
          CONFIG SET requirepass \"\"",
         Exact,
     ),
-    rule(2, "CLIENT CACHING (YES|NO|<word>)", Exact),
+    optional(2, "CLIENT CACHING (YES|NO|<word>)", Exact),
     rule(2, "CLIENT CAPA (redirect|<word>)...", Exact),
     rule(5, "CLIENT GETNAME", Exact),
-    rule(3, "CLIENT GETREDIR", Exact),
+    optional(3, "CLIENT GETREDIR", Exact),
     rule(1, "CLIENT HELP", Shape),
     rule(3, "CLIENT ID", Shape),
     rule(2, "CLIENT IMPORT-SOURCE (ON|OFF|<word>)", Exact),
@@ -87,18 +87,18 @@ pub const RULES: &[Rule] = &[
     fixed(1, "CLIENT REPLY (ON|<word>)", Exact),
     rule(3, "CLIENT SETINFO (LIB-NAME|LIB-VER|<word>) <name>", Exact),
     rule(5, "CLIENT SETNAME <name>", Exact),
-    fixed(
+    optional_fixed(
         2,
         "CLIENT TRACKING (ON|OFF) {[BCAST] [OPTIN] [OPTOUT] [NOLOOP] [PREFIX k1] [REDIRECT 99999999]} ; CLIENT TRACKINGINFO ; CLIENT GETREDIR ; CLIENT TRACKING OFF",
         Exact,
     ),
-    fixed(
+    optional_fixed(
         1,
         "CLIENT TRACKING (<word>|ON <word>|ON REDIRECT <word>|ON BCAST PREFIX a PREFIX ab|ON PREFIX a)",
         Exact,
     ),
-    fixed(1, "CLIENT TRACKING OFF", Exact),
-    rule(2, "CLIENT TRACKINGINFO", Exact),
+    optional_fixed(1, "CLIENT TRACKING OFF", Exact),
+    optional(2, "CLIENT TRACKINGINFO", Exact),
     rule(1, "CLIENT UNPAUSE", Exact),
     rule(1, "CLIENT UNBLOCK (99999999|<word>) [TIMEOUT|ERROR|<word>]", Exact),
     rule(1, "CLIENT <word>", Exact),

@@ -29,7 +29,7 @@ pub struct Rule {
     pub compare: Compare,
     /// Whether it is sometimes made wrong.
     pub mutable: bool,
-    /// Whether it is left out where one of the servers lacks a command of it.
+    /// Whether it is left out where one of the servers lacks a command or subcommand of it.
     pub optional: bool,
 }
 
@@ -45,6 +45,11 @@ const fn fixed(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
 /// A rule that applies where both servers have the command.
 const fn optional(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
     Rule { weight, syntax, compare, mutable: true, optional: true }
+}
+
+/// Both of these.
+const fn optional_fixed(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
+    Rule { weight, syntax, compare, mutable: false, optional: true }
 }
 
 /// A family of commands, as COMMAND DOCS groups them.
