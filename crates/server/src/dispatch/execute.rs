@@ -158,7 +158,7 @@ fn admit(
     }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
-        bits => admit_with_care(core, session, cmd, bits),
+        bits => admit_with_care(core, cmd, bits),
     }
 }
 
@@ -174,7 +174,6 @@ fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
 
 fn admit_with_care(
     core: &mut Core,
-    session: &Session,
     cmd: &'static Cmd,
     bits: u32,
 ) -> Result<Option<Flow>, Error> {
@@ -197,7 +196,6 @@ fn admit_with_care(
         core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
     }
-    let _ = session;
     Ok(None)
 }
 
@@ -224,6 +222,8 @@ fn run(
             let result = run(&mut ConnCx { core, session, args, reply, name });
             // Afterwards, as the line tells the database that SELECT has chosen.
             feed_monitors(core, session, cmd, args);
+            // CONFIG SET is in force for what follows it in the same pipeline.
+            core.renew_settings();
             result
         }
     };
