@@ -15,7 +15,7 @@ pub type Blob = Arc<Vec<u8>>;
 pub const SHARE_FROM: usize = 16 * 1024;
 
 /// An empty buffer of more than this is freed by [`Reply::trim`] (bytes).
-const KEEP: usize = 256 * 1024;
+const KEEP: usize = 32 * 1024;
 
 /// The version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -172,11 +172,7 @@ fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
     Error::owned(text)
 }
 
-fn admit_with_care(
-    core: &mut Core,
-    cmd: &'static Cmd,
-    bits: u32,
-) -> Result<Option<Flow>, Error> {
+fn admit_with_care(core: &mut Core, cmd: &'static Cmd, bits: u32) -> Result<Option<Flow>, Error> {
     if bits & attention::PAUSED != 0
         && let Some((mode, _)) = core.srv.pause.in_force(core.turn.now_ms)
     {

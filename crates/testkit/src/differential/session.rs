@@ -46,7 +46,13 @@ impl Session {
     }
 
     /// Leaves this connection for a new one.
+    ///
+    /// The old one is closed by the server, on request: had we closed it, a server with many
+    /// threads could still list it when the new one asks for the clients.
     pub fn reopen(&mut self) -> io::Result<()> {
+        // whatever goes wrong with a connection that we give up does not matter
+        let _ = self.client.send_raw(b"QUIT\r\n");
+        let _ = self.client.read_to_close();
         self.client = connect(&self.target)?;
         Ok(())
     }

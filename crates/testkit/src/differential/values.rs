@@ -31,6 +31,12 @@ pub enum Kind {
     At,
     /// `atms`: a time in Unix milliseconds, long past or far ahead.
     AtMillis,
+    /// `future`: a time in Unix seconds, far ahead.
+    Future,
+    /// `futurems`: a time in Unix milliseconds, far ahead.
+    FutureMillis,
+    /// `badint`: no integer, or an odd one.
+    BadInt,
     /// `db`: a database number.
     Db,
     /// `index`: a position in a string, also negative.
@@ -175,6 +181,9 @@ impl Kind {
             "ms" => Kind::Millis,
             "at" => Kind::At,
             "atms" => Kind::AtMillis,
+            "future" => Kind::Future,
+            "futurems" => Kind::FutureMillis,
+            "badint" => Kind::BadInt,
             "db" => Kind::Db,
             "index" => Kind::Index,
             "offset" => Kind::Offset,
@@ -207,6 +216,9 @@ impl Kind {
             Kind::Millis => lifetime(rng, 100_000_000, 1_000_000_000_000),
             Kind::At => moment(rng, context.now, 1),
             Kind::AtMillis => moment(rng, context.now, 1000),
+            Kind::Future => number(ahead(rng, context.now)),
+            Kind::FutureMillis => number(ahead(rng, context.now) * 1000),
+            Kind::BadInt => rng.pick(&BAD_INTS).as_bytes().to_vec(),
             Kind::Db => match rng.below(40) {
                 0 => number(16),
                 1 => number(-1),
@@ -289,13 +301,19 @@ fn lifetime(rng: &mut Rng, low: i64, high: i64) -> Vec<u8> {
     }
 }
 
+/// A time in Unix seconds, months to decades from now.
+fn ahead(rng: &mut Rng, now: i64) -> i64 {
+    now + rng.between(10_000_000, 1_000_000_000)
+}
+
+/// A time in units of a second or a millisecond: past, ahead, or out of range.
 fn moment(rng: &mut Rng, now: i64, unit: i64) -> Vec<u8> {
     match rng.below(24) {
         0 => number(0),
         1 => number(-1),
         2..5 => number(*rng.pick(&[1, 1_000_000_000])),
         5 => number(*rng.pick(&[i64::MAX, i64::MIN, i64::MAX / 1000, i64::MAX / 1000 + 1])),
-        _ => number((now + rng.between(10_000_000, 1_000_000_000)) * unit),
+        _ => number(ahead(rng, now) * unit),
     }
 }
 

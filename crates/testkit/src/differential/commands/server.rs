@@ -77,7 +77,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         4,
-        "COMMAND INFO (auth|echo|hello|ping|reset|select|client|command|config|commandlog|dbsize|debug|flushall|flushdb|lastsave|latency|\
+        "COMMAND INFO (auth|echo|hello|ping|reset|select|command|config|commandlog|dbsize|debug|flushall|flushdb|lastsave|latency|\
          lolwut|memory|slowlog|swapdb|time|info)...",
         As(command_info),
     ),

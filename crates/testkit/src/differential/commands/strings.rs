@@ -1,7 +1,7 @@
 //! Strings.
 
 use super::super::compare::Compare::Exact;
-use super::{Rule, rule};
+use super::{Rule, fixed, rule};
 
 pub const RULES: &[Rule] = &[
     rule(20, "APPEND <key> <value>", Exact),
@@ -30,11 +30,19 @@ pub const RULES: &[Rule] = &[
     ),
     rule(15, "MGET <key>...", Exact),
     rule(15, "MSET (<key> <value>)...", Exact),
-    rule(
+    // MSETEX keeps keys of which the time is past, until somebody looks: no DBSIZE before that
+    rule(8, "MSETEX <numkeys> (<key> <value>)... {[NX|XX] [KEEPTTL]}", Exact),
+    fixed(
         15,
-        "MSETEX <numkeys> (<key> <value>)... {[NX|XX] [EX <secs>|PX <ms>|EXAT <at>|PXAT <atms>|KEEPTTL]}",
+        "MSETEX <numkeys> (<key> <value>)... {[NX|XX] [EX <secs>|PX <ms>|EXAT <future>|PXAT <futurems>|KEEPTTL]}",
         Exact,
     ),
+    fixed(
+        3,
+        "MSETEX <numkeys> (<key> <value>)... {[NX] [XX] [EX <badint>] [PXAT (0|-1|abc)] [KEEPTTL] [<word>]}",
+        Exact,
+    ),
+    fixed(2, "MSETEX 2 <key=a> <value> <key=b> <value> (EXAT 1|PXAT 1000) ; MGET <a> <b>", Exact),
     rule(10, "MSETNX (<key> <value>)...", Exact),
     rule(10, "PSETEX <key> <ms> <value>", Exact),
     rule(40, "SET <key> <value>", Exact),
