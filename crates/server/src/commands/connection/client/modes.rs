@@ -78,7 +78,8 @@ pub fn reply(cx: &mut ConnCx<'_>) -> CmdResult {
 
 /// No command of this server blocks, so there is never a client to wake.
 pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
-    if cx.args.len() > 3 && !cx.is(3, "timeout") && !cx.is(3, "error") {
+    // The reference looks at the reason only when nothing follows it.
+    if cx.args.len() == 4 && !cx.is(3, "timeout") && !cx.is(3, "error") {
         return Err(BAD_REASON);
     }
     cx.int(2)?;

@@ -65,7 +65,6 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("segfault", 0..=0, segfault),
     Sub("set-active-expire", 1..=1, set_active_expire),
     Sub("sleep", 1..=1, sleep),
-    Sub("stringmatch-len", 2..=2, match_pattern),
     Sub("structsize", 0..=0, inspect::sizes),
 ];
 
@@ -118,8 +117,6 @@ const HELP: &[&str] = &[
     "    With 0 expired keys stay until somebody meets them.",
     "SLEEP <seconds>",
     "    Stop the server for that long.",
-    "STRINGMATCH-LEN <pattern> <string>",
-    "    Answer 1 when <string> matches the glob-style <pattern>, otherwise 0.",
     "STRUCTSIZE",
     "    Answer the sizes of some structures.",
 ];
@@ -187,11 +184,6 @@ fn log(cx: &mut ConnCx<'_>) -> CmdResult {
 fn leak(cx: &mut ConnCx<'_>) -> CmdResult {
     Vec::leak(cx.args[2].to_vec());
     cx.reply.ok();
-    Ok(())
-}
-
-fn match_pattern(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.reply.int(i64::from(weft_base::glob::matches(cx.args[2], cx.args[3], false)));
     Ok(())
 }
 
