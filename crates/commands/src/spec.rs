@@ -192,7 +192,7 @@ impl KeySpec {
             }
             Find::KeyNum { num, first, step } => {
                 let count = weft_base::num::parse_i64(args.get(start + usize::from(num))?)?;
-                let count = usize::try_from(count).ok()?;
+                let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
                 let step = usize::from(step.max(1));
                 let first = start + usize::from(first);
                 if count.checked_mul(step)?.checked_add(first)? > args.len() + step - 1 {

@@ -36,6 +36,10 @@ fn feed(body: &[u8], piece: impl Fn(usize) -> usize) -> Seen {
             Step::Big { len } if body.len() >= base + parser.pos + len + 2 => {
                 owned.extend(args.drain(..).map(|s: Span| s.of(&body[base..]).to_vec()));
                 let start = base + parser.pos;
+                if body[start + len..start + len + 2] != *b"\r\n" {
+                    seen.error = Some(crate::ProtocolError::InvalidCrlf.to_string());
+                    return seen;
+                }
                 owned.push(body[start..start + len].to_vec());
                 base = start + len + 2;
                 end = end.max(base);

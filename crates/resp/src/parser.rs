@@ -10,8 +10,8 @@
 //! with [`Step::Big`]: the caller takes what is there, reads the rest of the value from the
 //! socket straight into the memory where it will stay, and resumes with [`Parser::big_done`].
 //!
-//! Like Valkey, the two bytes after a bulk string and the byte after a `\r` are skipped
-//! unchecked; clients exist that rely on neither being verified.
+//! Like Valkey, the byte after the `\r` of a header line is skipped unchecked; the two bytes after
+//! a bulk string must be a line break.
 
 use std::fmt;
 
@@ -65,6 +65,7 @@ pub enum ProtocolError {
     UnauthenticatedBulkLength,
     TooBigInline,
     UnbalancedQuotes,
+    InvalidCrlf,
 }
 
 impl fmt::Display for ProtocolError {
@@ -80,6 +81,7 @@ impl fmt::Display for ProtocolError {
             Self::UnauthenticatedBulkLength => f.write_str("unauthenticated bulk length"),
             Self::TooBigInline => f.write_str("too big inline request"),
             Self::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
+            Self::InvalidCrlf => f.write_str("invalid CRLF in request"),
         }
     }
 }
@@ -189,6 +191,9 @@ impl Parser {
             if buf.len() - self.pos < len + 2 {
                 self.bulk = Some(len);
                 return if len >= BIG_BULK { Step::Big { len } } else { Step::More };
+            }
+            if buf[self.pos + len..self.pos + len + 2] != *b"\r\n" {
+                return Step::Error(ProtocolError::InvalidCrlf);
             }
             args.push(Span { start: self.pos as u32, len: len as u32 });
             self.pos += len + 2;
@@ -369,6 +374,7 @@ mod tests {
             (b"*3000000000\r\n".to_vec(), "invalid multibulk length"),
             (b"*1\r\n:1\r\n".to_vec(), "expected '$', got ':'"),
             (b"*1\r\n\r\n".to_vec(), "expected '$', got ' '"),
+            (b"*1\r\n$4\r\nPINGxx".to_vec(), "invalid CRLF in request"),
             (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
             (b"*1\r\n$600000000\r\n".to_vec(), "invalid bulk length"),
             (b"SET \"a\r\n".to_vec(), "unbalanced quotes in request"),

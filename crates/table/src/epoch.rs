@@ -12,6 +12,7 @@
 //! and one of a foreign collector would protect nothing here.
 
 use std::alloc::Layout;
+use std::cell::Cell;
 
 /// Retired blocks from this size on are handed to the collector at once
 /// instead of waiting, in their thread's bag, for 60 others.
@@ -40,6 +41,29 @@ pub fn pin() -> Guard {
     Guard(crossbeam_epoch::pin())
 }
 
+thread_local! {
+    /// How often [`collect`] still has to work for what this thread has retired.
+    static DUE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Rounds of collection after the last retirement: two for the epochs that must pass, and some
+/// for garbage that waits in the common queue.
+const ROUNDS: u32 = 16;
+
+/// Frees what this thread has retired and nobody can see any more. To be called regularly by
+/// threads that change tables, outside of every [`Guard`]: left to itself the collector works
+/// only once in a while, and a table that grows would keep its former selves. One load when
+/// there is nothing to do.
+#[inline]
+pub fn collect() {
+    DUE.with(|due| {
+        if due.get() > 0 {
+            due.set(due.get() - 1);
+            crossbeam_epoch::pin().flush();
+        }
+    });
+}
+
 /// Frees `block` as soon as no guard that exists now is alive.
 ///
 /// # Safety
@@ -47,6 +71,7 @@ pub fn pin() -> Guard {
 /// `block` was allocated by the global allocator with `layout`, nothing that a
 /// later [`pin`] protects can reach it, and nobody else frees it.
 pub(crate) unsafe fn retire(block: *mut u8, layout: Layout) {
+    DUE.with(|due| due.set(ROUNDS));
     let guard = crossbeam_epoch::pin();
     // SAFETY: the closure owns the block (caller's contract) and deallocates it
     // once. It may run on another thread: the global allocator allows that.

@@ -31,6 +31,7 @@ impl Cron {
         }
         core.turn.set_time(now_ms);
         self.expire(core);
+        weft_table::epoch::collect();
         if self.first {
             core.srv.end_pause_in_time();
             core.srv.memory.peak(now_ms / 1000);

@@ -6,7 +6,7 @@ use crate::io::conn::{ArgBuf, BigRead, Conn};
 use std::sync::Arc;
 use weft_keyspace::Keyspace;
 use weft_resp::parser::BIG_BULK;
-use weft_resp::{Limits, Span, Step};
+use weft_resp::{Limits, ProtocolError, Span, Step};
 
 /// What reading a connection came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,12 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
 /// When the large value is complete, it becomes an argument, and its request possibly complete.
 fn finish_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) {
     let Some(mut big) = conn.big.take_if(|big| big.buf.len() == big.len + 2) else { return };
+    if !big.buf.ends_with(b"\r\n") {
+        let mut job = new_job(conn, index, batch, true);
+        job.error = Some(ProtocolError::InvalidCrlf);
+        batch.jobs.push(job);
+        return;
+    }
     big.buf.truncate(big.len);
     big.buf.shrink_to_fit();
     conn.args.push(ArgBuf::Blob(Arc::new(big.buf)));

@@ -439,6 +439,7 @@ impl Worker {
             }
         }
         self.core.leave();
+        weft_table::epoch::collect();
         for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
             self.finish_job(&mut batch, job, reply, outcomes[job]);
         }
