@@ -117,16 +117,18 @@ fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn usage(cx: &mut ConnCx<'_>) -> CmdResult {
-    match cx.args.len() {
-        3 => {}
-        5 if cx.is(3, "samples") => {
-            // Strings have nothing to sample, but what is not a count of samples is an error.
-            let samples = parse_i64(cx.args[4]).ok_or(error::NOT_AN_INTEGER)?;
-            if samples < 0 {
-                return Err(error::SYNTAX);
-            }
+    // Strings have nothing to sample, but what is not a count of samples is an error. The option
+    // may be repeated, and each is judged before the next is looked at.
+    let mut at = 3;
+    while at < cx.args.len() {
+        if !cx.is(at, "samples") || at + 1 == cx.args.len() {
+            return Err(error::SYNTAX);
         }
-        _ => return Err(error::SYNTAX),
+        let samples = parse_i64(cx.args[at + 1]).ok_or(error::NOT_AN_INTEGER)?;
+        if samples < 0 {
+            return Err(error::SYNTAX);
+        }
+        at += 2;
     }
     let name = cx.args[2];
     let bytes = with_key(cx, name, |db, key| {

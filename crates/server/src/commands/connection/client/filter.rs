@@ -230,7 +230,9 @@ fn positive(value: &[u8], what: &str) -> Result<i64, Error> {
 
 /// The index of a database that exists.
 fn database(value: &[u8], srv: &Server, what: &str) -> Result<u32, Error> {
+    // The reference reads a C int.
     let n = parse_i64(value)
+        .filter(|n| i32::try_from(*n).is_ok())
         .ok_or_else(|| Error::owned(format!("ERR {what} is not an integer or out of range")))?;
     let last = srv.ks.databases() as i64 - 1;
     match u32::try_from(n) {
