@@ -57,8 +57,13 @@ pub fn execute(
                 Flow::Done
             }
         },
+        // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
+        None if is_http(request.args[0]) => {
+            session.close = true;
+            Flow::Done
+        }
         None => {
-            let unknown = unknown_command(session, request.args);
+            let unknown = unknown_command(request.args);
             let error = if session.authenticated { unknown } else { NO_AUTH };
             refuse(core, reply, &error);
             Flow::Done
@@ -102,11 +107,12 @@ fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
 }
 
 #[cold]
-fn unknown_command(session: &mut Session, args: &[&[u8]]) -> Error {
-    // A browser that was led here by a malicious page speaks HTTP: hang up.
-    if args[0].eq_ignore_ascii_case(b"post") || args[0].eq_ignore_ascii_case(b"host:") {
-        session.close = true;
-    }
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+#[cold]
+fn unknown_command(args: &[&[u8]]) -> Error {
     let mut shown = Vec::new();
     for arg in &args[1..] {
         let room = SHOWN.saturating_sub(shown.len());
