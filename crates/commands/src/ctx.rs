@@ -1,9 +1,10 @@
 //! What a command's function gets to work with.
 
-use crate::error::{Error, NOT_AN_INTEGER};
+use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
 use weft_base::num;
 use weft_keyspace::{Db, Key};
 use weft_resp::Reply;
+use weft_types::Limits;
 use weft_types::string::{Blob, New};
 
 /// The configuration that commands look at; a copy that each thread renews when it changes.
@@ -17,6 +18,8 @@ pub struct Settings {
     pub lazy_user_flush: bool,
     /// Whether `maxmemory-policy` is one of LFU's: OBJECT FREQ and IDLETIME ask.
     pub lfu: bool,
+    /// Up to where collections stay packed.
+    pub limits: Limits,
 }
 
 /// One execution of one command.
@@ -32,7 +35,38 @@ pub struct Ctx<'a> {
     pub blobs: &'a [(usize, Blob)],
     /// The key at argument 1, when the plan has already hashed it.
     pub first_key: Option<Key<'a>>,
+    /// How the command is run this time.
+    pub lane: Lane,
+    /// Set by the command when it could not end: see [`Ctx::weigh`] and [`Ctx::block`].
+    pub pause: Option<Pause>,
 }
+
+/// Who runs a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// An I/O thread that has other clients to serve.
+    Fast,
+    /// A thread that may take its time.
+    Slow,
+    /// EXEC: the command must end now, and may take its time.
+    Transaction,
+    /// Someone else's thread, on behalf of a client that waits for one of the keys. The guard
+    /// holds what it happens to hold: keys that it does not hold count as absent.
+    Served,
+}
+
+/// Why a command's function has returned without an answer and without having changed anything.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pause {
+    /// It is too much work for the fast lane.
+    TooLong,
+    /// The client waits for one of the keys at these arguments.
+    Block { keys: Vec<usize>, timeout_ms: Option<u64> },
+}
+
+/// Work that the fast lane does at once: elements looked at, copied or answered. About a tenth of
+/// a millisecond.
+pub const FAST_WORK: usize = 2000;
 
 impl<'a> Ctx<'a> {
     /// The key at argument `i`.
@@ -61,6 +95,38 @@ impl<'a> Ctx<'a> {
     /// Whether argument `i` is `word`, in any case.
     pub fn is(&self, i: usize, word: &str) -> bool {
         self.args[i].eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// To be called before work on `elements` of a collection, and before anything is changed:
+    /// too much for the fast lane is passed on to the slow one, by way of the error that this
+    /// returns. No client ever sees it.
+    #[inline]
+    pub fn weigh(&mut self, elements: usize) -> CmdResult {
+        if elements <= FAST_WORK || self.lane != Lane::Fast {
+            return Ok(());
+        }
+        self.pause = Some(Pause::TooLong);
+        Err(Error::new("ERR passed on to the slow lane"))
+    }
+
+    /// Has the client wait for one of the keys at the argument positions `keys`: the command's
+    /// function writes the reply for the case that the time is over (null, as a rule), calls this
+    /// and returns. It is called again ([`Lane::Served`]) when one of the keys comes to be. After
+    /// `timeout_ms` (`None`: never) the client gets what was written; where nobody may wait, in a
+    /// transaction, it gets that at once.
+    pub fn block(&mut self, keys: Vec<usize>, timeout_ms: Option<u64>) -> CmdResult {
+        match self.lane {
+            Lane::Transaction => {}
+            Lane::Fast | Lane::Slow | Lane::Served => {
+                self.pause = Some(Pause::Block { keys, timeout_ms });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the guard holds `key`: always so but in [`Lane::Served`].
+    pub fn holds(&self, key: &Key<'_>) -> bool {
+        self.db.holds(key.shard)
     }
 
     /// Counts one change of the keyspace.

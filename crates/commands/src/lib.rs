@@ -8,17 +8,22 @@
 //! To add a command: write the spec and the function in `src/<group>/`, and name it in
 //! [`registry`].
 
+pub mod blocking;
 pub mod ctx;
 pub mod error;
 pub mod generic;
+pub mod hash;
 pub mod keyspace_wide;
+pub mod list;
 pub mod registry;
+pub mod set;
 pub mod spec;
 pub mod string;
 #[cfg(test)]
 mod testing;
+pub mod zset;
 
-pub use ctx::{Ctx, Settings};
+pub use ctx::{Ctx, Lane, Pause, Settings};
 pub use error::{CmdResult, Error};
 pub use registry::{Command, REGISTRY};
 pub use spec::{Flags, Group, KeySpec, Spec};

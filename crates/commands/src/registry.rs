@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
-use crate::{generic, keyspace_wide, string};
+use crate::{generic, hash, keyspace_wide, list, set, string, zset};
 
 /// A command: what is known of it, what must be held, and what it does.
 #[derive(Debug)]
@@ -16,5 +16,12 @@ pub struct Command {
 }
 
 /// Every command of this crate, by group.
-pub const REGISTRY: &[&[&Command]] =
-    &[string::COMMANDS, generic::COMMANDS, keyspace_wide::COMMANDS];
+pub const REGISTRY: &[&[&Command]] = &[
+    string::COMMANDS,
+    generic::COMMANDS,
+    keyspace_wide::COMMANDS,
+    list::COMMANDS,
+    hash::COMMANDS,
+    set::COMMANDS,
+    zset::COMMANDS,
+];

@@ -57,6 +57,11 @@ impl Flags {
 pub enum Group {
     String,
     Generic,
+    List,
+    Set,
+    SortedSet,
+    Hash,
+    Transactions,
     Connection,
     Server,
 }
@@ -66,6 +71,11 @@ impl Group {
         match self {
             Group::String => "string",
             Group::Generic => "generic",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",
         }

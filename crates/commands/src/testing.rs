@@ -26,6 +26,7 @@ impl Bench {
             lazy_user_del: true,
             lazy_user_flush: true,
             lfu: false,
+            limits: weft_types::Limits::default(),
         };
         let ks = Keyspace::new(16, 1, Box::new(|_| {}));
         Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0 }
@@ -65,6 +66,8 @@ impl Bench {
                 settings: &self.settings,
                 blobs: &[],
                 first_key: None,
+                lane: crate::Lane::Slow,
+                pause: None,
             })
         } else {
             Err(wrong_arity(command.spec.name))

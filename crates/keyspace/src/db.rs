@@ -6,8 +6,10 @@
 //! after the locks are released.
 
 mod alter;
+mod rework;
 
 pub use alter::Change;
+pub use rework::Rework;
 
 use crate::Table;
 use crate::guard::Guard;
@@ -91,6 +93,14 @@ impl<'g> Db<'g> {
             self.turn.discard(dead);
         }
     }
+
+    /// Called after every change of `key`: who watches it must know.
+    #[inline]
+    pub(crate) fn modified(&mut self, _key: &Key<'_>) {}
+
+    /// Called after `key` came to be or got a value of another type: who waits for it must know.
+    #[inline]
+    pub(crate) fn appeared(&mut self, _key: &Key<'_>) {}
 
     /// The record of `key`, without counting or touching. Expected O(1), as all below.
     #[inline]

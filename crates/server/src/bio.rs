@@ -10,10 +10,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_keyspace::{Record, db::Detached};
-use weft_types::string;
+use weft_types::{string, value};
 
-/// A record of at least this many bytes is freed in the background.
+/// A string of at least this many bytes is freed in the background.
 const LARGE: usize = 64 * 1024;
+
+/// A collection of at least this many elements is freed in the background.
+const MANY: usize = 64;
+
+fn is_large(record: &Record) -> bool {
+    value::elements(record) >= MANY || string::is_string(record) && string::memory(record) >= LARGE
+}
 
 /// What is to be freed.
 enum Garbage {
@@ -58,7 +65,7 @@ impl Bio {
     /// Frees `records`: small ones now, large ones in the background.
     pub fn free_records(&self, records: Vec<Record>) {
         for record in records {
-            if string::memory(&record) >= LARGE {
+            if is_large(&record) {
                 self.send(Garbage::Record(record));
             }
         }

@@ -6,6 +6,7 @@
 use weft_config::{Config, Id, OutputBufferLimits};
 use weft_keyspace::access::{Access, Policy};
 use weft_keyspace::evict::MaxmemoryPolicy;
+use weft_types::Limits;
 
 /// Derived from the configuration; immutable.
 #[derive(Clone, Debug)]
@@ -50,6 +51,7 @@ impl Settings {
                 lazy_user_del: config.bool(Id::LAZYFREE_LAZY_USER_DEL),
                 lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
                 lfu: policy.clock() == Policy::Lfu,
+                limits: limits(config),
             },
             maxmemory: config.memory(Id::MAXMEMORY) as usize,
             policy,
@@ -76,5 +78,21 @@ impl Settings {
     /// The access clock that these settings ask for.
     pub fn access(&self, now_ms: i64) -> Access {
         Access::new(self.policy.clock(), now_ms, self.lfu_log_factor, self.lfu_decay_time)
+    }
+}
+
+/// Up to where collections stay packed. Negative sizes mean none at all.
+fn limits(config: &Config) -> Limits {
+    let size = |id| usize::try_from(config.int(id)).unwrap_or(0);
+    Limits {
+        hash_entries: size(Id::HASH_MAX_LISTPACK_ENTRIES),
+        hash_value: config.memory(Id::HASH_MAX_LISTPACK_VALUE) as usize,
+        set_ints: size(Id::SET_MAX_INTSET_ENTRIES),
+        set_entries: size(Id::SET_MAX_LISTPACK_ENTRIES),
+        set_value: size(Id::SET_MAX_LISTPACK_VALUE),
+        zset_entries: size(Id::ZSET_MAX_LISTPACK_ENTRIES),
+        zset_value: config.memory(Id::ZSET_MAX_LISTPACK_VALUE) as usize,
+        list_size: config.int(Id::LIST_MAX_LISTPACK_SIZE),
+        list_compress: size(Id::LIST_COMPRESS_DEPTH),
     }
 }

@@ -243,6 +243,34 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
         hole.fill(record)
     }
 
+    /// Like [`SlotMut::update`], but `f` may also say that the record shall go: with `Err` it is
+    /// removed and returned.
+    #[inline]
+    pub fn update_or_remove(
+        self,
+        f: impl FnOnce(Record<O>) -> Result<Record<O>, Record<O>>,
+    ) -> Option<Record<O>> {
+        let address = self.address();
+        let hash = self.hash;
+        let mut table = TableMut { table: self.table.table };
+        let hole = Hole(self);
+        // SAFETY: as in `update`.
+        match f(unsafe { Record::from_raw(address) }) {
+            Ok(record) => {
+                hole.fill(record);
+                None
+            }
+            Err(record) => {
+                let (len, slots) = (hole.0.segment.len(), hole.0.segment.slots());
+                drop(hole);
+                if (len - 1) * 4 < slots {
+                    table.shrink(hash);
+                }
+                Some(record)
+            }
+        }
+    }
+
     /// Puts another record with the same key in the place of this one.
     #[inline]
     pub fn replace(self, record: Record<O>) -> Record<O> {

@@ -1,25 +1,36 @@
 //! The one-byte kinds of a record: type and encoding together.
 
 use crate::string::blob;
+use crate::{boxed, hash, list, set, zset};
 use weft_table::Owner;
 
 /// What TYPE answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     String,
+    List,
+    Set,
+    Zset,
+    Hash,
 }
 
 impl Type {
+    pub const ALL: [Type; 5] = [Type::String, Type::List, Type::Set, Type::Zset, Type::Hash];
+
     /// The name that TYPE answers and that SCAN's TYPE option takes.
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
+            Type::List => "list",
+            Type::Set => "set",
+            Type::Zset => "zset",
+            Type::Hash => "hash",
         }
     }
 
     /// The type of that name, in any case.
     pub fn by_name(name: &[u8]) -> Option<Type> {
-        [Type::String].into_iter().find(|t| t.name().as_bytes().eq_ignore_ascii_case(name))
+        Type::ALL.into_iter().find(|t| t.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
@@ -36,26 +47,59 @@ pub enum Kind {
     StrInt = 2,
     /// A long string; the payload is a pointer to a [`Blob`](crate::string::Blob).
     StrBlob = 3,
+    /// A short list, [packed](crate::packed).
+    ListPacked = 4,
+    /// A long list; the payload is a pointer to [`list::Chunks`].
+    ListChunks = 5,
+    /// A small set of integers, sorted.
+    SetInts = 6,
+    /// A small set, packed.
+    SetPacked = 7,
+    /// A large set; the payload is a pointer to [`set::Table`].
+    SetTable = 8,
+    /// A small sorted set, packed in order.
+    ZsetPacked = 9,
+    /// A large sorted set; the payload is a pointer to [`zset::Tree`].
+    ZsetTree = 10,
+    /// A small hash, packed.
+    HashPacked = 11,
+    /// A large hash, or one with expiring fields; the payload is a pointer to [`hash::Table`].
+    HashTable = 12,
 }
 
 impl Kind {
+    /// Every kind, each at the place of its byte.
+    pub const ALL: [Kind; 13] = [
+        Kind::StrEmbedded,
+        Kind::StrRaw,
+        Kind::StrInt,
+        Kind::StrBlob,
+        Kind::ListPacked,
+        Kind::ListChunks,
+        Kind::SetInts,
+        Kind::SetPacked,
+        Kind::SetTable,
+        Kind::ZsetPacked,
+        Kind::ZsetTree,
+        Kind::HashPacked,
+        Kind::HashTable,
+    ];
+
     /// The kind of a record's kind byte. Panics on a byte that no kind has: records are only
     /// made by this crate.
     #[inline]
     pub fn of(byte: u8) -> Kind {
-        match byte {
-            0 => Kind::StrEmbedded,
-            1 => Kind::StrRaw,
-            2 => Kind::StrInt,
-            3 => Kind::StrBlob,
-            other => unreachable!("kind {other}"),
-        }
+        Kind::ALL[usize::from(byte)]
     }
 
     #[inline]
     pub fn type_of(self) -> Type {
         match self {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Type::String,
+            Kind::ListPacked | Kind::ListChunks => Type::List,
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => Type::Set,
+            Kind::ZsetPacked | Kind::ZsetTree => Type::Zset,
+            Kind::HashPacked | Kind::HashTable => Type::Hash,
         }
     }
 
@@ -65,9 +109,22 @@ impl Kind {
             Kind::StrEmbedded => "embstr",
             Kind::StrRaw | Kind::StrBlob => "raw",
             Kind::StrInt => "int",
+            Kind::ListPacked | Kind::SetPacked | Kind::ZsetPacked | Kind::HashPacked => "listpack",
+            Kind::ListChunks => "quicklist",
+            Kind::SetInts => "intset",
+            Kind::SetTable | Kind::HashTable => "hashtable",
+            Kind::ZsetTree => "skiplist",
         }
     }
 }
+
+const _: () = {
+    let mut n = 0;
+    while n < Kind::ALL.len() {
+        assert!(Kind::ALL[n] as usize == n);
+        n += 1;
+    }
+};
 
 /// Frees what payloads point to: the owner of all records of the keyspace.
 #[derive(Debug)]
@@ -78,9 +135,20 @@ impl Owner for Values {
     unsafe fn drop_payload(kind: u8, payload: &mut [u8]) {
         match Kind::of(kind) {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => {}
+            Kind::ListPacked | Kind::SetInts | Kind::SetPacked => {}
+            Kind::ZsetPacked | Kind::HashPacked => {}
             // SAFETY: a StrBlob payload holds the one reference that `blob::store` leaked into
             // it, and the table calls this once, when the record dies.
             Kind::StrBlob => unsafe { blob::release(payload) },
+            // SAFETY: a ListChunks payload was made by `boxed::store` of a box of that type, and
+            // the table calls this once, when the record dies. The same holds for the others.
+            Kind::ListChunks => drop(unsafe { boxed::take::<list::Chunks>(payload) }),
+            // SAFETY: see above.
+            Kind::SetTable => drop(unsafe { boxed::take::<set::Table>(payload) }),
+            // SAFETY: see above.
+            Kind::ZsetTree => drop(unsafe { boxed::take::<zset::Tree>(payload) }),
+            // SAFETY: see above.
+            Kind::HashTable => drop(unsafe { boxed::take::<hash::Table>(payload) }),
         }
     }
 }

@@ -4,11 +4,25 @@
 //! says what the kinds mean, frees what a payload points to, and gives each type its
 //! operations. The kind names both the type and the encoding, so one exhaustive match over
 //! [`Kind`] is the complete list of what a value can be; no other crate looks at payloads.
+//!
+//! A small collection is *packed* in its key's record ([`packed`]); a large one is a structure of
+//! its own behind a pointer, made of chunks of bounded size, so that no step of its growth, and
+//! no step of a snapshot, is proportional to the whole. When it moves from one to the other is
+//! told by [`Limits`].
 
+mod boxed;
+pub mod hash;
 pub mod kind;
+mod limits;
+pub mod list;
+pub mod packed;
+pub mod set;
 pub mod string;
+pub mod value;
+pub mod zset;
 
 pub use kind::{Kind, Type, Values};
+pub use limits::Limits;
 
 /// A key with its value, as the keyspace stores it.
 pub type Record = weft_table::Record<Values>;

@@ -8,8 +8,6 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
-use weft_keyspace::Record;
-use weft_types::{Kind, Type, string};
 
 const fn key(index: u16, flags: &'static [&'static str]) -> KeySpec {
     let find = Find::Range { last: 0, step: 1, limit: 0 };
@@ -67,7 +65,10 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(SAME_OBJECT);
     }
     let clock = ctx.db.turn.access.fresh();
-    let copied = ctx.db.read(&from).map(|record| duplicate(&record, to.bytes, clock));
+    let copied = ctx
+        .db
+        .read(&from)
+        .map(|record| weft_types::value::duplicate(&record, to.bytes, record.expiry(), clock));
     let mut target = ctx.db.other(target);
     let stored = match copied {
         Some(record) if replace || target.for_write(&to).is_none() => {
@@ -85,11 +86,4 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     ctx.reply.int(i64::from(stored));
     Ok(())
-}
-
-/// A record of `key` with the value and the expiry of `record`.
-fn duplicate(record: &Record, key: &[u8], clock: u32) -> Record {
-    match Kind::of(record.kind()).type_of() {
-        Type::String => string::duplicate(record, key, record.expiry(), clock),
-    }
 }

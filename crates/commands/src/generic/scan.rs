@@ -112,8 +112,7 @@ impl Only {
         if let Some(known) = Type::by_name(name) {
             return Ok(Only::Type(known));
         }
-        let foreign = ["list", "set", "zset", "hash", "stream"];
-        match foreign.iter().any(|t| t.as_bytes().eq_ignore_ascii_case(name)) {
+        match name.eq_ignore_ascii_case(b"stream") {
             true => Ok(Only::Nothing),
             false => Err(Error::owned([b"ERR unknown type name '", name, b"'"].concat())),
         }

@@ -295,6 +295,8 @@ fn call(
         settings: &settings.commands,
         blobs: request.blobs,
         first_key: request.key.filter(|_| cmd.first_key == 1),
+        lane: weft_commands::Lane::Slow,
+        pause: None,
     })
 }
 

@@ -42,17 +42,40 @@ pub enum Str<'a> {
 /// Room for the decimal form of any `i64`.
 pub type Digits = itoa::Buffer;
 
+/// How a string is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Inline,
+    Int,
+    Blob,
+}
+
+impl Form {
+    /// `None` for the kinds of other types.
+    #[inline]
+    fn of(record: &Record) -> Option<Form> {
+        match Kind::of(record.kind()) {
+            Kind::StrEmbedded | Kind::StrRaw => Some(Form::Inline),
+            Kind::StrInt => Some(Form::Int),
+            Kind::StrBlob => Some(Form::Blob),
+            Kind::ListPacked | Kind::ListChunks => None,
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
+            Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => None,
+        }
+    }
+}
+
 impl<'a> Str<'a> {
     /// The string of `record`, or `None` when it holds another type.
     #[inline]
     pub fn of(record: &'a Record) -> Option<Str<'a>> {
         let payload = record.payload();
-        match Kind::of(record.kind()) {
-            Kind::StrEmbedded | Kind::StrRaw => Some(Str::Bytes(payload)),
-            Kind::StrInt => Some(Str::Int(read_int(payload))),
+        Some(match Form::of(record)? {
+            Form::Inline => Str::Bytes(payload),
+            Form::Int => Str::Int(read_int(payload)),
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
-            Kind::StrBlob => Some(Str::Blob(unsafe { blob::view(payload) })),
-        }
+            Form::Blob => Str::Blob(unsafe { blob::view(payload) }),
+        })
     }
 
     /// The bytes; an integer is formatted into `room`.
@@ -91,17 +114,15 @@ impl<'a> Str<'a> {
 
 /// Whether `record` holds a string.
 pub fn is_string(record: &Record) -> bool {
-    match Kind::of(record.kind()).type_of() {
-        Type::String => true,
-    }
+    Kind::of(record.kind()).type_of() == Type::String
 }
 
 /// Another reference to the long string of `record`; `None` for every other kind.
 pub fn share(record: &Record) -> Option<Blob> {
-    match Kind::of(record.kind()) {
+    match Form::of(record)? {
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
-        Kind::StrBlob => Some(unsafe { blob::share(record.payload()) }),
-        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
+        Form::Blob => Some(unsafe { blob::share(record.payload()) }),
+        Form::Inline | Form::Int => None,
     }
 }
 
@@ -124,9 +145,9 @@ pub fn embeds(key_len: usize, len: usize, expiring: bool) -> bool {
 
 /// Bytes of memory of `record`, long string included.
 pub fn memory(record: &Record) -> usize {
-    let outside = match Kind::of(record.kind()) {
-        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => 0,
-        Kind::StrBlob => {
+    let outside = match Form::of(record) {
+        None | Some(Form::Inline | Form::Int) => 0,
+        Some(Form::Blob) => {
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
             let bytes = unsafe { blob::view(record.payload()) };
             // The allocation of an Arc begins with its two counts.

@@ -6,7 +6,7 @@
 //! APPEND, SETRANGE and SETBIT, which keep most of a value: the record grows where it is, and a
 //! long string is copied first only while a reply or a snapshot holds it too.
 
-use super::{Blob, Digits, INLINE_MAX, Str, blob, canonical_int, embeds, read_int};
+use super::{Blob, Digits, Form, INLINE_MAX, Str, blob, canonical_int, embeds, read_int};
 use crate::{Kind, Record, RecordMut};
 
 /// A value that is to be stored: bytes to copy, or a long string to keep.
@@ -84,8 +84,8 @@ pub fn overwrite(old: &mut RecordMut<'_>, value: &New<'_>, expiry: Option<i64>) 
         return false;
     }
     let bytes = value.bytes();
-    match Kind::of(old.kind()) {
-        Kind::StrEmbedded | Kind::StrRaw => {
+    match Form::of(old) {
+        Some(Form::Inline) => {
             if old.payload().len() != bytes.len() || canonical_int(bytes).is_some() {
                 return false;
             }
@@ -93,13 +93,13 @@ pub fn overwrite(old: &mut RecordMut<'_>, value: &New<'_>, expiry: Option<i64>) 
             let kind = inline_kind(old.key().len(), bytes.len(), expiry.is_some());
             old.set_kind(kind as u8);
         }
-        Kind::StrInt => {
+        Some(Form::Int) => {
             let Some(n) = canonical_int(bytes) else {
                 return false;
             };
             old.payload_mut().copy_from_slice(&n.to_ne_bytes());
         }
-        Kind::StrBlob => return false,
+        Some(Form::Blob) | None => return false,
     }
     if let Some(at) = expiry {
         old.set_expiry_in_place(at);
@@ -146,13 +146,14 @@ pub fn refit(mut record: Record) -> Record {
 /// for appends to long strings; O(length) while someone else holds a long string, who keeps the
 /// old bytes.
 pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Record {
-    let mut record = match Kind::of(record.kind()) {
-        Kind::StrInt => {
+    let mut record = match Form::of(&record) {
+        Some(Form::Int) => {
             let mut room = Digits::new();
             let text = room.format(read_int(record.payload())).as_bytes();
             record.replace_payload(Kind::StrRaw as u8, text)
         }
-        Kind::StrEmbedded | Kind::StrRaw | Kind::StrBlob => record,
+        Some(Form::Inline | Form::Blob) => record,
+        None => unreachable!("the caller has seen a string"),
     };
     let len = len.max(Str::of(&record).map_or(0, Str::len));
     if Kind::of(record.kind()) != Kind::StrBlob && len > INLINE_MAX {

@@ -36,6 +36,11 @@ fn of_group(group: Group) -> Option<&'static str> {
     match group {
         Group::String => Some("@string"),
         Group::Generic => Some("@keyspace"),
+        Group::List => Some("@list"),
+        Group::Set => Some("@set"),
+        Group::SortedSet => Some("@sortedset"),
+        Group::Hash => Some("@hash"),
+        Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
         Group::Server => None,
     }

@@ -116,23 +116,24 @@ fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
+/// Elements that MEMORY USAGE looks at unless told otherwise.
+const SAMPLES: usize = 5;
+
 fn usage(cx: &mut ConnCx<'_>) -> CmdResult {
-    // Strings have nothing to sample, but what is not a count of samples is an error. The option
-    // may be repeated, and each is judged before the next is looked at.
+    // The option may be repeated, and each is judged before the next is looked at.
+    let mut samples = SAMPLES;
     let mut at = 3;
     while at < cx.args.len() {
         if !cx.is(at, "samples") || at + 1 == cx.args.len() {
             return Err(error::SYNTAX);
         }
-        let samples = parse_i64(cx.args[at + 1]).ok_or(error::NOT_AN_INTEGER)?;
-        if samples < 0 {
-            return Err(error::SYNTAX);
-        }
+        let given = parse_i64(cx.args[at + 1]).ok_or(error::NOT_AN_INTEGER)?;
+        samples = usize::try_from(given).map_err(|_| error::SYNTAX)?;
         at += 2;
     }
     let name = cx.args[2];
     let bytes = with_key(cx, name, |db, key| {
-        db.peek(key).map(|record| weft_types::string::memory(&record))
+        db.peek(key).map(|record| weft_types::value::memory(&record, samples))
     });
     match bytes {
         Some(bytes) => cx.reply.int(bytes as i64),

@@ -5,8 +5,13 @@
 
 mod connection;
 mod generic;
+mod hashes;
+mod lists;
 mod server;
+mod sets;
+mod sorted_sets;
 mod strings;
+mod transactions;
 mod types;
 
 use std::collections::HashMap;
@@ -59,6 +64,16 @@ pub enum Group {
     Strings,
     /// DEL, EXPIRE, RENAME, SCAN, ...
     Generic,
+    /// LPUSH, LMOVE, ...
+    Lists,
+    /// HSET, HEXPIRE, ...
+    Hashes,
+    /// SADD, SINTER, ...
+    Sets,
+    /// ZADD, ZRANGE, ...
+    SortedSets,
+    /// MULTI, EXEC, WATCH, with commands of all kinds inside.
+    Transactions,
     /// CLIENT, HELLO, PING, ...
     Connection,
     /// COMMAND, CONFIG, FLUSHALL, ...
@@ -69,14 +84,29 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 5] =
-        [Group::Strings, Group::Generic, Group::Connection, Group::Server, Group::Types];
+    pub const ALL: [Group; 10] = [
+        Group::Strings,
+        Group::Generic,
+        Group::Lists,
+        Group::Hashes,
+        Group::Sets,
+        Group::SortedSets,
+        Group::Transactions,
+        Group::Connection,
+        Group::Server,
+        Group::Types,
+    ];
 
     /// The lines of this group.
     pub fn rules(self) -> &'static [Rule] {
         match self {
             Group::Strings => strings::RULES,
             Group::Generic => generic::RULES,
+            Group::Lists => lists::RULES,
+            Group::Hashes => hashes::RULES,
+            Group::Sets => sets::RULES,
+            Group::SortedSets => sorted_sets::RULES,
+            Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
             Group::Types => types::RULES,

@@ -41,6 +41,10 @@ impl Digest {
                     self.ordered(string.bytes(&mut Digits::new()));
                 }
             }
+            Type::List => {}
+            Type::Set => {}
+            Type::Zset => {}
+            Type::Hash => {}
         }
         if record.expiry().is_some() {
             self.unordered(b"!!expire!!");
@@ -56,6 +60,10 @@ impl Digest {
 fn type_number(kind: Type) -> u32 {
     match kind {
         Type::String => 0,
+        Type::List => 1,
+        Type::Set => 2,
+        Type::Zset => 3,
+        Type::Hash => 4,
     }
 }
 

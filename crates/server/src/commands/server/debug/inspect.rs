@@ -7,7 +7,7 @@ use weft_commands::{CmdResult, Error, error};
 use weft_keyspace::{Db, Record, SHARDS};
 use weft_table::Stats;
 use weft_types::string::{self, Digits, Str};
-use weft_types::{Kind, Type};
+use weft_types::{Kind, Type, value};
 
 const NOT_A_STRING: Error = Error::new("ERR Not an sds encoded string.");
 const NOT_A_TABLE: Error =
@@ -54,6 +54,11 @@ fn serialized_len(record: &Record) -> usize {
             Some(string) => serialized_string(string),
             None => 0,
         },
+        // A length, and about what the elements take in memory.
+        Type::List | Type::Set | Type::Zset | Type::Hash => {
+            let memory = value::memory(record, 0);
+            memory.saturating_sub(record.alloc_size() - record.payload().len())
+        }
     }
 }
 
@@ -78,13 +83,11 @@ fn serialized_string(string: Str<'_>) -> usize {
 
 pub fn string_lengths(cx: &mut ConnCx<'_>) -> CmdResult {
     let text = with_record(cx, |record| {
-        let (len, outside) = match Kind::of(record.kind()) {
-            Kind::StrInt => return Err(NOT_A_STRING),
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrBlob => {
-                let len = Str::of(record).map_or(0, Str::len);
-                (len, string::memory(record) - record.alloc_size())
-            }
+        let len = match Str::of(record) {
+            None | Some(Str::Int(_)) => return Err(NOT_A_STRING),
+            Some(Str::Bytes(bytes) | Str::Blob(bytes)) => bytes.len(),
         };
+        let outside = string::memory(record) - record.alloc_size();
         let spare = outside.saturating_sub(len);
         Ok(format!(
             "key_sds_len:{} key_sds_avail:0 obj_alloc:{} val_sds_len:{len} val_sds_avail:{spare} \
@@ -132,10 +135,10 @@ fn sum(shapes: &[Stats]) -> Stats {
     })
 }
 
-/// No type keeps a table yet.
+/// Tables within a value are of another make than the keyspace's, and have no such statistics.
 pub fn table_of_key(cx: &mut ConnCx<'_>) -> CmdResult {
     with_record(cx, |record| match Kind::of(record.kind()).type_of() {
-        Type::String => Err(NOT_A_TABLE),
+        Type::String | Type::List | Type::Set | Type::Zset | Type::Hash => Err(NOT_A_TABLE),
     })
 }
 

@@ -1,0 +1,24 @@
+//! What the commands that may wait have in common: the reading of their timeouts.
+
+use crate::ctx::Ctx;
+use crate::error::Error;
+use weft_base::num;
+
+const NOT_A_FLOAT: Error = Error::new("ERR timeout is not a float or out of range");
+const OUT_OF_RANGE: Error = Error::new("ERR timeout is out of range");
+const NEGATIVE: Error = Error::new("ERR timeout is negative");
+
+/// The timeout at argument `i`, in seconds with fractions, as milliseconds rounded up. `None`
+/// (from 0) means to wait forever.
+pub fn timeout(ctx: &Ctx<'_>, i: usize) -> Result<Option<u64>, Error> {
+    let seconds = num::parse_f64(ctx.args[i]).ok_or(NOT_A_FLOAT)?;
+    let ms = (seconds * 1000.0).ceil();
+    // The end of the wait must be a time that an i64 of milliseconds can tell.
+    if ms >= (i64::MAX - ctx.now_ms()) as f64 {
+        return Err(OUT_OF_RANGE);
+    }
+    if ms < 0.0 {
+        return Err(NEGATIVE);
+    }
+    Ok((ms > 0.0).then_some(ms as u64))
+}

@@ -1,0 +1,6 @@
+//! The hash commands.
+
+use crate::registry::Command;
+
+/// The commands of this group.
+pub const COMMANDS: &[&Command] = &[];

@@ -1,0 +1,85 @@
+//! Changing a collection: its record is taken out, turned into another one, and put back.
+//!
+//! A small collection grows and shrinks inside of its record, so most changes move the record;
+//! one that empties a collection removes the key, and one on an absent key may create it. All of
+//! it is one lookup here: [`Db::rework`] hands over the record and is told what has become of it.
+
+use super::Db;
+use crate::keyspace::Key;
+use weft_types::Record;
+
+/// What has become of a key in [`Db::rework`].
+#[derive(Debug)]
+#[must_use]
+pub enum Rework {
+    /// There is no record, as before, or the command has refused before it took one.
+    Absent,
+    /// The record is as it was.
+    Same(Record),
+    /// The value has changed, or is new.
+    Changed(Record),
+    /// The collection is empty: the key is removed and the record discarded.
+    Emptied(Record),
+}
+
+impl Db<'_> {
+    /// Shows `change` the live record of `key`, whose access clock is touched, or `None` with a
+    /// fresh clock for a new one, and puts what it makes of it in the place. Expected O(1) beside
+    /// what `change` does.
+    ///
+    /// `change` must not answer [`Rework::Absent`] when it was given a record.
+    ///
+    /// # Panics
+    ///
+    /// If it does. The record is lost when `change` panics.
+    #[inline]
+    pub fn rework<T>(
+        &mut self,
+        key: &Key<'_>,
+        change: impl FnOnce(Option<Record>, u32) -> (Rework, T),
+    ) -> T {
+        let now = self.turn.now_ms;
+        let mut table = self.table(key.shard);
+        if let Some(slot) = table.find_mut(key.hash, key.bytes) {
+            if slot.record().expiry().is_none_or(|at| at > now) {
+                self.touch(slot.record());
+                let clock = slot.record().clock();
+                let mut answer = None;
+                let mut changed = true;
+                let dead = slot.update_or_remove(|record| {
+                    let (rework, told) = change(Some(record), clock);
+                    answer = Some(told);
+                    match rework {
+                        Rework::Same(record) => {
+                            changed = false;
+                            Ok(record)
+                        }
+                        Rework::Changed(record) => Ok(record),
+                        Rework::Emptied(record) => Err(record),
+                        Rework::Absent => unreachable!("a record was handed over"),
+                    }
+                });
+                if let Some(dead) = dead {
+                    self.turn.discard(dead);
+                }
+                if changed {
+                    self.modified(key);
+                }
+                return answer.expect("the closure has run");
+            }
+            self.expire(key);
+        }
+        let (rework, answer) = change(None, self.turn.access.fresh());
+        match rework {
+            Rework::Absent => {}
+            Rework::Same(record) | Rework::Emptied(record) => self.turn.discard(record),
+            Rework::Changed(record) => {
+                debug_assert_eq!(key.bytes, record.key());
+                self.table(key.shard).insert(key.hash, record);
+                self.modified(key);
+                self.appeared(key);
+            }
+        }
+        answer
+    }
+}

@@ -1,0 +1,5 @@
+//! Commands on hashes.
+
+use super::Rule;
+
+pub const RULES: &[Rule] = &[];

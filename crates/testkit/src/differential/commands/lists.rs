@@ -1,0 +1,5 @@
+//! Commands on lists.
+
+use super::Rule;
+
+pub const RULES: &[Rule] = &[];

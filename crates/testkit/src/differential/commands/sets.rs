@@ -1,0 +1,5 @@
+//! Commands on sets.
+
+use super::Rule;
+
+pub const RULES: &[Rule] = &[];

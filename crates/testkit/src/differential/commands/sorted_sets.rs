@@ -1,0 +1,5 @@
+//! Commands on sorted sets.
+
+use super::Rule;
+
+pub const RULES: &[Rule] = &[];

@@ -1,0 +1,5 @@
+//! Transactions.
+
+use super::Rule;
+
+pub const RULES: &[Rule] = &[];

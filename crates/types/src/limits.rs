@@ -1,0 +1,41 @@
+//! Up to where collections stay packed: the directives `*-max-listpack-*` and their kin.
+
+/// Sizes from which collections leave the packed form; each is named after its directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `hash-max-listpack-entries`: fields.
+    pub hash_entries: usize,
+    /// `hash-max-listpack-value`: bytes of the longest field or value.
+    pub hash_value: usize,
+    /// `set-max-intset-entries`: members.
+    pub set_ints: usize,
+    /// `set-max-listpack-entries`: members.
+    pub set_entries: usize,
+    /// `set-max-listpack-value`: bytes of the longest member.
+    pub set_value: usize,
+    /// `zset-max-listpack-entries`: members.
+    pub zset_entries: usize,
+    /// `zset-max-listpack-value`: bytes of the longest member.
+    pub zset_value: usize,
+    /// `list-max-listpack-size`: elements of a chunk, or -1 to -5 for 4 to 64 KiB.
+    pub list_size: i64,
+    /// `list-compress-depth`: chunks at either end that are never compressed; 0: none is.
+    pub list_compress: usize,
+}
+
+impl Default for Limits {
+    /// The defaults of the directives.
+    fn default() -> Self {
+        Limits {
+            hash_entries: 512,
+            hash_value: 64,
+            set_ints: 512,
+            set_entries: 128,
+            set_value: 64,
+            zset_entries: 128,
+            zset_value: 64,
+            list_size: -2,
+            list_compress: 0,
+        }
+    }
+}

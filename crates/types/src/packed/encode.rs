@@ -1,0 +1,143 @@
+//! Writing entries: which encoding a text gets, and its bytes.
+
+use super::{back_len, front_len};
+use crate::string::canonical_int;
+
+/// A text with the encoding that it gets as an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    /// Head and whatever stands before the text: all of the entry for an integer.
+    head: [u8; 9],
+    head_len: u8,
+    text: &'a [u8],
+}
+
+impl<'a> Encoded<'a> {
+    /// The shortest encoding of `text`.
+    ///
+    /// # Panics
+    ///
+    /// If the text has 4 GiB or more; no request can hold one.
+    #[inline]
+    #[must_use]
+    pub fn of(text: &'a [u8]) -> Self {
+        // No canonical integer is longer than this.
+        if text.len() <= 20
+            && let Some(n) = canonical_int(text)
+        {
+            return Encoded::of_int(n);
+        }
+        let mut head = [0; 9];
+        let head_len = match text.len() {
+            len @ 0..=63 => {
+                head[0] = 0x80 | len as u8;
+                1
+            }
+            len @ 64..=4095 => {
+                head[0] = 0xe0 | (len >> 8) as u8;
+                head[1] = len as u8;
+                2
+            }
+            len => {
+                let len = u32::try_from(len).expect("a text of less than 4 GiB");
+                head[0] = 0xf0;
+                head[1..5].copy_from_slice(&len.to_le_bytes());
+                5
+            }
+        };
+        Encoded { head, head_len, text }
+    }
+
+    /// The encoding of the decimal form of `n`.
+    #[must_use]
+    pub fn of_int(n: i64) -> Self {
+        let mut head = [0; 9];
+        let le = n.to_le_bytes();
+        let mut wide = |mark, bytes: usize| {
+            head[0] = mark;
+            head[1..=bytes].copy_from_slice(&le[..bytes]);
+            1 + bytes as u8
+        };
+        let head_len = match n {
+            0..=127 => {
+                head[0] = n as u8;
+                1
+            }
+            -4096..=4095 => {
+                let bits = (n & 0x1fff) as u16;
+                head[0] = 0xc0 | (bits >> 8) as u8;
+                head[1] = bits as u8;
+                2
+            }
+            -0x8000..=0x7fff => wide(0xf1, 2),
+            -0x80_0000..=0x7f_ffff => wide(0xf2, 3),
+            -0x8000_0000..=0x7fff_ffff => wide(0xf3, 4),
+            _ => wide(0xf4, 8),
+        };
+        Encoded { head, head_len, text: &[] }
+    }
+
+    #[inline]
+    fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_len)]
+    }
+
+    #[inline]
+    fn front(&self) -> usize {
+        usize::from(self.head_len) + self.text.len()
+    }
+
+    /// Bytes of the whole entry.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "an entry is never empty")]
+    pub fn len(&self) -> usize {
+        self.front() + back_len(self.front())
+    }
+
+    /// Whether the entry at `at` of `bytes` is this one.
+    #[inline]
+    pub(crate) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+        let entry = &bytes[at..];
+        // The first byte tells nearly all entries apart.
+        entry[0] == self.head[0]
+            && front_len(entry) == Some(self.front())
+            && entry.starts_with(self.head())
+            && entry[usize::from(self.head_len)..].starts_with(self.text)
+    }
+
+    /// Writes the entry to the front of `to`; returns what is left of it.
+    pub fn write<'t>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
+        let front = self.front();
+        let (entry, rest) = to.split_at_mut(self.len());
+        let (head, behind) = entry.split_at_mut(usize::from(self.head_len));
+        head.copy_from_slice(self.head());
+        let (text, back) = behind.split_at_mut(self.text.len());
+        text.copy_from_slice(self.text);
+        let groups = back.len();
+        for (n, byte) in back.iter_mut().rev().enumerate() {
+            let more = if n + 1 < groups { 0x80 } else { 0 };
+            *byte = (front >> (7 * n)) as u8 & 0x7f | more;
+        }
+        rest
+    }
+}
+
+/// Bytes that `text` takes as an entry.
+#[inline]
+#[must_use]
+pub fn encoded_len(text: &[u8]) -> usize {
+    Encoded::of(text).len()
+}
+
+/// Writes entries one behind the other.
+///
+/// # Panics
+///
+/// If `to` is too short for them.
+pub fn write_all<'t>(entries: &[Encoded<'_>], mut to: &'t mut [u8]) -> &'t mut [u8] {
+    for entry in entries {
+        to = entry.write(to);
+    }
+    to
+}

@@ -1,0 +1,125 @@
+//! Packed entries in a record's payload, behind a count of them.
+//!
+//! ```text
+//!  payload = count (u16 LE), entries
+//! ```
+//!
+//! The payload grows and shrinks with its entries, so key, metadata and all entries of a small
+//! collection are one allocation. [`COUNT_MAX`] bounds it, whatever the directives say.
+
+use super::{Encoded, Room, room};
+use crate::Record;
+
+/// Bytes of the count.
+const COUNT: usize = 2;
+
+/// The most entries that a record can hold packed.
+pub const COUNT_MAX: usize = u16::MAX as usize;
+
+/// The packed entries of a payload.
+#[inline]
+pub(crate) fn entries(payload: &[u8]) -> &[u8] {
+    &payload[COUNT..]
+}
+
+/// How many entries a payload says it has. O(1).
+#[inline]
+pub(crate) fn count(payload: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes([payload[0], payload[1]]))
+}
+
+/// A record whose packed entries are being edited; every edit keeps the count.
+///
+/// [`Packed::finish`] gives the record back. The caller says which kind it has.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// `None` only inside of `splice`, while the record changes its size.
+    record: Option<Record>,
+}
+
+impl Packed {
+    /// `record` holds packed entries.
+    pub(crate) fn of(record: Record) -> Self {
+        Packed { record: Some(record) }
+    }
+
+    /// A record of `key` with these entries, of `kind`; `expiry` and `clock` as in
+    /// [`Record::from_bytes`].
+    pub(crate) fn new(
+        key: &[u8],
+        expiry: Option<i64>,
+        kind: crate::Kind,
+        clock: u32,
+        first: &[Encoded<'_>],
+    ) -> Self {
+        let len: usize = first.iter().map(Encoded::len).sum();
+        let record = Record::new(key, expiry, kind as u8, clock, COUNT + len, |payload| {
+            super::write_all(first, &mut payload[COUNT..]);
+        });
+        let mut packed = Packed::of(record);
+        packed.set_count(first.len());
+        packed
+    }
+
+    #[inline]
+    fn record(&self) -> &Record {
+        self.record.as_ref().expect("there outside of splice")
+    }
+
+    /// How many entries there are.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        count(self.record().payload())
+    }
+
+    fn set_count(&mut self, n: usize) {
+        let n = u16::try_from(n).expect("the caller keeps to COUNT_MAX");
+        let record = self.record.as_mut().expect("there outside of splice");
+        record.payload_mut()[..COUNT].copy_from_slice(&n.to_le_bytes());
+    }
+
+    /// Inserts entries before the offset `at`.
+    pub(crate) fn insert(&mut self, at: usize, new: &[Encoded<'_>]) {
+        self.replace(at, 0, new);
+    }
+
+    /// Puts `new` in the place of the `old` entries from the offset `at` on.
+    pub(crate) fn replace(&mut self, at: usize, old: usize, new: &[Encoded<'_>]) {
+        let count = self.count() + new.len() - old;
+        room::replace(self, at, old, new);
+        self.set_count(count);
+    }
+
+    /// Removes the `old` entries from the offset `at` on.
+    pub(crate) fn remove(&mut self, at: usize, old: usize) {
+        self.replace(at, old, &[]);
+    }
+
+    /// The record with its new payload.
+    pub(crate) fn finish(self) -> Record {
+        self.record.expect("there outside of splice")
+    }
+}
+
+impl Room for Packed {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        entries(self.record().payload())
+    }
+
+    fn splice(&mut self, at: usize, old: usize, new: usize) -> &mut [u8] {
+        let mut record = self.record.take().expect("there outside of splice");
+        let at = COUNT + at;
+        let len = record.payload().len();
+        if new > old {
+            record = record.resize_payload(len - old + new);
+        }
+        if new != old {
+            record.payload_mut().copy_within(at + old..len, at + new);
+        }
+        if new < old {
+            record = record.resize_payload(len - old + new);
+        }
+        &mut self.record.insert(record).payload_mut()[at..at + new]
+    }
+}
