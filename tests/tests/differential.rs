@@ -78,6 +78,19 @@ fn server() {
 }
 
 #[test]
+fn transactions() {
+    compare(
+        "transactions",
+        &[
+            (Group::Transactions, 60),
+            (Group::Generic, 15),
+            (Group::Strings, 15),
+            (Group::Types, 10),
+        ],
+    );
+}
+
+#[test]
 fn everything() {
     compare(
         "everything",

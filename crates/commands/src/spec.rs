@@ -132,6 +132,9 @@ pub enum Lock {
     Keys,
     /// Everything: the world is stopped.
     World,
+    /// The names of all keys at one moment: the stopped world in the fast lane, a cut in the slow
+    /// one.
+    Names,
     /// The shards from the one in SCAN's cursor on, until enough keys are covered.
     ScanRange,
 }

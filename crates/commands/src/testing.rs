@@ -52,7 +52,7 @@ impl Bench {
         let result = if command.spec.fits(args.len()) {
             let set = match command.lock {
                 Lock::Keys => self.shards_of_keys(command, args),
-                Lock::World => None,
+                Lock::World | Lock::Names => None,
                 Lock::ScanRange => Some(generic::scan::shards(args, &self.ks, self.db)),
             };
             let guard = match set {

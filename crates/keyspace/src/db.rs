@@ -6,6 +6,7 @@
 //! after the locks are released.
 
 mod alter;
+mod changes;
 mod rework;
 
 pub use alter::Change;
@@ -90,17 +91,10 @@ impl<'g> Db<'g> {
     fn expire(&mut self, key: &Key<'_>) {
         if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
             self.turn.tally.expired += 1;
+            self.went(key.shard, key.bytes, dead.expiry());
             self.turn.discard(dead);
         }
     }
-
-    /// Called after every change of `key`: who watches it must know.
-    #[inline]
-    pub(crate) fn modified(&mut self, _key: &Key<'_>) {}
-
-    /// Called after `key` came to be or got a value of another type: who waits for it must know.
-    #[inline]
-    pub(crate) fn appeared(&mut self, _key: &Key<'_>) {}
 
     /// The record of `key`, without counting or touching. Expected O(1), as all below.
     #[inline]
@@ -185,9 +179,10 @@ impl<'g> Db<'g> {
         let mut table = self.table(key.shard);
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {
             let dead = slot.replace(record);
-            self.turn.discard(dead);
+            self.replaced(key, dead);
         } else {
             table.insert(key.hash, record);
+            self.came(key);
         }
     }
 
@@ -195,7 +190,11 @@ impl<'g> Db<'g> {
     pub fn remove(&mut self, key: &Key<'_>) -> Option<Record> {
         match self.check(key) {
             Met::Absent => None,
-            Met::Live => self.table(key.shard).remove(key.hash, key.bytes),
+            Met::Live => {
+                let record = self.table(key.shard).remove(key.hash, key.bytes)?;
+                self.went(key.shard, key.bytes, record.expiry());
+                Some(record)
+            }
             Met::Expired => {
                 self.expire(key);
                 None
@@ -221,6 +220,7 @@ impl<'g> Db<'g> {
                 let mut table = self.table(key.shard);
                 let slot = table.find_mut(key.hash, key.bytes).expect("it was just found");
                 slot.update(change);
+                self.changed(key);
                 true
             }
         }
@@ -274,6 +274,37 @@ impl<'g> Db<'g> {
         }
     }
 
+    /// The names of all live keys of one moment, shard by shard: under a world guard of now, under
+    /// a cut of then ([`Keyspace::cut`]), when every shard is held only while its names are
+    /// copied. `seen` is called with no shard held, and says whether to go on. O(n).
+    pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) {
+        for shard in 0..SHARDS as u16 {
+            if !self.names_of(shard).iter().all(|name| seen(name)) {
+                return;
+            }
+        }
+    }
+
+    fn names_of(&mut self, shard: u16) -> Vec<Box<[u8]>> {
+        let mut names = Vec::new();
+        let guard = self.guard;
+        let Some(cut) = guard.as_cut() else {
+            self.copy_names(shard, self.turn.now_ms, &mut names);
+            return names;
+        };
+        let journal = cut.visit(shard, || self.copy_names(shard, cut.at_ms, &mut names));
+        journal.undo(self.index, cut.at_ms, &mut names);
+        names
+    }
+
+    fn copy_names(&mut self, shard: u16, now_ms: i64, names: &mut Vec<Box<[u8]>>) {
+        self.table(shard).for_each(|record| {
+            if record.expiry().is_none_or(|at| at > now_ms) {
+                names.push(record.key().into());
+            }
+        });
+    }
+
     /// A random live key, found with the same chance as any other up to the unevenness of the
     /// shards. Needs a world guard. Expired keys that are met are removed.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
@@ -315,6 +346,7 @@ impl<'g> Db<'g> {
         let mut taken = Vec::new();
         for shard in 0..SHARDS as u16 {
             if self.shard_len(shard) > 0 {
+                self.break_watches_of(shard);
                 taken.push(self.table(shard).take());
             }
         }
@@ -326,7 +358,9 @@ impl<'g> Db<'g> {
         if other == self.index {
             return;
         }
+        self.turn.exchanged.push((self.index, other));
         for shard in 0..SHARDS as u16 {
+            self.break_watches_of_both(shard, other);
             let mut ours = self.table(shard);
             // The two databases differ, so these are two tables.
             let mut theirs = Db::new(self.guard, self.turn, other).table(shard);

@@ -292,7 +292,9 @@ impl Candidate {
         if score < self.score && score < second {
             return Outcome::Better(score);
         }
-        Outcome::Evicted(slot.remove())
+        let dead = slot.remove();
+        db.went(key.shard, key.bytes, dead.expiry());
+        Outcome::Evicted(dead)
     }
 }
 

@@ -173,7 +173,8 @@ impl Walk<'_> {
             if expiring && let Ok(guard) = self.ks.guard_one(shard) {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
-                let cursor = Db::new(&guard, turn, self.db).sweep_table(shard).sweep(
+                let mut db = Db::new(&guard, turn, self.db);
+                let cursor = db.sweep_table(shard).sweep(
                     self.place.cursor,
                     BUCKETS_PER_STEP,
                     true,
@@ -186,6 +187,9 @@ impl Walk<'_> {
                     },
                     |record| dead.push(record),
                 );
+                dead.iter().for_each(|record: &weft_types::Record| {
+                    db.went(shard, record.key(), record.expiry());
+                });
                 drop(guard);
                 self.place.cursor = cursor;
                 if cursor == 0 {

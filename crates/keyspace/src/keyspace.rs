@@ -2,11 +2,14 @@
 
 use crate::Table;
 use crate::gate::Gates;
+use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::sync::Ordering;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
+use std::sync::RwLock;
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
@@ -50,6 +53,10 @@ pub struct Keyspace {
     pub(crate) tables: Box<[Table]>,
     databases: usize,
     pub(crate) gates: Gates,
+    /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
+    /// writes. See [`Keyspace::slow`].
+    pub(crate) slow: RwLock<()>,
+    pub(crate) interests: Box<[Interest]>,
     pub(crate) wake: Wake,
     hasher: Hasher,
 }
@@ -70,6 +77,8 @@ impl Keyspace {
             tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),
             databases,
             gates: Gates::new(threads),
+            slow: RwLock::new(()),
+            interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             wake,
             hasher,
         }
@@ -111,6 +120,27 @@ impl Keyspace {
     /// Bytes of one database's tables beside the records; a moment's value when the world runs.
     pub fn table_memory(&self, db: usize) -> usize {
         (0..SHARDS as u16).map(|s| self.table(s, db).memory_usage()).sum()
+    }
+
+    /// The bits of a shard that tell who wants to know of its changes.
+    #[inline]
+    pub(crate) fn interest(&self, shard: u16) -> u32 {
+        self.locks[usize::from(shard)].interest.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_interest(&self, shard: u16, bit: u32, on: bool) {
+        let bits = &self.locks[usize::from(shard)].interest;
+        if on {
+            bits.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            bits.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Says whether clients wait for keys of `shard`: then keys that come to be are reported in
+    /// [`Turn::appeared`](crate::Turn::appeared). Set while the shard is held.
+    pub fn set_waited(&self, shard: u16, on: bool) {
+        self.set_interest(shard, interest::WAITED, on);
     }
 
     /// First step of a planned command: fetches the key's bucket towards the cache.

@@ -18,19 +18,23 @@
 
 pub mod access;
 pub mod bell;
+mod cut;
 pub mod db;
 pub mod evict;
 pub mod expiry;
 pub mod gate;
 pub mod guard;
+pub mod interest;
 pub mod keyspace;
 pub mod lock;
 mod sync;
 pub mod turn;
+pub mod wait;
 
 pub use access::{Access, Policy};
 pub use db::{Change, Db};
 pub use guard::{Busy, Guard, ShardSet};
+pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
 pub use turn::{Tally, Turn};

@@ -47,12 +47,18 @@ pub enum Park {
 #[derive(Debug)]
 pub struct ShardLock {
     state: AtomicU32,
+    /// Bits of [`crate::interest`]. Here because this line is at hand whenever they are asked for.
+    pub(crate) interest: AtomicU32,
     waiters: Mutex<VecDeque<Waiter>>,
 }
 
 impl Default for ShardLock {
     fn default() -> Self {
-        ShardLock { state: AtomicU32::new(FREE), waiters: Mutex::new(VecDeque::new()) }
+        ShardLock {
+            state: AtomicU32::new(FREE),
+            interest: AtomicU32::new(0),
+            waiters: Mutex::new(VecDeque::new()),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 use crate::access::{Access, Policy};
 use crate::db::Detached;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_types::Record;
 
 /// Counts that a thread collects; the server adds the threads up.
@@ -70,10 +72,16 @@ pub struct Turn {
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
+    /// Keys that came to be, or got a value of another type, in shards in which clients wait for
+    /// keys: database and key, in order of time. Whoever runs commands looks at it before the
+    /// shards are released.
+    pub appeared: Vec<(usize, Vec<u8>)>,
+    /// Databases that were exchanged: whoever waits for a key in one of them may find it now.
+    pub exchanged: Vec<(usize, usize)>,
+    /// Set when nobody wants the result of a long command any more.
+    pub cancel: Option<Arc<AtomicBool>>,
     rng: Rng,
     trash: Vec<Record>,
-    /// Records that this thread is to free itself: see [`Turn::discard_here`].
-    trash_here: Vec<Record>,
     emptied: Vec<Emptied>,
 }
 
@@ -84,9 +92,11 @@ impl Turn {
             access: Access::new(Policy::Lru, now_ms, 10, 1),
             tally: Tally::default(),
             no_touch: false,
+            appeared: Vec::new(),
+            exchanged: Vec::new(),
+            cancel: None,
             rng: Rng::new(seed),
             trash: Vec::new(),
-            trash_here: Vec::new(),
             emptied: Vec::new(),
         }
     }
@@ -95,6 +105,11 @@ impl Turn {
     pub fn set_time(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.access.set_time(now_ms);
+    }
+
+    /// Whether the present command should end at its next opportunity: its client is gone.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed))
     }
 
     /// The next pseudo-random number.
@@ -107,12 +122,6 @@ impl Turn {
     #[inline]
     pub fn discard(&mut self, record: Record) {
         self.trash.push(record);
-    }
-
-    /// Keeps a dead record until the locks are released, to be dropped by this thread even if
-    /// it is large: what DEL does without `lazyfree-lazy-user-del`.
-    pub fn discard_here(&mut self, record: Record) {
-        self.trash_here.push(record);
     }
 
     /// Keeps the contents of tables until the locks are released. O(1).
@@ -130,10 +139,9 @@ impl Turn {
     }
 
     /// The records that died since the last call; to be dropped outside of every lock, by any
-    /// thread. Those that this thread has to free are dropped by this call.
+    /// thread.
     #[inline]
     pub fn take_trash(&mut self) -> Option<Vec<Record>> {
-        self.trash_here.clear();
         (!self.trash.is_empty()).then(|| std::mem::take(&mut self.trash))
     }
 
@@ -141,6 +149,5 @@ impl Turn {
     #[inline]
     pub fn drop_trash(&mut self) {
         self.trash.clear();
-        self.trash_here.clear();
     }
 }

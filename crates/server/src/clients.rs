@@ -38,6 +38,14 @@ pub struct ClientShared {
     pub net_out: AtomicU64,
     pub commands: AtomicU64,
     pub monitor: AtomicBool,
+    /// Between MULTI and EXEC.
+    pub in_transaction: AtomicBool,
+    /// Commands queued since MULTI; -1 before the client's first MULTI or WATCH.
+    pub queued: AtomicI64,
+    /// Bytes of those.
+    pub queue_memory: AtomicU64,
+    /// Keys that are watched.
+    pub watched: AtomicU64,
     pub blocked: AtomicBool,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
@@ -87,6 +95,10 @@ impl ClientShared {
             net_out: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             monitor: AtomicBool::new(false),
+            in_transaction: AtomicBool::new(false),
+            queued: AtomicI64::new(-1),
+            queue_memory: AtomicU64::new(0),
+            watched: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

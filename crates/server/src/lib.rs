@@ -6,6 +6,7 @@
 //! * [`server`] - what all threads share; [`settings`]: the configuration as the fast path wants it
 //! * [`mallctl`] - the allocator's switches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
+//! * [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
@@ -14,6 +15,7 @@
 
 pub mod announce;
 pub mod bio;
+pub mod blocking;
 pub mod clients;
 pub mod commandlog;
 pub mod commands;
@@ -29,6 +31,7 @@ pub mod pause;
 pub mod redact;
 pub mod server;
 pub mod settings;
+pub mod slow;
 pub mod start;
 pub mod stats;
 pub mod texts;

@@ -9,7 +9,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// small records misses the TLB more than any cache (docs/design/huge-pages.md); freed pages go
 /// back to the system from a thread of its own.
 #[unsafe(export_name = "malloc_conf")]
-pub static MALLOC_CONF: &[u8; 34] = b"thp:always,background_thread:true\0";
+pub static MALLOC_CONF: &[u8; 53] = b"thp:always,dirty_decay_ms:500,background_thread:true\0";
 
 fn main() {
     std::process::exit(weft_server::start::main());

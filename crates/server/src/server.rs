@@ -6,6 +6,7 @@ use crate::dispatch::CommandTable;
 use crate::io::{Mailbox, Message};
 use crate::memory::Memory;
 use crate::settings::Settings;
+use crate::slow::{self, SlowLane};
 use crate::stats::ThreadStats;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -31,8 +32,12 @@ pub struct Server {
     pub mailboxes: Arc<[Mailbox]>,
     pub clients: Clients,
     pub threads: Box<[ThreadStats]>,
+    /// Those of the slow lane.
+    pub slow_stats: Box<[ThreadStats]>,
     pub memory: Memory,
     pub bio: Bio,
+    pub slow: Arc<SlowLane>,
+    pub lines: crate::blocking::Lines,
     pub clock: quanta::Clock,
     pub config: Mutex<Config>,
     settings: RwLock<Arc<Settings>>,
@@ -90,8 +95,11 @@ impl Server {
         let mailboxes: Arc<[Mailbox]> =
             (0..threads).map(|_| Mailbox::new()).collect::<Result<Vec<_>, _>>()?.into();
         let wake_by = mailboxes.clone();
-        let wake = Box::new(move |w: Waiter| {
-            wake_by[w.thread as usize].send(Message::Unpark { token: w.token });
+        let slow = Arc::new(SlowLane::default());
+        let slow_threads = slow.clone();
+        let wake = Box::new(move |w: Waiter| match wake_by.get(w.thread as usize) {
+            Some(mailbox) => mailbox.send(Message::Unpark { token: w.token }),
+            None => slow_threads.wake(w.thread as usize - wake_by.len()),
         });
         let ks = Keyspace::new(config.int(Id::DATABASES) as usize, threads, wake);
         let table = CommandTable::new();
@@ -105,8 +113,11 @@ impl Server {
             mailboxes,
             clients: Clients::default(),
             threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(),
+            slow_stats: (0..slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             bio: Bio::default(),
+            slow,
+            lines: crate::blocking::Lines::default(),
             clock: quanta::Clock::new(),
             settings: RwLock::new(settings.clone()),
             version: AtomicU64::new(1),
@@ -181,6 +192,11 @@ impl Server {
         } else {
             self.attention.fetch_and(!bit, Ordering::SeqCst);
         }
+    }
+
+    /// The counters of all threads that execute commands.
+    pub fn all_stats(&self) -> impl Iterator<Item = &ThreadStats> + Clone {
+        self.threads.iter().chain(&self.slow_stats)
     }
 
     /// Says `message` to every thread.

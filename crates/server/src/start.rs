@@ -6,6 +6,7 @@ use crate::commandlog::LogKind;
 use crate::io::Listener;
 use crate::io::worker::Worker;
 use crate::server::Server;
+use crate::slow::SlowLane;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
 use weft_config::cli::{self, USAGE};
@@ -124,6 +125,7 @@ fn serve(
 ) -> Result<i32, Failure> {
     let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
     Bio::start(&srv.bio, srv).map_err(failed)?;
+    SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     let mut others = Vec::new();
     for id in 1..srv.threads.len() {

@@ -13,6 +13,7 @@
 //! | [`server`] | starts a server on a free loopback port and ends it with the test |
 //! | [`locate`] | finds the server under test and the peers it is compared with |
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
+//! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
 //! | [`differential`] | random command sequences sent to two servers, replies compared |
 //!
 //! Functions that a test calls for their effect panic with a full description instead of
@@ -22,6 +23,7 @@
 pub mod client;
 pub mod differential;
 pub mod glob;
+pub mod linear;
 pub mod locate;
 pub mod process;
 pub mod rng;

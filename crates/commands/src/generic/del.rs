@@ -61,7 +61,7 @@ fn del(ctx: &mut Ctx<'_>) -> CmdResult {
     remove_each(ctx, |ctx, i| {
         let key = ctx.key(i);
         let dead = ctx.db.remove(&key);
-        dead.map(|dead| ctx.db.turn.discard_here(dead)).is_some()
+        dead.map(|dead| ctx.db.turn.discard(dead)).is_some()
     })
 }
 

@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
+use std::sync::atomic::Ordering;
 use weft_base::glob;
 
 pub const KEYS: Command = Command {
@@ -21,7 +22,7 @@ pub const KEYS: Command = Command {
         history: &[],
         tips: &["request_policy:all_shards", "nondeterministic_output_order"],
     },
-    lock: Lock::World,
+    lock: Lock::Names,
     run: keys,
     subcommands: &[],
 };
@@ -30,13 +31,16 @@ fn keys(ctx: &mut Ctx<'_>) -> CmdResult {
     let pattern = ctx.args[1];
     // A lone star also matches the empty key, which the language itself does not.
     let every = pattern == b"*";
+    ctx.weigh(ctx.db.len())?;
     let list = ctx.reply.array_deferred();
     let mut found = 0;
-    ctx.db.for_each(|record| {
-        if every || glob::matches(pattern, record.key(), false) {
-            ctx.reply.bulk(record.key());
+    let cancel = ctx.db.turn.cancel.clone();
+    ctx.db.each_name(|name| {
+        if every || glob::matches(pattern, name, false) {
+            ctx.reply.bulk(name);
             found += 1;
         }
+        !cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed))
     });
     ctx.reply.finish(list, found);
     Ok(())

@@ -42,9 +42,17 @@ impl Db<'_> {
                 self.touch(slot.record());
                 let clock = slot.record().clock();
                 match decide(Some(slot.record_mut()), clock) {
-                    Change::Nothing | Change::InPlace => {}
-                    Change::Store(record) => self.turn.discard(slot.replace(record)),
-                    Change::Remove => self.turn.discard(slot.remove()),
+                    Change::Nothing => {}
+                    Change::InPlace => self.changed(key),
+                    Change::Store(record) => {
+                        let dead = slot.replace(record);
+                        self.replaced(key, dead);
+                    }
+                    Change::Remove => {
+                        let dead = slot.remove();
+                        self.went(key.shard, key.bytes, dead.expiry());
+                        self.turn.discard(dead);
+                    }
                 }
                 return;
             }
@@ -54,6 +62,7 @@ impl Db<'_> {
             Change::Store(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
+                self.came(key);
             }
             Change::Nothing | Change::InPlace | Change::Remove => {}
         }

@@ -59,11 +59,13 @@ impl Db<'_> {
                         Rework::Absent => unreachable!("a record was handed over"),
                     }
                 });
-                if let Some(dead) = dead {
-                    self.turn.discard(dead);
-                }
-                if changed {
-                    self.modified(key);
+                match dead {
+                    Some(dead) => {
+                        self.went(key.shard, key.bytes, dead.expiry());
+                        self.turn.discard(dead);
+                    }
+                    None if changed => self.changed(key),
+                    None => {}
                 }
                 return answer.expect("the closure has run");
             }
@@ -76,8 +78,7 @@ impl Db<'_> {
             Rework::Changed(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
-                self.modified(key);
-                self.appeared(key);
+                self.came(key);
             }
         }
         answer

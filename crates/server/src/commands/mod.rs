@@ -6,9 +6,11 @@
 mod connection;
 mod introspection;
 mod server;
+mod shape;
+mod transaction;
 
 use crate::dispatch::ServerCommand;
 
 /// Every command of this crate, by group.
 pub const SERVER_COMMANDS: &[&[&ServerCommand]] =
-    &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS];
+    &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS, transaction::COMMANDS];

@@ -8,7 +8,7 @@ use crate::stats::ThreadStats;
 use std::sync::Arc;
 use weft_commands::Error;
 use weft_keyspace::turn::Free;
-use weft_keyspace::{Db, Guard, Turn, evict::Evictor};
+use weft_keyspace::{Guard, Turn, evict::Evictor};
 use weft_resp::Reply;
 
 /// The executing half of an I/O thread.
@@ -21,12 +21,22 @@ pub struct Core {
     pub memory: ThreadMemory,
     /// Raw clock at the end of the last command: the next one is measured from here.
     pub last_tick: u64,
-    /// Whether this thread is inside its gate.
+    stats: &'static ThreadStats,
+    /// Whether this thread is inside its gate. One of the slow lane has none.
     inside: bool,
 }
 
 impl Core {
     pub fn new(id: usize, srv: &'static Server) -> Self {
+        Core::with_stats(id, srv, &srv.threads[id])
+    }
+
+    /// For thread `n` of the slow lane.
+    pub fn slow(n: usize, srv: &'static Server) -> Self {
+        Core::with_stats(srv.threads.len() + n, srv, &srv.slow_stats[n])
+    }
+
+    fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
@@ -38,13 +48,19 @@ impl Core {
             evictor: Evictor::default(),
             memory: ThreadMemory::new(),
             last_tick: 0,
+            stats,
             inside: false,
             srv,
         }
     }
 
-    pub fn stats(&self) -> &ThreadStats {
-        &self.srv.threads[self.id]
+    pub fn stats(&self) -> &'static ThreadStats {
+        self.stats
+    }
+
+    /// The number of this thread among those that can wait for a shard.
+    pub fn waiter(&self) -> u32 {
+        self.id as u32
     }
 
     /// Takes the settings that are in force now.
@@ -58,10 +74,15 @@ impl Core {
 
     /// Starts a batch: goes inside the gate and reads the clock.
     pub fn enter(&mut self) {
+        self.begin();
+        self.gate_in();
+    }
+
+    /// Reads clock and settings for the commands to come.
+    pub fn begin(&mut self) {
         self.renew_settings();
         self.turn.set_time(self.srv.now_ms());
         self.last_tick = self.srv.clock.raw();
-        self.gate_in();
     }
 
     /// Ends a batch.
@@ -92,7 +113,7 @@ impl Core {
     /// Makes this thread's tallies visible to others.
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.turn.tally);
-        let stats = &self.srv.threads[self.id];
+        let stats = self.stats;
         stats.hits.add(tally.hits);
         stats.misses.add(tally.misses);
         stats.expired.add(tally.expired);
@@ -102,17 +123,32 @@ impl Core {
     }
 
     /// Runs `f` while no other thread executes anything, with the whole keyspace in hand.
-    pub fn world<T>(&mut self, f: impl FnOnce(&mut Core, &Guard<'_>) -> T) -> T {
+    pub fn world<T>(&mut self, f: impl FnOnce(&mut Core, &mut Guard<'_>) -> T) -> T {
         let was_inside = self.inside;
         self.gate_out();
         let srv = self.srv;
-        let guard = srv.ks.world();
-        let answer = f(self, &guard);
+        let mut guard = srv.ks.world();
+        let answer = f(self, &mut guard);
         drop(guard);
         if was_inside {
             self.gate_in();
         }
         self.free_trash();
+        answer
+    }
+
+    /// Runs `f` while no other I/O thread is in the middle of a batch. What the slow lane is doing
+    /// goes on.
+    pub fn between_batches<T>(&mut self, f: impl FnOnce(&mut Core) -> T) -> T {
+        let was_inside = self.inside;
+        self.gate_out();
+        let srv = self.srv;
+        let closed = srv.ks.gates().close();
+        let answer = f(self);
+        drop(closed);
+        if was_inside {
+            self.gate_in();
+        }
         answer
     }
 
@@ -140,6 +176,8 @@ pub struct ConnCx<'a> {
     pub reply: &'a mut Reply,
     /// `client|list`
     pub name: &'static str,
+    /// What EXEC holds, when the command is part of a transaction.
+    pub guard: Option<&'a Guard<'a>>,
 }
 
 impl ConnCx<'_> {
@@ -157,9 +195,14 @@ impl ConnCx<'_> {
         self.args[i].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Runs `f` on the client's database while the world is stopped.
-    pub fn world<T>(&mut self, f: impl FnOnce(&mut Db<'_>) -> T) -> T {
-        let index = self.session.db;
-        self.core.world(|core, guard| f(&mut Db::new(guard, &mut core.turn, index)))
+    /// Runs `f` while the world is stopped.
+    pub fn world<T>(&mut self, f: impl FnOnce(&mut Core, &Guard<'_>) -> T) -> T {
+        match self.guard {
+            Some(guard) => {
+                assert!(guard.is_world(), "EXEC stops the world for commands that need it");
+                f(self.core, guard)
+            }
+            None => self.core.world(|core, guard| f(core, guard)),
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! The path of one request: checks, guard, function, account.
 
 use crate::commandlog::{LogEntry, LogKind, cut_args};
+use crate::dispatch::guarded::{Ran, run_fast};
 use crate::dispatch::table::{Cmd, Run};
-use crate::dispatch::{ConnCx, Core};
+use crate::dispatch::{ConnCx, Core, transaction};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
 use crate::server::attention;
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Ctx, Error, Flags, error, spec::Lock};
-use weft_keyspace::{Busy, Db, Guard, Key, ShardSet};
+use weft_commands::{CmdResult, Error, Flags, error};
+use weft_keyspace::{Busy, Key};
 use weft_resp::{Blob, Reply};
 
 /// A request, ready to be executed.
@@ -29,6 +30,10 @@ pub enum Flow {
     Busy(Busy),
     /// CLIENT PAUSE holds the command back: nothing has happened.
     Paused,
+    /// It is too much for this thread: nothing has happened, the slow lane is to run it.
+    Slow,
+    /// The client waits for a key; its session knows the details.
+    Blocked,
 }
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
@@ -49,13 +54,12 @@ pub fn execute(
     }
     let flow = match request.cmd {
         Some(cmd) => match admit(core, session, cmd, request) {
+            Ok(None) if session.transaction.is_some() && !runs_in_multi(cmd) => {
+                queue(session, cmd, request, reply)
+            }
             Ok(None) => run(core, session, cmd, request, reply),
             Ok(Some(held_back)) => held_back,
-            Err(e) => {
-                core.stats().commands[cmd.number].rejected.add(1);
-                refuse(core, reply, &e);
-                Flow::Done
-            }
+            Err(e) => reject(core, session, cmd, reply, e),
         },
         // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
         None if is_http(request.args[0]) => {
@@ -65,6 +69,7 @@ pub fn execute(
         None => {
             let unknown = unknown_command(request.args);
             let error = if session.authenticated { unknown } else { NO_AUTH };
+            fail_transaction(session);
             refuse(core, reply, &error);
             Flow::Done
         }
@@ -73,6 +78,59 @@ pub fn execute(
         suppress(session, mode, flow, reply, mark);
     }
     flow
+}
+
+/// Commands that are executed at once even between MULTI and EXEC.
+fn runs_in_multi(cmd: &Cmd) -> bool {
+    match cmd.run {
+        Run::Exec | Run::Watch => true,
+        Run::Data { .. } => false,
+        Run::Server(_) => matches!(cmd.spec.name, "multi" | "discard" | "quit" | "reset"),
+    }
+}
+
+#[cold]
+fn queue(
+    session: &mut Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    if let Some(transaction) = &mut session.transaction {
+        transaction.push(cmd, request);
+    }
+    transaction::renew_shared(session);
+    reply.simple("QUEUED");
+    Flow::Done
+}
+
+/// A command was refused before it was run: EXEC will be, too.
+fn fail_transaction(session: &mut Session) {
+    if let Some(transaction) = &mut session.transaction {
+        transaction.failed = true;
+    }
+}
+
+#[cold]
+fn reject(
+    core: &Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    reply: &mut Reply,
+    e: Error,
+) -> Flow {
+    core.stats().commands[cmd.number].rejected.add(1);
+    fail_transaction(session);
+    let e = match cmd.run {
+        Run::Exec => {
+            transaction::discard(session);
+            let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
+            Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+        }
+        Run::Data { .. } | Run::Server(_) | Run::Watch => e,
+    };
+    refuse(core, reply, &e);
+    Flow::Done
 }
 
 /// CLIENT REPLY OFF and SKIP: drops what the command answered.
@@ -100,7 +158,7 @@ fn suppress(
 }
 
 #[cold]
-fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
+pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
     core.stats().error_replies.add(1);
     core.srv.count_error(&e.0);
     reply.error(&e.0);
@@ -162,9 +220,15 @@ fn admit(
     if !cmd.subcommands.is_empty() && request.args.len() > 1 {
         return Err(unknown_subcommand(cmd, request.args[1]));
     }
+    if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
+        return Err(Error::owned(format!(
+            "ERR Command '{}' not allowed inside a transaction",
+            cmd.full_name
+        )));
+    }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
-        bits => admit_with_care(core, cmd, bits),
+        bits => admit_with_care(core, session, cmd, bits),
     }
 }
 
@@ -178,11 +242,16 @@ fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
     Error::owned(text)
 }
 
-fn admit_with_care(core: &mut Core, cmd: &'static Cmd, bits: u32) -> Result<Option<Flow>, Error> {
+fn admit_with_care(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    bits: u32,
+) -> Result<Option<Flow>, Error> {
+    let flags = transaction::flags_of(session, cmd);
     if bits & attention::PAUSED != 0
         && let Some((mode, _)) = core.srv.pause.in_force(core.turn.now_ms)
     {
-        let flags = cmd.spec.flags;
         let held = match mode {
             PauseMode::All => true,
             PauseMode::Write => flags.has(Flags::WRITE.or(Flags::MAY_REPLICATE)),
@@ -193,7 +262,7 @@ fn admit_with_care(core: &mut Core, cmd: &'static Cmd, bits: u32) -> Result<Opti
     }
     if bits & attention::MAXMEMORY != 0
         && !crate::eviction::make_room(core)
-        && cmd.spec.flags.has(Flags::DENYOOM)
+        && flags.has(Flags::DENYOOM)
     {
         core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
@@ -213,91 +282,57 @@ fn run(
     let mark = reply.mark();
     let result = match cmd.run {
         Run::Data { lock, run } => {
-            match with_guard(core, session, cmd, lock, run, request, reply) {
-                Ok(result) => result,
-                Err(busy) => return Flow::Busy(busy),
+            match run_fast(core, session, cmd, (lock, run), request, reply) {
+                Ran::Ended(result) => result,
+                Ran::Not(flow) => return flow,
             }
         }
-        Run::Server(run) => {
-            let args = request.args;
-            let name = cmd.full_name;
-            let result = run(&mut ConnCx { core, session, args, reply, name });
-            // Afterwards, as the line tells the database that SELECT has chosen.
-            feed_monitors(core, session, cmd, args);
-            // CONFIG SET is in force for what follows it in the same pipeline.
-            core.renew_settings();
-            result
+        Run::Server(run) => run_server(core, session, cmd, run, request, reply),
+        Run::Exec => {
+            let flow = transaction::exec(core, session, cmd, request, reply);
+            transaction::renew_shared(session);
+            return flow;
         }
+        Run::Watch => match transaction::watch(core, session, request) {
+            Ok(()) => {
+                transaction::renew_shared(session);
+                reply.ok();
+                Ok(())
+            }
+            Err(busy) => return Flow::Busy(busy),
+        },
     };
     if let Err(e) = &result {
         reply.truncate(mark);
         refuse(core, reply, e);
     }
-    account(core, session, cmd, request, reply, mark, result.is_err());
+    account_since(core, session, cmd, request, reply, mark, result.is_err());
     if session.monitor && is_monitored(cmd) {
         crate::monitor::own(core.srv, session, request.args, reply);
     }
     Flow::Done
 }
 
-/// Holds what `lock` asks for and calls the command's function.
-#[inline]
-fn with_guard(
+fn run_server(
     core: &mut Core,
     session: &mut Session,
     cmd: &'static Cmd,
-    lock: Lock,
-    run: fn(&mut Ctx<'_>) -> CmdResult,
+    run: fn(&mut ConnCx<'_>) -> CmdResult,
     request: &Request<'_>,
     reply: &mut Reply,
-) -> Result<CmdResult, Busy> {
-    let srv = core.srv;
-    core.turn.no_touch = session.no_touch;
-    if lock == Lock::World {
-        return Ok(core.world(|core, guard| call(core, session, cmd, run, request, reply, guard)));
-    }
-    let guard = match (lock, request.key) {
-        (Lock::Keys, Some(key)) if cmd.one_key => srv.ks.guard_one(key.shard)?,
-        (Lock::ScanRange, _) => {
-            srv.ks.guard(weft_commands::generic::scan::shards(request.args, &srv.ks, session.db))?
-        }
-        (Lock::Keys | Lock::World, _) => srv.ks.guard(shards_of(&srv.ks, cmd, request.args))?,
-    };
-    let result = call(core, session, cmd, run, request, reply, &guard);
-    drop(guard);
-    core.free_trash();
-    Ok(result)
-}
-
-fn shards_of(ks: &weft_keyspace::Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
-    let mut shards = smallvec::SmallVec::<[u16; 16]>::new();
-    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.key(args[i]).shard));
-    ShardSet::of(shards)
-}
-
-#[inline]
-fn call(
-    core: &mut Core,
-    session: &mut Session,
-    cmd: &'static Cmd,
-    run: fn(&mut Ctx<'_>) -> CmdResult,
-    request: &Request<'_>,
-    reply: &mut Reply,
-    guard: &Guard<'_>,
 ) -> CmdResult {
-    // While the shards are held, so that two commands on one key are shown in their order.
-    feed_monitors(core, session, cmd, request.args);
-    let Core { turn, settings, .. } = core;
-    run(&mut Ctx {
-        args: request.args,
-        db: Db::new(guard, turn, session.db),
-        reply,
-        settings: &settings.commands,
-        blobs: request.blobs,
-        first_key: request.key.filter(|_| cmd.first_key == 1),
-        lane: weft_commands::Lane::Slow,
-        pause: None,
-    })
+    let args = request.args;
+    let (name, guard) = (cmd.full_name, None);
+    let in_transaction = session.transaction.is_some();
+    let result = run(&mut ConnCx { core, session, args, reply, name, guard });
+    // Afterwards, as the line tells the database that SELECT has chosen.
+    feed_monitors(core, session, cmd, args);
+    // CONFIG SET is in force for what follows it in the same pipeline.
+    core.renew_settings();
+    if in_transaction || session.transaction.is_some() {
+        transaction::renew_shared(session);
+    }
+    result
 }
 
 /// Whether MONITOR shows the command.
@@ -306,15 +341,34 @@ fn is_monitored(cmd: &Cmd) -> bool {
 }
 
 #[inline]
-fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
+pub fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
         crate::monitor::feed(core.srv, session, args);
     }
 }
 
+/// Counts a command that was executed in another's time.
+pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
+    let stats = &core.stats().commands[cmd.number];
+    stats.calls.add(1);
+    stats.failed.add(u64::from(failed));
+}
+
+/// As [`account_since`], for a reply that is the command's alone.
+pub fn account(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &Reply,
+    failed: bool,
+) {
+    account_since(core, session, cmd, request, reply, Reply::default().mark(), failed);
+}
+
 /// Counts the command and logs it when it was slow or large.
 #[inline]
-fn account(
+pub fn account_since(
     core: &mut Core,
     session: &Session,
     cmd: &'static Cmd,

@@ -16,6 +16,10 @@ pub enum Run {
     Data { lock: Lock, run: fn(&mut Ctx<'_>) -> CmdResult },
     /// On the connection or the server: no shard is held.
     Server(fn(&mut ConnCx<'_>) -> CmdResult),
+    /// EXEC: the shards of the queue are held.
+    Exec,
+    /// WATCH: the shards of the keys are held.
+    Watch,
 }
 
 /// A command of this crate.
@@ -41,7 +45,12 @@ pub struct Cmd {
     pub first_key: usize,
     /// Whether that key is the only one.
     pub one_key: bool,
+    /// A server command that holds shards, or everything: EXEC with one in it stops the world.
+    pub stops_the_world: bool,
 }
+
+/// Commands of this crate that call [`ConnCx::world`] or look into keys.
+const STOP_THE_WORLD: [&str; 2] = ["debug", "memory|usage"];
 
 /// All commands.
 #[derive(Debug)]
@@ -98,7 +107,12 @@ impl CommandTable {
 
     fn add_server(&mut self, c: &'static ServerCommand, parent: Option<&str>) -> &'static Cmd {
         let subs = c.subcommands.iter().map(|s| self.add_server(s, Some(c.spec.name))).collect();
-        self.add(&c.spec, parent, Run::Server(c.run), subs)
+        let run = match c.spec.name {
+            "exec" => Run::Exec,
+            "watch" => Run::Watch,
+            _ => Run::Server(c.run),
+        };
+        self.add(&c.spec, parent, run, subs)
     }
 
     fn add(
@@ -131,6 +145,8 @@ impl CommandTable {
             subcommands,
             first_key,
             one_key,
+            stops_the_world: STOP_THE_WORLD.contains(&full_name)
+                || parent.is_some_and(|p| STOP_THE_WORLD.contains(&p)),
         }));
         self.all.push(cmd);
         cmd

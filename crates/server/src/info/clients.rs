@@ -1,6 +1,7 @@
 //! INFO clients.
 
 use super::text::Text;
+use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::pause::PauseMode;
 use std::sync::atomic::Ordering;
@@ -18,15 +19,13 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("client_recent_max_output_buffer", most(|c| c.output.load(Ordering::Relaxed)));
     let blocked = clients.iter().filter(|c| c.blocked.load(Ordering::Relaxed)).count();
     text.field("blocked_clients", blocked);
-    text.zeros(&[
-        "tracking_clients",
-        "pubsub_clients",
-        "watching_clients",
-        "clients_in_timeout_table",
-        "total_watched_keys",
-        "total_blocking_keys",
-        "total_blocking_keys_on_nokey",
-    ]);
+    text.zeros(&["tracking_clients", "pubsub_clients"]);
+    let watched = |c: &ClientShared| c.watched.load(Ordering::Relaxed);
+    text.field("watching_clients", clients.iter().filter(|c| watched(c) > 0).count());
+    text.field("clients_in_timeout_table", srv.lines.with_deadline());
+    text.field("total_watched_keys", clients.iter().map(|c| watched(c)).sum::<u64>());
+    text.field("total_blocking_keys", srv.lines.keys_waited_for());
+    text.field("total_blocking_keys_on_nokey", 0);
     let now = srv.now_ms();
     let (reason, actions, left) = match srv.pause.in_force(now) {
         None => ("none", "none", 0),

@@ -18,7 +18,7 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     ]);
     text.field("current_fork_perc", "0.00");
     text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    let dirty: u64 = srv.threads.iter().map(|t| t.dirty.get()).sum();
+    let dirty: u64 = srv.all_stats().map(|t| t.dirty.get()).sum();
     let saved = srv.totals.dirty_base.load(Ordering::Relaxed);
     text.field("rdb_changes_since_last_save", dirty.wrapping_sub(saved));
     text.field("rdb_bgsave_in_progress", 0);

@@ -49,7 +49,7 @@ impl Totals {
     /// Everything since the start but the latencies. O(threads x commands).
     pub fn counts_since_start(srv: &Server) -> Totals {
         let sum = |of: fn(&ThreadStats) -> &Counter| {
-            srv.threads.iter().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
+            srv.all_stats().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
         };
         Totals {
             commands: (0..srv.table.all().len()).map(|n| command(srv, n)).collect(),
@@ -114,7 +114,7 @@ fn take(now: &mut u64, then: u64) {
 }
 
 fn of_threads(srv: &Server, number: usize) -> impl Iterator<Item = &CommandStats> {
-    srv.threads.iter().map(move |thread| &thread.commands[number])
+    srv.all_stats().map(move |thread| &thread.commands[number])
 }
 
 fn command(srv: &Server, number: usize) -> CommandTotals {

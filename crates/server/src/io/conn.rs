@@ -1,10 +1,13 @@
 //! One connection: its socket, what was read and not executed, what was answered and not sent.
 
+use crate::blocking::Waiting;
 use crate::clients::ClientShared;
+use crate::dispatch::transaction::{Transaction, Watched};
 use crate::io::poll::Interest;
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use weft_resp::{Blob, Parser, Proto, ProtocolError, Reply, Span};
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -35,6 +38,35 @@ pub struct Session {
     pub import_source: bool,
     /// CLIENT CAPA: what the client said it understands.
     pub redirect_capable: bool,
+    /// Between MULTI and EXEC.
+    pub transaction: Option<Box<Transaction>>,
+    pub watched: Option<Box<Watched>>,
+    /// What the client waits for.
+    pub waiting: Option<Arc<Waiting>>,
+    /// A command of the client's is in the slow lane; set to cancel it.
+    pub slow: Option<Arc<AtomicBool>>,
+}
+
+impl Session {
+    /// A copy for a command that runs on another thread.
+    pub fn detached(&self) -> Session {
+        Session {
+            shared: self.shared.clone(),
+            db: self.db,
+            proto: self.proto,
+            authenticated: self.authenticated,
+            reply_mode: self.reply_mode,
+            close: false,
+            monitor: self.monitor,
+            no_touch: self.no_touch,
+            import_source: self.import_source,
+            redirect_capable: self.redirect_capable,
+            transaction: None,
+            watched: None,
+            waiting: None,
+            slow: None,
+        }
+    }
 }
 
 /// An argument that is not a span of a buffer.
@@ -71,6 +103,10 @@ pub enum Suspended {
     Paused,
     /// Too many replies wait to be taken.
     Output,
+    /// The client waits for a key.
+    Blocked,
+    /// A command of it is in the slow lane.
+    Slow,
 }
 
 #[derive(Debug)]
@@ -108,6 +144,15 @@ impl Conn {
     /// Whether more requests are to be read.
     pub fn wants_input(&self) -> bool {
         self.suspended.is_none() && !self.session.close
+    }
+
+    /// Whether the client must be seen to hang up although nothing is read from it: it waits for
+    /// something that may never come.
+    pub fn wants_hangup(&self) -> bool {
+        match self.suspended {
+            Some(Suspended::Blocked | Suspended::Slow) => true,
+            Some(Suspended::Shard | Suspended::Paused | Suspended::Output) | None => false,
+        }
     }
 
     /// Replies not taken by the client, in bytes.

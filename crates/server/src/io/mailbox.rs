@@ -22,6 +22,17 @@ pub enum Message {
     Feed { client: u64, bytes: std::sync::Arc<Vec<u8>> },
     /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
     Unpause,
+    /// A waiting client was served, with this reply.
+    Served { client: u64, reply: weft_resp::Reply },
+    /// A waiting client is to try again by itself.
+    Retry { client: u64 },
+    /// CLIENT UNBLOCK: the client waits no more, and gets the reply for the end of its time, or an
+    /// error.
+    Unblocked { client: u64, error: bool },
+    /// A command has left the slow lane, with this reply.
+    SlowDone { client: u64, reply: weft_resp::Reply },
+    /// A command in the slow lane waits for a key.
+    SlowBlocked { client: u64, waiting: std::sync::Arc<crate::blocking::Waiting> },
     /// Something in the configuration changed that this thread must look at.
     Wake,
     /// End the loop.

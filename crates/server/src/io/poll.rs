@@ -13,16 +13,18 @@ const EVENTS: usize = 256;
 pub struct Interest {
     pub read: bool,
     pub write: bool,
+    /// That the peer hangs up is reported, although nothing is read.
+    pub hangup: bool,
 }
 
 impl Interest {
-    pub const READ: Interest = Interest { read: true, write: false };
+    pub const READ: Interest = Interest { read: true, write: false, hangup: false };
 
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::RDHUP;
         flags.set(EventFlags::IN, self.read);
         flags.set(EventFlags::OUT, self.write);
-        if !self.read {
+        if !self.read && !self.hangup {
             // A half-closed peer of a connection that is not being read would be reported
             // again and again.
             flags.remove(EventFlags::RDHUP);

@@ -22,13 +22,16 @@ use crate::io::write::{Sent, send_pending, send_reply};
 use crate::server::Server;
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Key, Waiter};
 use weft_process::log_verbose;
 use weft_process::log_warning;
 use weft_resp::{Blob, Parser, Proto, Reply};
+
+mod blocked;
 
 /// Tokens from here on are not connections.
 const MAILBOX: u64 = u64::MAX;
@@ -56,6 +59,11 @@ pub struct Worker {
     generation: u32,
     next_cron_ms: i64,
     cron: super::cron::Cron,
+    /// Requests of this batch that go to the slow lane, by connection.
+    slow_args: Vec<(usize, Vec<ArgBuf>)>,
+    /// When the time of which waiting client is over: Unix milliseconds and client, the earliest
+    /// first. An entry may outlive its wait.
+    deadlines: BinaryHeap<Reverse<(i64, u64)>>,
 }
 
 fn token(index: usize, generation: u32) -> u64 {
@@ -82,6 +90,8 @@ impl Worker {
             queued: Vec::new(),
             generation: 0,
             next_cron_ms: 0,
+            deadlines: BinaryHeap::new(),
+            slow_args: Vec::new(),
         })
     }
 
@@ -89,7 +99,7 @@ impl Worker {
     pub fn run(&mut self) -> std::io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
         while !self.core.srv.is_stopping() {
-            let timeout = if self.queued.is_empty() { self.until_cron() } else { 0 };
+            let timeout = if self.queued.is_empty() { self.until_due() } else { 0 };
             self.poll.wait(timeout, &mut ready)?;
             self.core.stats().turns.add(1);
             // Before a connection is accepted: whether it needs a password, for one.
@@ -97,6 +107,7 @@ impl Worker {
             for event in &ready {
                 self.on_event(*event);
             }
+            self.end_waits();
             self.run_queued();
             self.flush();
             self.cron_if_due();
@@ -104,8 +115,11 @@ impl Worker {
         Ok(())
     }
 
-    fn until_cron(&self) -> i64 {
-        (self.next_cron_ms - self.core.srv.now_ms()).clamp(0, 1000)
+    /// Milliseconds until something has to be done unasked.
+    fn until_due(&self) -> i64 {
+        let now = self.core.srv.now_ms();
+        let cron = (self.next_cron_ms - now).clamp(0, 1000);
+        self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron))
     }
 
     fn cron_if_due(&mut self) {
@@ -149,7 +163,10 @@ impl Worker {
         if self.conns.get(index).is_none_or(|c| c.generation != generation) {
             return;
         }
-        if event.broken && !self.conns[index].interest.read {
+        if (event.broken || self.conns[index].interest.hangup)
+            && event.read
+            && !self.conns[index].interest.read
+        {
             // Nobody will read the end of it.
             return self.close(index);
         }
@@ -227,6 +244,10 @@ impl Worker {
                 no_touch: false,
                 import_source: false,
                 redirect_capable: false,
+                transaction: None,
+                watched: None,
+                waiting: None,
+                slow: None,
             },
             parser: Parser::default(),
             inbuf: Vec::new(),
@@ -263,6 +284,7 @@ impl Worker {
         let id = conn.session.shared.id;
         self.by_client.remove(&id);
         self.queued.retain(|i| *i != index);
+        self.forget(&conn.session);
         let srv = &self.core.srv;
         srv.clients.remove(id);
         if conn.session.monitor {
@@ -281,6 +303,11 @@ impl Worker {
                 Message::Kill { client } => self.kill(client),
                 Message::Feed { client, bytes } => self.feed(client, &bytes),
                 Message::Unpause => self.resume_all(Suspended::Paused),
+                Message::Served { client, reply } => self.served(client, reply),
+                Message::Retry { client } => self.retry(client),
+                Message::Unblocked { client, error } => self.unblocked(client, error),
+                Message::SlowDone { client, reply } => self.slow_done(client, reply),
+                Message::SlowBlocked { client, waiting } => self.slow_blocked(client, waiting),
                 Message::Wake | Message::Stop => {}
             }
         }
@@ -340,7 +367,11 @@ impl Worker {
 
     fn renew_interest(&mut self, index: usize) {
         let conn = &mut self.conns[index];
-        let want = Interest { read: conn.wants_input(), write: conn.pending_output() > 0 };
+        let want = Interest {
+            read: conn.wants_input(),
+            write: conn.pending_output() > 0,
+            hangup: conn.wants_hangup(),
+        };
         if want != conn.interest {
             conn.interest = want;
             let _ = self.poll.change(&conn.fd, token(index, conn.generation), want);
@@ -492,6 +523,18 @@ impl Worker {
                     let done = n - first;
                     return Outcome::Suspended { done, why: Suspended::Paused, again: false };
                 }
+                // It is not among those that are kept to be executed again.
+                Flow::Blocked => {
+                    let done = n + 1 - first;
+                    return Outcome::Suspended { done, why: Suspended::Blocked, again: false };
+                }
+                Flow::Slow => {
+                    let conn = &self.conns[batch.jobs[job].conn];
+                    let args = take_args(batch, job, conn, n);
+                    self.slow_args.push((batch.jobs[job].conn, args));
+                    let done = n + 1 - first;
+                    return Outcome::Suspended { done, why: Suspended::Slow, again: false };
+                }
             }
         }
         Outcome::Done { executed: count }
@@ -503,6 +546,7 @@ impl Worker {
         let (index, first) = (j.conn, j.first_req);
         let Some(conn) = self.conns.get_mut(index) else {
             reply.clear();
+            self.slow_args.retain(|(conn, _)| *conn != index);
             return;
         };
         conn.in_batch = false;
@@ -547,12 +591,19 @@ impl Worker {
 
     fn after_suspension(&mut self, index: usize, why: Suspended, again: bool) {
         if !self.conns.contains(index) {
-            return;
+            return self.slow_args.retain(|(conn, _)| *conn != index);
         }
         if again {
-            self.enqueue(index);
-        } else {
-            self.suspend(index, why);
+            return self.enqueue(index);
+        }
+        match why {
+            Suspended::Shard | Suspended::Paused | Suspended::Output => self.suspend(index, why),
+            Suspended::Blocked => self.block(index),
+            Suspended::Slow => {
+                let at = self.slow_args.iter().position(|(conn, _)| *conn == index);
+                let (_, args) = self.slow_args.swap_remove(at.expect("kept by execute_job"));
+                self.pass_on(index, args);
+            }
         }
     }
 

@@ -1,3 +1,5 @@
+//! Every limit of the encoding, and edits against a vector of texts.
+
 use super::*;
 use proptest::prelude::*;
 

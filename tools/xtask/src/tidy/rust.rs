@@ -18,6 +18,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
     ("crates/types/src/kind.rs", "the table's callback that frees what a payload owns"),
+    ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
     (
         "crates/types/src/string/blob.rs",
         "a large string is an Arc whose pointer lies in the payload",

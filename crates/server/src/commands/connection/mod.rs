@@ -10,6 +10,7 @@ mod quit;
 mod reset;
 mod select;
 
+use super::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec};
 
@@ -44,22 +45,6 @@ const fn plain(
     syntax: &'static str,
     run: fn(&mut ConnCx<'_>) -> CmdResult,
 ) -> ServerCommand {
-    ServerCommand {
-        spec: Spec {
-            name,
-            arity,
-            flags,
-            keys: &[],
-            acl: &[],
-            group: Group::Connection,
-            since,
-            summary,
-            complexity: "O(1)",
-            syntax,
-            history: &[],
-            tips: &[],
-        },
-        run,
-        subcommands: &[],
-    }
+    let spec = spec(name, arity, flags, since, summary, syntax);
+    command(Spec { group: Group::Connection, ..spec }, run)
 }

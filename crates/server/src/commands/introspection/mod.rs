@@ -11,6 +11,7 @@ mod info;
 mod list;
 pub mod syntax;
 
+use super::shape;
 use crate::dispatch::{Cmd, CommandTable, ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec};
 
@@ -112,18 +113,9 @@ const fn spec(
     syntax: &'static str,
 ) -> Spec {
     Spec {
-        name,
-        arity,
-        flags: FLAGS,
-        keys: &[],
         acl: &["@connection"],
-        group: Group::Server,
-        since,
-        summary,
         complexity: "O(N) where N is the number of arguments",
-        syntax,
-        history: &[],
-        tips: &[],
+        ..shape::spec(name, arity, FLAGS, since, summary, syntax)
     }
 }
 

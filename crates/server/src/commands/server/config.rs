@@ -4,7 +4,7 @@
 //! `weft-config`; [`super::apply`] makes new values effective.
 
 use super::apply::apply;
-use super::shape::{ADMIN, ALL_NODES, answer_help, command, container, help, spec};
+use crate::commands::shape::{ADMIN, ALL_NODES, answer_help, command, container, help, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::info::totals;
 use weft_commands::{CmdResult, Error, Spec, error};

@@ -1,6 +1,6 @@
 //! INFO: see [`crate::info`].
 
-use super::shape::{ANYTIME, command, spec};
+use crate::commands::shape::{ANYTIME, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::info::{self, Selection};
 use weft_commands::{CmdResult, Spec};

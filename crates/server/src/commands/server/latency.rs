@@ -1,7 +1,7 @@
 //! LATENCY: the spikes of [`crate::latency`], and the histograms of all commands.
 
 use super::latency_report;
-use super::shape::{ADMIN, EACH_NODE, answer_help, command, container, help, spec};
+use crate::commands::shape::{ADMIN, EACH_NODE, answer_help, command, container, help, spec};
 use crate::dispatch::{Cmd, ConnCx, ServerCommand};
 use crate::info::totals::Totals;
 use crate::stats::Distribution;

@@ -5,7 +5,7 @@
 //! goes under, and where they meet either the warp or the weft shows. Small random numbers in
 //! both give twills, herringbones and damasks. There is one picture, so every VERSION shows it.
 
-use super::shape::{command, spec};
+use crate::commands::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::start::VERSION;
 use weft_commands::{CmdResult, Error, Flags, Spec};

@@ -1,8 +1,8 @@
 //! MEMORY: where the bytes are.
 
 use super::memory_report;
-use super::shape::{EACH_SHARD, answer_help, command, container, help, spec};
 use super::with_key;
+use crate::commands::shape::{EACH_SHARD, answer_help, command, container, help, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::info::memory::{Overhead, Usage};
 use weft_base::num::parse_i64;

@@ -9,7 +9,6 @@ mod latency_report;
 mod lolwut;
 mod memory;
 mod memory_report;
-mod shape;
 mod shutdown;
 mod slowlog;
 mod time;
@@ -57,6 +56,9 @@ fn with_key<T>(
 ) -> T {
     let srv = cx.srv();
     let key = srv.ks.key(name);
+    if let Some(guard) = cx.guard {
+        return look(&mut Db::new(guard, &mut cx.core.turn, cx.session.db), &key);
+    }
     let guard = loop {
         match srv.ks.guard_one(key.shard) {
             Ok(guard) => break guard,

@@ -6,7 +6,7 @@
 //! cluster's primary down and FAILOVER hands its role over first: without replicas and cluster
 //! all three are fulfilled as it is.
 
-use super::shape::{ADMIN, command, spec};
+use crate::commands::shape::{ADMIN, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 use weft_process::log_warning;

@@ -1,7 +1,7 @@
 //! COMMANDLOG, and SLOWLOG for its first log: see [`crate::commandlog`].
 
-use super::shape::{ALL_NODES, ANYTIME, answer_help, command, container, help, spec};
 use crate::commandlog::{LogEntry, LogKind};
+use crate::commands::shape::{ALL_NODES, ANYTIME, answer_help, command, container, help, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, Flags, Spec};

@@ -1,6 +1,6 @@
 //! TIME and LASTSAVE.
 
-use super::shape::{ANYTIME, command, spec};
+use crate::commands::shape::{ANYTIME, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -46,7 +46,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     }
     let mut killed = own.len();
     if !others.is_empty() {
-        killed += cx.core.world(|_, _| others.iter().filter(|c| mark(c)).count());
+        killed += cx.core.between_batches(|_| others.iter().filter(|c| mark(c)).count());
         others.iter().for_each(|c| {
             srv.clients.remove(c.id);
             srv.mailboxes[c.thread].send(Message::Kill { client: c.id });

@@ -53,6 +53,7 @@ pub fn flags(client: &ClientShared) -> String {
     let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
     let letters = [
         ('O', is(&client.monitor)),
+        ('x', is(&client.in_transaction)),
         ('b', is(&client.blocked)),
         ('c', is(&client.closing)),
         ('A', is(&client.killed)),
@@ -85,7 +86,7 @@ fn describe(client: &ClientShared, table: &CommandTable, now_ms: i64, out: &mut 
     let _ = writeln!(
         out,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 \
-         ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={free} argv-mem={argv} multi-mem=0 rbs=0 rbp=0 \
+         ssub=0 multi={} watch={} qbuf={} qbuf-free={free} argv-mem={argv} multi-mem={} rbs=0 rbp=0 \
          obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={DEFAULT_USER} \
          redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
@@ -98,7 +99,10 @@ fn describe(client: &ClientShared, table: &CommandTable, now_ms: i64, out: &mut 
         flags(client),
         capabilities(client),
         client.db.load(Ordering::Relaxed),
+        client.queued.load(Ordering::Relaxed),
+        number(&client.watched),
         number(&client.query_len),
+        number(&client.queue_memory),
         u8::from(output > 0),
         if output > 0 { "rw" } else { "r" },
         client.resp.load(Ordering::Relaxed),

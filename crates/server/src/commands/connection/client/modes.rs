@@ -2,7 +2,7 @@
 //! client.
 
 use crate::dispatch::ConnCx;
-use crate::io::ReplyMode;
+use crate::io::{Message, ReplyMode};
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
@@ -82,7 +82,15 @@ pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.args.len() == 4 && !cx.is(3, "timeout") && !cx.is(3, "error") {
         return Err(BAD_REASON);
     }
-    cx.int(2)?;
-    cx.reply.int(0);
+    let id = cx.int(2)?;
+    let error = cx.args.len() == 4 && cx.is(3, "error");
+    let srv = cx.srv();
+    let waiting = u64::try_from(id).ok().and_then(|id| srv.lines.of_client(id));
+    let gave_up = waiting.filter(|w| w.state.give_up());
+    if let Some(waiting) = &gave_up {
+        let client = waiting.client;
+        srv.mailboxes[waiting.thread].send(Message::Unblocked { client, error });
+    }
+    cx.reply.int(i64::from(gave_up.is_some()));
     Ok(())
 }

@@ -25,7 +25,7 @@ pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     // Whoever is in the middle of a batch ends it first: after the reply nothing runs that the
     // pause forbids.
-    cx.core.world(|_, _| srv.pause(mode, until));
+    cx.core.between_batches(|_| srv.pause(mode, until));
     cx.reply.ok();
     Ok(())
 }

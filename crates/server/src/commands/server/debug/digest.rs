@@ -69,7 +69,7 @@ fn type_number(kind: Type) -> u32 {
 
 /// Stops the world for as long as it takes to hash everything.
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
-    let digest = cx.core.world(|core, guard| {
+    let digest = cx.world(|core, guard| {
         let mut digest = Digest::default();
         for index in 0..guard.keyspace().databases() {
             let mut db = Db::new(guard, &mut core.turn, index);

@@ -104,7 +104,7 @@ pub fn tables(cx: &mut ConnCx<'_>) -> CmdResult {
     let index = parse_i64(cx.args[2]).ok_or(error::NOT_AN_INTEGER)?;
     let databases = cx.srv().ks.databases();
     let index = usize::try_from(index).ok().filter(|n| *n < databases).ok_or(NO_SUCH_DB)?;
-    let shapes: Vec<Stats> = cx.core.world(|core, guard| {
+    let shapes: Vec<Stats> = cx.world(|core, guard| {
         let mut db = Db::new(guard, &mut core.turn, index);
         (0..SHARDS as u16).map(|shard| db.table_stats(shard)).collect()
     });

@@ -9,8 +9,8 @@ mod inspect;
 mod populate;
 mod protocol;
 
-use super::shape::{ADMIN, answer_help, command, spec};
 use super::slowlog::unknown;
+use crate::commands::shape::{ADMIN, answer_help, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -145,7 +145,7 @@ fn switch(arg: &[u8]) -> bool {
 fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
     let seconds = weft_base::num::parse_f64(cx.args[2]).unwrap_or(0.0);
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    cx.core.world(|_, _| std::thread::sleep(time));
+    cx.world(|_, _| std::thread::sleep(time));
     cx.reply.ok();
     Ok(())
 }

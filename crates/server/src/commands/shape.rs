@@ -1,4 +1,4 @@
-//! Shorthand for the specs of this group, which differ in little.
+//! Shorthand for the specs of this crate's commands, which differ in little.
 
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};

@@ -1,0 +1,179 @@
+//! Who wants to know of the changes in a shard: watchers, waiting clients, a walk over all keys.
+//!
+//! ```text
+//!  WATCH k          every change of k marks the watch         Watch
+//!  BLPOP k          k came to be: see who waits for it        Turn::appeared
+//!  KEYS, stepwise   keys that came and went since the cut     journal
+//! ```
+//!
+//! Nobody wants to know anything, as a rule, and then all this costs one look at a word that lies
+//! beside the shard's lock. The word and what is behind it are changed only by who holds the
+//! shard, the bit of waiting clients excepted, whose lines are kept by the server.
+
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// Keys of this shard are watched.
+pub(crate) const WATCHED: u32 = 1;
+/// Clients wait for keys of this shard.
+pub(crate) const WAITED: u32 = 2;
+/// A walk over all keys has not come to this shard yet.
+pub(crate) const JOURNALED: u32 = 4;
+
+/// What a client watches: marked when one of its keys has changed. EXEC looks at it while it holds
+/// the shards of those keys.
+#[derive(Debug, Default)]
+pub struct Watch(AtomicBool);
+
+impl Watch {
+    /// Whether a watched key has changed.
+    pub fn is_broken(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Marks the watch: a key of it has changed.
+    pub fn break_it(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One change of the set of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Came,
+    /// With the expiry that the key had.
+    Went(Option<i64>),
+}
+
+type ByKey<T> = HashMap<Box<[u8]>, T>;
+
+/// What is behind one shard's bits.
+#[derive(Debug, Default)]
+pub(crate) struct Interest(Mutex<Notes>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    /// By database.
+    watched: HashMap<usize, ByKey<Vec<Weak<Watch>>>>,
+    /// At most so many entries, and how many make it time to clear the dead ones away.
+    entries: usize,
+    clear_at: usize,
+    /// Changes that were looked up since then.
+    asked: usize,
+    /// In order of time.
+    journal: Vec<(usize, Box<[u8]>, Event)>,
+}
+
+impl Interest {
+    /// Adds a watch of `key` in database `db`.
+    pub(crate) fn watch(&self, db: usize, key: &[u8], watch: &Arc<Watch>) {
+        let mut notes = lock(&self.0);
+        // A client that goes away, or UNWATCHes, leaves its entries behind. They are cleared away
+        // when there may be twice as many as were left the last time: amortized O(1).
+        notes.entries += 1;
+        if notes.entries > notes.clear_at {
+            notes.clear_dead();
+        }
+        let watches = notes.watched.entry(db).or_default().entry(key.into()).or_default();
+        watches.retain(|w| w.strong_count() > 0);
+        watches.push(Arc::downgrade(watch));
+    }
+
+    /// Breaks the watches of `key`; whether any key is still watched.
+    pub(crate) fn break_watches(&self, db: usize, key: &[u8]) -> bool {
+        let mut notes = lock(&self.0);
+        // Dead entries must not keep the shard's bit set: amortized O(1), as in `watch`.
+        notes.asked += 1;
+        if notes.asked > notes.entries {
+            notes.clear_dead();
+        }
+        let broken = notes.watched.get_mut(&db).and_then(|keys| keys.remove(key));
+        broken.iter().flatten().filter_map(Weak::upgrade).for_each(|w| w.break_it());
+        notes.watched.retain(|_, keys| !keys.is_empty());
+        !notes.watched.is_empty()
+    }
+
+    /// Breaks the watches of those keys of `db` for which `is_there` says so.
+    pub(crate) fn break_where(&self, db: usize, mut is_there: impl FnMut(&[u8]) -> bool) {
+        let mut notes = lock(&self.0);
+        let Some(keys) = notes.watched.get_mut(&db) else { return };
+        for (key, watches) in keys.iter() {
+            if is_there(key) {
+                watches.iter().filter_map(Weak::upgrade).for_each(|w| w.break_it());
+            }
+        }
+    }
+
+    /// The watched keys of `db`.
+    pub(crate) fn watched(&self, db: usize) -> Vec<Box<[u8]>> {
+        let notes = lock(&self.0);
+        notes.watched.get(&db).map_or(Vec::new(), |keys| keys.keys().cloned().collect())
+    }
+
+    pub(crate) fn note(&self, db: usize, key: &[u8], event: Event) {
+        lock(&self.0).journal.push((db, key.into(), event));
+    }
+
+    /// The journal, which is empty afterwards.
+    pub(crate) fn take_journal(&self) -> Vec<(usize, Box<[u8]>, Event)> {
+        std::mem::take(&mut lock(&self.0).journal)
+    }
+}
+
+impl Notes {
+    fn clear_dead(&mut self) {
+        for keys in self.watched.values_mut() {
+            keys.retain(|_, watches| {
+                watches.retain(|w| w.strong_count() > 0);
+                !watches.is_empty()
+            });
+        }
+        self.watched.retain(|_, keys| !keys.is_empty());
+        let left: usize = self.watched.values().flat_map(HashMap::values).map(Vec::len).sum();
+        self.entries = left;
+        self.asked = 0;
+        self.clear_at = 16 + 2 * left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_break_for_their_key_and_database_only() {
+        let interest = Interest::default();
+        let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        interest.watch(0, b"k", &a);
+        interest.watch(1, b"k", &b);
+        assert!(interest.break_watches(0, b"other"));
+        assert!(!a.is_broken() && !b.is_broken());
+        assert!(interest.break_watches(0, b"k"));
+        assert!(a.is_broken() && !b.is_broken());
+        assert!(!interest.break_watches(1, b"k"));
+        assert!(b.is_broken());
+    }
+
+    #[test]
+    fn the_dead_are_cleared_away() {
+        let interest = Interest::default();
+        for n in 0..1000 {
+            interest.watch(0, format!("{n}").as_bytes(), &Arc::default());
+        }
+        let kept = lock(&interest.0).watched.values().map(HashMap::len).sum::<usize>();
+        assert!(kept < 100, "{kept}");
+        let calls = (0..1000).take_while(|_| interest.break_watches(0, b"unknown")).count();
+        assert!(calls < 100, "{calls}");
+    }
+
+    #[test]
+    fn only_keys_that_are_there_break() {
+        let interest = Interest::default();
+        let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        interest.watch(3, b"there", &a);
+        interest.watch(3, b"absent", &b);
+        interest.break_where(3, |key| key == b"there");
+        assert!(a.is_broken() && !b.is_broken());
+    }
+}

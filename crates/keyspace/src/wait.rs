@@ -1,0 +1,124 @@
+//! The state of a client that waits for a key: whose is it to act?
+//!
+//! A client that called BLPOP stands in the line of each of its keys. Whoever makes such a key, on
+//! any thread, may serve it; meanwhile its time may run out, it may be unblocked by another client
+//! or be gone. Exactly one of them must win, and no key may come to be without a look at the
+//! client:
+//!
+//! ```text
+//!            claim                      finish
+//!  WAITING ────────► CLAIMED ─────────────────────────► DONE
+//!     │  ▲             │ │ knock         unclaim          ▲
+//!     │  └─────────────┘ └──────► KNOCKED ──────► RETRY   │
+//!     │     unclaim                                 │     │
+//!     └──────────── give_up ────────────────────────┼─────┘
+//!                                 settle: WAITING ◄─┴► DONE
+//! ```
+//!
+//! *CLAIMED*: a thread that holds the shard of one of the keys runs the client's command. Another
+//! thread that makes another of its keys finds that, and *knocks*: when the claimer can't serve
+//! the client after all, it sees the knock and has the owner thread try again with all keys in
+//! hand (*RETRY*). Without the knock, the second key would lie there and the client would sleep.
+//!
+//! Model-tested with loom (`tests/loom_wait.rs`).
+
+use crate::sync::{AtomicU32, Ordering};
+
+const WAITING: u32 = 0;
+const CLAIMED: u32 = 1;
+const KNOCKED: u32 = 2;
+const RETRY: u32 = 3;
+const DONE: u32 = 4;
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct WaitState(AtomicU32);
+
+/// What came of [`WaitState::claim`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller is to run the client's command, and then to finish or unclaim it.
+    Ours,
+    /// Someone else does, and knows now that the caller's key is there too.
+    Theirs,
+    /// The owner thread is going to, with all keys in hand, and will look after those who stand
+    /// behind the client.
+    Owners,
+    /// The client does not wait any more.
+    Over,
+}
+
+/// What came of [`WaitState::unclaim`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unclaim {
+    /// The client waits on.
+    Waits,
+    /// Someone knocked: the caller is to tell the owner thread to try again.
+    Retry,
+}
+
+impl Default for WaitState {
+    fn default() -> Self {
+        WaitState(AtomicU32::new(WAITING))
+    }
+}
+
+impl WaitState {
+    fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Called by who holds the shard of a key that the client may want.
+    pub fn claim(&self) -> Claim {
+        loop {
+            let (from, to, answer) = match self.0.load(Ordering::Acquire) {
+                WAITING => (WAITING, CLAIMED, Claim::Ours),
+                CLAIMED => (CLAIMED, KNOCKED, Claim::Theirs),
+                KNOCKED => return Claim::Theirs,
+                RETRY => return Claim::Owners,
+                _ => return Claim::Over,
+            };
+            if self.change(from, to).is_ok() {
+                return answer;
+            }
+        }
+    }
+
+    /// Called by the claimer when there was nothing for the client; `hand_over`: have the owner
+    /// thread try, whether or not someone has knocked.
+    pub fn unclaim(&self, hand_over: bool) -> Unclaim {
+        if !hand_over && self.change(CLAIMED, WAITING).is_ok() {
+            return Unclaim::Waits;
+        }
+        // Only the claimer gets out of CLAIMED and KNOCKED.
+        self.0.swap(RETRY, Ordering::AcqRel);
+        Unclaim::Retry
+    }
+
+    /// Called by the claimer, or by the owner thread in RETRY, when the client was served.
+    pub fn finish(&self) {
+        self.0.swap(DONE, Ordering::AcqRel);
+    }
+
+    /// Called by the owner thread in RETRY, while it holds the shards of all keys: there was
+    /// nothing, the client waits on.
+    pub fn settle(&self) {
+        self.0.swap(WAITING, Ordering::AcqRel);
+    }
+
+    /// Called when the time is over, or the client is unblocked or gone: whether it was still
+    /// waiting, so that the caller may answer it.
+    pub fn give_up(&self) -> bool {
+        self.change(WAITING, DONE).is_ok()
+    }
+
+    /// Whether the owner thread is to try again.
+    pub fn is_retry(&self) -> bool {
+        self.0.load(Ordering::Acquire) == RETRY
+    }
+
+    /// Whether the client does not wait any more.
+    pub fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire) == DONE
+    }
+}

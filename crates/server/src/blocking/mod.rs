@@ -1,0 +1,27 @@
+//! Clients that wait for a key: BLPOP and its kin.
+//!
+//! ```text
+//!  client's thread                       any thread
+//!  BLPOP k finds nothing
+//!  ─► stands in k's line (k's shard held)
+//!  ─► the connection is suspended        RPUSH k  (k's shard held)
+//!                                        ─► k came to be: who stands in its line?
+//!                                        ─► runs the client's BLPOP in its place   serve.rs
+//!  reply is sent  ◄────── Served ────────
+//!  connection goes on
+//! ```
+//!
+//! The client is served before the shard is released, so nobody can take the element away, and
+//! those who wait are served in the order in which they came. A command that needs a shard that
+//! the maker of the key can't get (BLMOVE into another shard) is handed to the client's own thread
+//! (*retry*), as is one of which two keys came to be at once; see [`weft_keyspace::wait`].
+//!
+//! A line is behind a mutex of its shard. It is entered while the shard is held and left at any
+//! time.
+
+mod lines;
+pub mod serve;
+mod waiting;
+
+pub use lines::Lines;
+pub use waiting::Waiting;

@@ -1,0 +1,86 @@
+//! One client that waits, with everything that is needed to run its command in its place.
+
+use crate::dispatch::Cmd;
+use crate::dispatch::execute::Request;
+use crate::io::Session;
+use crate::io::conn::ArgBuf;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use weft_commands::Group;
+use weft_keyspace::wait::WaitState;
+use weft_keyspace::{Keyspace, ShardSet};
+use weft_resp::Proto;
+use weft_types::Type;
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Waiting {
+    pub state: WaitState,
+    /// The client, and the thread that owns its connection.
+    pub client: u64,
+    pub thread: usize,
+    pub db: usize,
+    pub proto: Proto,
+    pub no_touch: bool,
+    pub cmd: &'static Cmd,
+    pub args: Vec<ArgBuf>,
+    /// The keys that it waits for, each with its shard.
+    pub keys: Vec<(u16, Box<[u8]>)>,
+    /// Shards of the command's other keys.
+    pub others: ShardSet,
+    /// What the client gets when its time is over.
+    pub timeout_reply: Vec<u8>,
+    /// Unix time in milliseconds; `None`: it waits forever.
+    pub deadline_ms: Option<i64>,
+}
+
+impl Waiting {
+    /// The client of `session`, whose `request` waits for the keys at the arguments `keys`.
+    pub fn new(
+        ks: &Keyspace,
+        session: &Session,
+        cmd: &'static Cmd,
+        request: &Request<'_>,
+        keys: &[usize],
+        timeout_reply: Vec<u8>,
+        deadline_ms: Option<i64>,
+    ) -> Self {
+        let args = request.args;
+        let shard = |i: &usize| ks.key(args[*i]).shard;
+        let mut others = SmallVec::<[u16; 4]>::new();
+        let _ = cmd.spec.key_positions(args, |i| {
+            if !keys.contains(&i) {
+                others.push(ks.key(args[i]).shard);
+            }
+        });
+        // A key that is named twice has one place in its line.
+        let named: BTreeSet<(u16, Box<[u8]>)> =
+            keys.iter().map(|i| (shard(i), args[*i].into())).collect();
+        Waiting {
+            state: WaitState::default(),
+            client: session.shared.id,
+            thread: session.shared.thread,
+            db: session.db,
+            proto: session.proto,
+            no_touch: session.no_touch,
+            cmd,
+            args: args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect(),
+            keys: named.into_iter().collect(),
+            others: ShardSet::of(others),
+            timeout_reply,
+            deadline_ms,
+        }
+    }
+
+    /// The type of key that the client waits for; others that come to be are none of its business.
+    pub fn wants(&self) -> Option<Type> {
+        match self.cmd.spec.group {
+            Group::List => Some(Type::List),
+            Group::SortedSet => Some(Type::Zset),
+            Group::Set => Some(Type::Set),
+            Group::Hash => Some(Type::Hash),
+            Group::String => Some(Type::String),
+            Group::Generic | Group::Transactions | Group::Connection | Group::Server => None,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! MULTI and EXEC: commands that are queued, and run as one.
+//!
+//! EXEC takes the union of the shards of all queued commands and of the watched keys, in order,
+//! as one multi-key command would; nobody sees a state in between. A queued command that needs
+//! the whole keyspace makes EXEC stop the world.
+
+use crate::blocking::serve;
+use crate::dispatch::execute::{self, Flow, Request, account_since, feed_monitors, refuse};
+use crate::dispatch::guarded::{Need, Who, call, need};
+use crate::dispatch::table::{Cmd, Run};
+use crate::dispatch::{ConnCx, Core};
+use crate::io::Session;
+use crate::io::conn::ArgBuf;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error, Flags, Lane};
+use weft_keyspace::{Busy, Db, Guard, Keyspace, ShardSet, Watch};
+use weft_resp::{Blob, Reply};
+
+const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
+const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");
+
+/// A transaction that is being put together.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    queue: Vec<Queued>,
+    /// All flags of the queued commands.
+    pub flags: u32,
+    /// A command was refused: EXEC will be.
+    pub failed: bool,
+}
+
+#[derive(Debug)]
+struct Queued {
+    cmd: &'static Cmd,
+    args: Vec<ArgBuf>,
+}
+
+impl Transaction {
+    /// How many commands are queued.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Bytes of the queued arguments.
+    pub fn memory(&self) -> usize {
+        let args = |q: &Queued| q.args.iter().map(|a| a.bytes().len()).sum::<usize>();
+        self.queue.iter().map(|q| size_of::<Queued>() + args(q)).sum()
+    }
+
+    /// Queues a request.
+    pub fn push(&mut self, cmd: &'static Cmd, request: &Request<'_>) {
+        let mut args: Vec<ArgBuf> =
+            request.args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect();
+        for (at, blob) in request.blobs {
+            args[*at] = ArgBuf::Blob(blob.clone());
+        }
+        self.flags |= cmd.spec.flags.0;
+        self.queue.push(Queued { cmd, args });
+    }
+}
+
+/// What a client watches.
+#[derive(Debug, Default)]
+pub struct Watched {
+    watch: Arc<Watch>,
+    keys: Vec<(usize, Vec<u8>)>,
+}
+
+impl Watched {
+    /// How many keys are watched.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Watches `key` of the database `index`, whose shard `guard` holds, unless it is watched.
+    pub fn add(&mut self, db: &mut Db<'_>, key: &[u8]) {
+        let index = db.index();
+        if self.keys.iter().any(|(of, k)| *of == index && k == key) {
+            return;
+        }
+        self.keys.push((index, key.to_vec()));
+        let key = db.key(key);
+        db.watch(&key, &self.watch);
+    }
+
+    /// Whether a watched key has changed, or has expired and nobody has noticed. The shards of
+    /// all of them are held.
+    fn is_broken(&self, core: &mut Core, guard: &Guard<'_>) -> bool {
+        self.watch.is_broken()
+            || self.keys.iter().any(|(db, key)| {
+                let mut db = Db::new(guard, &mut core.turn, *db);
+                let key = db.key(key);
+                db.is_expired(&key)
+            })
+    }
+}
+
+/// Forgets transaction and watches: DISCARD, RESET.
+pub fn discard(session: &mut Session) {
+    session.transaction = None;
+    session.watched = None;
+}
+
+/// EXEC.
+pub fn exec(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    let Some(transaction) = session.transaction.take() else {
+        refuse(core, reply, &NOT_IN_MULTI);
+        execute::count(core, cmd, true);
+        return Flow::Done;
+    };
+    if transaction.failed {
+        discard(session);
+        refuse(core, reply, &ABORTED);
+        execute::count(core, cmd, true);
+        return Flow::Done;
+    }
+    if cfg!(feature = "planted-race") {
+        return exec_one_by_one(core, session, &transaction, reply);
+    }
+    let done = match shards(&core.srv.ks, session, &transaction) {
+        Some(set) => match core.srv.ks.guard(set) {
+            Ok(mut guard) => {
+                run_all(core, session, &transaction, reply, &mut guard);
+                drop(guard);
+                core.free_trash();
+                Ok(())
+            }
+            Err(busy) => Err(busy),
+        },
+        None => {
+            core.world(|core, guard| run_all(core, session, &transaction, reply, guard));
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => {
+            discard(session);
+            feed_monitors(core, session, cmd, request.args);
+            execute::count(core, cmd, false);
+            Flow::Done
+        }
+        Err::<(), Busy>(busy) => {
+            session.transaction = Some(transaction);
+            Flow::Busy(busy)
+        }
+    }
+}
+
+/// EXEC with a fault: others come in between its commands. Compiled into a server that nobody
+/// uses but the test that the checker of histories finds such faults.
+fn exec_one_by_one(
+    core: &mut Core,
+    session: &mut Session,
+    transaction: &Transaction,
+    reply: &mut Reply,
+) -> Flow {
+    session.watched = None;
+    reply.array(transaction.queue.len());
+    for queued in &transaction.queue {
+        core.world(|core, guard| run_one(core, session, queued, reply, guard));
+        std::thread::yield_now();
+    }
+    Flow::Done
+}
+
+/// The shards of all commands and watched keys; `None`: the world.
+fn shards(ks: &Keyspace, session: &Session, transaction: &Transaction) -> Option<ShardSet> {
+    let mut shards = SmallVec::<[u16; 16]>::new();
+    for queued in &transaction.queue {
+        let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+        let request = Request { cmd: Some(queued.cmd), args: &args, blobs: &[], key: None };
+        match queued.cmd.run {
+            Run::Data { lock, .. } => match need(ks, queued.cmd, lock, &request, session.db) {
+                Need::One(shard) => shards.push(shard),
+                Need::Shards(set) => shards.extend(set.iter()),
+                Need::World | Need::Names => return None,
+            },
+            Run::Server(_) if queued.cmd.stops_the_world => return None,
+            Run::Server(_) | Run::Exec | Run::Watch => {}
+        }
+    }
+    let watched = session.watched.iter().flat_map(|w| &w.keys);
+    shards.extend(watched.map(|(_, key)| ks.key(key).shard));
+    Some(ShardSet::of(shards))
+}
+
+/// Runs the queue with everything held.
+fn run_all(
+    core: &mut Core,
+    session: &mut Session,
+    transaction: &Transaction,
+    reply: &mut Reply,
+    guard: &mut Guard<'_>,
+) {
+    let broken = session.watched.as_ref().is_some_and(|w| w.is_broken(core, guard));
+    // Before the commands: their own changes break nothing that matters.
+    session.watched = None;
+    if broken {
+        reply.null_array();
+        return;
+    }
+    reply.array(transaction.queue.len());
+    for queued in &transaction.queue {
+        run_one(core, session, queued, reply, guard);
+    }
+    serve::serve(core, guard);
+}
+
+fn run_one(
+    core: &mut Core,
+    session: &mut Session,
+    queued: &Queued,
+    reply: &mut Reply,
+    guard: &Guard<'_>,
+) {
+    let cmd = queued.cmd;
+    let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    for (at, arg) in queued.args.iter().enumerate() {
+        if let ArgBuf::Blob(blob) = arg {
+            blobs.push((at, blob.clone()));
+        }
+    }
+    let request = Request { cmd: Some(cmd), args: &args, blobs: &blobs, key: None };
+    let mark = reply.mark();
+    let result: CmdResult = match cmd.run {
+        Run::Data { run, .. } => {
+            feed_monitors(core, session, cmd, &args);
+            let who = Who::of(session);
+            call(core, who, cmd, run, &request, reply, guard, Lane::Transaction).0
+        }
+        Run::Server(run) => {
+            let (name, guard) = (cmd.full_name, Some(guard));
+            let result = run(&mut ConnCx { core, session, args: &args, reply, name, guard });
+            feed_monitors(core, session, cmd, &args);
+            core.renew_settings();
+            result
+        }
+        Run::Exec | Run::Watch => unreachable!("never queued"),
+    };
+    // HELLO may have changed it.
+    reply.proto = session.proto;
+    let failed = result.is_err();
+    if let Err(e) = &result {
+        reply.truncate(mark);
+        refuse(core, reply, e);
+    }
+    account_since(core, session, cmd, &request, reply, mark, failed);
+}
+
+/// WATCH: remembers the keys while their shards are held.
+pub fn watch(core: &mut Core, session: &mut Session, request: &Request<'_>) -> Result<(), Busy> {
+    let srv = core.srv;
+    let shards = request.args[1..].iter().map(|key| srv.ks.key(key).shard);
+    let guard = srv.ks.guard(ShardSet::of(shards))?;
+    let watched = session.watched.get_or_insert_default();
+    let mut db = Db::new(&guard, &mut core.turn, session.db);
+    for key in &request.args[1..] {
+        watched.add(&mut db, key);
+    }
+    drop(guard);
+    core.free_trash();
+    Ok(())
+}
+
+/// Whether EXEC must be refused as its queue would be: out of memory, paused for writes.
+pub fn flags_of(session: &Session, cmd: &Cmd) -> Flags {
+    match (&session.transaction, cmd.run) {
+        (Some(transaction), Run::Exec) => cmd.spec.flags.or(Flags(transaction.flags)),
+        _ => cmd.spec.flags,
+    }
+}
+
+/// Copies what CLIENT LIST shows of the transaction.
+pub fn renew_shared(session: &Session) {
+    let shared = &session.shared;
+    let (queued, memory) = match &session.transaction {
+        Some(t) => (t.len() as i64, t.memory() as u64),
+        None => (0, 0),
+    };
+    shared.in_transaction.store(session.transaction.is_some(), Ordering::Relaxed);
+    shared.queued.store(queued, Ordering::Relaxed);
+    shared.queue_memory.store(memory, Ordering::Relaxed);
+    let watched = session.watched.as_ref().map_or(0, |w| w.len() as u64);
+    shared.watched.store(watched, Ordering::Relaxed);
+}

@@ -1,0 +1,198 @@
+//! The slow lane: threads that run long commands while the I/O threads serve everybody else.
+//!
+//! A command that finds out that it has much to do (see [`Ctx::weigh`](weft_commands::Ctx::weigh))
+//! returns without having done anything, and is run again here, with its arguments copied. Its
+//! connection is suspended meanwhile, so the order of replies is kept. It holds its shards for as
+//! long as it takes, as any command does: who needs one of them waits, parked, and nobody else.
+//!
+//! These threads have no gate. Each holds [`Keyspace::slow`](weft_keyspace::Keyspace::slow) while
+//! it runs a command, which is what who stops the world waits for.
+
+use crate::dispatch::guarded::{DataFn, Need, Ran, attempt, need};
+use crate::dispatch::table::Run;
+use crate::dispatch::{Core, execute};
+use crate::io::conn::ArgBuf;
+use crate::io::{Message, Session};
+use crate::server::Server;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
+use weft_commands::{Lane, spec::Lock};
+use weft_keyspace::{Busy, Waiter};
+use weft_resp::{Blob, Reply};
+
+/// How many threads. A command that stops the world or walks all keys has to wait for the others
+/// anyway.
+pub const THREADS: usize = 2;
+
+/// One command to be run.
+#[derive(Debug)]
+pub struct Job {
+    pub cmd: &'static crate::dispatch::Cmd,
+    pub args: Vec<ArgBuf>,
+    /// A copy of the connection's.
+    pub session: Session,
+    /// Set when the client is gone.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// The way to the slow lane.
+#[derive(Debug)]
+pub struct SlowLane {
+    to: Sender<Job>,
+    from: Mutex<Receiver<Job>>,
+    /// The threads, to be woken when a shard is free.
+    threads: [OnceLock<Thread>; THREADS],
+    jobs: AtomicUsize,
+}
+
+impl Default for SlowLane {
+    fn default() -> Self {
+        let (to, from) = channel();
+        let threads = std::array::from_fn(|_| OnceLock::new());
+        SlowLane { to, from: Mutex::new(from), threads, jobs: AtomicUsize::new(0) }
+    }
+}
+
+impl SlowLane {
+    /// Starts the threads. They end with the process.
+    pub fn start(srv: &'static Server) -> std::io::Result<()> {
+        for n in 0..THREADS {
+            let thread = std::thread::Builder::new().name(format!("weft-slow-{n}"));
+            let handle = thread.spawn(move || run(srv, n))?;
+            let _ = srv.slow.threads[n].set(handle.thread().clone());
+        }
+        Ok(())
+    }
+
+    /// Queues a job. Its outcome reaches the client's thread as a message.
+    pub fn send(&self, job: Job) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        // The receiver lives as long as the server.
+        let _ = self.to.send(job);
+    }
+
+    /// Jobs that are running or queued.
+    pub fn jobs(&self) -> usize {
+        self.jobs.load(Ordering::Relaxed)
+    }
+
+    /// A shard that thread `n` waits for is free.
+    pub fn wake(&self, n: usize) {
+        if let Some(thread) = self.threads.get(n).and_then(OnceLock::get) {
+            thread.unpark();
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        self.from.lock().unwrap_or_else(|p| p.into_inner()).recv().ok()
+    }
+}
+
+fn run(srv: &'static Server, n: usize) {
+    let _stack = crate::start::second_stack();
+    let mut core = Core::slow(n, srv);
+    while let Some(job) = srv.slow.next() {
+        if !job.cancel.load(Ordering::Relaxed) {
+            run_job(&mut core, job);
+        }
+        srv.slow.jobs.fetch_sub(1, Ordering::Relaxed);
+        core.publish();
+        weft_table::epoch::collect();
+    }
+}
+
+fn run_job(core: &mut Core, job: Job) {
+    let Job { cmd, args, mut session, cancel } = job;
+    let Run::Data { lock, run } = cmd.run else {
+        unreachable!("only commands on keys weigh their work");
+    };
+    core.begin();
+    core.turn.cancel = Some(cancel);
+    let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
+    let blobs: Vec<(usize, Blob)> = args
+        .iter()
+        .enumerate()
+        .filter_map(|(at, arg)| match arg {
+            ArgBuf::Blob(blob) => Some((at, blob.clone())),
+            ArgBuf::Bytes(_) => None,
+        })
+        .collect();
+    let request = execute::Request { cmd: Some(cmd), args: &slices, blobs: &blobs, key: None };
+    let mut reply = Reply::new(session.proto);
+    let ran = held(core, &mut session, cmd, (lock, run), &request, &mut reply);
+    core.turn.cancel = None;
+    let client = session.shared.id;
+    let message = match ran {
+        Ran::Ended(result) => {
+            if let Err(e) = &result {
+                reply.clear();
+                execute::refuse(core, &mut reply, e);
+            }
+            execute::account(core, &session, cmd, &request, &reply, result.is_err());
+            Some(Message::SlowDone { client, reply })
+        }
+        // The message was sent while the shards were held.
+        Ran::Not(_) => None,
+    };
+    core.free_trash();
+    if let Some(message) = message {
+        core.srv.mailboxes[session.shared.thread].send(message);
+    }
+}
+
+/// Gets hold of what the command needs, however long that takes, and runs it.
+fn held(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static crate::dispatch::Cmd,
+    (lock, run): (Lock, DataFn),
+    request: &execute::Request<'_>,
+    reply: &mut Reply,
+) -> Ran {
+    let srv = core.srv;
+    let waiter = Waiter { thread: core.waiter(), token: 0 };
+    let wait = || std::thread::park();
+    let (one, set) = match need(&srv.ks, cmd, lock, request, session.db) {
+        Need::World => {
+            return core.world(|core, guard| {
+                attempt(core, session, cmd, run, request, reply, guard, Lane::Slow)
+            });
+        }
+        Need::Names => {
+            let mut guard = srv.ks.cut(waiter, &wait, core.turn.now_ms);
+            return attempt(core, session, cmd, run, request, reply, &mut guard, Lane::Slow);
+        }
+        Need::One(shard) => (Some(shard), weft_keyspace::ShardSet::default()),
+        Need::Shards(set) => (None, set),
+    };
+    loop {
+        let lane = srv.ks.slow();
+        let guard = match one {
+            Some(shard) => srv.ks.guard_one(shard),
+            None => srv.ks.guard(set.clone()),
+        };
+        match guard {
+            Ok(mut guard) => {
+                let ran = attempt(core, session, cmd, run, request, reply, &mut guard, Lane::Slow);
+                // Its thread must know what the client waits for before anybody serves it.
+                if let Some(waiting) = session.waiting.take() {
+                    let message = Message::SlowBlocked { client: session.shared.id, waiting };
+                    srv.mailboxes[session.shared.thread].send(message);
+                }
+                return ran;
+            }
+            Err(busy) => {
+                drop(lane);
+                park(srv, busy, waiter);
+            }
+        }
+    }
+}
+
+fn park(srv: &Server, busy: Busy, waiter: Waiter) {
+    if srv.ks.park(busy, waiter) {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,119 @@
+//! Concurrent clients are served as if one after the other: recorded histories are checked.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `LINEAR_HISTORIES` | how many, default 2 |
+//! | `LINEAR_OPERATIONS` | of each of the 8 clients, default 1,000 |
+//! | `LINEAR_SEED` | seed of the first, default 1; a failure prints the one to use |
+//! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use weft_testkit::linear::load::{Load, record};
+use weft_testkit::linear::{Verdict, check};
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server};
+use weft_tests::env_or;
+
+const THREADS: [&str; 2] = ["--io-threads", "4"];
+const CLIENTS: usize = 8;
+
+fn load(seed: u64) -> Load {
+    Load { clients: CLIENTS, operations: env_or("LINEAR_OPERATIONS", 1000), seed }
+}
+
+#[test]
+fn histories_are_linearizable() {
+    let server = Server::weft(&THREADS);
+    let first: u64 = env_or("LINEAR_SEED", 1);
+    let count: u64 = env_or("LINEAR_HISTORIES", 2);
+    for seed in first..first + count {
+        server.client().ok(&["FLUSHALL"]);
+        let history = record(&server, load(seed));
+        match check(&history) {
+            Verdict::Linearizable => {}
+            Verdict::Unknown => panic!("LINEAR_SEED={seed}: not decided"),
+            Verdict::Impossible(why) => panic!("LINEAR_SEED={seed}: not linearizable\n{why}"),
+        }
+    }
+    println!("{count} histories of {CLIENTS} clients are linearizable");
+}
+
+/// A checker that finds nothing may be one that can't.
+#[test]
+fn a_planted_race_is_found() {
+    let Ok(program) = std::env::var("WEFT_PLANTED") else {
+        eprintln!("SKIP a_planted_race_is_found: no WEFT_PLANTED");
+        return;
+    };
+    let server = Server::start("planted", Path::new(&program), &THREADS);
+    for seed in 1..=20 {
+        server.client().ok(&["FLUSHALL"]);
+        if let Verdict::Impossible(_) = check(&record(&server, load(seed))) {
+            println!("found in history {seed}");
+            return;
+        }
+    }
+    panic!("20 histories of a server whose EXEC is not atomic passed as linearizable");
+}
+
+/// Money is moved between accounts in all shards by transactions; whoever reads all of them at
+/// once finds all of it.
+#[test]
+fn transfers_keep_the_sum() {
+    const ACCOUNTS: usize = 64;
+    const MOVERS: usize = 16;
+    let server = Server::weft(&THREADS);
+    let transfers: u64 = env_or("TRANSFERS", 20_000);
+    let accounts: Vec<String> = (0..ACCOUNTS).map(|n| format!("account:{n}")).collect();
+    for account in &accounts {
+        server.client().ok(&["SET", account, "1000"]);
+    }
+    let (made, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut read_all = vec!["MGET"];
+    read_all.extend(accounts.iter().map(String::as_str));
+    let sum = |client: &mut Client, read_all: &[&str]| -> i64 {
+        client.cmd(read_all).items().iter().map(|v| v.text().parse::<i64>().unwrap()).sum()
+    };
+    std::thread::scope(|scope| {
+        let movers: Vec<_> = (0..MOVERS)
+            .map(|n| {
+                let (server, made, accounts) = (&server, &made, &accounts);
+                scope.spawn(move || {
+                    let mut rng = Rng::new(n as u64);
+                    let mut client = server.client();
+                    while made.fetch_add(16, Ordering::Relaxed) < transfers {
+                        move_money(&mut client, &mut rng, accounts);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                while !done.load(Ordering::Relaxed) {
+                    assert_eq!(sum(&mut client, &read_all), ACCOUNTS as i64 * 1000);
+                }
+            });
+        }
+        movers.into_iter().for_each(|m| m.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(sum(&mut server.client(), &read_all), ACCOUNTS as i64 * 1000);
+}
+
+/// Sixteen transfers in one pipeline.
+fn move_money(client: &mut Client, rng: &mut Rng, accounts: &[String]) {
+    let mut batch: Vec<Vec<String>> = Vec::new();
+    for _ in 0..16 {
+        let (from, to) = (rng.pick(accounts).clone(), rng.pick(accounts).clone());
+        let amount = rng.between(1, 9).to_string();
+        batch.push(vec!["MULTI".into()]);
+        batch.push(vec!["DECRBY".into(), from, amount.clone()]);
+        batch.push(vec!["INCRBY".into(), to, amount]);
+        batch.push(vec!["EXEC".into()]);
+    }
+    for reply in client.pipeline(&batch).expect("the server answers") {
+        assert_eq!(reply.value.error(), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Long commands run beside the others: their replies keep their place, they are atomic, and they
+//! end with their client.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_testkit::{Client, Server};
+
+fn fill(client: &mut Client, prefix: &str, n: usize) {
+    let batch: Vec<Vec<String>> =
+        (0..n).map(|i| vec!["SET".into(), format!("{prefix}{i}"), "v".into()]).collect();
+    for part in batch.chunks(1000) {
+        client.pipeline(part).expect("the server answers");
+    }
+}
+
+#[test]
+fn replies_keep_their_order() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let mut client = server.client();
+    fill(&mut client, "k", 20_000);
+    let batch: Vec<Vec<&str>> = vec![
+        vec!["PING"],
+        vec!["KEYS", "k1999?"],
+        vec!["SET", "after", "1"],
+        vec!["KEYS", "after"],
+        vec!["GET", "after"],
+    ];
+    let replies = client.pipeline(&batch).expect("the server answers");
+    let texts: Vec<String> = replies.iter().map(|r| r.value.text()).take(1).collect();
+    assert_eq!(texts, ["PONG"]);
+    assert_eq!(replies[1].value.items().len(), 10);
+    assert!(replies[2].value.is_ok());
+    assert_eq!(replies[3].value.items()[0].text(), "after");
+    assert_eq!(replies[4].value.text(), "1");
+}
+
+/// KEYS answers the keys of one moment: a key is renamed back and forth, and moved between two
+/// names in different shards by a transaction; KEYS must see exactly one of them.
+#[test]
+fn keys_is_a_picture_of_one_moment() {
+    let server = Server::weft(&["--io-threads", "4"]);
+    let mut client = server.client();
+    fill(&mut client, "filler", 30_000);
+    client.ok(&["SET", "moving:a", "1"]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..1 {
+            scope.spawn(|| {
+                let mut mover = server.client();
+                let (mut from, mut to) = ("moving:a", "moving:b");
+                while !done.load(Ordering::Relaxed) {
+                    mover.ok(&["RENAME", from, to]);
+                    std::mem::swap(&mut from, &mut to);
+                }
+            });
+        }
+        // New keys come in pairs; never is one there without the other.
+        scope.spawn(|| {
+            let mut maker = server.client();
+            let mut n = 0;
+            while !done.load(Ordering::Relaxed) {
+                n += 1;
+                let (a, b) = (format!("pair:{n}:x"), format!("pair:{n}:yy"));
+                maker.ok(&["MSET", &a, "1", &b, "1"]);
+                if n % 2 == 0 {
+                    assert_eq!(maker.cmd(&["DEL", &a, &b]).int(), 2);
+                }
+            }
+        });
+        for _ in 0..30 {
+            let moving = client.cmd(&["KEYS", "moving:*"]);
+            assert_eq!(moving.items().len(), 1, "{moving:?}");
+            let pairs = client.cmd(&["KEYS", "pair:*"]);
+            assert_eq!(pairs.items().len() % 2, 0, "half a pair");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let all = client.cmd(&["KEYS", "*"]).items().len() as i64;
+    assert_eq!(all, client.cmd(&["DBSIZE"]).int());
+}
+
+#[test]
+fn others_are_served_meanwhile_and_flushing_waits_its_turn() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let mut client = server.client();
+    fill(&mut client, "k", 200_000);
+    let mut other = server.client();
+    client.send_raw(&weft_testkit::client::encode(&["KEYS", "*"])).unwrap();
+    // One thread: were it busy with KEYS, these would come after it. All but the walked shard.
+    let mut flusher = server.client();
+    flusher.send_raw(&weft_testkit::client::encode(&["FLUSHALL"])).unwrap();
+    assert_eq!(other.cmd(&["PING"]).text(), "PONG");
+    assert_eq!(client.read_reply().unwrap().value.items().len() % 200_000, 0);
+    assert!(flusher.read_reply().unwrap().value.is_ok());
+    assert_eq!(other.cmd(&["DBSIZE"]).int(), 0);
+}
+
+#[test]
+fn a_long_command_ends_with_its_client() {
+    let mut server = Server::weft(&["--io-threads", "2"]);
+    let mut client = server.client();
+    fill(&mut client, "k", 100_000);
+    for _ in 0..20 {
+        let mut gone = server.client();
+        gone.send_raw(&weft_testkit::client::encode(&["KEYS", "*"])).unwrap();
+        drop(gone);
+    }
+    assert_eq!(client.cmd(&["KEYS", "k77777"]).items().len(), 1);
+    assert!(server.is_alive());
+}
