@@ -8,6 +8,7 @@
 mod alter;
 mod changes;
 mod rework;
+mod several;
 
 pub use alter::Change;
 pub use rework::Rework;
