@@ -78,6 +78,11 @@ fn server() {
 }
 
 #[test]
+fn lists() {
+    compare("lists", &[(Group::Lists, 80), (Group::Generic, 10), (Group::Strings, 10)]);
+}
+
+#[test]
 fn transactions() {
     compare(
         "transactions",

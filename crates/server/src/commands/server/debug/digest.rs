@@ -15,6 +15,7 @@ use crate::dispatch::ConnCx;
 use sha1::{Digest as _, Sha1};
 use weft_commands::CmdResult;
 use weft_keyspace::{Db, Record};
+use weft_types::list::List;
 use weft_types::string::{Digits, Str};
 use weft_types::{Kind, Type};
 
@@ -41,7 +42,10 @@ impl Digest {
                     self.ordered(string.bytes(&mut Digits::new()));
                 }
             }
-            Type::List => {}
+            Type::List => {
+                let values = List::of(record).into_iter().flat_map(|list| list.iter_from(0));
+                values.for_each(|value| self.ordered(value.bytes(&mut Digits::new())));
+            }
             Type::Set => {}
             Type::Zset => {}
             Type::Hash => {}
