@@ -2,7 +2,7 @@
 
 use super::set;
 use crate::ctx::Ctx;
-use crate::error::{CmdResult, WRONG_TYPE};
+use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_keyspace::Key;
@@ -64,24 +64,27 @@ pub const SMOVE: Command = Command {
 
 fn sadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let added = add_all(ctx, &key, &ctx.args[2..])?;
+    let members = &ctx.args[2..];
+    let added = add_all(ctx, &key, members, members.len())?;
     ctx.db.turn.tally.dirty += added as u64;
     ctx.reply.int(added as i64);
     Ok(())
 }
 
-/// Adds `members`, of which there is one at least, to the set at `key`; how many were new.
+/// Adds `members`, of which there is one at least, to the set at `key`; how many were new. A set
+/// that exists gets the form for `announced` more members first.
 fn add_all(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     members: &[&[u8]],
-) -> Result<usize, crate::error::Error> {
+    announced: usize,
+) -> Result<usize, Error> {
     let limits = &ctx.settings.limits;
     ctx.db.rework(key, |record, clock| {
         let (mut record, mut added) = match record {
             None => (create(key.bytes, members[0], members.len(), None, clock, limits), 1),
             Some(record) if !is_set(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
-            Some(record) => (announce(record, members.len(), limits), 0),
+            Some(record) => (announce(record, announced, limits), 0),
         };
         for member in &members[added..] {
             let new;
@@ -102,11 +105,7 @@ fn srem(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Removes `members` from the set at `key`; how many were there.
-fn remove_all(
-    ctx: &mut Ctx<'_>,
-    key: &Key<'_>,
-    members: &[&[u8]],
-) -> Result<usize, crate::error::Error> {
+fn remove_all(ctx: &mut Ctx<'_>, key: &Key<'_>, members: &[&[u8]]) -> Result<usize, Error> {
     ctx.db.rework(key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
@@ -146,7 +145,8 @@ fn smove(ctx: &mut Ctx<'_>) -> CmdResult {
         let removed = remove_all(ctx, &source, &[member])? == 1;
         if removed {
             ctx.dirty();
-            if add_all(ctx, &destination, &[member])? == 1 {
+            // SMOVE announces nothing: only a member that is new changes the form.
+            if add_all(ctx, &destination, &[member], 0)? == 1 {
                 ctx.dirty();
             }
         }

@@ -35,9 +35,21 @@ pub const RULES: &[Rule] = &[
     rule(30, "SUNIONSTORE <setkey> <setkey>...", Exact),
     rule(30, "SINTERSTORE <setkey> <setkey>...", Exact),
     rule(30, "SDIFFSTORE <setkey> <setkey>...", Exact),
-    rule(20, "SDIFFSTORE s9 <setkey> <setkey>... ; OBJECT ENCODING s9 ; SMEMBERS s9", Exact),
-    rule(20, "SUNIONSTORE s9 <setkey> <setkey>... ; OBJECT ENCODING s9 ; SMEMBERS s9", Exact),
-    rule(20, "SINTERSTORE s9 <setkey> <setkey>... ; OBJECT ENCODING s9 ; SMEMBERS s9", Exact),
+    rule(
+        20,
+        "SDIFFSTORE \"s9\" <setkey> <setkey>... ; OBJECT ENCODING \"s9\" ; SMEMBERS \"s9\"",
+        Exact,
+    ),
+    rule(
+        20,
+        "SUNIONSTORE \"s9\" <setkey> <setkey>... ; OBJECT ENCODING \"s9\" ; SMEMBERS \"s9\"",
+        Exact,
+    ),
+    rule(
+        20,
+        "SINTERSTORE \"s9\" <setkey> <setkey>... ; OBJECT ENCODING \"s9\" ; SMEMBERS \"s9\"",
+        Exact,
+    ),
     rule(30, "SINTERCARD <numkeys> <setkey>... [LIMIT <count>]", Exact),
     rule(3, "SINTERCARD <numkeys> <setkey>... {[LIMIT <count>] [LIMIT <badint>] [<word>]}", Exact),
     rule(3, "SINTERCARD <badint> <setkey>... [LIMIT <count>]", Exact),
@@ -47,7 +59,11 @@ pub const RULES: &[Rule] = &[
     fixed(3, "SSCAN <setkey> 0 {[COUNT <badint>] [MATCH m*] (COUNT|MATCH|TYPE set|<word>)}", Exact),
     fixed(3, "SSCAN <setkey> (0|<badint>) (NOVALUES|NOSCORES|COUNT 0|COUNT -1)", Exact),
     fixed(3, "SSCAN <setkey> (abc|\"\"|1.5|99999999999999999999) [COUNT 1000]", Exact),
-    fixed(3, "SSCAN (<key>|no-such-set) (0|17|abc) [COUNT 1000|<word>]", As(whole_scan)),
+    fixed(
+        3,
+        "SSCAN (<key> (0|abc)|\"never-a-set\" (0|17|abc)) (COUNT 1000|<word>)",
+        As(whole_scan),
+    ),
     fixed(5, "SRANDMEMBER <setkey>", As(how_many)),
     fixed(10, "SRANDMEMBER <setkey> (0|1|2|3|5|10|1000|-1|-2|-10|-100)", As(how_many)),
     fixed(
@@ -60,25 +76,25 @@ pub const RULES: &[Rule] = &[
         "DEL <setkey=a> ; SADD <a> 1 2 x ; SRANDMEMBER <a> 3 ; SRANDMEMBER <a> 2 ; SRANDMEMBER <a> -5",
         Exact,
     ),
-    fixed(3, "SPOP \"no-such-set\" [<count>|<badint>|<count> <word>]", As(how_many)),
-    fixed(3, "SET not-a-set v ; SPOP not-a-set (1|-1|0|abc|1 2)", Exact),
+    fixed(3, "SPOP \"never-a-set\" [<count>|<badint>|<count> <word>]", As(how_many)),
+    fixed(3, "SET \"not-a-set\" v ; SPOP \"not-a-set\" (1|-1|0|abc|1 2)", Exact),
     fixed(
         1,
-        "SET not-a-set v ; SPOP not-a-set ; SRANDMEMBER not-a-set ; SRANDMEMBER not-a-set 0",
+        "SET \"not-a-set\" v ; SPOP \"not-a-set\" ; SRANDMEMBER \"not-a-set\" ; SRANDMEMBER \"not-a-set\" 0",
         Exact,
     ),
     fixed(5, "SPOP <setkey> (0|-1|abc|\"\"|1 2|1000)", As(how_many)),
     fixed(10, "DEL <setkey=a> ; SADD <a> <setmember> ; SPOP <a> [1|2] ; EXISTS <a>", Exact),
     fixed(
         10,
-        "DEL s9 ; SADD s9 (1 2 3 4 5 6|a b c d e f|1 b 3 d 5 f) ; PEXPIRE s9 <ms> ; SPOP s9 [0|1|3|4|5|6|9] ; \
-         SCARD s9 ; OBJECT ENCODING s9 ; PTTL s9 ; DEL s9",
+        "DEL \"s9\" ; SADD \"s9\" (1 2 3 4 5 6|a b c d e f|1 b 3 d 5 f) ; PEXPIRE \"s9\" <ms> ; SPOP \"s9\" [0|1|3|4|5|6|9] ; \
+         SCARD \"s9\" ; OBJECT ENCODING \"s9\" ; PTTL \"s9\" ; DEL \"s9\"",
         Exact,
     ),
     fixed(
         10,
-        "DEL s9 ; SADD s9 a b c d e f g h i j k l m n o p q r s t ; SPOP s9 (1|2|10|15|16|17|18|19|20) ; \
-         OBJECT ENCODING s9 ; SCARD s9 ; DEL s9",
+        "DEL \"s9\" ; SADD \"s9\" a b c d e f g h i j k l m n o p q r s t ; SPOP \"s9\" (1|2|10|15|16|17|18|19|20) ; \
+         OBJECT ENCODING \"s9\" ; SCARD \"s9\" ; DEL \"s9\"",
         Exact,
     ),
     fixed(5, "CONFIG SET set-max-intset-entries 8 set-max-listpack-entries 4", Exact),
@@ -91,7 +107,7 @@ pub const RULES: &[Rule] = &[
     rule(15, "COPY <setkey> <setkey> [REPLACE]", Exact),
     rule(
         5,
-        "COPY <setkey=a> s8 REPLACE ; OBJECT ENCODING s8 ; SADD s8 new ; SMEMBERS <a> ; SMEMBERS s8",
+        "COPY <setkey=a> \"s8\" REPLACE ; OBJECT ENCODING \"s8\" ; SADD \"s8\" new ; SMEMBERS <a> ; SMEMBERS \"s8\"",
         Exact,
     ),
     rule(5, "RENAME <setkey> <setkey>", Exact),
@@ -115,7 +131,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         1,
-        "PEXPIRE <setkey=a> 1 ; @sleep ; SMOVE <a> <setkey=b> m1 ; SMOVE <b> <a> m2 ; SSCAN <a> 0",
+        "PEXPIRE <setkey=a> 1 ; @sleep ; SMOVE <a> <setkey=b> m1 ; SMOVE <b> <a> m2 ; SSCAN <a> 0 COUNT 1000",
         Exact,
     ),
     rule(5, "TYPE <setkey>", Exact),
