@@ -243,6 +243,7 @@ pub fn deep_shape(value: Value) -> Value {
         Value::Double(_) => Value::Double(Vec::new()),
         Value::Verbatim(format, _) => Value::Verbatim(format, Vec::new()),
         Value::Array(items) => Value::Array(items.into_iter().map(deep_shape).collect()),
+        Value::Set(items) => Value::Set(items.into_iter().map(deep_shape).collect()),
         Value::Map(entries) => {
             Value::Map(entries.into_iter().map(|(k, v)| (number_shape(k), deep_shape(v))).collect())
         }
