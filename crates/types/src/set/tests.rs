@@ -145,11 +145,9 @@ fn every_member_and_every_subset_has_the_same_chance() {
     let mut draw = draws(7);
     let names = ["1", "2", "3", "4", "5", "6"];
     let texts = ["1", "b", "c", "4", "e", "f"];
-    for (names, limits) in [
-        (names, Limits::default()),
-        (texts, Limits::default()),
-        (texts, limits(0, 0, 0)),
-    ] {
+    for (names, limits) in
+        [(names, Limits::default()), (texts, Limits::default()), (texts, limits(0, 0, 0))]
+    {
         let record = with(&names, &limits);
         let set = Set::of(&record).expect("a set");
         let one = |member: Option<Value<'_>>| BTreeSet::from([member.expect("one").to_vec()]);
