@@ -68,6 +68,11 @@ fn generic() {
 }
 
 #[test]
+fn sets() {
+    compare("sets", &[(Group::Sets, 80), (Group::Generic, 10), (Group::Strings, 10)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -104,6 +109,7 @@ fn everything() {
             (Group::Generic, 30),
             (Group::Connection, 15),
             (Group::Server, 10),
+            (Group::Sets, 15),
             (Group::Types, 10),
         ],
     );
