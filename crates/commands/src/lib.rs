@@ -18,6 +18,7 @@ pub mod keyspace_wide;
 pub mod list;
 pub mod registry;
 pub mod set;
+pub mod sort;
 pub mod spec;
 pub mod string;
 #[cfg(test)]

@@ -126,7 +126,7 @@ pub struct KeySpec {
 }
 
 /// What must be held while the command runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Lock {
     /// The shards of its keys.
     Keys,
@@ -135,6 +135,9 @@ pub enum Lock {
     /// The names of all keys at one moment: the stopped world in the fast lane, a cut in the slow
     /// one.
     Names,
+    /// The shards of the keys at the positions that the function finds; everything when it finds
+    /// that they can't be told from the arguments (`None`).
+    Named(fn(&[&[u8]]) -> Option<Vec<usize>>),
     /// The shards from the one in SCAN's cursor on, until enough keys are covered.
     ScanRange,
 }

@@ -53,6 +53,8 @@ impl Bench {
             let set = match command.lock {
                 Lock::Keys => self.shards_of_keys(command, args),
                 Lock::World | Lock::Names => None,
+                Lock::Named(keys) => keys(args)
+                    .map(|at| ShardSet::of(at.into_iter().map(|i| self.ks.key(args[i]).shard))),
                 Lock::ScanRange => Some(generic::scan::shards(args, &self.ks, self.db)),
             };
             let guard = match set {

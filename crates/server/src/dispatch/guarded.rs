@@ -54,6 +54,13 @@ pub fn need(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usi
         (Lock::ScanRange, _) => Need::Shards(generic::scan::shards(request.args, ks, db)),
         (Lock::World, _) => Need::World,
         (Lock::Names, _) => Need::Names,
+        (Lock::Named(keys), _) => match keys(request.args) {
+            Some(at) => {
+                let shards = at.into_iter().map(|i| ks.key(request.args[i]).shard);
+                Need::Shards(ShardSet::of(shards))
+            }
+            None => Need::World,
+        },
     }
 }
 

@@ -23,8 +23,10 @@ pub fn of(cmd: &Cmd) -> Vec<&'static str> {
     add("@blocking", flags.has(Flags::BLOCKING));
     add("@fast", flags.has(Flags::FAST));
     add("@slow", !flags.has(Flags::FAST));
-    // A container does nothing itself, so its group says nothing.
+    // A container does nothing itself, so its group says nothing; SORT belongs to the types that
+    // it names.
     if cmd.subcommands.is_empty()
+        && !cmd.spec.acl.contains(&"@list")
         && let Some(category) = of_group(cmd.spec.group)
     {
         add(category, true);

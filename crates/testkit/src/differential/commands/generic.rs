@@ -2,7 +2,7 @@
 
 use super::super::compare::Compare::{As, Exact, Near, Shape};
 use super::super::compare::{scan, unordered};
-use super::{Rule, rule};
+use super::{Rule, fixed, rule};
 
 /// How far two clocks may be apart, servers being served in turns on a busy machine.
 const SECONDS: i64 = 5;
@@ -42,6 +42,20 @@ pub const RULES: &[Rule] = &[
     rule(15, "RENAME <key> <key>", Exact),
     rule(10, "RENAMENX <key> <key>", Exact),
     rule(10, "SCAN <cursor> {[MATCH <pattern>] [COUNT <count>] [TYPE <type>]}", As(scan)),
+    rule(5, "SORT <key> {[ASC|DESC] [ALPHA] [LIMIT <index> <index>]}", Exact),
+    rule(3, "SORT_RO <key> ALPHA {[DESC] [LIMIT <index> <index>]}", Exact),
+    fixed(
+        5,
+        "DEL <key=a> ; RPUSH <a> <int>... ; SORT <a> {[ASC|DESC] [ALPHA] [LIMIT <index> <index>] [STORE <key>] [GET #]}",
+        Exact,
+    ),
+    fixed(
+        3,
+        "DEL <key=a> ; RPUSH <a> 1 2 3 4 ; MSET k1 9 k2 8 k3 7 ; SORT <a> {[BY k*] [GET k*] [GET #] [DESC] [LIMIT 0 <index>]}",
+        Exact,
+    ),
+    fixed(3, "SORT <key> {[STORE] [BY] [GET] [LIMIT <int>] [<word>]}", Exact),
+    rule(3, "SORT <key> BY nosort {[DESC] [LIMIT <index> <index>]}", Shape),
     rule(5, "TOUCH <key>...", Exact),
     rule(10, "TYPE <key>", Exact),
     rule(10, "UNLINK <key>...", Exact),

@@ -1,0 +1,267 @@
+//! SORT and SORT_RO: the elements of a list, set or sorted set in another order.
+//!
+//! With BY and GET, the order and what is answered come from other keys, whose names are made
+//! from the elements; which they are is known only when the elements are. Such a sort holds the
+//! whole keyspace, like a transaction over all keys. Any other holds its own keys.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`options`] | the words behind the key |
+//! | [`pattern`] | keys made from elements |
+//! | this one | elements, order, answer |
+
+mod options;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use options::{Get, Options};
+use std::cmp::Ordering;
+use weft_base::num;
+use weft_keyspace::Record;
+use weft_types::list::{self, End, List};
+use weft_types::set::Set;
+use weft_types::{Kind, Type};
+
+/// The commands of this group.
+pub const COMMANDS: &[&Command] = &[&SORT, &SORT_RO];
+
+const fn unknown(flags: &'static [&'static str], notes: &'static str) -> KeySpec {
+    KeySpec { flags, begin: Begin::Unknown, find: Find::Unknown, notes }
+}
+
+const KEY: KeySpec = KeySpec {
+    flags: &["RO", "ACCESS"],
+    begin: Begin::Index(1),
+    find: Find::Range { last: 0, step: 1, limit: 0 },
+    notes: "",
+};
+const BY_OR_GET: KeySpec = unknown(
+    &["RO", "ACCESS"],
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
+     the content of the key we sort",
+);
+const STORE: KeySpec = unknown(
+    &["OW", "UPDATE"],
+    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
+     anywhere in the argument array",
+);
+
+const SORT: Command = Command {
+    spec: Spec {
+        name: "sort",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
+        keys: &[KEY, BY_OR_GET, STORE],
+        acl: &["@set", "@sortedset", "@list", "@dangerous"],
+        group: Group::Generic,
+        since: "1.0.0",
+        summary: "Answers or stores the elements of a list, set or sorted set in order.",
+        complexity: "O(N+M*log(M)) for N elements of which M are answered.",
+        syntax: "key [BY by-pattern:pattern] [LIMIT limit=(offset:integer count:integer)] \
+                 [GET get-pattern:pattern...+] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA] \
+                 [STORE destination:key]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Named(keys),
+    run: |ctx| sort(ctx, true),
+    subcommands: &[],
+};
+
+const SORT_RO: Command = Command {
+    spec: Spec {
+        name: "sort_ro",
+        flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
+        keys: &[KEY, BY_OR_GET],
+        since: "7.0.0",
+        summary: "Answers the elements of a list, set or sorted set in order.",
+        syntax: "key [BY by-pattern:pattern] [LIMIT limit=(offset:integer count:integer)] \
+                 [GET get-pattern:pattern...+] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA]",
+        ..SORT.spec
+    },
+    run: |ctx| sort(ctx, false),
+    ..SORT
+};
+
+const NOT_NUMBERS: Error = Error::new("ERR One or more scores can't be converted into double");
+
+/// The positions of the keys to be held; `None`: all there are.
+fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+    let mut keys = vec![1];
+    for (i, pair) in args.windows(2).enumerate().skip(2) {
+        let is = |word: &str| pair[0].eq_ignore_ascii_case(word.as_bytes());
+        if (is("by") || is("get")) && pair[1].contains(&b'*') {
+            return None;
+        }
+        if is("store") {
+            keys.push(i + 1);
+        }
+    }
+    Some(keys)
+}
+
+/// One element with what it is ordered by.
+struct Item {
+    element: Vec<u8>,
+    score: f64,
+    /// With BY and ALPHA: the value that counts, if there is one.
+    by: Option<Vec<u8>>,
+}
+
+fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
+    let mut options = Options::parse(ctx, may_store)?;
+    let key = ctx.key(1);
+    let kind = ctx.db.read(&key).map(|record| Kind::of(record.kind()).type_of());
+    match kind {
+        None | Some(Type::List | Type::Set | Type::Zset) => {}
+        Some(Type::String | Type::Hash) => return Err(WRONG_TYPE),
+    }
+    let len = ctx.db.peek(&key).map_or(0, |record| weft_types::value::elements(&record));
+    // Ordering an element costs about what answering ten does.
+    ctx.weigh(len.saturating_mul(5))?;
+    if options.unsorted && kind == Some(Type::Set) && options.store.is_some() {
+        // A stored result must not depend on how a set lies in memory.
+        (options.unsorted, options.alpha, options.by) = (false, true, None);
+    }
+    let elements = ctx.db.peek(&key).map_or(Vec::new(), |record| elements(&record));
+    let mut items = load(ctx, elements, &options)?;
+    order(&mut items, &options, kind);
+    let picked = options.window(items.len());
+    let items = &items[picked];
+    match options.store {
+        Some(at) => store(ctx, items, &options, at),
+        None => {
+            answer(ctx, items, &options);
+            Ok(())
+        }
+    }
+}
+
+/// The elements of a record in the order in which its type keeps them.
+fn elements(record: &Record) -> Vec<Vec<u8>> {
+    let mut elements = Vec::new();
+    match Kind::of(record.kind()).type_of() {
+        Type::List => {
+            let values = List::of(record).into_iter().flat_map(|list| list.iter_from(0));
+            elements.extend(values.map(|value| value.to_vec()));
+        }
+        Type::Set => {
+            if let Some(set) = Set::of(record) {
+                set.each(|member| elements.push(member.to_vec()));
+            }
+        }
+        Type::Zset => {}
+        Type::String | Type::Hash => {}
+    }
+    elements
+}
+
+/// Finds out by what each element is ordered.
+fn load(
+    ctx: &mut Ctx<'_>,
+    elements: Vec<Vec<u8>>,
+    options: &Options<'_>,
+) -> Result<Vec<Item>, Error> {
+    let mut items = Vec::with_capacity(elements.len());
+    let mut all_numbers = true;
+    for element in elements {
+        let mut item = Item { element, score: 0.0, by: None };
+        if !options.unsorted {
+            let by = match options.by {
+                Some(pattern) => pattern::look_up(ctx, pattern, &item.element),
+                None => Some(item.element.clone()),
+            };
+            match by {
+                Some(by) if options.alpha => item.by = Some(by),
+                Some(by) => match num::parse_f64(&by) {
+                    Some(score) => item.score = score,
+                    None => all_numbers = false,
+                },
+                None => {}
+            }
+        }
+        items.push(item);
+    }
+    match all_numbers {
+        true => Ok(items),
+        false => Err(NOT_NUMBERS),
+    }
+}
+
+fn order(items: &mut [Item], options: &Options<'_>, kind: Option<Type>) {
+    if options.unsorted {
+        // A list and a sorted set have an order of their own, which can be turned round.
+        if options.descending && kind != Some(Type::Set) {
+            items.reverse();
+        }
+        return;
+    }
+    items.sort_by(|a, b| {
+        let order = if options.alpha {
+            // No value comes before any.
+            a.by.cmp(&b.by)
+        } else {
+            let scores = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
+            scores.then_with(|| a.element.cmp(&b.element))
+        };
+        if options.descending { order.reverse() } else { order }
+    });
+}
+
+/// What is answered for `item`, one after the other.
+fn values<'a>(
+    ctx: &mut Ctx<'_>,
+    item: &'a Item,
+    options: &Options<'_>,
+    mut seen: impl FnMut(&mut Ctx<'_>, Option<&[u8]>),
+) {
+    if options.get.is_empty() {
+        return seen(ctx, Some(&item.element));
+    }
+    for get in &options.get {
+        match get {
+            Get::Element => seen(ctx, Some(&item.element)),
+            Get::Pattern(pattern) => {
+                let value = pattern::look_up(ctx, pattern, &item.element);
+                seen(ctx, value.as_deref());
+            }
+        }
+    }
+}
+
+fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) {
+    ctx.reply.array(items.len() * options.get.len().max(1));
+    for item in items {
+        values(ctx, item, options, |ctx, value| match value {
+            Some(value) => ctx.reply.bulk(value),
+            None => ctx.reply.null(),
+        });
+    }
+}
+
+fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) -> CmdResult {
+    let mut stored: Vec<Vec<u8>> = Vec::new();
+    for item in items {
+        values(ctx, item, options, |_, value| stored.push(value.unwrap_or_default().to_vec()));
+    }
+    let key = ctx.key(at);
+    if stored.is_empty() {
+        if ctx.db.delete(&key) {
+            ctx.dirty();
+        }
+    } else {
+        let values: Vec<&[u8]> = stored.iter().map(|v| &v[..]).collect();
+        let clock = ctx.db.turn.access.fresh();
+        let limits = &ctx.settings.limits;
+        let record = list::create(key.bytes, clock, End::Right, &values, limits);
+        ctx.db.set(&key, record);
+        ctx.db.turn.tally.dirty += stored.len() as u64;
+    }
+    ctx.reply.int(stored.len() as i64);
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! What SORT answers.
+
+use crate::testing::Bench;
+
+#[test]
+fn orders_windows_and_stores() {
+    Bench::new(1000).expect(&[
+        ("RPUSH l 3 1 10 2", ":4|"),
+        ("SORT l", "*4|$1|1|$1|2|$1|3|$2|10|"),
+        ("SORT l ALPHA DESC LIMIT 1 2", "*2|$1|2|$2|10|"),
+        ("SORT l BY nosort DESC LIMIT 0 2", "*2|$1|2|$2|10|"),
+        ("SORT l LIMIT -1 -5", "*4|$1|1|$1|2|$1|3|$2|10|"),
+        ("MSET w_1 9 w_2 8 w_3 7 w_10 6", "+OK|"),
+        ("SORT l BY w_* GET # GET w_* LIMIT 0 1", "*2|$2|10|$1|6|"),
+        ("SORT l BY w_* STORE out", ":4|"),
+        ("LRANGE out 0 -1", "*4|$2|10|$1|3|$1|2|$1|1|"),
+        ("SORT none STORE out", ":0|"),
+        ("EXISTS out", ":0|"),
+        ("RPUSH l x", ":5|"),
+        ("SORT l", "-ERR One or more scores can't be converted into double|"),
+        ("SORT_RO l STORE out", "-ERR syntax error|"),
+        ("SORT w_1", "-WRONGTYPE Operation against a key holding the wrong kind of value|"),
+    ]);
+}
