@@ -11,6 +11,7 @@
 //! told by [`Limits`].
 
 mod boxed;
+pub mod dict;
 pub mod hash;
 pub mod kind;
 mod limits;

@@ -1,0 +1,315 @@
+//! A map from byte strings to byte strings for large sets and hashes: packed, and in pieces.
+//!
+//! A general hash map spends an allocation, a pointer and a third of empty slots on every entry,
+//! and doubles all at once or keeps two tables meanwhile. Here entries stand as bytes one behind
+//! the other in *segments* of up to 128 entries and 4 KiB; an entry of a set takes its member
+//! and some six bytes, growth splits one segment, and nothing is ever moved as a whole.
+//!
+//! ```text
+//!  hash = | page ........ | segment ...... | place in the segment | not used |
+//!
+//!  Dict ──► pages: Directory ──► page: Directory of up to 512 slots ──► Segment ──► block
+//! ```
+//!
+//! A [`Directory`] says which segment is responsible for a hash (extendible hashing). A page that
+//! would have more than 512 slots is cut in two, and the directory of pages is itself of that
+//! kind; so the largest step of any growth is a copy of 16 KiB. A lookup touches the slot, a line
+//! of the segment's words and the entry's: the pages above them are small and hot.
+//!
+//! **Scanning.** A segment is a contiguous range of hash space, and splits and merges keep the
+//! order of that space. So a cursor is just a place in it, given to clients with its bits
+//! reversed to be a short number: an element that is there throughout a scan is passed exactly
+//! where its hash says, whatever is added, removed, split or merged in between.
+//!
+//! **Hashes** are seeded per dictionary, so that a copy made in the order of a scan doesn't fill
+//! the ranges of the copy from one end, each to the brim. What happens when hashes collide on
+//! purpose is said in `segment.rs`; the directories never grow beyond two slots for an entry.
+
+mod directory;
+mod entry;
+mod segment;
+
+pub use entry::Entry;
+
+use directory::{Directory, Ranged};
+use foldhash::quality::RandomState;
+use segment::{COUNT_SPLIT, Put, Segment};
+use std::hash::{BuildHasher, Hasher};
+
+/// Bits of the hash that choose a slot in a page, at most.
+const PAGE_BITS: u32 = 9;
+
+/// The most bits of the hash that choose a segment, which leaves 16 for the place in it.
+const DEPTH_MAX: u32 = 48;
+
+/// How often [`Dict::random`] draws before it counts.
+const DRAWS: usize = 64;
+
+type Page = Directory<Segment>;
+
+/// A map from byte strings to byte strings; each entry can have an expiry, which is only kept.
+#[derive(Clone, Debug)]
+pub struct Dict<S = RandomState> {
+    pages: Directory<Page>,
+    len: usize,
+    expiring: usize,
+    /// An upper limit of the bits that lead to a slot of any page.
+    deepest: u32,
+    /// An upper limit of the count of any segment.
+    widest: usize,
+    hasher: S,
+}
+
+impl Default for Dict {
+    fn default() -> Self {
+        Dict::new()
+    }
+}
+
+impl Dict {
+    /// An empty map with a seed of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Dict::with_hasher(RandomState::default())
+    }
+}
+
+impl<S: BuildHasher> Dict<S> {
+    /// An empty map with this hash, all of whose bits must be good.
+    pub fn with_hasher(hasher: S) -> Self {
+        let pages = Directory::new(0, Page::new(0, Segment::new(0)));
+        Dict { pages, len: 0, expiring: 0, deepest: 0, widest: COUNT_SPLIT, hasher }
+    }
+
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        hash(&self.hasher, key)
+    }
+
+    /// How many entries there are. O(1).
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many entries have an expiry. O(1).
+    #[must_use]
+    pub fn expiring(&self) -> usize {
+        self.expiring
+    }
+
+    /// Bytes on the heap and of the map itself. O(n) with a factor of a hundredth.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let page = |page: &Page| page.memory() + page.items().map(Segment::memory).sum::<usize>();
+        size_of::<Self>() + self.pages.memory() + self.pages.items().map(page).sum::<usize>()
+    }
+
+    /// The entry of `key`. Expected O(1).
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let hash = self.hash(key);
+        self.pages.get(hash).get(hash).get(hash, key)
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Puts an entry in the place of the one with this key, or adds it; whether it is new. A
+    /// value of the same length is overwritten where it is. Expected O(1) amortized, and never
+    /// more than some 16 KiB to copy (beside the entry).
+    #[inline]
+    pub fn insert(&mut self, key: &[u8], value: &[u8], expiry: Option<i64>) -> bool {
+        let hash = self.hash(key);
+        let new = Entry { key, value, expiry };
+        loop {
+            let deepest = self.depth_allowed();
+            let segment = self.pages.get_mut(hash).get_mut(hash);
+            match segment.put(hash, &new, deepest) {
+                Put::Added => {
+                    self.widest = self.widest.max(segment.count());
+                    self.len += 1;
+                    self.expiring += usize::from(expiry.is_some());
+                    return true;
+                }
+                Put::Replaced { expired } => {
+                    self.expiring += usize::from(expiry.is_some());
+                    self.expiring -= usize::from(expired);
+                    return false;
+                }
+                Put::Full => self.split(hash),
+            }
+        }
+    }
+
+    /// How deep segments may be split: to where there is less than one entry to expect in a
+    /// range. So keys with equal hashes can't make the directories large.
+    #[inline]
+    fn depth_allowed(&self) -> u32 {
+        ((self.len | 1).ilog2() + 1).min(DEPTH_MAX)
+    }
+
+    /// Splits the segment responsible for `hash`.
+    #[cold]
+    fn split(&mut self, hash: u64) {
+        let page = self.pages.get(hash);
+        if page.bits() == PAGE_BITS && page.get(hash).depth() == page.full_depth() {
+            self.pages.split(hash, Page::divide);
+        }
+        let hasher = &self.hasher;
+        let page = self.pages.get_mut(hash);
+        page.split(hash, |segment| segment.split(|key| self::hash(hasher, key)));
+        self.deepest = self.deepest.max(page.full_depth());
+    }
+
+    /// Removes the entry of `key`; whether there was one. Expected O(1) amortized.
+    #[inline]
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let segment = self.pages.get_mut(hash).get_mut(hash);
+        let Some(expired) = segment.remove(hash, key) else {
+            return false;
+        };
+        self.len -= 1;
+        self.expiring -= usize::from(expired);
+        if segment.is_sparse() {
+            self.merge(hash);
+        }
+        true
+    }
+
+    /// Joins the segment responsible for `hash` with its neighbour if both are sparse, and so on
+    /// upwards.
+    fn merge(&mut self, hash: u64) {
+        let page = self.pages.get_mut(hash);
+        let bits = page.bits();
+        while page.merge(hash, Segment::may_merge, Segment::join) {}
+        if page.bits() == bits {
+            return;
+        }
+        // Two pages become one when that will have half the slots of a full one.
+        let sparse = |page: &Page| page.bits() + 2 <= PAGE_BITS;
+        let may = |a: &Page, b: &Page| sparse(a) && sparse(b);
+        while self.pages.merge(hash, may, Page::join) {}
+        self.deepest = self.pages.items().map(Page::full_depth).max().unwrap_or(0);
+    }
+
+    /// Gives the entry of `key` an expiry or takes it away; whether the key is there.
+    pub fn set_expiry(&mut self, key: &[u8], expiry: Option<i64>) -> bool {
+        let Some(found) = self.get(key) else {
+            return false;
+        };
+        match (found.expiry, expiry) {
+            (None, None) => {}
+            (Some(_), Some(at)) => {
+                let hash = self.hash(key);
+                let patched = self.pages.get_mut(hash).get_mut(hash).patch_expiry(hash, key, at);
+                debug_assert!(patched, "it was just found");
+            }
+            (None, Some(_)) | (Some(_), None) => {
+                let value = found.value.to_vec();
+                self.insert(key, &value, expiry);
+            }
+        }
+        true
+    }
+
+    /// Shows the entries of one step of a scan; returns the cursor of the next step, 0 after the
+    /// last. A step is a segment, so up to some 128 entries, or a few of them when large; it can
+    /// be empty. A scan begins with cursor 0, and any number is a cursor. What is in the map from
+    /// the beginning of a scan to its end is shown, at least once.
+    pub fn scan(&self, cursor: u64, mut seen: impl FnMut(Entry<'_>)) -> u64 {
+        let place = cursor.reverse_bits();
+        let segment = self.pages.get(place).get(place);
+        segment.entries().for_each(&mut seen);
+        after(place, segment.depth())
+    }
+
+    /// A step as of [`Dict::scan`] that shows the entries with an expiry and removes those for
+    /// which `dead` says so; returns the cursor of the next step. Segments in which no entry has
+    /// an expiry cost nothing.
+    pub fn sweep(&mut self, cursor: u64, mut dead: impl FnMut(Entry<'_>) -> bool) -> u64 {
+        let place = cursor.reverse_bits();
+        let segment = self.pages.get_mut(place).get_mut(place);
+        let next = after(place, segment.depth());
+        if segment.expires() {
+            let (removed, expired) = segment.remove_if(|e| e.expiry.is_some() && dead(e));
+            self.len -= removed;
+            self.expiring -= expired;
+            if removed > 0 && segment.is_sparse() {
+                self.merge(place);
+            }
+        }
+        next
+    }
+
+    /// All entries, in the order of a scan.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.pages.items().flat_map(Page::items).flat_map(Segment::entries)
+    }
+
+    /// An entry, each with the same chance; `None` when there is none. `draw` gives uniform
+    /// numbers. Expected O(1); O(n) with a factor of a hundredth in a map that was made lopsided
+    /// on purpose.
+    pub fn random(&self, draw: &mut impl FnMut() -> u64) -> Option<Entry<'_>> {
+        if self.len == 0 {
+            return None;
+        }
+        // A slot of the finest grid, each with the same chance, then a place of the longest
+        // segment; when nothing stands there, all over again. So every entry has one ticket.
+        for _ in 0..DRAWS {
+            let (place, ticket) = (draw(), draw());
+            let page = self.pages.get(place);
+            let Some(segment) = page.exact(place) else {
+                continue;
+            };
+            // The slots of this page may be coarser than the grid.
+            let coarser = self.deepest - page.full_depth();
+            let nth = ((u128::from(ticket) * self.widest as u128) >> 64) as usize;
+            if nth < segment.count() && (coarser == 0 || draw().trailing_zeros() >= coarser) {
+                return Some(segment.nth(nth));
+            }
+        }
+        self.nth((draw() % self.len as u64) as usize)
+    }
+
+    /// The `n`-th entry in the order of a scan. O(n) with a factor of a hundredth.
+    fn nth(&self, mut n: usize) -> Option<Entry<'_>> {
+        for segment in self.pages.items().flat_map(Page::items) {
+            if n < segment.count() {
+                return Some(segment.nth(n));
+            }
+            n -= segment.count();
+        }
+        None
+    }
+}
+
+#[inline]
+fn hash(hasher: &impl BuildHasher, key: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(key);
+    state.finish()
+}
+
+/// The cursor behind the range of `depth` bits in which `place` is.
+fn after(place: u64, depth: u32) -> u64 {
+    let Some(width) = 1u64.checked_shl(64 - depth) else {
+        return 0;
+    };
+    let first = place & !(width - 1);
+    first.wrapping_add(width).reverse_bits()
+}
+
+#[cfg(test)]
+mod tests;
