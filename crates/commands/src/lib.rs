@@ -9,6 +9,7 @@
 //! [`registry`].
 
 pub mod blocking;
+pub mod collection_scan;
 pub mod ctx;
 pub mod error;
 pub mod generic;

@@ -24,18 +24,15 @@
 //! has a handful of keys, or none, so one call must be able to go through several: [`shards`]
 //! tells the dispatcher which ones to hold, and the command works through those.
 
+use crate::collection_scan::{self, DEFAULT_COUNT, NOSCORES, NOVALUES, STEPS_PER_COUNT};
 use crate::ctx::Ctx;
-use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
-use weft_base::{glob, num};
+use weft_base::glob;
 use weft_keyspace::{Keyspace, Record, SHARDS, ShardSet};
 use weft_resp::Reply;
 use weft_types::{Kind, Type};
-
-const INVALID_CURSOR: Error = Error::new("ERR invalid cursor");
-const NOVALUES: Error = Error::new("ERR NOVALUES option can only be used in HSCAN");
-const NOSCORES: Error = Error::new("ERR NOSCORES option can only be used in ZSCAN");
 
 pub const SCAN: Command = Command {
     spec: Spec {
@@ -57,11 +54,6 @@ pub const SCAN: Command = Command {
     subcommands: &[],
 };
 
-/// Keys looked at per call when COUNT is not given.
-const DEFAULT_COUNT: u64 = 10;
-/// Steps of the tables' scans per key of COUNT: a step over a sparse table may see no key.
-const STEPS_PER_COUNT: u64 = 10;
-
 const SHARD_BITS: u32 = 8;
 const _: () = assert!(SHARDS == 1 << SHARD_BITS);
 
@@ -76,7 +68,7 @@ struct Cursor {
 impl Cursor {
     /// Any 64-bit number is a cursor; one that no call answered does no harm.
     fn parse(text: &[u8]) -> Result<Cursor, Error> {
-        let n = num::parse_u64_loose(text).ok_or(INVALID_CURSOR)?;
+        let n = collection_scan::cursor(text)?;
         Ok(Cursor { shard: (n % SHARDS as u64) as u16, within: n >> SHARD_BITS })
     }
 
@@ -129,14 +121,11 @@ impl<'a> Options<'a> {
             rest = match rest {
                 [] => return Ok(options),
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"count") => {
-                    let count = num::parse_i64(value).ok_or(NOT_AN_INTEGER)?;
-                    options.count = u64::try_from(count).ok().filter(|n| *n > 0).ok_or(SYNTAX)?;
+                    options.count = collection_scan::count(value)?;
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"match") => {
-                    // A lone star also matches the empty key, which the language itself
-                    // does not.
-                    options.pattern = Some(*value).filter(|pattern| *pattern != b"*");
+                    options.pattern = collection_scan::pattern(value);
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"type") => {

@@ -1,0 +1,128 @@
+//! What HSCAN, SSCAN and ZSCAN have in common: their options, how far a call goes, the reply.
+//!
+//! A command of the family asks in this order, which is that of its errors: [`cursor`], the key
+//! (an empty scan if it is absent, or the error for its type), [`Options::parse`]. A packed value
+//! is shown as a whole with cursor 0; of a large one, [`Options::walk`] takes as many steps as
+//! COUNT asks for. Elements that pass go into a [`Found`], which writes the reply.
+//!
+//! COUNT is about elements looked at, not about elements returned, so that a call takes a bounded
+//! time whatever MATCH leaves over.
+
+use crate::ctx::Ctx;
+use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
+use weft_base::{glob, num};
+use weft_resp::{Proto, Reply};
+use weft_types::Type;
+
+const INVALID_CURSOR: Error = Error::new("ERR invalid cursor");
+pub(crate) const NOVALUES: Error = Error::new("ERR NOVALUES option can only be used in HSCAN");
+pub(crate) const NOSCORES: Error = Error::new("ERR NOSCORES option can only be used in ZSCAN");
+
+/// Elements looked at per call when COUNT is not given.
+pub(crate) const DEFAULT_COUNT: u64 = 10;
+/// Steps of a scan per element of COUNT: a step over a sparse structure may see nothing.
+pub(crate) const STEPS_PER_COUNT: u64 = 10;
+
+/// A client's cursor: any 64-bit number.
+pub(crate) fn cursor(text: &[u8]) -> Result<u64, Error> {
+    num::parse_u64_loose(text).ok_or(INVALID_CURSOR)
+}
+
+/// The value of COUNT.
+pub(crate) fn count(text: &[u8]) -> Result<u64, Error> {
+    let count = num::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
+    u64::try_from(count).ok().filter(|n| *n > 0).ok_or(SYNTAX)
+}
+
+/// The value of MATCH. A lone star also matches the empty text, which the language itself does
+/// not.
+pub(crate) fn pattern(text: &[u8]) -> Option<&[u8]> {
+    Some(text).filter(|pattern| *pattern != b"*")
+}
+
+/// The options of a scan over the value of a key.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    count: u64,
+    pattern: Option<&'a [u8]>,
+    /// NOVALUES or NOSCORES was given: fields or members alone are returned.
+    pub(crate) names_only: bool,
+}
+
+impl<'a> Options<'a> {
+    /// Parses what stands behind the cursor in a scan over a value of this type.
+    pub(crate) fn parse(mut rest: &[&'a [u8]], of: Type) -> Result<Options<'a>, Error> {
+        let mut options = Options { count: DEFAULT_COUNT, pattern: None, names_only: false };
+        loop {
+            rest = match rest {
+                [] => return Ok(options),
+                [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"count") => {
+                    options.count = count(value)?;
+                    rest
+                }
+                [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"match") => {
+                    options.pattern = pattern(value);
+                    rest
+                }
+                [word, rest @ ..] if word.eq_ignore_ascii_case(b"novalues") => {
+                    options.names_only = (of == Type::Hash).then_some(true).ok_or(NOVALUES)?;
+                    rest
+                }
+                [word, rest @ ..] if word.eq_ignore_ascii_case(b"noscores") => {
+                    options.names_only = (of == Type::Zset).then_some(true).ok_or(NOSCORES)?;
+                    rest
+                }
+                [..] => return Err(SYNTAX),
+            };
+        }
+    }
+
+    /// Whether a field or member passes MATCH.
+    #[inline]
+    pub(crate) fn wants(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
+    }
+
+    /// Takes steps from `cursor` on until COUNT elements were looked at or the scan is through;
+    /// where to go on. `step` is shown a cursor; it answers the next one, which is 0 at the end,
+    /// and how many elements it has looked at.
+    pub(crate) fn walk(&self, mut cursor: u64, mut step: impl FnMut(u64) -> (u64, usize)) -> u64 {
+        let mut looked_at = 0;
+        for _ in 0..self.count.saturating_mul(STEPS_PER_COUNT) {
+            let (next, seen) = step(cursor);
+            cursor = next;
+            looked_at += seen as u64;
+            if cursor == 0 || looked_at >= self.count {
+                break;
+            }
+        }
+        cursor
+    }
+}
+
+/// What a call of a scan returns, while it is being collected.
+pub(crate) struct Found {
+    texts: Reply,
+    count: usize,
+}
+
+impl Found {
+    pub(crate) fn new(proto: Proto) -> Self {
+        Found { texts: Reply::new(proto), count: 0 }
+    }
+
+    /// Adds a text: a member, or a field or value.
+    #[inline]
+    pub(crate) fn push(&mut self, text: &[u8]) {
+        self.texts.bulk(text);
+        self.count += 1;
+    }
+
+    /// Writes the reply of the call: the cursor of the next one and what was found.
+    pub(crate) fn reply(mut self, ctx: &mut Ctx<'_>, next: u64) {
+        ctx.reply.array(2);
+        ctx.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+        ctx.reply.array(self.count);
+        ctx.reply.append(&mut self.texts);
+    }
+}
