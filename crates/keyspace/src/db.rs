@@ -7,6 +7,7 @@
 
 mod alter;
 mod rework;
+mod several;
 
 pub use alter::Change;
 pub use rework::Rework;

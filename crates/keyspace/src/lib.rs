@@ -33,7 +33,7 @@ pub use db::{Change, Db};
 pub use guard::{Busy, Guard, ShardSet};
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
-pub use turn::{Tally, Turn};
+pub use turn::{Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};
 
 /// The table of one shard and one logical database.

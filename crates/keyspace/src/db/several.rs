@@ -1,0 +1,56 @@
+//! Several records at the same time, for commands that compute from more than one value.
+//!
+//! Every other look at a record borrows the database exclusively, because it may find the record
+//! expired and remove it. Here all keys are looked up first, with whatever that removes; what is
+//! left is borrowed together, and nothing can change before the borrows end.
+
+use super::Db;
+use crate::keyspace::Key;
+use weft_types::RecordRef;
+
+/// Keys that are fetched from memory at the same time.
+const BLOCK: usize = 16;
+
+impl Db<'_> {
+    /// The records of `keys`, in their order, each as of [`Db::read`]. A key can be there twice.
+    /// Expected O(keys).
+    pub fn read_all(&mut self, keys: &[Key<'_>]) -> Vec<Option<RecordRef<'_>>> {
+        for block in keys.chunks(BLOCK) {
+            if block.len() > 1 {
+                self.prefetch(block.iter());
+            }
+            for key in block {
+                self.read(key);
+            }
+        }
+        // None of these is expired: the time stands still, and `read` has removed those. Looking
+        // up changes nothing, so the records can be borrowed together.
+        keys.iter().map(|key| self.table(key.shard).into_found(key.hash, key.bytes)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::Db;
+    use crate::keyspace::Keyspace;
+    use crate::turn::Turn;
+    use weft_types::string::{New, record};
+
+    #[test]
+    fn records_are_borrowed_together_without_the_expired_ones() {
+        let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
+        let guard = keyspace.world();
+        let mut turn = Turn::new(1000, 1);
+        let mut db = Db::new(&guard, &mut turn, 0);
+        let names: [&[u8]; 5] = [b"a", b"b", b"none", b"late", b"a"];
+        let keys = names.map(|name| db.key(name));
+        for (name, expiry) in [(0, None), (1, Some(1001)), (3, Some(1000))] {
+            db.set(&keys[name], record(names[name], New::Bytes(names[name]), expiry, 0));
+        }
+        let found: Vec<_> =
+            db.read_all(&keys).iter().map(|r| r.map(|r| r.key().to_vec())).collect();
+        let a = Some(b"a".to_vec());
+        assert_eq!(found, [a.clone(), Some(b"b".to_vec()), None, None, a]);
+        assert_eq!((turn.tally.hits, turn.tally.misses, turn.tally.expired), (3, 2, 1));
+    }
+}
