@@ -228,7 +228,7 @@ impl<S: BuildHasher> Dict<S> {
     /// last. A step is a segment, so up to some 128 entries, or a few of them when large; it can
     /// be empty. A scan begins with cursor 0, and any number is a cursor. What is in the map from
     /// the beginning of a scan to its end is shown, at least once.
-    pub fn scan(&self, cursor: u64, mut seen: impl FnMut(Entry<'_>)) -> u64 {
+    pub fn scan<'a>(&'a self, cursor: u64, mut seen: impl FnMut(Entry<'a>)) -> u64 {
         let place = cursor.reverse_bits();
         let segment = self.pages.get(place).get(place);
         segment.entries().for_each(&mut seen);
@@ -262,6 +262,31 @@ impl<S: BuildHasher> Dict<S> {
     /// numbers. Expected O(1); O(n) with a factor of a hundredth in a map that was made lopsided
     /// on purpose.
     pub fn random(&self, draw: &mut impl FnMut() -> u64) -> Option<Entry<'_>> {
+        let (place, nth) = self.choose(draw)?;
+        Some(self.pages.get(place).get(place).nth(nth))
+    }
+
+    /// Shows an entry that is chosen like [`Dict::random`]'s, and removes it; `None` when there
+    /// is none.
+    pub fn pop<T>(
+        &mut self,
+        draw: &mut impl FnMut() -> u64,
+        seen: impl FnOnce(Entry<'_>) -> T,
+    ) -> Option<T> {
+        let (place, nth) = self.choose(draw)?;
+        let segment = self.pages.get_mut(place).get_mut(place);
+        let answer = seen(segment.nth(nth));
+        let expired = segment.remove_nth(nth);
+        self.len -= 1;
+        self.expiring -= usize::from(expired);
+        if segment.is_sparse() {
+            self.merge(place);
+        }
+        Some(answer)
+    }
+
+    /// An entry, each with the same chance: a hash in its segment's range, and its number there.
+    fn choose(&self, draw: &mut impl FnMut() -> u64) -> Option<(u64, usize)> {
         if self.len == 0 {
             return None;
         }
@@ -277,19 +302,22 @@ impl<S: BuildHasher> Dict<S> {
             let coarser = self.deepest - page.full_depth();
             let nth = ((u128::from(ticket) * self.widest as u128) >> 64) as usize;
             if nth < segment.count() && (coarser == 0 || draw().trailing_zeros() >= coarser) {
-                return Some(segment.nth(nth));
+                return Some((place, nth));
             }
         }
-        self.nth((draw() % self.len as u64) as usize)
+        self.locate((draw() % self.len as u64) as usize)
     }
 
-    /// The `n`-th entry in the order of a scan. O(n) with a factor of a hundredth.
-    fn nth(&self, mut n: usize) -> Option<Entry<'_>> {
+    /// Where the `n`-th entry in the order of a scan is. O(n) with a factor of a hundredth.
+    fn locate(&self, mut n: usize) -> Option<(u64, usize)> {
+        let mut place = 0u64;
         for segment in self.pages.items().flat_map(Page::items) {
             if n < segment.count() {
-                return Some(segment.nth(n));
+                return Some((place, n));
             }
             n -= segment.count();
+            // Behind the last one this wraps, and the loop ends.
+            place = place.wrapping_add(1u64.checked_shl(64 - segment.depth()).unwrap_or(0));
         }
         None
     }

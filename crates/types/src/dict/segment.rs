@@ -205,6 +205,21 @@ impl Segment {
         }
     }
 
+    /// Removes the entry at `n` below the count; whether it had an expiry.
+    pub(super) fn remove_nth(&mut self, n: usize) -> bool {
+        match self {
+            Segment::Packed(packed) => packed.remove(n),
+            Segment::Tree(tree) => {
+                let key = tree.entries.keys().nth(n).expect("n is below the count").clone();
+                let old = tree.entries.remove(&key).expect("it was just found");
+                if tree.entries.is_empty() {
+                    *self = Segment::new(self.depth());
+                }
+                entry::read(&old).expiry.is_some()
+            }
+        }
+    }
+
     /// Removes the entries that are `dead`; how many, and how many of them had an expiry.
     pub(super) fn remove_if(&mut self, mut dead: impl FnMut(Entry<'_>) -> bool) -> (usize, usize) {
         let (mut removed, mut expired) = (0, 0);

@@ -111,6 +111,8 @@ enum Step {
     /// Puts keys one behind the other.
     Fill(u32, u32, usize),
     Sweep(u64, i64),
+    /// Pops so many entries, with this seed.
+    Pop(u64, usize),
 }
 
 fn expiry() -> impl Strategy<Value = Option<i64>> {
@@ -130,6 +132,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0u32..4).prop_map(Step::Thin),
         2 => (0u32..600, 1u32..300, 0usize..60).prop_map(|(k, n, v)| Step::Fill(k, n, v)),
         1 => (any::<u64>(), 0i64..100).prop_map(|(c, t)| Step::Sweep(c, t)),
+        1 => (any::<u64>(), 0usize..200).prop_map(|(s, n)| Step::Pop(s, n)),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -158,6 +161,17 @@ fn apply(dict: &mut Dict<Bad>, model: &mut Model, step: Step) {
         Step::Fill(first, n, len) => {
             for k in first..first + n {
                 put(dict, model, key(k), vec![b'f'; len], None);
+            }
+        }
+        Step::Pop(seed, n) => {
+            let mut draw = draws(seed);
+            for _ in 0..n {
+                let popped = dict.pop(&mut draw, |e| (e.key.to_vec(), e.value.to_vec(), e.expiry));
+                let Some((key, value, expiry)) = popped else {
+                    assert!(model.is_empty());
+                    break;
+                };
+                assert_eq!(model.remove(&key), Some((value, expiry)));
             }
         }
         Step::Sweep(from, now) => {

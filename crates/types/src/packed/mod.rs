@@ -235,7 +235,13 @@ pub fn nth_back(bytes: &[u8], n: usize) -> Option<usize> {
 #[inline]
 #[must_use]
 pub fn find(bytes: &[u8], text: &[u8], step: usize) -> Option<usize> {
-    let wanted = Encoded::of(text);
+    find_encoded(bytes, &Encoded::of(text), step)
+}
+
+/// As [`find`], for a text that is encoded already.
+#[inline]
+#[must_use]
+pub fn find_encoded(bytes: &[u8], wanted: &Encoded<'_>, step: usize) -> Option<usize> {
     let mut at = 0;
     while at < bytes.len() {
         if wanted.is_at(bytes, at) {

@@ -95,6 +95,26 @@ impl Packed {
         self.replace(at, old, &[]);
     }
 
+    /// Removes the entries that are not to be kept; `keep` is asked for each in order. O(n).
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(super::Value<'_>) -> bool) {
+        let mut record = self.record.take().expect("there outside of splice");
+        let mut count = 0;
+        let mut end = COUNT;
+        let payload = record.payload_mut();
+        let mut at = COUNT;
+        while at < payload.len() {
+            let next = super::after(payload, at);
+            if keep(super::get(payload, at)) {
+                payload.copy_within(at..next, end);
+                end += next - at;
+                count += 1;
+            }
+            at = next;
+        }
+        self.record = Some(record.resize_payload(end));
+        self.set_count(count);
+    }
+
     /// The record with its new payload.
     pub(crate) fn finish(self) -> Record {
         self.record.expect("there outside of splice")

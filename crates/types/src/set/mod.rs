@@ -1,22 +1,193 @@
 //! Sets.
+//!
+//! ```text
+//!  kind        payload                          while
+//!  SetInts     sorted integers, see `ints`      all members are integers, few of them
+//!  SetPacked   packed entries                   few members, all short
+//!  SetTable    pointer to a [`Table`]           else
+//! ```
+//!
+//! Clients see the encodings `intset`, `listpack` and `hashtable`, and expect each at the moments
+//! that the directives and the protocol's tradition tell. In short: a set begins as integers or
+//! packed, by its first member and by how many are announced; an integer too many makes a table
+//! of integers, another text makes them packed if they are few enough; a packed set becomes a
+//! table when a member too many or too long comes. Removing never changes the form.
+//!
+//! This file is about reading; [`write`](self::write) makes and changes sets, `pick` chooses
+//! members at random.
 
-use crate::Record;
+mod ints;
+mod pick;
+#[cfg(test)]
+mod tests;
+mod write;
 
-/// The large form.
-#[derive(Debug, Clone)]
-pub struct Table {}
+pub use ints::Ints;
+pub use pick::{pop, pop_many, split_most};
+pub use write::{Start, add, announce, create, empty, remove, settle_as_ints};
 
-/// Elements of the value of `record`. O(1).
-pub fn len(_record: &Record) -> usize {
-    unreachable!("no record of this type can be made yet")
+use crate::boxed;
+use crate::dict::Dict;
+use crate::packed::{self, Encoded, Value, record::count};
+use crate::string::Digits;
+use crate::{Kind, Record, Type};
+use std::ops::ControlFlow;
+
+/// The large form: members with empty values.
+pub type Table = Dict;
+
+/// The set of a record, to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub enum Set<'a> {
+    Ints(Ints<'a>),
+    Packed { count: usize, entries: &'a [u8] },
+    Table(&'a Table),
 }
 
-/// See [`crate::value::memory`].
-pub fn memory(_record: &Record, _samples: usize) -> usize {
-    unreachable!("no record of this type can be made yet")
+/// The three forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Ints,
+    Packed,
+    Table,
+}
+
+impl Form {
+    /// `None` for the kinds of other types.
+    #[inline]
+    fn of(record: &Record) -> Option<Form> {
+        match Kind::of(record.kind()) {
+            Kind::SetInts => Some(Form::Ints),
+            Kind::SetPacked => Some(Form::Packed),
+            Kind::SetTable => Some(Form::Table),
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::ListPacked | Kind::ListChunks | Kind::ZsetPacked | Kind::ZsetTree => None,
+            Kind::HashPacked | Kind::HashTable => None,
+        }
+    }
+
+    /// Of a record that is known to hold a set.
+    #[inline]
+    fn of_set(record: &Record) -> Form {
+        Form::of(record).expect("the record holds a set")
+    }
+}
+
+/// Whether `record` holds a set.
+#[inline]
+#[must_use]
+pub fn is_set(record: &Record) -> bool {
+    Kind::of(record.kind()).type_of() == Type::Set
+}
+
+impl<'a> Set<'a> {
+    /// The set of `record`, or `None` when it holds another type.
+    #[inline]
+    #[must_use]
+    pub fn of(record: &'a Record) -> Option<Set<'a>> {
+        let payload = record.payload();
+        Some(match Form::of(record)? {
+            Form::Ints => Set::Ints(Ints::of(payload)),
+            Form::Packed => {
+                Set::Packed { count: count(payload), entries: packed::record::entries(payload) }
+            }
+            // SAFETY: a SetTable payload was made by `boxed::store` of a box of a Table, and it
+            // is borrowed from its record.
+            Form::Table => Set::Table(unsafe { boxed::view(payload) }),
+        })
+    }
+
+    /// How many members there are. O(1).
+    #[inline]
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self {
+            Set::Ints(ints) => ints.len(),
+            Set::Packed { count, .. } => count,
+            Set::Table(table) => table.len(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `member` is one. O(log n), O(n) and expected O(1) in the three forms.
+    #[inline]
+    #[must_use]
+    pub fn contains(self, member: Value<'_>) -> bool {
+        match self {
+            Set::Ints(ints) => member.int().is_some_and(|n| ints.contains(n)),
+            Set::Packed { entries, .. } => {
+                let wanted = match member {
+                    Value::Bytes(text) => Encoded::of(text),
+                    Value::Int(n) => Encoded::of_int(n),
+                };
+                packed::find_encoded(entries, &wanted, 1).is_some()
+            }
+            Set::Table(table) => table.contains(member.bytes(&mut Digits::new())),
+        }
+    }
+
+    /// Shows every member until `seen` breaks. Integers come in ascending order, packed members
+    /// as they were added, those of a table in no order. O(n).
+    pub fn try_each<B>(self, mut seen: impl FnMut(Value<'a>) -> ControlFlow<B>) -> ControlFlow<B> {
+        match self {
+            Set::Ints(ints) => ints.iter().map(Value::Int).try_for_each(seen),
+            Set::Packed { entries, .. } => {
+                packed::iter(entries).try_for_each(|(_, value)| seen(value))
+            }
+            Set::Table(table) => table.iter().try_for_each(|e| seen(Value::Bytes(e.key))),
+        }
+    }
+
+    /// Shows every member, as [`Set::try_each`]. O(n).
+    pub fn each(self, mut seen: impl FnMut(Value<'a>)) {
+        let _: ControlFlow<()> = self.try_each(|member| {
+            seen(member);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// One step of a scan: shows some members and returns the cursor of the next step, 0 at the
+    /// end. A small set is one step whatever the cursor, so what is in the set from the first
+    /// step (cursor 0) to the last is shown, even if the set changes its form meanwhile.
+    pub fn scan(self, cursor: u64, mut seen: impl FnMut(Value<'a>)) -> u64 {
+        match self {
+            Set::Ints(_) | Set::Packed { .. } => {
+                self.each(seen);
+                0
+            }
+            Set::Table(table) => table.scan(cursor, |e| seen(Value::Bytes(e.key))),
+        }
+    }
+}
+
+/// Members of the set of `record`. O(1).
+#[must_use]
+pub fn len(record: &Record) -> usize {
+    Set::of(record).map_or(0, Set::len)
+}
+
+/// See [`crate::value::memory`]; exact whatever the number of samples. O(1) for small sets, O(n)
+/// with a factor of a hundredth for a table.
+#[must_use]
+pub fn memory(record: &Record, _samples: usize) -> usize {
+    let large = match Set::of(record) {
+        Some(Set::Table(table)) => table.memory(),
+        Some(Set::Ints(_) | Set::Packed { .. }) | None => 0,
+    };
+    record.alloc_size() + large
 }
 
 /// See [`crate::value::duplicate`].
-pub fn duplicate(_record: &Record, _key: &[u8], _expiry: Option<i64>, _clock: u32) -> Record {
-    unreachable!("no record of this type can be made yet")
+#[must_use]
+pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
+    match Set::of(record) {
+        Some(Set::Table(table)) => write::table_record(key, table.clone(), expiry, clock),
+        Some(Set::Ints(_) | Set::Packed { .. }) | None => {
+            Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
+        }
+    }
 }

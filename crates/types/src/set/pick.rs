@@ -1,0 +1,175 @@
+//! Choosing members at random, each with the same chance.
+//!
+//! `draw` gives uniform 64-bit numbers. One member of a small set is chosen by its number. Several
+//! different ones are chosen in one pass (selection sampling: D. E. Knuth, The Art of Computer
+//! Programming, vol. 2, 3.4.2, algorithm S): with `k` still wanted and `n` still to come, the
+//! next one is taken with the chance k/n, so every subset of the size is equally likely.
+
+use super::write::{self, Start, table_mut};
+use super::{Form, Ints, Set, ints};
+use crate::packed::record::Packed;
+use crate::packed::{self, Room, Value};
+use crate::{Limits, Record};
+use std::collections::HashSet;
+
+/// A number below `n`, which is not 0.
+fn below(n: usize, draw: &mut impl FnMut() -> u64) -> usize {
+    ((u128::from(draw()) * n as u128) >> 64) as usize
+}
+
+/// Chooses `wanted` of `total` things that come one by one.
+struct Sample<'d, D> {
+    wanted: usize,
+    total: usize,
+    draw: &'d mut D,
+}
+
+impl<D: FnMut() -> u64> Sample<'_, D> {
+    /// Whether the next thing is among those chosen.
+    fn next(&mut self) -> bool {
+        let takes = self.wanted > 0 && below(self.total, self.draw) < self.wanted;
+        self.total -= 1;
+        self.wanted -= usize::from(takes);
+        takes
+    }
+}
+
+impl<'a> Set<'a> {
+    /// A member; `None` of an empty set. O(1), O(n) in packed form.
+    pub fn random(self, draw: &mut impl FnMut() -> u64) -> Option<Value<'a>> {
+        match self {
+            Set::Ints(ints) => {
+                (!ints.is_empty()).then(|| Value::Int(ints.get(below(ints.len(), draw))))
+            }
+            Set::Packed { count: 0, .. } => None,
+            Set::Packed { count, entries } => {
+                let at = packed::nth(entries, below(count, draw))?;
+                Some(packed::get(entries, at))
+            }
+            Set::Table(table) => table.random(draw).map(|e| Value::Bytes(e.key)),
+        }
+    }
+
+    /// Shows `wanted` different members, or all if there are not so many. O(n); if few are wanted
+    /// of a table, expected O(wanted).
+    pub fn sample(
+        self,
+        wanted: usize,
+        draw: &mut impl FnMut() -> u64,
+        mut seen: impl FnMut(Value<'a>),
+    ) {
+        // Drawing until enough different ones were met takes few draws in vain below a third.
+        if let Set::Table(table) = self
+            && wanted < table.len() / 3
+        {
+            let mut met = HashSet::with_capacity(wanted);
+            while met.len() < wanted {
+                let Some(entry) = table.random(draw) else {
+                    return;
+                };
+                if met.insert(entry.key) {
+                    seen(Value::Bytes(entry.key));
+                }
+            }
+            return;
+        }
+        let mut sample = Sample { wanted: wanted.min(self.len()), total: self.len(), draw };
+        self.each(|member| {
+            if sample.next() {
+                seen(member);
+            }
+        });
+    }
+}
+
+/// Removes a member and shows it. The set must not be empty. O(n) in a small form, else expected
+/// O(1).
+#[must_use]
+pub fn pop(
+    mut record: Record,
+    draw: &mut impl FnMut() -> u64,
+    seen: impl FnOnce(Value<'_>),
+) -> Record {
+    match Form::of_set(&record) {
+        Form::Ints => {
+            let ints = Ints::of(record.payload());
+            let at = below(ints.len(), draw);
+            seen(Value::Int(ints.get(at)));
+            ints::remove_at(record, at)
+        }
+        Form::Packed => {
+            let mut packed = Packed::of(record);
+            let nth = below(packed.count(), draw);
+            let at = packed::nth(packed.bytes(), nth).expect("there are so many");
+            seen(packed::get(packed.bytes(), at));
+            packed.remove(at, 1);
+            packed.finish()
+        }
+        Form::Table => {
+            table_mut(&mut record).pop(draw, |entry| seen(Value::Bytes(entry.key)));
+            record
+        }
+    }
+}
+
+/// Removes `wanted` members, of which there must be more, and shows them. O(n) in a small form,
+/// else expected O(wanted).
+#[must_use]
+pub fn pop_many(
+    mut record: Record,
+    wanted: usize,
+    draw: &mut impl FnMut() -> u64,
+    mut seen: impl FnMut(Value<'_>),
+) -> Record {
+    let mut sample = Sample { wanted, total: super::len(&record), draw };
+    let mut goes = |member: Value<'_>| {
+        let goes = sample.next();
+        if goes {
+            seen(member);
+        }
+        goes
+    };
+    match Form::of_set(&record) {
+        Form::Ints => ints::retain(record, |n| !goes(Value::Int(n))),
+        Form::Packed => {
+            let mut packed = Packed::of(record);
+            packed.retain(|value| !goes(value));
+            packed.finish()
+        }
+        Form::Table => {
+            let table = table_mut(&mut record);
+            for _ in 0..wanted {
+                table.pop(draw, |entry| seen(Value::Bytes(entry.key)));
+            }
+            record
+        }
+    }
+}
+
+/// A record with `kept` random members of the set of `record`, fewer than there are; the others
+/// are shown. The new set begins as packed, so a table of which nearly all is taken becomes small
+/// again. O(n).
+#[must_use]
+pub fn split_most(
+    record: &Record,
+    kept: usize,
+    limits: &Limits,
+    draw: &mut impl FnMut() -> u64,
+    mut seen: impl FnMut(Value<'_>),
+) -> Record {
+    let mut sample = Sample { wanted: kept, total: super::len(record), draw };
+    let rest = write::empty(record.key(), Start::Packed, record.expiry(), record.clock());
+    let Some(set) = Set::of(record) else {
+        return rest;
+    };
+    // `add` takes the record and gives it back.
+    let mut rest = Some(rest);
+    set.each(|member| {
+        if sample.next() {
+            rest = rest.take().map(|rest| write::add(rest, member, limits).0);
+        } else {
+            seen(member);
+        }
+    });
+    rest.expect("it was put back")
+}

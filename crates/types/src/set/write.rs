@@ -1,0 +1,221 @@
+//! Making and changing sets.
+//!
+//! Each function takes a record that holds a set and gives it back, perhaps as another one: a
+//! small set lives in its record's payload. Which form a set gets is decided in `create`,
+//! `announce` and `add`, and nowhere else.
+
+use super::{Form, Ints, Set, Table, ints};
+use crate::packed::record::Packed;
+use crate::packed::{self, COUNT_MAX, Encoded, Room, Value};
+use crate::string::{Digits, canonical_int};
+use crate::{Kind, Limits, Record, boxed};
+
+/// The most bytes of a packed set, whatever the directives say: what the reference calls safe.
+const BYTES_MAX: usize = 1 << 30;
+
+/// The most integers of a SetInts.
+fn ints_max(limits: &Limits) -> usize {
+    limits.set_ints.min(COUNT_MAX)
+}
+
+/// The most members of a SetPacked.
+fn packed_max(limits: &Limits) -> usize {
+    limits.set_entries.min(COUNT_MAX)
+}
+
+/// The form that a set begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    Ints,
+    Packed,
+}
+
+pub(super) fn table_record(key: &[u8], table: Table, expiry: Option<i64>, clock: u32) -> Record {
+    let payload = boxed::store(Box::new(table));
+    Record::from_bytes(key, expiry, Kind::SetTable as u8, clock, &payload)
+}
+
+/// A record of `key` with a set of the one member `first`, in the form for a set of which
+/// `announced` members are known to come; `expiry` in Unix milliseconds, `clock` as
+/// [`Record::clock`].
+#[must_use]
+pub fn create(
+    key: &[u8],
+    first: &[u8],
+    announced: usize,
+    expiry: Option<i64>,
+    clock: u32,
+    limits: &Limits,
+) -> Record {
+    if announced <= ints_max(limits)
+        && let Some(n) = canonical_int(first)
+    {
+        return ints::record(key, &[n], expiry, clock);
+    }
+    if announced <= packed_max(limits) && first.len() <= limits.set_value.min(BYTES_MAX) {
+        return Packed::new(key, expiry, Kind::SetPacked, clock, &[Encoded::of(first)]).finish();
+    }
+    let mut table = Table::new();
+    table.insert(first, b"", None);
+    table_record(key, table, expiry, clock)
+}
+
+/// An empty set in a small form, for a result that is to be built with [`add`].
+#[must_use]
+pub fn empty(key: &[u8], start: Start, expiry: Option<i64>, clock: u32) -> Record {
+    match start {
+        Start::Ints => ints::record(key, &[], expiry, clock),
+        Start::Packed => Packed::new(key, expiry, Kind::SetPacked, clock, &[]).finish(),
+    }
+}
+
+/// Gives the set the form for `announced` more members to come: a table, if a small form could
+/// not hold so many. O(n) when the form changes.
+#[inline]
+#[must_use]
+pub fn announce(record: Record, announced: usize, limits: &Limits) -> Record {
+    let too_many = match Form::of_set(&record) {
+        Form::Ints => announced > ints_max(limits),
+        Form::Packed => announced > packed_max(limits),
+        Form::Table => false,
+    };
+    if too_many { to_table(record) } else { record }
+}
+
+/// Adds `member`; whether it is new. O(n) in a small form, else expected O(1).
+#[inline]
+#[must_use]
+pub fn add(mut record: Record, member: Value<'_>, limits: &Limits) -> (Record, bool) {
+    match Form::of_set(&record) {
+        Form::Ints => match member.int() {
+            Some(n) => add_int(record, n, limits),
+            None => (add_text_to_ints(record, member, limits), true),
+        },
+        Form::Packed => add_packed(record, member, limits),
+        Form::Table => {
+            let new = table_mut(&mut record).insert(member.bytes(&mut Digits::new()), b"", None);
+            (record, new)
+        }
+    }
+}
+
+fn add_int(record: Record, n: i64, limits: &Limits) -> (Record, bool) {
+    let (record, new) = ints::add(record, n);
+    let too_many = new && Ints::of(record.payload()).len() > ints_max(limits);
+    (if too_many { to_table(record) } else { record }, new)
+}
+
+/// Adds a member that is no integer to integers.
+fn add_text_to_ints(record: Record, member: Value<'_>, limits: &Limits) -> Record {
+    let ints = Ints::of(record.payload());
+    let len = |n: i64| Digits::new().format(n).len();
+    let longest = match ints.len() {
+        0 => 0,
+        count => len(ints.get(0)).max(len(ints.get(count - 1))),
+    };
+    let fits = ints.len() < packed_max(limits)
+        && member.len().max(longest) <= limits.set_value.min(BYTES_MAX);
+    let record = if fits { to_packed(record) } else { to_table(record) };
+    let (record, new) = add(record, member, limits);
+    debug_assert!(new, "it is no integer");
+    record
+}
+
+fn add_packed(record: Record, member: Value<'_>, limits: &Limits) -> (Record, bool) {
+    let mut packed = Packed::of(record);
+    let entry = encoded(member);
+    if packed::find_encoded(packed.bytes(), &entry, 1).is_some() {
+        return (packed.finish(), false);
+    }
+    let end = packed.bytes().len();
+    if packed.count() < packed_max(limits)
+        && member.len() <= limits.set_value
+        && end + entry.len() <= BYTES_MAX
+    {
+        packed.insert(end, &[entry]);
+        return (packed.finish(), true);
+    }
+    let mut record = to_table(packed.finish());
+    table_mut(&mut record).insert(member.bytes(&mut Digits::new()), b"", None);
+    (record, true)
+}
+
+/// Removes `member`; whether it was there. O(n) in a small form, else expected O(1). The last one
+/// leaves an empty set behind.
+#[inline]
+#[must_use]
+pub fn remove(mut record: Record, member: Value<'_>) -> (Record, bool) {
+    match Form::of_set(&record) {
+        Form::Ints => {
+            let ints = Ints::of(record.payload());
+            match member.int().map(|n| ints.search(n)) {
+                Some(Ok(at)) => (ints::remove_at(record, at), true),
+                Some(Err(_)) | None => (record, false),
+            }
+        }
+        Form::Packed => {
+            let mut packed = Packed::of(record);
+            let found = packed::find_encoded(packed.bytes(), &encoded(member), 1);
+            if let Some(at) = found {
+                packed.remove(at, 1);
+            }
+            (packed.finish(), found.is_some())
+        }
+        Form::Table => {
+            let removed = table_mut(&mut record).remove(member.bytes(&mut Digits::new()));
+            (record, removed)
+        }
+    }
+}
+
+/// Gives a set of nothing but integers, of whatever form, the form of integers if they are few
+/// enough for it. O(n log n).
+#[must_use]
+pub fn settle_as_ints(record: Record, limits: &Limits) -> Record {
+    let Some(set) = Set::of(&record) else {
+        return record;
+    };
+    if set.len() > ints_max(limits) || matches!(set, Set::Ints(_)) {
+        return record;
+    }
+    let mut members = Vec::with_capacity(set.len());
+    set.each(|member| members.extend(member.int()));
+    members.sort_unstable();
+    ints::record(record.key(), &members, record.expiry(), record.clock())
+}
+
+#[inline]
+fn encoded(member: Value<'_>) -> Encoded<'_> {
+    match member {
+        Value::Bytes(text) => Encoded::of(text),
+        Value::Int(n) => Encoded::of_int(n),
+    }
+}
+
+/// The table of a SetTable.
+#[inline]
+pub(super) fn table_mut(record: &mut Record) -> &mut Table {
+    debug_assert_eq!(Form::of(record), Some(Form::Table));
+    // SAFETY: a SetTable payload was made by `boxed::store` of a box of a Table; the record is
+    // borrowed exclusively.
+    unsafe { boxed::view_mut(record.payload_mut()) }
+}
+
+/// The members of a small set as a table. O(n).
+fn to_table(record: Record) -> Record {
+    let mut table = Table::new();
+    if let Some(set) = Set::of(&record) {
+        set.each(|member| {
+            table.insert(member.bytes(&mut Digits::new()), b"", None);
+        });
+    }
+    record.replace_payload(Kind::SetTable as u8, &boxed::store(Box::new(table)))
+}
+
+/// Integers as packed entries. O(n).
+fn to_packed(record: Record) -> Record {
+    let ints = Ints::of(record.payload());
+    let entries: Vec<_> = ints.iter().map(Encoded::of_int).collect();
+    let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
+    Packed::new(key, expiry, Kind::SetPacked, clock, &entries).finish()
+}
