@@ -25,6 +25,7 @@ use weft_base::num;
 use weft_keyspace::Record;
 use weft_types::list::{self, End, List};
 use weft_types::set::Set;
+use weft_types::zset::View;
 use weft_types::{Kind, Type};
 
 /// The commands of this group.
@@ -155,7 +156,11 @@ fn elements(record: &Record) -> Vec<Vec<u8>> {
                 set.each(|member| elements.push(member.to_vec()));
             }
         }
-        Type::Zset => {}
+        Type::Zset => {
+            if let Some(zset) = View::of(record) {
+                zset.for_each(|member, _| elements.push(member.to_vec()));
+            }
+        }
         Type::String | Type::Hash => {}
     }
     elements

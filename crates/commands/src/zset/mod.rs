@@ -1,6 +1,117 @@
 //! The sorted-set commands.
+//!
+//! | file | commands |
+//! |---|---|
+//! | [`add`] | ZADD, ZINCRBY |
+//! | [`remove`] | ZREM, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX |
+//! | [`look`] | ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT |
+//! | [`range`] | ZRANGE and its older kin, ZRANGESTORE |
+//! | [`pop`] | ZPOPMIN, ZPOPMAX, ZMPOP, and the three that wait |
+//! | [`combine`] | ZUNION, ZINTER, ZDIFF, the three that store, ZINTERCARD |
+//! | [`random`] | ZRANDMEMBER |
+//! | [`scan`] | ZSCAN |
+//!
+//! [`ends`] reads the ends of ranges.
 
+mod add;
+mod combine;
+mod ends;
+mod look;
+mod pop;
+mod random;
+mod range;
+mod remove;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
+use weft_base::num_format::fmt_f64;
+use weft_keyspace::Record;
+use weft_resp::Reply;
+use weft_types::packed::Value;
+use weft_types::string::Digits;
+use weft_types::zset::View;
 
 /// The commands of this group.
-pub const COMMANDS: &[&Command] = &[];
+pub const COMMANDS: &[&Command] = &[
+    &pop::BZMPOP,
+    &pop::BZPOPMAX,
+    &pop::BZPOPMIN,
+    &add::ZADD,
+    &look::ZCARD,
+    &look::ZCOUNT,
+    &combine::ZDIFF,
+    &combine::ZDIFFSTORE,
+    &add::ZINCRBY,
+    &combine::ZINTER,
+    &combine::ZINTERCARD,
+    &combine::ZINTERSTORE,
+    &look::ZLEXCOUNT,
+    &pop::ZMPOP,
+    &look::ZMSCORE,
+    &pop::ZPOPMAX,
+    &pop::ZPOPMIN,
+    &random::ZRANDMEMBER,
+    &range::ZRANGE,
+    &range::ZRANGEBYLEX,
+    &range::ZRANGEBYSCORE,
+    &range::ZRANGESTORE,
+    &look::ZRANK,
+    &remove::ZREM,
+    &remove::ZREMRANGEBYLEX,
+    &remove::ZREMRANGEBYRANK,
+    &remove::ZREMRANGEBYSCORE,
+    &range::ZREVRANGE,
+    &range::ZREVRANGEBYLEX,
+    &range::ZREVRANGEBYSCORE,
+    &look::ZREVRANK,
+    &scan::ZSCAN,
+    &look::ZSCORE,
+    &combine::ZUNION,
+    &combine::ZUNIONSTORE,
+];
+
+/// The sorted set of `record`, or the error that says it holds something else.
+#[inline]
+fn zset(record: &Record) -> Result<View<'_>, Error> {
+    View::of(record).ok_or(WRONG_TYPE)
+}
+
+/// Answers a member.
+#[inline]
+fn bulk(reply: &mut Reply, member: Value<'_>) {
+    match member {
+        Value::Bytes(bytes) => reply.bulk(bytes),
+        Value::Int(n) => reply.bulk_int(n),
+    }
+}
+
+/// Answers a score.
+#[inline]
+fn double(reply: &mut Reply, score: f64) {
+    let int = score as i64;
+    // Neither negative zero nor what is printed with an exponent.
+    if (int as f64).to_bits() == score.to_bits() && int.unsigned_abs() <= 1 << 53 {
+        return reply.double(Digits::new().format(int));
+    }
+    reply.double(std::str::from_utf8(&fmt_f64(score)).expect("digits"));
+}
+
+/// The header of a reply of `count` elements, with their scores or without.
+fn header(reply: &mut Reply, count: usize, scores: bool) {
+    reply.array(if scores && !reply.is_resp3() { 2 * count } else { count });
+}
+
+/// An element behind a [`header`]: RESP3 has pairs where RESP2 has a flat array.
+#[inline]
+fn element(reply: &mut Reply, member: Value<'_>, score: f64, scores: bool) {
+    if scores && reply.is_resp3() {
+        reply.array(2);
+    }
+    bulk(reply, member);
+    if scores {
+        double(reply, score);
+    }
+}

@@ -1,22 +1,61 @@
-//! Zsets.
+//! Sorted sets: members with scores, in the order of the scores and of the members' bytes.
+//!
+//! ```text
+//!  stored as                          while                                seen by clients as
+//!  packed entries in the record       within `zset-max-listpack-*`         listpack
+//!    member, score, member, score ... in order
+//!  pointer to a Tree                  once it has been beyond              skiplist
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`view`] | reading: scores, ranks, ranges, scans, whatever the form |
+//! | [`edit`] | changing, and the conversion from small to large |
+//! | [`range`] | what a range by score or by member is |
+//! | [`pairs`], [`score`] | the packed form |
+//! | [`tree`] | the large form |
 
-use crate::Record;
+mod edit;
+mod pairs;
+mod range;
+mod score;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod view;
 
-/// The large form.
-#[derive(Debug, Clone)]
-pub struct Tree {}
+use crate::{Kind, Record, boxed};
+pub use edit::{Edit, Outcome, build};
+pub use range::{LexEnd, Range, ScoreEnd};
+pub use tree::Tree;
+pub use view::{Span, View};
+
+/// The sorted set of a record that the caller knows to hold one.
+fn view(record: &Record) -> View<'_> {
+    View::of(record).expect("a sorted set")
+}
 
 /// Elements of the value of `record`. O(1).
-pub fn len(_record: &Record) -> usize {
-    unreachable!("no record of this type can be made yet")
+pub fn len(record: &Record) -> usize {
+    view(record).len()
 }
 
 /// See [`crate::value::memory`].
-pub fn memory(_record: &Record, _samples: usize) -> usize {
-    unreachable!("no record of this type can be made yet")
+pub fn memory(record: &Record, samples: usize) -> usize {
+    let outside = match view(record) {
+        View::Packed(..) => 0,
+        View::Tree(tree) => tree.memory(samples),
+    };
+    record.alloc_size() + outside
 }
 
 /// See [`crate::value::duplicate`].
-pub fn duplicate(_record: &Record, _key: &[u8], _expiry: Option<i64>, _clock: u32) -> Record {
-    unreachable!("no record of this type can be made yet")
+pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
+    match view(record) {
+        View::Packed(..) => Record::from_bytes(key, expiry, record.kind(), clock, record.payload()),
+        View::Tree(tree) => {
+            let payload = boxed::store(Box::new(tree.clone()));
+            Record::from_bytes(key, expiry, Kind::ZsetTree as u8, clock, &payload)
+        }
+    }
 }

@@ -14,11 +14,13 @@
 
 use crate::dispatch::ConnCx;
 use sha1::{Digest as _, Sha1};
+use weft_base::num_format::fmt_f64;
 use weft_commands::CmdResult;
 use weft_keyspace::{Db, Record};
 use weft_types::list::List;
 use weft_types::set::Set;
 use weft_types::string::{Digits, Str};
+use weft_types::zset::View;
 use weft_types::{Kind, Type};
 
 #[derive(Clone, Copy, Default)]
@@ -53,12 +55,23 @@ impl Digest {
                     set.each(|member| self.unordered(member.bytes(&mut Digits::new())));
                 }
             }
-            Type::Zset => {}
+            Type::Zset => self.zset(record),
             Type::Hash => {}
         }
         if record.expiry().is_some() {
             self.unordered(b"!!expire!!");
         }
+    }
+
+    /// Elements in any order, each member with its score.
+    fn zset(&mut self, record: &Record) {
+        let Some(set) = View::of(record) else { return };
+        set.for_each(|member, score| {
+            let mut element = Digest::default();
+            element.ordered(member.bytes(&mut Digits::new()));
+            element.ordered(&fmt_f64(score));
+            self.unordered(&element.0);
+        });
     }
 
     fn hex(self) -> String {

@@ -1,0 +1,489 @@
+//! Several sorted sets: union, intersection and difference, answered, counted or stored.
+//!
+//! Inputs may be sets as well, whose members all have the score 1. They are borrowed together under
+//! the command's guard; the result is a vector of elements, put in order once, and answered or
+//! made into a record when the borrows have ended: the destination may be an input.
+//!
+//! Scores of one member are put together in the order of the inputs' sizes, the smallest first,
+//! because the order shows in the last digits of a sum.
+
+use super::range::store_elements;
+use super::{element, header};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use weft_base::num::{parse_f64, parse_i64};
+use weft_keyspace::{Key, Record};
+use weft_types::packed::Value;
+use weft_types::set::Set;
+use weft_types::string::Digits;
+use weft_types::zset::{Span, View};
+
+const READ: KeySpec = KeySpec {
+    flags: &["RO", "ACCESS"],
+    begin: Begin::Index(1),
+    find: Find::KeyNum { num: 0, first: 1, step: 1 },
+    notes: "",
+};
+
+pub const ZUNION: Command = Command {
+    spec: Spec {
+        name: "zunion",
+        arity: -3,
+        flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
+        keys: &[READ],
+        acl: &[],
+        group: Group::SortedSet,
+        since: "6.2.0",
+        summary: "Answers the union of sorted sets.",
+        complexity: "O(N)+O(M*log(M)) for N elements of all sets and M in the result.",
+        syntax: "numkeys:integer key... [WEIGHTS weight:integer...] \
+                 [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)] [withscores=WITHSCORES]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| answer(ctx, Operation::Union),
+    subcommands: &[],
+};
+
+pub const ZINTER: Command = Command {
+    spec: Spec {
+        name: "zinter",
+        summary: "Answers the intersection of sorted sets.",
+        complexity: "O(N*K)+O(M*log(M)) for the smallest of K sets with N elements and M in the \
+                     result.",
+        ..ZUNION.spec
+    },
+    run: |ctx| answer(ctx, Operation::Inter),
+    ..ZUNION
+};
+
+pub const ZDIFF: Command = Command {
+    spec: Spec {
+        name: "zdiff",
+        summary: "Answers what is in the first of several sorted sets and in none of the others.",
+        complexity: "O(N*K)+O(M*log(M)) for K sets, N elements in the first and M in the result.",
+        syntax: "numkeys:integer key... [withscores=WITHSCORES]",
+        ..ZUNION.spec
+    },
+    run: |ctx| answer(ctx, Operation::Diff),
+    ..ZUNION
+};
+
+pub const ZINTERCARD: Command = Command {
+    spec: Spec {
+        name: "zintercard",
+        since: "7.0.0",
+        summary: "Counts the members of the intersection of sorted sets.",
+        complexity: "O(N*K) for the smallest of K sets with N elements.",
+        syntax: "numkeys:integer key... [LIMIT limit:integer]",
+        ..ZUNION.spec
+    },
+    run: zintercard,
+    ..ZUNION
+};
+
+const STORED: [KeySpec; 2] = [
+    KeySpec {
+        flags: &["OW", "UPDATE"],
+        begin: Begin::Index(1),
+        find: Find::Range { last: 0, step: 1, limit: 0 },
+        notes: "",
+    },
+    KeySpec { begin: Begin::Index(2), ..READ },
+];
+
+pub const ZUNIONSTORE: Command = Command {
+    spec: Spec {
+        name: "zunionstore",
+        arity: -4,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
+        keys: &STORED,
+        since: "2.0.0",
+        summary: "Stores the union of sorted sets in a key.",
+        syntax: "destination:key numkeys:integer key... [WEIGHTS weight:integer...] \
+                 [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)]",
+        ..ZUNION.spec
+    },
+    run: |ctx| store(ctx, Operation::Union),
+    ..ZUNION
+};
+
+pub const ZINTERSTORE: Command = Command {
+    spec: Spec {
+        name: "zinterstore",
+        summary: "Stores the intersection of sorted sets in a key.",
+        complexity: ZINTER.spec.complexity,
+        ..ZUNIONSTORE.spec
+    },
+    run: |ctx| store(ctx, Operation::Inter),
+    ..ZUNION
+};
+
+pub const ZDIFFSTORE: Command = Command {
+    spec: Spec {
+        name: "zdiffstore",
+        since: "6.2.0",
+        summary: "Stores what is in the first of several sorted sets and in none of the others.",
+        complexity: ZDIFF.spec.complexity,
+        syntax: "destination:key numkeys:integer key...",
+        ..ZUNIONSTORE.spec
+    },
+    run: |ctx| store(ctx, Operation::Diff),
+    ..ZUNION
+};
+
+const BAD_WEIGHT: Error = Error::new("ERR weight value is not a float");
+const NEGATIVE_LIMIT: Error = Error::new("ERR LIMIT can't be negative");
+
+type Elements = Vec<(Vec<u8>, f64)>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// What a command does with its result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Answer,
+    Count,
+    Store,
+}
+
+/// How the scores of one member become one.
+#[derive(Clone, Copy)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn of(self, score: f64, other: f64) -> f64 {
+        match self {
+            // Infinities of both signs make nothing.
+            Aggregate::Sum => number(score + other),
+            Aggregate::Min if other < score => other,
+            Aggregate::Max if other > score => other,
+            Aggregate::Min | Aggregate::Max => score,
+        }
+    }
+}
+
+/// The score, or 0 where there is none.
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// An input.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Nothing,
+    Zset(View<'a>),
+    Set(Set<'a>),
+}
+
+impl<'a> Source<'a> {
+    fn of(record: &'a Record) -> Result<Self, Error> {
+        match (View::of(record), Set::of(record)) {
+            (Some(view), _) => Ok(Source::Zset(view)),
+            (None, Some(set)) => Ok(Source::Set(set)),
+            (None, None) => Err(WRONG_TYPE),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Source::Nothing => 0,
+            Source::Zset(view) => view.len(),
+            Source::Set(set) => set.len(),
+        }
+    }
+
+    fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            Source::Nothing => None,
+            Source::Zset(view) => view.score(member),
+            Source::Set(set) => set.contains(Value::Bytes(member)).then_some(1.0),
+        }
+    }
+
+    /// Shows elements until `seen` breaks.
+    fn each(self, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) {
+        /// A walk cannot be stopped: it goes over this many elements at a time.
+        const PART: usize = 256;
+        let mut room = Digits::new();
+        match self {
+            Source::Nothing => {}
+            Source::Zset(view) => {
+                let mut flow = ControlFlow::Continue(());
+                for skip in (0..view.len()).step_by(PART) {
+                    view.walk(Span { skip, count: PART }, false, |member, score| {
+                        if flow.is_continue() {
+                            flow = seen(member.bytes(&mut room), score);
+                        }
+                    });
+                    if flow.is_break() {
+                        return;
+                    }
+                }
+            }
+            Source::Set(set) => {
+                let _ = set.try_each(|member| seen(member.bytes(&mut room), 1.0));
+            }
+        }
+    }
+}
+
+/// A command's request, without its keys.
+struct Request {
+    operation: Operation,
+    /// One for each key.
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// 0: none.
+    limit: usize,
+}
+
+impl Request {
+    /// Reads the number of keys, which is at `at`.
+    fn numkeys(ctx: &Ctx<'_>, at: usize, name: &str) -> Result<std::ops::Range<usize>, Error> {
+        let count = ctx.int(at)?;
+        if count < 1 {
+            let text = format!("ERR at least 1 input key is needed for '{name}' command");
+            return Err(Error::owned(text));
+        }
+        let room = ctx.args.len() - at - 1;
+        let count = usize::try_from(count).ok().filter(|count| *count <= room).ok_or(SYNTAX)?;
+        Ok(at + 1..at + 1 + count)
+    }
+
+    /// Reads the words behind the `count` keys.
+    fn parse(
+        operation: Operation,
+        count: usize,
+        mut words: &[&[u8]],
+        purpose: Use,
+    ) -> Result<Request, Error> {
+        let mut request = Request {
+            operation,
+            weights: vec![1.0; count],
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: 0,
+        };
+        let weighs = operation != Operation::Diff && purpose != Use::Count;
+        loop {
+            let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            words = match words {
+                [] => return Ok(request),
+                [word, rest @ ..] if weighs && rest.len() >= count && is(word, "weights") => {
+                    let (weights, rest) = rest.split_at(count);
+                    for (to, text) in request.weights.iter_mut().zip(weights) {
+                        *to = parse_f64(text).ok_or(BAD_WEIGHT)?;
+                    }
+                    rest
+                }
+                [word, how, rest @ ..] if weighs && is(word, "aggregate") => {
+                    request.aggregate = match () {
+                        () if is(how, "sum") => Aggregate::Sum,
+                        () if is(how, "min") => Aggregate::Min,
+                        () if is(how, "max") => Aggregate::Max,
+                        () => return Err(SYNTAX),
+                    };
+                    rest
+                }
+                [word, rest @ ..] if purpose == Use::Answer && is(word, "withscores") => {
+                    request.with_scores = true;
+                    rest
+                }
+                [word, limit, rest @ ..] if purpose == Use::Count && is(word, "limit") => {
+                    let limit = parse_i64(limit).and_then(|limit| usize::try_from(limit).ok());
+                    request.limit = limit.ok_or(NEGATIVE_LIMIT)?;
+                    rest
+                }
+                [..] => return Err(SYNTAX),
+            };
+        }
+    }
+}
+
+/// An input with its weight.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    source: Source<'a>,
+    weight: f64,
+    /// Which one of the keys it is; the same for equal keys.
+    key: usize,
+}
+
+/// Reads the request whose number of keys is at `at`, and shows its inputs to `compute`.
+fn with_inputs<T>(
+    ctx: &mut Ctx<'_>,
+    at: usize,
+    name: &str,
+    operation: Operation,
+    purpose: Use,
+    compute: impl FnOnce(&Request, &mut [Input<'_>]) -> T,
+) -> Result<(T, Request), Error> {
+    let places = Request::numkeys(ctx, at, name)?;
+    let keys: Vec<Key<'_>> = places.clone().map(|i| ctx.key(i)).collect();
+    let words = &ctx.args[places.end..];
+    let records = ctx.db.read_all(&keys);
+    let mut sources = Vec::with_capacity(keys.len());
+    for record in &records {
+        sources.push(match record {
+            Some(record) => Source::of(record)?,
+            None => Source::Nothing,
+        });
+    }
+    let request = Request::parse(operation, keys.len(), words, purpose)?;
+    let mut inputs: Vec<Input<'_>> = sources
+        .iter()
+        .zip(&request.weights)
+        .zip(&keys)
+        .map(|((source, weight), key)| Input {
+            source: *source,
+            weight: *weight,
+            key: keys.iter().position(|other| other.bytes == key.bytes).unwrap_or(0),
+        })
+        .collect();
+    if operation != Operation::Diff {
+        inputs.sort_by_key(|input| input.source.len());
+    }
+    let work: usize = match operation {
+        Operation::Union => inputs.iter().map(|input| input.source.len()).sum(),
+        Operation::Inter | Operation::Diff => inputs[0].source.len() * inputs.len(),
+    };
+    ctx.lane.weigh(work, &mut ctx.pause)?;
+    let result = compute(&request, &mut inputs);
+    drop(records);
+    Ok((result, request))
+}
+
+/// The elements of the result, in order.
+fn compute(request: &Request, inputs: &mut [Input<'_>]) -> Elements {
+    let mut elements = match request.operation {
+        Operation::Union => union(request, inputs),
+        Operation::Inter => {
+            let mut elements = Elements::new();
+            intersection(request, inputs, |member, score| {
+                elements.push((member.to_vec(), score));
+                ControlFlow::Continue(())
+            });
+            elements
+        }
+        Operation::Diff => difference(inputs),
+    };
+    elements.sort_unstable_by(|(a, x), (b, y)| {
+        // No score is NaN, and zeros are equal whatever their sign.
+        x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
+    });
+    elements
+}
+
+fn union(request: &Request, inputs: &[Input<'_>]) -> Elements {
+    let mut scores: HashMap<Vec<u8>, f64, foldhash::fast::RandomState> = HashMap::default();
+    let largest = inputs.last().map_or(0, |input| input.source.len());
+    scores.reserve(largest);
+    for Input { source, weight, .. } in inputs {
+        source.each(|member, score| {
+            let score = number(weight * score);
+            match scores.get_mut(member) {
+                Some(sum) => *sum = request.aggregate.of(*sum, score),
+                None => {
+                    scores.insert(member.to_vec(), score);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+    }
+    scores.into_iter().collect()
+}
+
+/// Shows what is in all inputs, of which the first is the smallest, until `seen` breaks.
+fn intersection(
+    request: &Request,
+    inputs: &[Input<'_>],
+    mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>,
+) {
+    let (first, others) = (inputs[0], &inputs[1..]);
+    first.source.each(|member, score| {
+        let mut sum = number(first.weight * score);
+        for other in others {
+            let found = match other.key == first.key {
+                true => Some(score),
+                false => other.source.score(member),
+            };
+            let Some(score) = found else { return ControlFlow::Continue(()) };
+            sum = request.aggregate.of(sum, score * other.weight);
+        }
+        seen(member, sum)
+    });
+}
+
+fn difference(inputs: &mut [Input<'_>]) -> Elements {
+    let (first, others) = (inputs[0], &mut inputs[1..]);
+    let mut elements = Elements::new();
+    if others.iter().any(|other| other.key == first.key) {
+        return elements;
+    }
+    // The largest are the likeliest to have a member.
+    others.sort_by_key(|other| std::cmp::Reverse(other.source.len()));
+    first.source.each(|member, score| {
+        if others.iter().all(|other| other.source.score(member).is_none()) {
+            elements.push((member.to_vec(), score));
+        }
+        ControlFlow::Continue(())
+    });
+    elements
+}
+
+fn answer(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
+    let name = match operation {
+        Operation::Union => ZUNION.spec.name,
+        Operation::Inter => ZINTER.spec.name,
+        Operation::Diff => ZDIFF.spec.name,
+    };
+    let (elements, request) = with_inputs(ctx, 1, name, operation, Use::Answer, compute)?;
+    header(ctx.reply, elements.len(), request.with_scores);
+    for (member, score) in &elements {
+        element(ctx.reply, Value::Bytes(member), *score, request.with_scores);
+    }
+    Ok(())
+}
+
+fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
+    let name = match operation {
+        Operation::Union => ZUNIONSTORE.spec.name,
+        Operation::Inter => ZINTERSTORE.spec.name,
+        Operation::Diff => ZDIFFSTORE.spec.name,
+    };
+    let (elements, _) = with_inputs(ctx, 2, name, operation, Use::Store, compute)?;
+    let destination = ctx.key(1);
+    store_elements(ctx, &destination, &elements)
+}
+
+fn zintercard(ctx: &mut Ctx<'_>) -> CmdResult {
+    let count = |request: &Request, inputs: &mut [Input<'_>]| {
+        let mut count = 0;
+        intersection(request, inputs, |_, _| {
+            count += 1;
+            if count == request.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        count
+    };
+    let name = ZINTERCARD.spec.name;
+    let (count, _) = with_inputs(ctx, 1, name, Operation::Inter, Use::Count, count)?;
+    ctx.reply.int(count as i64);
+    Ok(())
+}

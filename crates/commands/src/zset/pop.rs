@@ -1,0 +1,304 @@
+//! Taking elements from an end: ZPOPMIN, ZPOPMAX, ZMPOP, and the three that wait for some.
+
+use super::remove::changed;
+use super::{bulk, double, element, header};
+use crate::blocking::timeout;
+use crate::ctx::{Ctx, Lane};
+use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_base::num::parse_i64;
+use weft_keyspace::Key;
+use weft_keyspace::db::Rework;
+use weft_resp::Reply;
+use weft_types::zset::{Edit, View};
+
+pub const ZPOPMIN: Command = Command {
+    spec: Spec {
+        name: "zpopmin",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
+        acl: &[],
+        group: Group::SortedSet,
+        since: "5.0.0",
+        summary: "Removes and answers the members of a sorted set with the lowest scores.",
+        complexity: "O(log(N)*M) for M of N members.",
+        syntax: "key [count:integer]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| zpop(ctx, false),
+    subcommands: &[],
+};
+
+pub const ZPOPMAX: Command = Command {
+    spec: Spec {
+        name: "zpopmax",
+        summary: "Removes and answers the members of a sorted set with the highest scores.",
+        ..ZPOPMIN.spec
+    },
+    run: |ctx| zpop(ctx, true),
+    ..ZPOPMIN
+};
+
+const NUMBERED: KeySpec = KeySpec {
+    flags: &["RW", "ACCESS", "DELETE"],
+    begin: Begin::Index(1),
+    find: Find::KeyNum { num: 0, first: 1, step: 1 },
+    notes: "",
+};
+
+pub const ZMPOP: Command = Command {
+    spec: Spec {
+        name: "zmpop",
+        arity: -4,
+        flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
+        keys: &[NUMBERED],
+        since: "7.0.0",
+        summary: "Removes members from an end of the first of several sorted sets that exists.",
+        complexity: "O(K) + O(M*log(N)) for K keys and M of N members.",
+        syntax: "numkeys:integer key... where=(min=MIN|max=MAX) [COUNT count:integer]",
+        ..ZPOPMIN.spec
+    },
+    run: zmpop,
+    ..ZPOPMIN
+};
+
+pub const BZMPOP: Command = Command {
+    spec: Spec {
+        name: "bzmpop",
+        arity: -5,
+        flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+        keys: &[KeySpec { begin: Begin::Index(2), ..NUMBERED }],
+        summary: "Does what ZMPOP does, and waits until one of the sorted sets exists.",
+        syntax: "timeout:double numkeys:integer key... where=(min=MIN|max=MAX) \
+                 [COUNT count:integer]",
+        ..ZMPOP.spec
+    },
+    run: bzmpop,
+    ..ZPOPMIN
+};
+
+pub const BZPOPMIN: Command = Command {
+    spec: Spec {
+        name: "bzpopmin",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::FAST),
+        keys: &[KeySpec { find: Find::Range { last: -2, step: 1, limit: 0 }, ..NUMBERED }],
+        summary: "Removes the lowest member of the first sorted set that exists, or waits for one.",
+        complexity: "O(log(N)) in a set of N members.",
+        syntax: "key... timeout:double",
+        history: &[("6.0.0", "The timeout can have a fraction.")],
+        ..ZPOPMIN.spec
+    },
+    run: |ctx| bzpop(ctx, false),
+    ..ZPOPMIN
+};
+
+pub const BZPOPMAX: Command = Command {
+    spec: Spec {
+        name: "bzpopmax",
+        summary: "Removes the highest member of the first sorted set that exists, or waits for one.",
+        ..BZPOPMIN.spec
+    },
+    run: |ctx| bzpop(ctx, true),
+    ..ZPOPMIN
+};
+
+const NOT_POSITIVE: Error = Error::new("ERR value is out of range, must be positive");
+const NO_NUMKEYS: Error = Error::new("ERR numkeys should be greater than 0");
+const NO_COUNT: Error = Error::new("ERR count should be greater than 0");
+
+/// How the elements are answered.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// Members and scores in one array.
+    Flat,
+    /// As the elements of a range.
+    Elements,
+    /// The same behind the key.
+    Keyed,
+    /// In pairs in an array, behind the key.
+    Nested,
+}
+
+fn zpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
+    let (count, shape) = match ctx.args {
+        [_, _] => (1, Shape::Flat),
+        [_, _, count] => {
+            let count = parse_i64(count).and_then(|count| usize::try_from(count).ok());
+            (count.ok_or(NOT_POSITIVE)?, Shape::Elements)
+        }
+        [..] => return Err(SYNTAX),
+    };
+    let key = ctx.key(1);
+    if !pop(ctx, &key, max, count, shape)? {
+        ctx.reply.array(0);
+    }
+    Ok(())
+}
+
+/// Pops up to `count` elements of `key` and answers them; `false`, and nothing is answered, when
+/// there is no such key.
+#[inline]
+fn pop(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    max: bool,
+    count: usize,
+    shape: Shape,
+) -> Result<bool, Error> {
+    if count > 1 {
+        let len = match ctx.db.peek(key) {
+            Some(record) => View::of(&record).ok_or(WRONG_TYPE)?.len(),
+            None => 0,
+        };
+        ctx.weigh(count.min(len))?;
+    }
+    let reply = &mut *ctx.reply;
+    let popped = ctx.db.rework(key, |record, _| {
+        let mut edit = match record.map(Edit::of) {
+            None => return (Rework::Absent, Ok(None)),
+            Some(Err(other)) => return (Rework::Same(other), Err(WRONG_TYPE)),
+            Some(Ok(edit)) => edit,
+        };
+        let count = count.min(edit.len());
+        take(&mut edit, reply, key.bytes, max, count, shape);
+        (changed(edit, count), Ok(Some(count)))
+    })?;
+    ctx.db.turn.tally.dirty += popped.unwrap_or(0) as u64;
+    Ok(popped.is_some())
+}
+
+/// Pops `count` elements, which are there, and answers them.
+#[inline]
+fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize, shape: Shape) {
+    match shape {
+        Shape::Flat => reply.array(2 * count),
+        Shape::Elements => header(reply, count, true),
+        Shape::Keyed => {
+            reply.array(2 * count + 1);
+            reply.bulk(key);
+        }
+        Shape::Nested => {
+            reply.array(2);
+            reply.bulk(key);
+            reply.array(count);
+        }
+    }
+    edit.pop(count, max, |member, score| match shape {
+        Shape::Elements => element(reply, member, score, true),
+        Shape::Flat | Shape::Keyed => {
+            bulk(reply, member);
+            double(reply, score);
+        }
+        Shape::Nested => {
+            reply.array(2);
+            bulk(reply, member);
+            double(reply, score);
+        }
+    });
+}
+
+/// ZMPOP's arguments.
+struct Several {
+    /// Where the keys are.
+    keys: std::ops::Range<usize>,
+    max: bool,
+    count: usize,
+}
+
+impl Several {
+    /// Reads the arguments from the number of keys, which is at `at`, to the end.
+    fn parse(args: &[&[u8]], at: usize) -> Result<Several, Error> {
+        let positive =
+            |text| parse_i64(text).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let keys = positive(args[at]).ok_or(NO_NUMKEYS)?;
+        let end = (at + 1).saturating_add(keys);
+        let (end_word, mut options) = match args.get(end..) {
+            Some([word, options @ ..]) => (word, options),
+            Some([]) | None => return Err(SYNTAX),
+        };
+        let max = match () {
+            () if end_word.eq_ignore_ascii_case(b"min") => false,
+            () if end_word.eq_ignore_ascii_case(b"max") => true,
+            () => return Err(SYNTAX),
+        };
+        let mut count = None;
+        loop {
+            options = match options {
+                [] => break,
+                [word, value, rest @ ..]
+                    if count.is_none() && word.eq_ignore_ascii_case(b"count") =>
+                {
+                    count = Some(positive(value).ok_or(NO_COUNT)?);
+                    rest
+                }
+                [..] => return Err(SYNTAX),
+            };
+        }
+        Ok(Several { keys: at + 1..end, max, count: count.unwrap_or(1) })
+    }
+}
+
+fn zmpop(ctx: &mut Ctx<'_>) -> CmdResult {
+    let Several { keys, max, count } = Several::parse(ctx.args, 1)?;
+    for i in keys {
+        let key = ctx.key(i);
+        if pop(ctx, &key, max, count, Shape::Nested)? {
+            return Ok(());
+        }
+    }
+    ctx.reply.null_array();
+    Ok(())
+}
+
+fn bzmpop(ctx: &mut Ctx<'_>) -> CmdResult {
+    let Several { keys, max, count } = Several::parse(ctx.args, 2)?;
+    let timeout = timeout(ctx, 1)?;
+    pop_or_wait(ctx, keys, timeout, |ctx, key| pop(ctx, key, max, count, Shape::Nested))
+}
+
+fn bzpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
+    let last = ctx.args.len() - 1;
+    let timeout = timeout(ctx, last)?;
+    pop_or_wait(ctx, 1..last, timeout, |ctx, key| pop(ctx, key, max, 1, Shape::Keyed))
+}
+
+/// Pops from the first of the keys at `keys` that is there, or waits for one of them.
+fn pop_or_wait(
+    ctx: &mut Ctx<'_>,
+    keys: std::ops::Range<usize>,
+    timeout: Option<u64>,
+    pop: impl Fn(&mut Ctx<'_>, &Key<'_>) -> Result<bool, Error>,
+) -> CmdResult {
+    for i in keys.clone() {
+        let key = ctx.key(i);
+        if !ctx.holds(&key) {
+            continue;
+        }
+        match pop(ctx, &key) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // A key of another type has come to be, which nobody waits for.
+            Err(error) if error == WRONG_TYPE && !is_served(ctx, keys.clone()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    ctx.reply.null_array();
+    ctx.block(keys.collect(), timeout)
+}
+
+/// Whether a key with the wrong type matters: always, unless the client has waited and none of
+/// its keys is what it waits for.
+fn is_served(ctx: &mut Ctx<'_>, mut keys: std::ops::Range<usize>) -> bool {
+    match ctx.lane {
+        Lane::Fast | Lane::Slow | Lane::Transaction => true,
+        Lane::Served => keys.any(|i| {
+            let key = ctx.key(i);
+            ctx.holds(&key) && ctx.db.peek(&key).is_some_and(|r| View::of(&r).is_some())
+        }),
+    }
+}

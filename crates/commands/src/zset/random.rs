@@ -1,0 +1,130 @@
+//! ZRANDMEMBER: random members, each with the same chance.
+//!
+//! Without repetition, ranks are drawn and not members. When much of the set is asked for, all of
+//! it is gone through once and each element kept with the chance that still makes the number
+//! (Knuth, TAOCP 2, 3.4.2, algorithm S). When little is, ranks are drawn until enough of them are
+//! different, and a rank is found in logarithmic time.
+
+use super::{bulk, element, header, zset};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use std::collections::HashSet;
+use weft_base::num::parse_i64;
+use weft_keyspace::Rng;
+use weft_resp::Reply;
+use weft_types::zset::{Span, View};
+
+pub const ZRANDMEMBER: Command = Command {
+    spec: Spec {
+        name: "zrandmember",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::SortedSet,
+        since: "6.2.0",
+        summary: "Answers random members of a sorted set.",
+        complexity: "O(N) for N members answered.",
+        syntax: "key [options=(count:integer [withscores=WITHSCORES])]",
+        history: &[],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: zrandmember,
+    subcommands: &[],
+};
+
+const OUT_OF_RANGE: Error = Error::new("ERR value is out of range");
+const LOWEST: Error = Error::new(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+
+/// Sets of up to this many times the wanted number are gone through.
+const MUCH: usize = 3;
+
+fn zrandmember(ctx: &mut Ctx<'_>) -> CmdResult {
+    let [_, _, count, rest @ ..] = ctx.args else { return one(ctx) };
+    let count = parse_i64(count).ok_or(NOT_AN_INTEGER)?;
+    if count == i64::MIN {
+        return Err(LOWEST);
+    }
+    let scores = match rest {
+        [] => false,
+        [word] if word.eq_ignore_ascii_case(b"withscores") => true,
+        [..] => return Err(SYNTAX),
+    };
+    if scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(OUT_OF_RANGE);
+    }
+    several(ctx, count, scores)
+}
+
+fn one(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let set = zset(&record)?;
+    let skip = below(&mut rng, set.len());
+    set.walk(Span { skip, count: 1 }, false, |member, _| bulk(ctx.reply, member));
+    Ok(())
+}
+
+/// A random number below `bound`, which is not 0.
+fn below(rng: &mut Rng, bound: usize) -> usize {
+    // The high half of the product: as even as 64 bits are.
+    ((u128::from(rng.next()) * bound as u128) >> 64) as usize
+}
+
+/// Answers `count` different elements, or -`count` of which some may be equal.
+fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
+    let key = ctx.key(1);
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let set = zset(&record)?;
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let reply = &mut *ctx.reply;
+    if count < 0 {
+        ctx.lane.weigh(wanted, &mut ctx.pause)?;
+        header(reply, wanted, scores);
+        for _ in 0..wanted {
+            show(reply, set, below(&mut rng, set.len()), scores);
+        }
+        return Ok(());
+    }
+    let wanted = wanted.min(set.len());
+    let much = wanted.saturating_mul(MUCH) >= set.len() || matches!(set, View::Packed(..));
+    ctx.lane.weigh(if much { set.len() } else { wanted }, &mut ctx.pause)?;
+    header(reply, wanted, scores);
+    if much {
+        let (mut left, mut needed) = (set.len(), wanted);
+        set.for_each(|member, score| {
+            if below(&mut rng, left) < needed {
+                element(reply, member, score, scores);
+                needed -= 1;
+            }
+            left -= 1;
+        });
+        return Ok(());
+    }
+    let mut drawn = HashSet::with_capacity(wanted);
+    while drawn.len() < wanted {
+        let rank = below(&mut rng, set.len());
+        if drawn.insert(rank) {
+            show(reply, set, rank, scores);
+        }
+    }
+    Ok(())
+}
+
+/// Answers the element of this rank.
+fn show(reply: &mut Reply, set: View<'_>, rank: usize, scores: bool) {
+    set.walk(Span { skip: rank, count: 1 }, false, |m, score| element(reply, m, score, scores));
+}

@@ -1,0 +1,311 @@
+//! ZRANGE with all that it can do, the five older commands that do a part of it each, and
+//! ZRANGESTORE.
+//!
+//! The older ones are ZRANGE with some of the options decided by the name: what a range is by
+//! ([`By`]) and its direction. Options that are decided are not accepted as words.
+
+use super::{element, ends, header, zset};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_base::num::parse_i64;
+use weft_types::string::Digits;
+use weft_types::zset::{Range, Span, View, build};
+
+pub const ZRANGE: Command = Command {
+    spec: Spec {
+        name: "zrange",
+        arity: -4,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::SortedSet,
+        since: "1.2.0",
+        summary: "Answers a range of a sorted set, by rank, by score or by member.",
+        complexity: "O(log(N)+M) for M of N members.",
+        syntax: "key start stop [sortby=(byscore=BYSCORE|bylex=BYLEX)]@6.2.0 [rev=REV]@6.2.0 \
+                 [LIMIT limit=(offset:integer count:integer)]@6.2.0 [withscores=WITHSCORES]",
+        history: &[("6.2.0", "The options REV, BYSCORE, BYLEX and LIMIT.")],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| answer(ctx, Options::default()),
+    subcommands: &[],
+};
+
+pub const ZREVRANGE: Command = Command {
+    spec: Spec {
+        name: "zrevrange",
+        summary: "Answers a range of ranks of a sorted set, counted from the last member.",
+        syntax: "key start:integer stop:integer [withscores=WITHSCORES]",
+        history: &[],
+        ..ZRANGE.spec
+    },
+    run: |ctx| answer(ctx, Options::decided(By::Rank, true)),
+    ..ZRANGE
+};
+
+pub const ZRANGEBYSCORE: Command = Command {
+    spec: Spec {
+        name: "zrangebyscore",
+        since: "1.0.5",
+        summary: "Answers the members of a sorted set whose scores are in a range.",
+        syntax: "key min:double max:double [withscores=WITHSCORES]@2.0.0 \
+                 [LIMIT limit=(offset:integer count:integer)]",
+        history: &[("2.0.0", "The option WITHSCORES.")],
+        ..ZRANGE.spec
+    },
+    run: |ctx| answer(ctx, Options::decided(By::Score, false)),
+    ..ZRANGE
+};
+
+pub const ZREVRANGEBYSCORE: Command = Command {
+    spec: Spec {
+        name: "zrevrangebyscore",
+        since: "2.2.0",
+        summary: "Answers the members whose scores are in a range, the highest first.",
+        syntax: "key max:double min:double [withscores=WITHSCORES] \
+                 [LIMIT limit=(offset:integer count:integer)]",
+        history: &[("2.1.6", "Either end can be exclusive.")],
+        ..ZRANGE.spec
+    },
+    run: |ctx| answer(ctx, Options::decided(By::Score, true)),
+    ..ZRANGE
+};
+
+pub const ZRANGEBYLEX: Command = Command {
+    spec: Spec {
+        name: "zrangebylex",
+        since: "2.8.9",
+        summary: "Answers the members between two strings, of a sorted set with one score.",
+        syntax: "key min max [LIMIT limit=(offset:integer count:integer)]",
+        history: &[],
+        ..ZRANGE.spec
+    },
+    run: |ctx| answer(ctx, Options::decided(By::Lex, false)),
+    ..ZRANGE
+};
+
+pub const ZREVRANGEBYLEX: Command = Command {
+    spec: Spec {
+        name: "zrevrangebylex",
+        summary: "Answers the members between two strings in reverse, of a set with one score.",
+        syntax: "key max min [LIMIT limit=(offset:integer count:integer)]",
+        ..ZRANGEBYLEX.spec
+    },
+    run: |ctx| answer(ctx, Options::decided(By::Lex, true)),
+    ..ZRANGE
+};
+
+pub const ZRANGESTORE: Command = Command {
+    spec: Spec {
+        name: "zrangestore",
+        arity: -5,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[
+            KeySpec {
+                flags: &["OW", "UPDATE"],
+                begin: Begin::Index(1),
+                find: Find::Range { last: 0, step: 1, limit: 0 },
+                notes: "",
+            },
+            KeySpec {
+                flags: &["RO", "ACCESS"],
+                begin: Begin::Index(2),
+                find: Find::Range { last: 0, step: 1, limit: 0 },
+                notes: "",
+            },
+        ],
+        since: "6.2.0",
+        summary: "Stores a range of a sorted set in a key.",
+        complexity: "O(log(N)+M) for M of N members.",
+        syntax: "dst:key src:key min max [sortby=(byscore=BYSCORE|bylex=BYLEX)] [rev=REV] \
+                 [LIMIT limit=(offset:integer count:integer)]",
+        history: &[],
+        ..ZRANGE.spec
+    },
+    run: store,
+    ..ZRANGE
+};
+
+const LIMIT_BY_RANK: Error = Error::new(
+    "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+);
+const SCORES_BY_LEX: Error =
+    Error::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+
+/// What the ends of a range are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Options {
+    /// `None` until decided; then ranks.
+    by: Option<By>,
+    /// `None` until decided; then forward.
+    reverse: Option<bool>,
+    with_scores: bool,
+    offset: i64,
+    /// -1: no limit.
+    limit: Option<i64>,
+}
+
+impl Options {
+    fn decided(by: By, reverse: bool) -> Options {
+        Options { by: Some(by), reverse: Some(reverse), ..Options::default() }
+    }
+
+    fn parse(mut self, mut words: &[&[u8]], store: bool) -> Result<Options, Error> {
+        loop {
+            let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            words = match words {
+                [] => break,
+                [word, rest @ ..] if !store && is(word, "withscores") => {
+                    self.with_scores = true;
+                    rest
+                }
+                [word, offset, limit, rest @ ..] if is(word, "limit") => {
+                    self.offset = parse_i64(offset).ok_or(NOT_AN_INTEGER)?;
+                    self.limit = Some(parse_i64(limit).ok_or(NOT_AN_INTEGER)?);
+                    rest
+                }
+                // A second REV, and a second BY, find the matter decided.
+                [word, rest @ ..] if self.reverse.is_none() && is(word, "rev") => {
+                    self.reverse = Some(true);
+                    rest
+                }
+                [word, rest @ ..] if self.by.is_none() && is(word, "bylex") => {
+                    self.by = Some(By::Lex);
+                    rest
+                }
+                [word, rest @ ..] if self.by.is_none() && is(word, "byscore") => {
+                    self.by = Some(By::Score);
+                    rest
+                }
+                [..] => return Err(SYNTAX),
+            };
+        }
+        let by = self.by.unwrap_or(By::Rank);
+        if by == By::Rank && self.limit.is_some_and(|limit| limit != -1) {
+            return Err(LIMIT_BY_RANK);
+        }
+        if by == By::Lex && self.with_scores {
+            return Err(SCORES_BY_LEX);
+        }
+        Ok(self)
+    }
+}
+
+/// What is asked for.
+enum Asked<'a> {
+    Ranks(i64, i64),
+    Range(Range<'a>, i64, Option<usize>),
+}
+
+/// A request for a range.
+struct Request<'a> {
+    asked: Asked<'a>,
+    reverse: bool,
+    with_scores: bool,
+}
+
+impl<'a> Request<'a> {
+    /// Reads the two ends and the options behind them.
+    fn parse(args: &[&'a [u8]], decided: Options, store: bool) -> Result<Self, Error> {
+        let options = decided.parse(&args[2..], store)?;
+        let reverse = options.reverse.unwrap_or(false);
+        let (low, high) = if reverse { (args[1], args[0]) } else { (args[0], args[1]) };
+        let limit = options.limit.and_then(|limit| usize::try_from(limit).ok());
+        let asked = match options.by.unwrap_or(By::Rank) {
+            By::Rank => {
+                let rank = |text| parse_i64(text).ok_or(NOT_AN_INTEGER);
+                Asked::Ranks(rank(args[0])?, rank(args[1])?)
+            }
+            By::Score => Asked::Range(ends::scores(low, high)?, options.offset, limit),
+            By::Lex => Asked::Range(ends::members(low, high)?, options.offset, limit),
+        };
+        Ok(Request { asked, reverse, with_scores: options.with_scores })
+    }
+
+    /// Which elements of `set` that is.
+    fn span(&self, set: View<'_>) -> Span {
+        match &self.asked {
+            Asked::Ranks(start, stop) => {
+                let ranks = ends::ranks(*start, *stop, set.len());
+                Span { skip: ranks.start, count: ranks.len() }
+            }
+            Asked::Range(range, offset, limit) => {
+                let too_far = matches!(range, Range::Score { .. })
+                    && usize::try_from(*offset).is_ok_and(|offset| offset >= set.len());
+                match too_far && *offset > 0 {
+                    true => Span::NOTHING,
+                    false => set.select(range, self.reverse, *offset, *limit),
+                }
+            }
+        }
+    }
+}
+
+fn answer(ctx: &mut Ctx<'_>, decided: Options) -> CmdResult {
+    let request = Request::parse(&ctx.args[2..], decided, false)?;
+    let key = ctx.key(1);
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let set = zset(&record)?;
+    let span = request.span(set);
+    ctx.lane.weigh(span.count, &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    header(reply, span.count, request.with_scores);
+    set.walk(span, request.reverse, |member, score| {
+        element(reply, member, score, request.with_scores);
+    });
+    Ok(())
+}
+
+fn store(ctx: &mut Ctx<'_>) -> CmdResult {
+    let request = Request::parse(&ctx.args[3..], Options::default(), true)?;
+    let (destination, source) = (ctx.key(1), ctx.key(2));
+    let mut elements: Vec<(Vec<u8>, f64)> = Vec::new();
+    if let Some(record) = ctx.db.read(&source) {
+        let set = zset(&record)?;
+        let span = request.span(set);
+        ctx.lane.weigh(span.count, &mut ctx.pause)?;
+        elements.reserve_exact(span.count);
+        let mut room = Digits::new();
+        set.walk(span, request.reverse, |member, score| {
+            elements.push((member.bytes(&mut room).to_vec(), score));
+        });
+    }
+    if request.reverse {
+        elements.reverse();
+    }
+    store_elements(ctx, &destination, &elements)
+}
+
+/// Stores elements, which are in order, under a key and answers how many they are; removes the
+/// key if there are none.
+pub(super) fn store_elements<M: AsRef<[u8]>>(
+    ctx: &mut Ctx<'_>,
+    destination: &weft_keyspace::Key<'_>,
+    elements: &[(M, f64)],
+) -> CmdResult {
+    if elements.is_empty() {
+        if ctx.db.delete(destination) {
+            ctx.dirty();
+        }
+    } else {
+        let clock = ctx.db.turn.access.fresh();
+        let record = build(destination.bytes, None, clock, elements, &ctx.settings.limits);
+        ctx.db.set(destination, record);
+        ctx.dirty();
+    }
+    ctx.reply.int(elements.len() as i64);
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Changing a sorted set, whatever its form, and the conversion from small to large.
+//!
+//! A set is made small and becomes large when an element goes beyond a [limit](Limits), or when a
+//! command announces as much; it never becomes small again by itself. [`build`] makes a set of
+//! elements that are at hand, small if they fit: the results of set operations.
+
+use super::pairs::Pairs;
+use super::score::Score;
+use super::tree::Tree;
+use super::view::{Span, View};
+use crate::packed::record::Packed;
+use crate::packed::{COUNT_MAX, Encoded, Room, Value, after};
+use crate::{Kind, Limits, Record, boxed};
+
+/// What has become of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing.
+    Same,
+    Added,
+    /// It has another score.
+    Updated,
+}
+
+/// A sorted set that is being changed.
+#[derive(Debug)]
+pub struct Edit(Form);
+
+#[derive(Debug)]
+enum Form {
+    Packed(Packed),
+    /// A record of kind `ZsetTree`.
+    Tree(Record),
+    /// Only inside of [`Edit::enlarge`].
+    Between,
+}
+
+/// Whether an element may join `len` others in the packed form.
+fn fits(len: usize, member: usize, limits: &Limits) -> bool {
+    len < limits.zset_entries.min(COUNT_MAX / 2) && member <= limits.zset_value
+}
+
+impl Edit {
+    /// Of the set in `record`; `None` and the record back when it holds another type.
+    #[inline]
+    pub fn of(record: Record) -> Result<Edit, Record> {
+        match Kind::of(record.kind()) {
+            Kind::ZsetPacked => Ok(Edit(Form::Packed(Packed::of(record)))),
+            Kind::ZsetTree => Ok(Edit(Form::Tree(record))),
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Err(record),
+            Kind::ListPacked | Kind::ListChunks => Err(record),
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => Err(record),
+            Kind::HashPacked | Kind::HashTable => Err(record),
+        }
+    }
+
+    /// Of an empty set under `key`; `expiry` in Unix milliseconds, `clock` as [`Record::clock`].
+    pub fn new(key: &[u8], expiry: Option<i64>, clock: u32) -> Edit {
+        Edit(Form::Packed(Packed::new(key, expiry, Kind::ZsetPacked, clock, &[])))
+    }
+
+    /// The record with the set, which may be empty: then the key must go.
+    #[inline]
+    pub fn finish(self) -> Record {
+        match self.0 {
+            Form::Packed(packed) => packed.finish(),
+            Form::Tree(record) => record,
+            Form::Between => unreachable!("enlarge puts a form in its place"),
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The set as it is now.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        match &self.0 {
+            Form::Packed(packed) => View::Packed(Pairs(packed.bytes()), packed.count() / 2),
+            Form::Tree(record) => View::of(record).expect("the record of a large set"),
+            Form::Between => unreachable!("enlarge puts a form in its place"),
+        }
+    }
+
+    /// The tree of a record of kind `ZsetTree`.
+    #[inline]
+    fn tree(record: &mut Record) -> &mut Tree {
+        debug_assert_eq!(Kind::of(record.kind()), Kind::ZsetTree);
+        // SAFETY: `Form::Tree` holds records of that kind only, whose payload was made by
+        // `large` from a `Box<Tree>`; the borrow of the record is exclusive.
+        unsafe { boxed::view_mut(record.payload_mut()) }
+    }
+
+    /// Announces so many elements, of which the longest member has so many bytes: a small set
+    /// that they alone would not fit into becomes large at once, whether they are added or not.
+    pub fn announce(&mut self, elements: usize, longest: usize, limits: &Limits) {
+        if elements > limits.zset_entries || longest > limits.zset_value {
+            self.enlarge();
+        }
+    }
+
+    /// Makes a small set large. O(n), and n is small.
+    fn enlarge(&mut self) {
+        self.0 = match std::mem::replace(&mut self.0, Form::Between) {
+            Form::Packed(packed) => {
+                let mut tree = Tree::new();
+                let bytes = Pairs(packed.bytes());
+                let mut room = crate::string::Digits::new();
+                bytes.iter().for_each(|p| tree.push(p.member.bytes(&mut room), p.score()));
+                Form::Tree(large(packed.finish(), tree))
+            }
+            other => other,
+        };
+    }
+
+    /// Shows `decide` the score of `member`, if it is in the set, and gives it the score that it
+    /// answers, if any. O(log n).
+    #[inline]
+    pub fn change(
+        &mut self,
+        member: &[u8],
+        limits: &Limits,
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Outcome {
+        match &mut self.0 {
+            Form::Tree(record) => change_tree(Edit::tree(record), member, decide),
+            Form::Packed(packed) => {
+                let found = Pairs(packed.bytes()).find(member).map(|pair| (pair.at, pair.score()));
+                let Some(score) = decide(found.map(|(_, score)| score)) else {
+                    return Outcome::Same;
+                };
+                match found {
+                    Some((_, old)) if old == score => Outcome::Same,
+                    Some((at, _)) => {
+                        move_packed(packed, at, member, score);
+                        Outcome::Updated
+                    }
+                    None if fits(packed.count() / 2, member.len(), limits) => {
+                        let at = Pairs(packed.bytes()).place(member, score);
+                        insert_packed(packed, at, member, score);
+                        Outcome::Added
+                    }
+                    None => {
+                        self.enlarge();
+                        self.add(member, score);
+                        Outcome::Added
+                    }
+                }
+            }
+            Form::Between => unreachable!("enlarge puts a form in its place"),
+        }
+    }
+
+    /// Adds an element to a large set that does not have it.
+    fn add(&mut self, member: &[u8], score: f64) {
+        if let Form::Tree(record) = &mut self.0 {
+            Edit::tree(record).insert(member, score);
+        }
+    }
+
+    /// Removes `member`; whether it was there. O(log n).
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match &mut self.0 {
+            Form::Tree(record) => {
+                let tree = Edit::tree(record);
+                let found = tree.find(member);
+                found.map(|place| tree.remove(place)).is_some()
+            }
+            Form::Packed(packed) => {
+                let found = Pairs(packed.bytes()).find(member).map(|pair| pair.at);
+                found.map(|at| packed.remove(at, 2)).is_some()
+            }
+            Form::Between => unreachable!("enlarge puts a form in its place"),
+        }
+    }
+
+    /// Removes the elements of `span`, told from the front, or from the back with `reverse`.
+    /// O(log n + elements).
+    pub fn remove_span(&mut self, span: Span, reverse: bool) {
+        let len = self.len();
+        let skip = span.skip.min(len);
+        let count = span.count.min(len - skip);
+        let from = if reverse { len - skip - count } else { skip };
+        if count == 0 {
+            return;
+        }
+        match &mut self.0 {
+            Form::Tree(record) => Edit::tree(record).remove_ranks(from..from + count),
+            Form::Packed(packed) => {
+                let at = Pairs(packed.bytes()).iter().nth(from).map(|pair| pair.at);
+                packed.remove(at.expect("a rank below the length"), 2 * count);
+            }
+            Form::Between => unreachable!("enlarge puts a form in its place"),
+        }
+    }
+
+    /// Shows the first `count` elements, or the last ones with `reverse`, and removes them.
+    #[inline]
+    pub fn pop(&mut self, count: usize, reverse: bool, seen: impl FnMut(Value<'_>, f64)) {
+        let span = Span { skip: 0, count };
+        self.view().walk(span, reverse, seen);
+        self.remove_span(span, reverse);
+    }
+}
+
+/// `record` with a tree in the place of its packed payload.
+fn large(record: Record, tree: Tree) -> Record {
+    record.replace_payload(Kind::ZsetTree as u8, &boxed::store(Box::new(tree)))
+}
+
+fn change_tree(
+    tree: &mut Tree,
+    member: &[u8],
+    decide: impl FnOnce(Option<f64>) -> Option<f64>,
+) -> Outcome {
+    let found = tree.find(member);
+    match (found, decide(found.map(|place| tree.score(place)))) {
+        (_, None) => Outcome::Same,
+        (Some(place), Some(score)) if score == tree.score(place) => Outcome::Same,
+        (Some(place), Some(score)) => {
+            tree.set_score(place, member, score);
+            Outcome::Updated
+        }
+        (None, Some(score)) => {
+            tree.insert(member, score);
+            Outcome::Added
+        }
+    }
+}
+
+fn insert_packed(packed: &mut Packed, at: usize, member: &[u8], score: f64) {
+    let score = Score::of(score);
+    packed.insert(at, &[Encoded::of(member), score.encoded()]);
+}
+
+/// Gives the element at `at`, which is `member`, another score.
+fn move_packed(packed: &mut Packed, at: usize, member: &[u8], score: f64) {
+    let bytes = packed.bytes();
+    let score_at = after(bytes, at);
+    let end = after(bytes, score_at);
+    // Where the element belongs among the others, itself counting as one with the old score: it
+    // stays where it is when that is in front of it or behind it.
+    let to = Pairs(bytes).place(member, score);
+    if to == at || to == end {
+        packed.replace(score_at, 1, &[Score::of(score).encoded()]);
+        return;
+    }
+    packed.remove(at, 2);
+    let to = if to > at { to - (end - at) } else { to };
+    insert_packed(packed, to, member, score);
+}
+
+/// A record of `key` with these elements, which are in order and of which no two have the same
+/// member; `expiry` and `clock` as in [`Edit::new`]. Small if they fit the limits and `large` does
+/// not say otherwise. O(n).
+pub fn build<M: AsRef<[u8]>>(
+    key: &[u8],
+    expiry: Option<i64>,
+    clock: u32,
+    elements: &[(M, f64)],
+    limits: &Limits,
+) -> Record {
+    let longest = elements.iter().map(|(member, _)| member.as_ref().len()).max().unwrap_or(0);
+    let small = elements.len() <= limits.zset_entries.min(COUNT_MAX / 2);
+    if small && longest <= limits.zset_value {
+        let scores: Vec<Score> = elements.iter().map(|(_, score)| Score::of(*score)).collect();
+        let entries: Vec<Encoded<'_>> = elements
+            .iter()
+            .zip(&scores)
+            .flat_map(|((member, _), score)| [Encoded::of(member.as_ref()), score.encoded()])
+            .collect();
+        return Packed::new(key, expiry, Kind::ZsetPacked, clock, &entries).finish();
+    }
+    let mut tree = Tree::new();
+    elements.iter().for_each(|(member, score)| tree.push(member.as_ref(), *score));
+    large(Edit::new(key, expiry, clock).finish(), tree)
+}

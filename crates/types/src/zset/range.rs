@@ -1,0 +1,136 @@
+//! Ranges of a sorted set: by score, or by member where all scores are equal.
+
+use std::cmp::Ordering;
+
+/// An end of a range by score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoreEnd {
+    /// Never NaN.
+    pub score: f64,
+    /// Whether the score itself is outside.
+    pub exclusive: bool,
+}
+
+/// An end of a range by member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LexEnd<'a> {
+    /// Before all members.
+    Lowest,
+    /// Behind all members.
+    Highest,
+    Member {
+        member: &'a [u8],
+        /// Whether the member itself is outside.
+        exclusive: bool,
+    },
+}
+
+/// Which elements are meant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Range<'a> {
+    Score { min: ScoreEnd, max: ScoreEnd },
+    Lex { min: LexEnd<'a>, max: LexEnd<'a> },
+}
+
+/// Whether a member compared to an end stands on that side of it.
+fn beyond(member: &[u8], end: LexEnd<'_>, side: Ordering) -> bool {
+    match end {
+        LexEnd::Lowest => side == Ordering::Greater,
+        LexEnd::Highest => side == Ordering::Less,
+        LexEnd::Member { member: other, exclusive } => match member.cmp(other) {
+            Ordering::Equal => !exclusive,
+            order => order == side,
+        },
+    }
+}
+
+impl Range<'_> {
+    /// Whether an element is not too low. `member` is asked only if it matters.
+    #[inline]
+    pub fn reaches<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
+        match self {
+            Range::Score { min, .. } if min.exclusive => score > min.score,
+            Range::Score { min, .. } => score >= min.score,
+            Range::Lex { min, .. } => beyond(member(), *min, Ordering::Greater),
+        }
+    }
+
+    /// Whether an element is not too high. `member` is asked only if it matters.
+    #[inline]
+    pub fn allows<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
+        match self {
+            Range::Score { max, .. } if max.exclusive => score < max.score,
+            Range::Score { max, .. } => score <= max.score,
+            Range::Lex { max, .. } => beyond(member(), *max, Ordering::Less),
+        }
+    }
+
+    /// Whether no element at all can be in it.
+    pub fn is_void(&self) -> bool {
+        match self {
+            Range::Score { min, max } => {
+                min.score > max.score
+                    || (min.score == max.score && (min.exclusive || max.exclusive))
+            }
+            Range::Lex { min, max } => match (min, max) {
+                (LexEnd::Highest, _) | (_, LexEnd::Lowest) => true,
+                (LexEnd::Lowest, _) | (_, LexEnd::Highest) => false,
+                (
+                    LexEnd::Member { member: low, exclusive: a },
+                    LexEnd::Member { member: high, exclusive: b },
+                ) => match low.cmp(high) {
+                    Ordering::Less => false,
+                    Ordering::Equal => *a || *b,
+                    Ordering::Greater => true,
+                },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_in_or_out() {
+        let range = |min, a, max, b| Range::Score {
+            min: ScoreEnd { score: min, exclusive: a },
+            max: ScoreEnd { score: max, exclusive: b },
+        };
+        let is_in =
+            |range: Range<'_>, score| range.reaches(score, || b"") && range.allows(score, || b"");
+        assert!(
+            is_in(range(1.0, false, 2.0, false), 1.0) && !is_in(range(1.0, true, 2.0, false), 1.0)
+        );
+        assert!(
+            is_in(range(1.0, false, 2.0, false), 2.0) && !is_in(range(1.0, false, 2.0, true), 2.0)
+        );
+        assert!(is_in(range(0.0, false, 0.0, false), -0.0));
+        assert!(range(1.0, true, 1.0, false).is_void() && range(2.0, false, 1.0, false).is_void());
+        assert!(!range(1.0, false, 1.0, false).is_void());
+    }
+
+    #[test]
+    fn members_have_two_ends_beyond_all() {
+        let open = LexEnd::Member { member: b"b", exclusive: true };
+        let closed = LexEnd::Member { member: b"b", exclusive: false };
+        for (min, max, want, void) in [
+            (LexEnd::Lowest, LexEnd::Highest, [true, true, true], false),
+            (closed, LexEnd::Highest, [false, true, true], false),
+            (open, LexEnd::Highest, [false, false, true], false),
+            (LexEnd::Lowest, closed, [true, true, false], false),
+            (LexEnd::Lowest, open, [true, false, false], false),
+            (closed, closed, [false, true, false], false),
+            (open, closed, [false, false, false], true),
+            (LexEnd::Highest, LexEnd::Lowest, [false, false, false], true),
+            (LexEnd::Lowest, LexEnd::Lowest, [false, false, false], true),
+            (LexEnd::Highest, LexEnd::Highest, [false, false, false], true),
+        ] {
+            let range = Range::Lex { min, max };
+            let found = [&b"a"[..], b"b", b"c"]
+                .map(|m| range.reaches(0.0, || m) && range.allows(0.0, || m));
+            assert_eq!((found, range.is_void()), (want, void), "{range:?}");
+        }
+    }
+}

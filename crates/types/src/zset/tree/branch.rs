@@ -1,0 +1,164 @@
+//! A branch: up to 64 children with what a search and a rank need to know of each.
+//!
+//! ```text
+//!  kids     numbers of leaves (height 1) or of branches
+//!  counts   elements below each: a rank is a sum of these on the way down or up
+//!  scores   score of the first element below each
+//!  firsts   the leaf of that element, where its member is, for scores that are equal
+//! ```
+//!
+//! No member is copied into a branch. The arrays are separate because every pass over a branch
+//! reads one of them from end to end.
+
+use super::arena::{Id, NONE};
+
+/// Children of a full branch. Few in tests, so that small trees are high.
+pub(super) const FULL: usize = if cfg!(test) { 8 } else { 64 };
+
+#[derive(Clone, Debug)]
+pub(super) struct Branch {
+    /// The branch above, or [`NONE`].
+    pub(super) parent: Id,
+    /// 1 above leaves, 2 above those branches ...
+    pub(super) height: u32,
+    kids: Vec<Id>,
+    counts: Vec<u64>,
+    scores: Vec<f64>,
+    firsts: Vec<Id>,
+}
+
+impl Default for Branch {
+    fn default() -> Self {
+        Branch {
+            parent: NONE,
+            height: 0,
+            kids: Vec::new(),
+            counts: Vec::new(),
+            scores: Vec::new(),
+            firsts: Vec::new(),
+        }
+    }
+}
+
+/// What a branch knows of a child.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Kid {
+    pub(super) id: Id,
+    pub(super) count: u64,
+    pub(super) score: f64,
+    pub(super) first: Id,
+}
+
+impl Branch {
+    pub(super) fn at_height(height: u32) -> Self {
+        Branch { height, ..Branch::default() }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.kids.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= FULL
+    }
+
+    pub(super) fn kid(&self, at: usize) -> Kid {
+        Kid {
+            id: self.kids[at],
+            count: self.counts[at],
+            score: self.scores[at],
+            first: self.firsts[at],
+        }
+    }
+
+    #[inline]
+    pub(super) fn id(&self, at: usize) -> Id {
+        self.kids[at]
+    }
+
+    #[inline]
+    pub(super) fn score(&self, at: usize) -> f64 {
+        self.scores[at]
+    }
+
+    #[inline]
+    pub(super) fn first(&self, at: usize) -> Id {
+        self.firsts[at]
+    }
+
+    /// Where the child `id` is.
+    #[inline]
+    pub(super) fn position(&self, id: Id) -> usize {
+        self.kids.iter().position(|kid| *kid == id).expect("a child knows its parent")
+    }
+
+    /// Elements below the children before `at`.
+    #[inline]
+    pub(super) fn count_before(&self, at: usize) -> u64 {
+        self.counts[..at].iter().sum()
+    }
+
+    /// Elements below all children.
+    pub(super) fn count(&self) -> u64 {
+        self.count_before(self.len())
+    }
+
+    /// The child with the `n`-th element below this branch, and which one of the child's it is.
+    /// There is such an element.
+    #[inline]
+    pub(super) fn nth(&self, mut n: u64) -> (usize, u64) {
+        let last = self.len() - 1;
+        for (at, count) in self.counts[..last].iter().enumerate() {
+            if n < *count {
+                return (at, n);
+            }
+            n -= count;
+        }
+        (last, n)
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, at: usize, elements: u64) {
+        self.counts[at] += elements;
+    }
+
+    #[inline]
+    pub(super) fn subtract(&mut self, at: usize, elements: u64) {
+        self.counts[at] -= elements;
+    }
+
+    /// Says what the first element below a child is now.
+    pub(super) fn set_first(&mut self, at: usize, score: f64, first: Id) {
+        self.scores[at] = score;
+        self.firsts[at] = first;
+    }
+
+    pub(super) fn insert(&mut self, at: usize, kid: Kid) {
+        self.kids.insert(at, kid.id);
+        self.counts.insert(at, kid.count);
+        self.scores.insert(at, kid.score);
+        self.firsts.insert(at, kid.first);
+    }
+
+    pub(super) fn remove(&mut self, at: usize) {
+        self.kids.remove(at);
+        self.counts.remove(at);
+        self.scores.remove(at);
+        self.firsts.remove(at);
+    }
+
+    /// Moves the children from `at` on to the end of `to`.
+    pub(super) fn move_tail(&mut self, at: usize, to: &mut Branch) {
+        to.kids.extend(self.kids.drain(at..));
+        to.counts.extend(self.counts.drain(at..));
+        to.scores.extend(self.scores.drain(at..));
+        to.firsts.extend(self.firsts.drain(at..));
+    }
+
+    /// Bytes of memory of the arrays.
+    pub(super) fn memory(&self) -> usize {
+        (self.kids.capacity() + self.firsts.capacity()) * 4
+            + (self.counts.capacity() + self.scores.capacity()) * 8
+    }
+}

@@ -1,0 +1,303 @@
+//! Adding elements: insertion, the splitting of nodes, and the moving of an element.
+
+use super::arena::{Id, NONE};
+use super::branch::{self, Branch, Kid};
+use super::leaf::{self, LONG, Leaf, Text};
+use super::{Place, Tree};
+
+/// A member on its way into a leaf.
+#[derive(Clone, Copy)]
+pub(super) enum Member<'a> {
+    Bytes(&'a [u8]),
+    /// A long one that the tree has already.
+    Long(Id, &'a [u8]),
+}
+
+impl<'a> Member<'a> {
+    #[inline]
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Member::Bytes(bytes) | Member::Long(_, bytes) => bytes,
+        }
+    }
+}
+
+impl Tree {
+    /// Adds an element whose member is not in the set. O(log n).
+    pub fn insert(&mut self, member: &[u8], score: f64) {
+        debug_assert!(self.find(member).is_none());
+        let hash = self.hash(member);
+        let leaf = self.put(Member::Bytes(member), score, hash);
+        self.index.insert(hash, leaf);
+    }
+
+    /// Adds an element that comes behind all others and whose member is not in the set. O(1)
+    /// expected.
+    pub fn push(&mut self, member: &[u8], score: f64) {
+        let hash = self.hash(member);
+        let place = Place { leaf: self.last, at: self.leaves[self.last].len() };
+        let leaf = self.put_at(place, Member::Bytes(member), score, hash);
+        self.index.insert(hash, leaf);
+    }
+
+    /// Gives the element at `place`, which is `member`, another score. O(log n), O(1) when it
+    /// stays between its neighbours.
+    pub fn set_score(&mut self, place: Place, member: &[u8], score: f64) {
+        debug_assert_eq!(self.member(place), member);
+        if self.stays(place, member, score) {
+            self.leaves[place.leaf].set_score(place.at, score);
+            if place.at == 0 {
+                self.refresh_first(place.leaf);
+            }
+            return;
+        }
+        let hash = self.hash(member);
+        let moved = match self.leaves[place.leaf].text(place.at) {
+            Text::Here(_) => Member::Bytes(member),
+            Text::Elsewhere(id) => Member::Long(id, member),
+        };
+        // Between the two the index has the member where it was, which nobody asks for.
+        self.take(place);
+        let leaf = self.put(moved, score, hash);
+        self.index.relocate(hash, place.leaf, leaf);
+    }
+
+    /// Whether `member` with another score is at the same place. The answer may be no when only
+    /// the next leaf would tell.
+    fn stays(&self, place: Place, member: &[u8], score: f64) -> bool {
+        let leaf = &self.leaves[place.leaf];
+        let text = |at| self.member(Place { at, ..place });
+        if score > self.score(place) {
+            let next = place.at + 1;
+            return match next < leaf.len() {
+                true => {
+                    let other = leaf.score(next);
+                    score < other || (score == other && member < text(next))
+                }
+                false => leaf.behind == NONE,
+            };
+        }
+        match place.at.checked_sub(1) {
+            Some(previous) => {
+                let other = leaf.score(previous);
+                score > other || (score == other && member > text(previous))
+            }
+            None => leaf.before == NONE,
+        }
+    }
+
+    /// Puts an element into its leaf, which is returned, but not into the index.
+    fn put(&mut self, member: Member<'_>, score: f64, hash: u32) -> Id {
+        let bytes = member.bytes();
+        let (place, _) = self.descend::<false>(|other, lazy| {
+            other < score || (other == score && lazy.bytes() < bytes)
+        });
+        self.put_at(place, member, score, hash)
+    }
+
+    /// Puts an element before `place`, which is where it belongs.
+    fn put_at(&mut self, mut place: Place, member: Member<'_>, score: f64, hash: u32) -> Id {
+        self.len += 1;
+        let text = match member {
+            Member::Bytes(bytes) if bytes.len() <= LONG => Text::Here(bytes),
+            Member::Bytes(bytes) => Text::Elsewhere(self.long.insert(bytes.into())),
+            Member::Long(id, _) => Text::Elsewhere(id),
+        };
+        let tag = Tree::tag(hash);
+        let len = match text {
+            Text::Here(bytes) => bytes.len(),
+            Text::Elsewhere(_) => size_of::<Id>(),
+        };
+        let leaf = &self.leaves[place.leaf];
+        if !leaf.has_room(len) {
+            let at_end = place.at == leaf.len() && leaf.behind == NONE;
+            let at_start = place.at == 0 && leaf.before == NONE;
+            if at_end || at_start {
+                let mut alone = Leaf::default();
+                alone.insert(0, score, tag, text);
+                return self.link(place.leaf, at_end, alone);
+            }
+            let middle = leaf.middle();
+            let right = self.split(place.leaf, middle);
+            if place.at > middle {
+                place = Place { leaf: right, at: place.at - middle };
+            }
+        }
+        self.leaves[place.leaf].insert(place.at, score, tag, text);
+        self.climb(place.leaf, |branch, at| branch.add(at, 1));
+        if place.at == 0 {
+            self.refresh_first(place.leaf);
+        }
+        place.leaf
+    }
+
+    /// Moves the elements of a leaf from `middle` on to a new one behind it.
+    fn split(&mut self, id: Id, middle: usize) -> Id {
+        let mut right = Leaf::default();
+        self.leaves[id].move_tail(middle, &mut right);
+        let moved = right.len();
+        self.climb(id, |branch, at| branch.subtract(at, moved as u64));
+        let right = self.link(id, true, right);
+        self.members_moved(right, 0, id, right);
+        right
+    }
+
+    /// Tells the index that the members of `leaf` from `at` on, once in `from`, are in `to`.
+    pub(super) fn members_moved(&mut self, leaf: Id, at: usize, from: Id, to: Id) {
+        for at in at..self.leaves[leaf].len() {
+            let hash = self.hash(self.member(Place { leaf, at }));
+            self.index.relocate(hash, from, to);
+        }
+    }
+
+    /// Puts a new leaf with elements behind or before the leaf `beside`; returns its number.
+    fn link(&mut self, beside: Id, behind: bool, new: Leaf) -> Id {
+        let (count, score) = (new.len() as u64, new.score(0));
+        let id = self.leaves.insert(new);
+        let (before, after) = match behind {
+            true => (beside, self.leaves[beside].behind),
+            false => (self.leaves[beside].before, beside),
+        };
+        self.leaves[id].before = before;
+        self.leaves[id].behind = after;
+        match before {
+            NONE => self.first = id,
+            before => self.leaves[before].behind = id,
+        }
+        match after {
+            NONE => self.last = id,
+            after => self.leaves[after].before = id,
+        }
+        if self.leaves[beside].parent == NONE {
+            let leaf = &self.leaves[beside];
+            let only =
+                Kid { id: beside, count: leaf.len() as u64, score: leaf.score(0), first: beside };
+            self.leaves[beside].parent = self.raise_root(only);
+        }
+        let parent = self.leaves[beside].parent;
+        let at = self.branches[parent].position(beside) + usize::from(behind);
+        // Counted when it is in its place, wherever splits of branches have put that.
+        self.add_kid(parent, at, Kid { id, count: 0, score, first: id });
+        self.climb(id, |branch, at| branch.add(at, count));
+        if at == 0 {
+            self.refresh_first(id);
+        }
+        id
+    }
+
+    /// Puts a branch above the root; returns its number.
+    fn raise_root(&mut self, only: Kid) -> Id {
+        self.height += 1;
+        let mut root = Branch::at_height(self.height);
+        root.insert(0, only);
+        self.root = self.branches.insert(root);
+        self.root
+    }
+
+    /// Inserts a child before the child `at` of a branch, splitting that when it is full.
+    fn add_kid(&mut self, mut parent: Id, mut at: usize, kid: Kid) {
+        if self.branches[parent].is_full() {
+            // Children that come in order leave full branches behind, as elements do leaves.
+            let middle = match at {
+                0 => 1,
+                branch::FULL => branch::FULL - 1,
+                _ => branch::FULL / 2,
+            };
+            let right = self.split_branch(parent, middle);
+            if at > middle {
+                parent = right;
+                at -= middle;
+            }
+        }
+        self.branches[parent].insert(at, kid);
+        let height = self.branches[parent].height;
+        self.set_parent(kid.id, height - 1, parent);
+    }
+
+    /// Moves the children of a branch from `middle` on to a new one behind it.
+    fn split_branch(&mut self, id: Id, middle: usize) -> Id {
+        let height = self.branches[id].height;
+        let mut right = Branch::at_height(height);
+        self.branches[id].move_tail(middle, &mut right);
+        let (count, score, first) = (right.count(), right.score(0), right.first(0));
+        let right_id = self.branches.insert(right);
+        self.adopt(right_id, 0);
+        if self.branches[id].parent == NONE {
+            let left = &self.branches[id];
+            let only = Kid { id, count: left.count(), score: left.score(0), first: left.first(0) };
+            self.branches[id].parent = self.raise_root(only);
+        } else {
+            let parent = self.branches[id].parent;
+            self.climb_from(id, parent, |branch, at| branch.subtract(at, count));
+        }
+        let parent = self.branches[id].parent;
+        let at = self.branches[parent].position(id) + 1;
+        self.add_kid(parent, at, Kid { id: right_id, count: 0, score, first });
+        let parent = self.branches[right_id].parent;
+        self.climb_from(right_id, parent, |branch, at| branch.add(at, count));
+        right_id
+    }
+
+    /// Tells the children of a branch from `at` on whose they are.
+    pub(super) fn adopt(&mut self, id: Id, at: usize) {
+        let height = self.branches[id].height;
+        for at in at..self.branches[id].len() {
+            self.set_parent(self.branches[id].id(at), height - 1, id);
+        }
+    }
+
+    /// Sets the parent of the node `id` of this height.
+    pub(super) fn set_parent(&mut self, id: Id, height: u32, parent: Id) {
+        match height {
+            0 => self.leaves[id].parent = parent,
+            _ => self.branches[id].parent = parent,
+        }
+    }
+
+    /// Shows all branches above a leaf to `change`, each with the place of the way down in it.
+    #[inline]
+    pub(super) fn climb(&mut self, leaf: Id, change: impl FnMut(&mut Branch, usize)) {
+        let parent = self.leaves[leaf].parent;
+        self.climb_from(leaf, parent, change);
+    }
+
+    /// The same for any node and its parent.
+    #[inline]
+    pub(super) fn climb_from(
+        &mut self,
+        mut kid: Id,
+        mut parent: Id,
+        mut change: impl FnMut(&mut Branch, usize),
+    ) {
+        while parent != NONE {
+            let branch = &mut self.branches[parent];
+            let at = branch.position(kid);
+            change(branch, at);
+            kid = parent;
+            parent = branch.parent;
+        }
+    }
+
+    /// Tells the branches above a leaf that it has another first element.
+    pub(super) fn refresh_first(&mut self, leaf: Id) {
+        let score = self.leaves[leaf].score(0);
+        let parent = self.leaves[leaf].parent;
+        self.refresh_from(leaf, parent, score, leaf);
+    }
+
+    /// The same for any node: the first element below it is that of the leaf `first`.
+    pub(super) fn refresh_from(&mut self, mut kid: Id, mut parent: Id, score: f64, first: Id) {
+        while parent != NONE {
+            let branch = &mut self.branches[parent];
+            let at = branch.position(kid);
+            branch.set_first(at, score, first);
+            if at > 0 {
+                break;
+            }
+            kid = parent;
+            parent = branch.parent;
+        }
+    }
+}
+
+const _: () = assert!(leaf::FULL >= 4 && branch::FULL >= 4, "halves have elements");

@@ -1,0 +1,336 @@
+//! Large sorted sets: a B+ tree by score and member, and an index by member.
+//!
+//! ```text
+//!            branch          counts, first scores             index: hash of member ─► leaf
+//!           /      \                                           [ 1f3a.. ─► 7 ][ 1f91.. ─► 2 ] ..
+//!      branch      branch
+//!     /   |   \     /   \
+//!  leaf─leaf─leaf─leaf─leaf    up to 64 elements each
+//! ```
+//!
+//! The classic structure for this is a skip list beside a hash table: every element is a node with
+//! pointers, found by following pointers, each a cache miss. Here neighbours share a leaf, whose
+//! parts are arrays ([`leaf`]), so a search meets three or four nodes instead of twenty, and an
+//! element has no pointer at all: eight bytes of score, four of head, its text, and eight in the
+//! index ([`index`]), which names the leaf and leaves it to tags there to find the member. Counts
+//! in the branches ([`branch`]) give ranks (Knuth, TAOCP 3, 6.2.3, for counts in balanced trees).
+//!
+//! What is paid for it: when a leaf is split, the index learns that half of its members moved, one
+//! entry for every insertion on average. Elements that come in ascending or descending order split
+//! nothing, they start a new leaf at that end and leave full ones behind.
+//!
+//! Nodes are numbers in arenas ([`arena`]) and know their parents, so a member found through the
+//! index has its rank without a single comparison. All sizes are bounded, hence all steps.
+//!
+//! The order is by score, then by the bytes of the member. No score is NaN. Zero and negative zero
+//! are equal.
+
+mod arena;
+mod branch;
+#[cfg(test)]
+mod check;
+mod grow;
+mod index;
+mod leaf;
+mod shrink;
+#[cfg(test)]
+mod tests;
+
+use arena::{Arena, Id, NONE};
+use branch::Branch;
+use index::Index;
+use leaf::{Leaf, Text};
+use std::hash::{BuildHasher, Hasher};
+use std::ops::ControlFlow;
+
+/// A large sorted set.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    leaves: Arena<Leaf>,
+    branches: Arena<Branch>,
+    /// Members too long for a leaf.
+    long: Arena<Box<[u8]>>,
+    index: Index,
+    seed: foldhash::quality::RandomState,
+    /// A leaf if `height` is 0, else a branch of that height.
+    root: Id,
+    height: u32,
+    first: Id,
+    last: Id,
+    len: usize,
+}
+
+/// Where an element is; good until the tree is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    leaf: Id,
+    at: usize,
+}
+
+/// The member of an element that a search looks at, fetched only when scores don't decide.
+#[derive(Clone, Copy, Debug)]
+pub struct Lazy<'a> {
+    tree: &'a Tree,
+    place: Place,
+}
+
+impl<'a> Lazy<'a> {
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.tree.member(self.place)
+    }
+}
+
+/// The first of `from..to` of which `before` does not hold; it holds of all in front of that.
+#[inline]
+fn partition(mut from: usize, mut to: usize, mut before: impl FnMut(usize) -> bool) -> usize {
+    while from < to {
+        let middle = (from + to) / 2;
+        if before(middle) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Tree::new()
+    }
+}
+
+impl Tree {
+    /// A set without elements.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut leaves = Arena::new();
+        let root = leaves.insert(Leaf::default());
+        Tree {
+            leaves,
+            branches: Arena::new(),
+            long: Arena::new(),
+            index: Index::new(),
+            seed: foldhash::quality::RandomState::default(),
+            root,
+            height: 0,
+            first: root,
+            last: root,
+            len: 0,
+        }
+    }
+
+    /// Number of elements.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn hash(&self, member: &[u8]) -> u32 {
+        let mut hasher = self.seed.build_hasher();
+        hasher.write(member);
+        (hasher.finish() >> 32) as u32
+    }
+
+    /// What the leaves keep of a hash. The index finds by all of it, so any part will do.
+    #[inline]
+    fn tag(hash: u32) -> u16 {
+        hash as u16
+    }
+
+    /// The member at `place`.
+    #[inline]
+    #[must_use]
+    pub fn member(&self, place: Place) -> &[u8] {
+        match self.leaves[place.leaf].text(place.at) {
+            Text::Here(bytes) => bytes,
+            Text::Elsewhere(id) => &self.long[id],
+        }
+    }
+
+    /// The score at `place`.
+    #[inline]
+    #[must_use]
+    pub fn score(&self, place: Place) -> f64 {
+        self.leaves[place.leaf].score(place.at)
+    }
+
+    /// Where `member` is. O(1) expected.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, member: &[u8]) -> Option<Place> {
+        self.find_hashed(member, self.hash(member))
+    }
+
+    #[inline]
+    fn find_hashed(&self, member: &[u8], hash: u32) -> Option<Place> {
+        self.index.find(hash).find_map(|leaf| {
+            let mut from = 0;
+            while let Some(at) = self.leaves[leaf].tagged(Tree::tag(hash), from) {
+                let place = Place { leaf, at };
+                if self.member(place) == member {
+                    return Some(place);
+                }
+                from = at + 1;
+            }
+            None
+        })
+    }
+
+    /// How many elements are in front of `place`. O(log n).
+    #[must_use]
+    pub fn rank(&self, place: Place) -> usize {
+        let mut rank = place.at as u64;
+        let mut kid = place.leaf;
+        let mut parent = self.leaves[place.leaf].parent;
+        while parent != NONE {
+            let branch = &self.branches[parent];
+            rank += branch.count_before(branch.position(kid));
+            kid = parent;
+            parent = branch.parent;
+        }
+        rank as usize
+    }
+
+    /// The element with `rank` elements in front of it. O(log n).
+    #[must_use]
+    pub fn nth(&self, rank: usize) -> Option<Place> {
+        if rank >= self.len {
+            return None;
+        }
+        let mut rest = rank as u64;
+        let mut id = self.root;
+        for _ in 0..self.height {
+            let branch = &self.branches[id];
+            let (at, n) = branch.nth(rest);
+            id = branch.id(at);
+            rest = n;
+        }
+        Some(Place { leaf: id, at: rest as usize })
+    }
+
+    /// Goes down to where the elements for which `before` holds end; they come first in the
+    /// order. The place may be behind the last element of a leaf. With `RANK` also tells how many
+    /// they are, else the number means nothing.
+    #[inline]
+    fn descend<const RANK: bool>(&self, before: impl Fn(f64, Lazy<'_>) -> bool) -> (Place, u64) {
+        let mut id = self.root;
+        let mut rank = 0;
+        for _ in 0..self.height {
+            let branch = &self.branches[id];
+            let at = partition(1, branch.len(), |at| {
+                let place = Place { leaf: branch.first(at), at: 0 };
+                before(branch.score(at), Lazy { tree: self, place })
+            }) - 1;
+            if RANK {
+                rank += branch.count_before(at);
+            }
+            id = branch.id(at);
+        }
+        let scores = self.leaves[id].scores();
+        let at = partition(0, scores.len(), |at| {
+            before(scores[at], Lazy { tree: self, place: Place { leaf: id, at } })
+        });
+        (Place { leaf: id, at }, rank + at as u64)
+    }
+
+    /// How many elements `before` holds of; they must be the first ones. O(log n).
+    #[inline]
+    pub fn count_before(&self, before: impl Fn(f64, Lazy<'_>) -> bool) -> usize {
+        self.descend::<true>(before).1 as usize
+    }
+
+    /// The elements from rank `from` on, in order.
+    pub fn forward(&self, from: usize) -> impl Iterator<Item = (&[u8], f64)> {
+        let mut place = self.nth(from);
+        std::iter::from_fn(move || {
+            let here = place?;
+            let leaf = &self.leaves[here.leaf];
+            place = if here.at + 1 < leaf.len() {
+                Some(Place { at: here.at + 1, ..here })
+            } else {
+                (leaf.behind != NONE).then_some(Place { leaf: leaf.behind, at: 0 })
+            };
+            Some((self.member(here), leaf.score(here.at)))
+        })
+    }
+
+    /// The elements from rank `from` on, backwards.
+    pub fn backward(&self, from: usize) -> impl Iterator<Item = (&[u8], f64)> {
+        let mut place = self.nth(from);
+        std::iter::from_fn(move || {
+            let here = place?;
+            let leaf = &self.leaves[here.leaf];
+            place = if here.at > 0 {
+                Some(Place { at: here.at - 1, ..here })
+            } else {
+                let before = leaf.before;
+                (before != NONE).then(|| Place { leaf: before, at: self.leaves[before].len() - 1 })
+            };
+            Some((self.member(here), leaf.score(here.at)))
+        })
+    }
+
+    /// Shows elements in the order of their hashes, from the place that `cursor` tells on, until
+    /// `seen` breaks or all were shown; returns the cursor to go on with, 0 at the end. 0 also
+    /// starts.
+    ///
+    /// An element that is there during a whole scan is shown at least once, whatever happens to
+    /// its score and to other elements meanwhile: its hash stays. When `seen` breaks, elements
+    /// of the same hash are still shown.
+    pub fn scan(&self, cursor: u64, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) -> u64 {
+        let mut leaves = Vec::new();
+        let mut from = u32::try_from(cursor).ok();
+        while let Some(hash) = from.and_then(|from| self.index.next_hash(from, &mut leaves)) {
+            let mut enough = false;
+            for leaf in &leaves {
+                let mut next = 0;
+                while let Some(at) = self.leaves[*leaf].tagged(Tree::tag(hash), next) {
+                    next = at + 1;
+                    let place = Place { leaf: *leaf, at };
+                    let member = self.member(place);
+                    if self.hash(member) == hash {
+                        enough |= seen(member, self.score(place)).is_break();
+                    }
+                }
+            }
+            from = hash.checked_add(1);
+            if enough {
+                return from.map_or(0, u64::from);
+            }
+        }
+        0
+    }
+
+    /// Bytes of memory, estimated from the leaves of the first `samples` elements; 0: from all.
+    #[must_use]
+    pub fn memory(&self, samples: usize) -> usize {
+        let samples = if samples == 0 { self.len } else { samples };
+        let (mut elements, mut bytes) = (0, 0);
+        let mut id = self.first;
+        while id != NONE && elements < samples {
+            let leaf = &self.leaves[id];
+            elements += leaf.len();
+            bytes += leaf.memory() + size_of::<Leaf>();
+            for at in 0..leaf.len() {
+                if let Text::Elsewhere(id) = leaf.text(at) {
+                    bytes += self.long[id].len() + size_of::<Box<[u8]>>();
+                }
+            }
+            id = leaf.behind;
+        }
+        if elements < self.len {
+            bytes = (bytes as f64 / elements as f64 * self.len as f64) as usize;
+        }
+        let branches: usize = self.branches.iter().map(Branch::memory).sum();
+        size_of::<Tree>() + bytes + branches + self.branches.memory() + self.index.memory()
+    }
+}

@@ -1,0 +1,178 @@
+//! Reading a sorted set, whatever its form.
+
+use super::pairs::Pairs;
+use super::range::Range;
+use super::tree::Tree;
+use crate::packed::record::{count, entries};
+use crate::packed::{self, Value};
+use crate::{Kind, Record, boxed};
+use std::ops::ControlFlow;
+
+/// A sorted set as stored.
+#[derive(Clone, Copy, Debug)]
+pub enum View<'a> {
+    Packed(Pairs<'a>, usize),
+    Tree(&'a Tree),
+}
+
+/// Neighbouring elements, told from the end where a walk begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Elements in front of them.
+    pub skip: usize,
+    pub count: usize,
+}
+
+impl Span {
+    pub const NOTHING: Span = Span { skip: 0, count: 0 };
+}
+
+impl<'a> View<'a> {
+    /// The sorted set of `record`, or `None` when it holds another type.
+    #[inline]
+    pub fn of(record: &'a Record) -> Option<View<'a>> {
+        let payload = record.payload();
+        match Kind::of(record.kind()) {
+            Kind::ZsetPacked => Some(View::Packed(Pairs(entries(payload)), count(payload) / 2)),
+            // SAFETY: a ZsetTree payload was made by `boxed::store` of a `Box<Tree>`, in
+            // `Edit`, which is the only maker of such records; the borrow is the record's.
+            Kind::ZsetTree => Some(View::Tree(unsafe { boxed::view::<Tree>(payload) })),
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::ListPacked | Kind::ListChunks => None,
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
+            Kind::HashPacked | Kind::HashTable => None,
+        }
+    }
+
+    /// Number of elements. O(1).
+    #[inline]
+    pub fn len(self) -> usize {
+        match self {
+            View::Packed(_, len) => len,
+            View::Tree(tree) => tree.len(),
+        }
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The score of `member`. O(1) expected; O(n) while small, as all below.
+    #[inline]
+    pub fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            View::Packed(pairs, _) => pairs.find(member).map(|pair| pair.score()),
+            View::Tree(tree) => tree.find(member).map(|place| tree.score(place)),
+        }
+    }
+
+    /// How many elements are in front of `member`, and its score. O(log n).
+    #[inline]
+    pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
+        match self {
+            View::Packed(pairs, _) => pairs.rank(member),
+            View::Tree(tree) => {
+                tree.find(member).map(|place| (tree.rank(place), tree.score(place)))
+            }
+        }
+    }
+
+    /// The elements in `range`, from its low end, or in reverse from its high end; `offset` of
+    /// them are left out, and at most `limit` are selected. O(log n).
+    ///
+    /// A negative offset selects nothing while the set is small, and counts from the other end of
+    /// the range when it is large: what clients of the reference see.
+    pub fn select(
+        self,
+        range: &Range<'_>,
+        reverse: bool,
+        offset: i64,
+        limit: Option<usize>,
+    ) -> Span {
+        match self {
+            View::Packed(pairs, _) => pairs.select(range, reverse, offset, limit),
+            View::Tree(tree) => select(tree, range, reverse, offset, limit),
+        }
+    }
+
+    /// How many elements are in `range`. O(log n).
+    pub fn count(self, range: &Range<'_>) -> usize {
+        self.select(range, false, 0, None).count
+    }
+
+    /// Shows the elements of `span`, in order or in reverse. O(log n + elements).
+    #[inline]
+    pub fn walk(self, span: Span, reverse: bool, mut seen: impl FnMut(Value<'_>, f64)) {
+        let Span { skip, count } = span;
+        match (self, reverse) {
+            (View::Packed(pairs, _), false) => {
+                let pairs = pairs.iter().skip(skip).take(count);
+                pairs.for_each(|pair| seen(pair.member, pair.score()));
+            }
+            (View::Packed(pairs, _), true) => {
+                let pairs = pairs.iter().rev().skip(skip).take(count);
+                pairs.for_each(|pair| seen(pair.member, pair.score()));
+            }
+            (View::Tree(tree), false) => {
+                let elements = tree.forward(skip).take(count);
+                elements.for_each(|(member, score)| seen(Value::Bytes(member), score));
+            }
+            (View::Tree(tree), true) => {
+                let Some(from) = tree.len().checked_sub(skip + 1) else { return };
+                let elements = tree.backward(from).take(count);
+                elements.for_each(|(member, score)| seen(Value::Bytes(member), score));
+            }
+        }
+    }
+
+    /// Shows all elements in order. O(n).
+    pub fn for_each(self, seen: impl FnMut(Value<'_>, f64)) {
+        self.walk(Span { skip: 0, count: self.len() }, false, seen);
+    }
+
+    /// A step of a scan from `cursor` on: shows at least `count` elements, or all that are left,
+    /// and returns the cursor to go on with; 0 at the end. A small set is shown at once. For the
+    /// guarantee see [`Tree::scan`].
+    pub fn scan(self, cursor: u64, count: usize, mut seen: impl FnMut(Value<'_>, f64)) -> u64 {
+        match self {
+            View::Packed(..) => {
+                self.for_each(seen);
+                0
+            }
+            View::Tree(tree) => {
+                let mut left = count;
+                tree.scan(cursor, |member, score| {
+                    seen(packed::Value::Bytes(member), score);
+                    left = left.saturating_sub(1);
+                    if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })
+            }
+        }
+    }
+}
+
+/// [`View::select`] of a large set.
+fn select(
+    tree: &Tree,
+    range: &Range<'_>,
+    reverse: bool,
+    offset: i64,
+    limit: Option<usize>,
+) -> Span {
+    let low = tree.count_before(|score, lazy| !range.reaches(score, || lazy.bytes()));
+    let high = tree.count_before(|score, lazy| range.allows(score, || lazy.bytes()));
+    let inside = high.saturating_sub(low);
+    if range.is_void() {
+        return Span::NOTHING;
+    }
+    // How far into the range the first element is, seen from where the walk begins.
+    let into = match usize::try_from(offset) {
+        Ok(offset) => Some(offset),
+        Err(_) => usize::try_from(offset.unsigned_abs()).ok().and_then(|n| inside.checked_sub(n)),
+    };
+    let Some(into) = into.filter(|into| *into < inside) else {
+        return Span::NOTHING;
+    };
+    let before = if reverse { tree.len() - high } else { low };
+    Span { skip: before + into, count: (inside - into).min(limit.unwrap_or(usize::MAX)) }
+}
