@@ -143,7 +143,7 @@ pub fn attempt(
     if session.waiting.is_some() {
         after_wait(core, session, &ran);
     }
-    if !core.turn.appeared.is_empty() {
+    if !core.turn.appeared.is_empty() || !core.turn.exchanged.is_empty() {
         serve::serve(core, guard);
     }
     ran
