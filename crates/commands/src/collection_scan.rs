@@ -8,7 +8,6 @@
 //! COUNT is about elements looked at, not about elements returned, so that a call takes a bounded
 //! time whatever MATCH leaves over.
 
-use crate::ctx::Ctx;
 use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
 use weft_base::{glob, num};
 use weft_resp::{Proto, Reply};
@@ -83,6 +82,11 @@ impl<'a> Options<'a> {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
     }
 
+    /// How many of `elements` a call looks at, about: for [`weigh`](crate::Ctx::weigh).
+    pub(crate) fn work(&self, elements: usize) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX).min(elements)
+    }
+
     /// Takes steps from `cursor` on until COUNT elements were looked at or the scan is through;
     /// where to go on. `step` is shown a cursor; it answers the next one, which is 0 at the end,
     /// and how many elements it has looked at.
@@ -119,10 +123,10 @@ impl Found {
     }
 
     /// Writes the reply of the call: the cursor of the next one and what was found.
-    pub(crate) fn reply(mut self, ctx: &mut Ctx<'_>, next: u64) {
-        ctx.reply.array(2);
-        ctx.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-        ctx.reply.array(self.count);
-        ctx.reply.append(&mut self.texts);
+    pub(crate) fn answer(mut self, reply: &mut Reply, next: u64) {
+        reply.array(2);
+        reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+        reply.array(self.count);
+        reply.append(&mut self.texts);
     }
 }

@@ -55,6 +55,19 @@ pub enum Lane {
     Served,
 }
 
+impl Lane {
+    /// As [`Ctx::weigh`], for who borrows the context's database meanwhile: `pause` is the
+    /// context's.
+    #[inline]
+    pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
+        if elements <= FAST_WORK || self != Lane::Fast {
+            return Ok(());
+        }
+        *pause = Some(Pause::TooLong);
+        Err(Error::new("ERR passed on to the slow lane"))
+    }
+}
+
 /// Why a command's function has returned without an answer and without having changed anything.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pause {
@@ -102,11 +115,7 @@ impl<'a> Ctx<'a> {
     /// returns. No client ever sees it.
     #[inline]
     pub fn weigh(&mut self, elements: usize) -> CmdResult {
-        if elements <= FAST_WORK || self.lane != Lane::Fast {
-            return Ok(());
-        }
-        self.pause = Some(Pause::TooLong);
-        Err(Error::new("ERR passed on to the slow lane"))
+        self.lane.weigh(elements, &mut self.pause)
     }
 
     /// Has the client wait for one of the keys at the argument positions `keys`: the command's
