@@ -118,9 +118,10 @@ impl<'a> Hash<'a> {
     pub fn of(record: &'a Record, now_ms: i64) -> Option<Hash<'a>> {
         let payload = record.payload();
         let view = match Form::of(record)? {
-            Form::Packed => {
-                View::Packed { count: count(payload) / 2, entries: packed::record::entries(payload) }
-            }
+            Form::Packed => View::Packed {
+                count: count(payload) / 2,
+                entries: packed::record::entries(payload),
+            },
             // SAFETY: a HashTable payload was made by `boxed::store` of a box of a Table, and it
             // is borrowed from its record.
             Form::Table => View::Table(unsafe { boxed::view(payload) }),

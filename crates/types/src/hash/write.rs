@@ -98,8 +98,8 @@ pub fn set(
         Form::Table => {
             let table = table_mut(&mut record);
             // Only a table with fields that expire has to be asked before.
-            let was_over = table.expiring() > 0
-                && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
+            let was_over =
+                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
             let old = match table.insert(field, value, expiry) {
                 true => Old::Absent,
                 false if was_over => Old::Expired,
@@ -151,8 +151,8 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
         }
         Form::Table => {
             let table = table_mut(&mut record);
-            let was_over = table.expiring() > 0
-                && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
+            let was_over =
+                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
             let old = match table.remove(field) {
                 true if was_over => Old::Expired,
                 true => Old::Live,
