@@ -68,6 +68,11 @@ fn generic() {
 }
 
 #[test]
+fn sets() {
+    compare("sets", &[(Group::Sets, 80), (Group::Generic, 10), (Group::Strings, 10)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -75,6 +80,11 @@ fn connection() {
 #[test]
 fn server() {
     compare("server", &[(Group::Server, 70), (Group::Strings, 20), (Group::Generic, 10)]);
+}
+
+#[test]
+fn lists() {
+    compare("lists", &[(Group::Lists, 80), (Group::Generic, 10), (Group::Strings, 10)]);
 }
 
 #[test]
@@ -99,6 +109,7 @@ fn everything() {
             (Group::Generic, 30),
             (Group::Connection, 15),
             (Group::Server, 10),
+            (Group::Sets, 15),
             (Group::Types, 10),
         ],
     );

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use weft_base::long_double::LongDouble;
 use weft_base::num;
 
 const NOT_A_FLOAT: Error = Error::new("ERR timeout is not a float or out of range");
@@ -11,7 +12,11 @@ const NEGATIVE: Error = Error::new("ERR timeout is negative");
 /// The timeout at argument `i`, in seconds with fractions, as milliseconds rounded up. `None`
 /// (from 0) means to wait forever.
 pub fn timeout(ctx: &Ctx<'_>, i: usize) -> Result<Option<u64>, Error> {
-    let seconds = num::parse_f64(ctx.args[i]).ok_or(NOT_A_FLOAT)?;
+    let Some(seconds) = num::parse_f64(ctx.args[i]) else {
+        // The reference reads an 80-bit number: what only that can hold is no less a number.
+        let wide = LongDouble::parse(ctx.args[i]).is_some();
+        return Err(if wide { OUT_OF_RANGE } else { NOT_A_FLOAT });
+    };
     let ms = (seconds * 1000.0).ceil();
     // The end of the wait must be a time that an i64 of milliseconds can tell.
     if ms >= (i64::MAX - ctx.now_ms()) as f64 {

@@ -1,6 +1,94 @@
 //! The list commands.
+//!
+//! | file | commands |
+//! |---|---|
+//! | [`push`] | LPUSH, RPUSH, LPUSHX, RPUSHX |
+//! | [`pop`] | LPOP, RPOP, LMPOP |
+//! | [`look`] | LLEN, LINDEX, LRANGE, LPOS |
+//! | [`edit`] | LSET, LINSERT, LREM, LTRIM |
+//! | [`transfer`] | LMOVE, RPOPLPUSH |
+//! | [`blocking`] | BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH |
 
+mod blocking;
+mod edit;
+mod look;
+mod pop;
+mod push;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use crate::ctx::Ctx;
+use crate::error::{Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
+use weft_keyspace::Record;
+use weft_resp::Reply;
+use weft_types::list::{End, List};
+use weft_types::packed::Value;
+use weft_types::string::Digits;
 
 /// The commands of this group.
-pub const COMMANDS: &[&Command] = &[];
+pub const COMMANDS: &[&Command] = &[
+    &blocking::BLMOVE,
+    &blocking::BLMPOP,
+    &blocking::BLPOP,
+    &blocking::BRPOP,
+    &blocking::BRPOPLPUSH,
+    &look::LINDEX,
+    &edit::LINSERT,
+    &look::LLEN,
+    &transfer::LMOVE,
+    &pop::LMPOP,
+    &pop::LPOP,
+    &look::LPOS,
+    &push::LPUSH,
+    &push::LPUSHX,
+    &look::LRANGE,
+    &edit::LREM,
+    &edit::LSET,
+    &edit::LTRIM,
+    &pop::RPOP,
+    &transfer::RPOPLPUSH,
+    &push::RPUSH,
+    &push::RPUSHX,
+];
+
+/// For the one integer that has no counterpart of the other sign.
+const NOT_NEGATABLE: Error = Error::new(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+
+/// The list of `record`, or the error that says it holds something else.
+#[inline]
+fn list(record: &Record) -> Result<List<'_>, Error> {
+    List::of(record).ok_or(WRONG_TYPE)
+}
+
+/// Answers one element.
+#[inline]
+fn answer(reply: &mut Reply, value: Value<'_>) {
+    match value {
+        Value::Bytes(bytes) => reply.bulk(bytes),
+        Value::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
+    }
+}
+
+/// The end that argument `i` names: LEFT or RIGHT.
+fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Error> {
+    if ctx.is(i, "left") {
+        Ok(End::Left)
+    } else if ctx.is(i, "right") {
+        Ok(End::Right)
+    } else {
+        Err(SYNTAX)
+    }
+}
+
+/// The elements that `start` and `stop`, both of which count from the end when negative, cut out
+/// of `len`: the first and how many. `None` when there are none.
+fn range(start: i64, stop: i64, len: usize) -> Option<(usize, usize)> {
+    let len = len as i64;
+    let start = if start < 0 { start.saturating_add(len).max(0) } else { start };
+    let stop = if stop < 0 { stop.saturating_add(len) } else { stop }.min(len - 1);
+    (start <= stop && start < len).then(|| (start as usize, (stop - start + 1) as usize))
+}

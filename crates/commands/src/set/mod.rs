@@ -1,6 +1,55 @@
 //! The set commands.
+//!
+//! What a set looks like in memory, and when it changes its form, is the business of
+//! [`weft_types::set`]; here are the arguments, the replies and the work on several sets.
 
+mod combine;
+mod edit;
+mod look;
+mod pick;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
+use weft_resp::Reply;
+use weft_types::Record;
+use weft_types::packed::Value;
+use weft_types::set::Set;
 
 /// The commands of this group.
-pub const COMMANDS: &[&Command] = &[];
+pub const COMMANDS: &[&Command] = &[
+    &edit::SADD,
+    &look::SCARD,
+    &combine::SDIFF,
+    &combine::SDIFFSTORE,
+    &combine::SINTER,
+    &combine::SINTERCARD,
+    &combine::SINTERSTORE,
+    &look::SISMEMBER,
+    &look::SMEMBERS,
+    &look::SMISMEMBER,
+    &edit::SMOVE,
+    &pick::SPOP,
+    &pick::SRANDMEMBER,
+    &edit::SREM,
+    &scan::SSCAN,
+    &combine::SUNION,
+    &combine::SUNIONSTORE,
+];
+
+/// The set of `record`, or the error that says it holds something else.
+#[inline]
+fn set(record: &Record) -> Result<Set<'_>, Error> {
+    Set::of(record).ok_or(WRONG_TYPE)
+}
+
+/// Writes a member.
+#[inline]
+fn bulk(reply: &mut Reply, member: Value<'_>) {
+    match member {
+        Value::Bytes(text) => reply.bulk(text),
+        Value::Int(n) => reply.bulk_int(n),
+    }
+}

@@ -243,6 +243,7 @@ pub fn deep_shape(value: Value) -> Value {
         Value::Double(_) => Value::Double(Vec::new()),
         Value::Verbatim(format, _) => Value::Verbatim(format, Vec::new()),
         Value::Array(items) => Value::Array(items.into_iter().map(deep_shape).collect()),
+        Value::Set(items) => Value::Set(items.into_iter().map(deep_shape).collect()),
         Value::Map(entries) => {
             Value::Map(entries.into_iter().map(|(k, v)| (number_shape(k), deep_shape(v))).collect())
         }
@@ -273,6 +274,25 @@ pub fn scan(value: Value) -> Value {
         },
         other => other,
     }
+}
+
+/// SSCAN's reply: the elements in ascending order when the cursor says that these are all, else
+/// as [`scan`].
+pub fn whole_scan(value: Value) -> Value {
+    match value {
+        Value::Array(items) => match &items[..] {
+            [Value::Bulk(cursor), found @ Value::Array(_)] if cursor == b"0" => {
+                unordered(found.clone())
+            }
+            _ => scan(Value::Array(items)),
+        },
+        other => other,
+    }
+}
+
+/// The elements in ascending order and without content: how many of which kind there are.
+pub fn how_many(value: Value) -> Value {
+    unordered(deep_shape(value))
 }
 
 #[cfg(test)]
@@ -336,6 +356,26 @@ mod tests {
         assert_eq!(line("id=1 name=a db=0\n"), line("id=2 name=a db=0\n"));
         assert_ne!(line("id=1 name=a db=0\n"), line("id=2 name=b db=0\n"));
         assert_ne!(line("id=1 name=a\n"), line("name=a\n"));
+    }
+
+    #[test]
+    fn a_scan_that_is_through_has_the_same_elements() {
+        let whole = |cursor: &str, item: &str| {
+            format!("*2\r\n$1\r\n{cursor}\r\n*2\r\n$1\r\n{item}\r\n$1\r\nb\r\n")
+        };
+        let same = |l: &str, r: &str| same(Compare::As(whole_scan), l, r);
+        assert!(same(&whole("0", "a"), "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nb\r\n$1\r\na\r\n"));
+        assert!(!same(&whole("0", "a"), &whole("0", "c")));
+        assert!(!same(&whole("0", "a"), &whole("1", "a")));
+        assert!(same(&whole("1", "a"), &whole("2", "c")));
+    }
+
+    #[test]
+    fn how_many_ignores_which() {
+        let two = "*2\r\n$1\r\na\r\n$1\r\nb\r\n";
+        assert!(same(Compare::As(how_many), two, "*2\r\n$1\r\nc\r\n$1\r\nc\r\n"));
+        assert!(!same(Compare::As(how_many), two, "*1\r\n$1\r\na\r\n"));
+        assert!(!same(Compare::As(how_many), "$1\r\na\r\n", "$-1\r\n"));
     }
 
     #[test]

@@ -59,6 +59,12 @@ pub enum Kind {
     Word,
     /// `member`: a member, field or element of a collection.
     Member,
+    /// `setkey`: mostly one of five keys that hold sets if anything.
+    SetKey,
+    /// `setmember`: a member of a set, of a pool small enough that sets have some in common.
+    SetMember,
+    /// `setint`: an integer of that pool.
+    SetInt,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -195,6 +201,9 @@ impl Kind {
             "type" => Kind::Type,
             "word" => Kind::Word,
             "member" => Kind::Member,
+            "setkey" => Kind::SetKey,
+            "setmember" => Kind::SetMember,
+            "setint" => Kind::SetInt,
             _ => return None,
         })
     }
@@ -253,7 +262,30 @@ impl Kind {
                 0 => number(rng.between(0, 9)),
                 _ => rng.pick(&SMALL_WORDS).as_bytes().to_vec(),
             },
+            Kind::SetKey => match rng.below(16) {
+                0 => key(rng),
+                1 => b"no-such-set".to_vec(),
+                _ => format!("s{}", rng.below(5)).into_bytes(),
+            },
+            Kind::SetMember => match rng.below(16) {
+                0..5 => set_int(rng),
+                5..13 => format!("m{}", rng.below(24)).into_bytes(),
+                13 => rng.pick(&["", "007", "-0", "+1", "\u{e9}\r\n"]).as_bytes().to_vec(),
+                // around the lengths at which a packed set ends
+                14 => vec![b'l'; 3 + rng.below(4)],
+                _ => vec![b'l'; *rng.pick(&[63, 64, 65, 2000])],
+            },
+            Kind::SetInt => set_int(rng),
         }
+    }
+}
+
+/// Small integers, and those at which the width of stored integers changes.
+fn set_int(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(8) {
+        0 => number(*rng.pick(&EDGE_INTS)),
+        1 => number(*rng.pick(&[-32769, -32768, 32767, 32768, 1 << 31, -(1 << 31) - 1])),
+        _ => number(rng.between(-4, 24)),
     }
 }
 

@@ -21,6 +21,14 @@
 //! reversed to be a short number: an element that is there throughout a scan is passed exactly
 //! where its hash says, whatever is added, removed, split or merged in between.
 //!
+//! **No waves.** With uniform hashes all segments would be equally full at any time: they would
+//! outgrow their blocks together, leave holes of that size all over the heap, and split together.
+//! So hashes are not used as they are, but mapped to places that lie twice as dense at one end as
+//! at the other. Then a whole cycle from half full to full is spread over the segments, however
+//! many entries there are, and blocks of every size are always being freed and wanted. (The idea
+//! is that of spiral storage: G. N. N. Martin, University of Warwick, 1979; J. K. Mullin, The
+//! Computer Journal 28(3), 1985.)
+//!
 //! **Hashes** are seeded per dictionary, so that a copy made in the order of a scan doesn't fill
 //! the ranges of the copy from one end, each to the brim. What happens when hashes collide on
 //! purpose is said in `segment.rs`; the directories never grow beyond two slots for an entry.
@@ -323,11 +331,20 @@ impl<S: BuildHasher> Dict<S> {
     }
 }
 
+/// The place of `key` in hash space.
 #[inline]
 fn hash(hasher: &impl BuildHasher, key: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
     state.write(key);
-    state.finish()
+    spread(state.finish())
+}
+
+/// Maps hashes, in order, to places twice as dense at 0 as at the other end: (2h + h²) / 3 for h
+/// from 0 to 1.
+#[inline]
+fn spread(hash: u64) -> u64 {
+    let square = ((u128::from(hash) * u128::from(hash)) >> 64) as u64;
+    hash / 3 * 2 + square / 3
 }
 
 /// The cursor behind the range of `depth` bits in which `place` is.

@@ -230,6 +230,30 @@ pub fn nth_back(bytes: &[u8], n: usize) -> Option<usize> {
     iter(bytes).rev().nth(n).map(|(at, _)| at)
 }
 
+/// The offset of the `n`-th of `count` entries, looked for from the nearer end; the end of `bytes`
+/// for `n == count`. O(distance).
+#[must_use]
+pub fn offset_of(bytes: &[u8], count: usize, n: usize) -> usize {
+    if n <= count / 2 {
+        (0..n).fold(0, |at, _| after(bytes, at))
+    } else {
+        (n..count).fold(bytes.len(), |at, _| before(bytes, at))
+    }
+}
+
+/// The offset behind the entry that has `back` entries behind it, of `count`.
+#[must_use]
+pub fn end_before(bytes: &[u8], count: usize, back: usize) -> usize {
+    offset_of(bytes, count, count - back)
+}
+
+/// The entries from the `n`-th of `count` on; none if there are not so many.
+#[must_use]
+pub fn iter_after(bytes: &[u8], count: usize, n: usize) -> Iter<'_> {
+    let at = offset_of(bytes, count, n.min(count));
+    Iter { bytes, at, end: bytes.len() }
+}
+
 /// The offset of the first entry that equals `text`, of every `step`-th entry, the first one
 /// included. O(n), a comparison of lengths for most entries.
 #[inline]

@@ -24,7 +24,7 @@ mod write;
 
 pub use ints::Ints;
 pub use pick::{pop, pop_many, split_most};
-pub use write::{Start, add, announce, create, empty, remove, settle_as_ints};
+pub use write::{Builder, Start, add, announce, create, remove, settle_as_ints};
 
 use crate::boxed;
 use crate::dict::Dict;

@@ -5,7 +5,7 @@
 //! Programming, vol. 2, 3.4.2, algorithm S): with `k` still wanted and `n` still to come, the
 //! next one is taken with the chance k/n, so every subset of the size is equally likely.
 
-use super::write::{self, Start, table_mut};
+use super::write::{Builder, Start, table_mut};
 use super::{Form, Ints, Set, ints};
 use crate::packed::record::Packed;
 use crate::packed::{self, Room, Value};
@@ -50,6 +50,39 @@ impl<'a> Set<'a> {
         }
     }
 
+    /// Shows `times` members, each drawn from all. O(times), and O(n) in packed form. The set must
+    /// not be empty.
+    pub fn draw(
+        self,
+        times: usize,
+        draw: &mut impl FnMut() -> u64,
+        mut seen: impl FnMut(Value<'a>),
+    ) {
+        if let Set::Packed { count, entries } = self {
+            let members: Vec<Value<'a>> = packed::iter(entries).map(|(_, value)| value).collect();
+            (0..times).for_each(|_| seen(members[below(count, draw)]));
+            return;
+        }
+        for _ in 0..times {
+            self.random(draw).into_iter().for_each(&mut seen);
+        }
+    }
+
+    /// Whether so few members are wanted that drawing until that many different ones were met
+    /// takes few draws in vain.
+    fn few(self, wanted: usize) -> bool {
+        wanted < self.len() / 3
+    }
+
+    /// How many members [`Set::sample`] looks at, about.
+    #[must_use]
+    pub fn sample_work(self, wanted: usize) -> usize {
+        match self {
+            Set::Table(_) if self.few(wanted) => wanted,
+            Set::Ints(_) | Set::Packed { .. } | Set::Table(_) => self.len(),
+        }
+    }
+
     /// Shows `wanted` different members, or all if there are not so many. O(n); if few are wanted
     /// of a table, expected O(wanted).
     pub fn sample(
@@ -58,9 +91,8 @@ impl<'a> Set<'a> {
         draw: &mut impl FnMut() -> u64,
         mut seen: impl FnMut(Value<'a>),
     ) {
-        // Drawing until enough different ones were met takes few draws in vain below a third.
         if let Set::Table(table) = self
-            && wanted < table.len() / 3
+            && self.few(wanted)
         {
             let mut met = HashSet::with_capacity(wanted);
             while met.len() < wanted {
@@ -158,18 +190,10 @@ pub fn split_most(
     mut seen: impl FnMut(Value<'_>),
 ) -> Record {
     let mut sample = Sample { wanted: kept, total: super::len(record), draw };
-    let rest = write::empty(record.key(), Start::Packed, record.expiry(), record.clock());
-    let Some(set) = Set::of(record) else {
-        return rest;
-    };
-    // `add` takes the record and gives it back.
-    let mut rest = Some(rest);
-    set.each(|member| {
-        if sample.next() {
-            rest = rest.take().map(|rest| write::add(rest, member, limits).0);
-        } else {
-            seen(member);
-        }
-    });
-    rest.expect("it was put back")
+    let mut rest =
+        Builder::new(record.key(), Start::Packed, record.expiry(), record.clock(), limits);
+    if let Some(set) = Set::of(record) {
+        set.each(|member| if sample.next() { rest.add(member) } else { seen(member) });
+    }
+    rest.finish()
 }

@@ -60,12 +60,61 @@ pub fn create(
     table_record(key, table, expiry, clock)
 }
 
-/// An empty set in a small form, for a result that is to be built with [`add`].
-#[must_use]
-pub fn empty(key: &[u8], start: Start, expiry: Option<i64>, clock: u32) -> Record {
-    match start {
-        Start::Ints => ints::record(key, &[], expiry, clock),
-        Start::Packed => Packed::new(key, expiry, Kind::SetPacked, clock, &[]).finish(),
+/// A set that is being computed, from nothing on.
+#[derive(Debug)]
+pub struct Builder<'l> {
+    /// `None` only while `add` or `remove` has it.
+    record: Option<Record>,
+    limits: &'l Limits,
+}
+
+impl<'l> Builder<'l> {
+    /// An empty set of `key` in this form; the rest as for [`create`].
+    #[must_use]
+    pub fn new(
+        key: &[u8],
+        start: Start,
+        expiry: Option<i64>,
+        clock: u32,
+        limits: &'l Limits,
+    ) -> Self {
+        let record = match start {
+            Start::Ints => ints::record(key, &[], expiry, clock),
+            Start::Packed => Packed::new(key, expiry, Kind::SetPacked, clock, &[]).finish(),
+        };
+        Builder { record: Some(record), limits }
+    }
+
+    fn change(&mut self, change: impl FnOnce(Record) -> (Record, bool)) {
+        self.record = self.record.take().map(|record| change(record).0);
+    }
+
+    /// See [`add`].
+    pub fn add(&mut self, member: Value<'_>) {
+        let limits = self.limits;
+        self.change(|record| add(record, member, limits));
+    }
+
+    /// See [`remove`].
+    pub fn remove(&mut self, member: Value<'_>) {
+        self.change(|record| remove(record, member));
+    }
+
+    /// How many members there are. O(1).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.record.as_ref().map_or(0, super::len)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The record, which may be of an empty set.
+    #[must_use]
+    pub fn finish(self) -> Record {
+        self.record.expect("every change gives it back")
     }
 }
 

@@ -13,7 +13,7 @@ pub mod syntax;
 
 use super::shape;
 use crate::dispatch::{Cmd, CommandTable, ConnCx, ServerCommand};
-use weft_commands::{CmdResult, Flags, Group, Spec};
+use weft_commands::{CmdResult, Flags, Spec};
 
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[&COMMAND];

@@ -142,7 +142,8 @@ fn slow_get(cx: &mut ConnCx<'_>) -> CmdResult {
 /// For a subcommand that is not there, or not with these arguments.
 pub(super) fn unknown(cx: &ConnCx<'_>, container: &str) -> Error {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend(cx.args[1].iter().take(128));
+    // The reference prints a C string.
+    text.extend(cx.args[1].iter().take(128).take_while(|b| **b != 0));
     text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
     Error::owned(text)
 }

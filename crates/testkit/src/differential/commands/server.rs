@@ -33,6 +33,9 @@ pub const BASELINE: &[(&str, &str)] = &[
     ("latency-monitor-threshold", "0"),
     ("latency-tracking", "yes"),
     ("notify-keyspace-events", ""),
+    ("set-max-intset-entries", "512"),
+    ("set-max-listpack-entries", "128"),
+    ("set-max-listpack-value", "64"),
     (
         "client-output-buffer-limit",
         "normal 0 0 0 replica 268435456 67108864 60 pubsub 33554432 8388608 60",

@@ -4,8 +4,8 @@
 //! command, and from then on all commands on strings meet lists and hashes.
 
 use super::super::compare::Compare::{As, Exact};
-use super::super::compare::{pairs, unordered};
-use super::{Rule, optional};
+use super::super::compare::pairs;
+use super::{Rule, optional, rule};
 
 pub const RULES: &[Rule] = &[
     optional(10, "RPUSH <key> <member>...", Exact),
@@ -13,8 +13,7 @@ pub const RULES: &[Rule] = &[
     optional(5, "LRANGE <key> <index> <index>", Exact),
     optional(10, "HSET <key> (<member> <value>)...", Exact),
     optional(5, "HGETALL <key>", As(pairs)),
-    optional(10, "SADD <key> <member>...", Exact),
-    optional(5, "SMEMBERS <key>", As(unordered)),
+    rule(10, "SADD <key> <member>...", Exact),
     optional(10, "ZADD <key> (<int> <member>)...", Exact),
     optional(5, "ZRANGE <key> <index> <index> [WITHSCORES]", Exact),
     optional(3, "XADD <key=a> 1-1 <member> <value> ; XLEN <a>", Exact),

@@ -6,7 +6,8 @@
 //! SHA-1 of the outcome of that once more, so that it does.
 //!
 //! ```text
-//! value    = ordered(type) ordered(string) [unordered("!!expire!!")]
+//! value    = ordered(type) content [unordered("!!expire!!")]
+//! content  = ordered(string), or unordered(member) for every member of a set
 //! key      = ordered(key) value
 //! database = ordered(number), then unordered(key) for every key; one after the other
 //! ```
@@ -15,6 +16,8 @@ use crate::dispatch::ConnCx;
 use sha1::{Digest as _, Sha1};
 use weft_commands::CmdResult;
 use weft_keyspace::{Db, Record};
+use weft_types::list::List;
+use weft_types::set::Set;
 use weft_types::string::{Digits, Str};
 use weft_types::{Kind, Type};
 
@@ -41,8 +44,15 @@ impl Digest {
                     self.ordered(string.bytes(&mut Digits::new()));
                 }
             }
-            Type::List => {}
-            Type::Set => {}
+            Type::List => {
+                let values = List::of(record).into_iter().flat_map(|list| list.iter_from(0));
+                values.for_each(|value| self.ordered(value.bytes(&mut Digits::new())));
+            }
+            Type::Set => {
+                if let Some(set) = Set::of(record) {
+                    set.each(|member| self.unordered(member.bytes(&mut Digits::new())));
+                }
+            }
             Type::Zset => {}
             Type::Hash => {}
         }

@@ -1,0 +1,142 @@
+//! BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: those that wait when there is nothing.
+
+use super::pop::{Several, counted_keys, take};
+use super::transfer::transfer;
+use super::{end, list, pop, transfer as moving};
+use crate::blocking::timeout;
+use crate::ctx::{Ctx, Lane};
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, KeySpec, Spec};
+use weft_types::list::End;
+
+/// All arguments but the last.
+const KEYS: &[KeySpec] = &[KeySpec {
+    flags: &["RW", "ACCESS", "DELETE"],
+    begin: Begin::Index(1),
+    find: Find::Range { last: -2, step: 1, limit: 0 },
+    notes: "",
+}];
+
+const HISTORY: &[(&str, &str)] = &[("6.0.0", "The timeout may have fractions.")];
+
+pub const BLPOP: Command = Command {
+    spec: Spec {
+        name: "blpop",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::BLOCKING),
+        keys: KEYS,
+        since: "2.0.0",
+        summary: "Takes the first element of the first list that has one, or waits for it.",
+        complexity: "O(N) for N keys.",
+        syntax: "key... timeout:double",
+        history: HISTORY,
+        ..pop::LPOP.spec
+    },
+    run: |ctx| pop_or_wait(ctx, End::Left),
+    ..pop::LPOP
+};
+
+pub const BRPOP: Command = Command {
+    spec: Spec {
+        name: "brpop",
+        summary: "Takes the last element of the first list that has one, or waits for it.",
+        ..BLPOP.spec
+    },
+    run: |ctx| pop_or_wait(ctx, End::Right),
+    ..pop::LPOP
+};
+
+pub const BLMPOP: Command = Command {
+    spec: Spec {
+        name: "blmpop",
+        arity: -5,
+        flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+        keys: &[counted_keys(2)],
+        summary: "Takes elements from the first list that has some, or waits for them.",
+        syntax: "timeout:double numkeys:integer key... where=(left=LEFT|right=RIGHT) \
+                 [COUNT count:integer]",
+        ..pop::LMPOP.spec
+    },
+    run: blmpop,
+    ..pop::LPOP
+};
+
+pub const BLMOVE: Command = Command {
+    spec: Spec {
+        name: "blmove",
+        arity: 6,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::BLOCKING),
+        summary: "Moves an element from one list to another, or waits for it.",
+        syntax: "source:key destination:key wherefrom=(left=LEFT|right=RIGHT) \
+                 whereto=(left=LEFT|right=RIGHT) timeout:double",
+        ..moving::LMOVE.spec
+    },
+    run: blmove,
+    ..pop::LPOP
+};
+
+pub const BRPOPLPUSH: Command = Command {
+    spec: Spec {
+        name: "brpoplpush",
+        arity: 4,
+        since: "2.2.0",
+        summary: "Moves the last element of one list to the head of another, or waits for it.",
+        syntax: "source:key destination:key timeout:double",
+        history: HISTORY,
+        ..BLMOVE.spec
+    },
+    run: |ctx| {
+        let wait = timeout(ctx, 3)?;
+        move_or_wait(ctx, End::Right, End::Left, wait)
+    },
+    ..pop::LPOP
+};
+
+fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
+    let last = ctx.args.len() - 1;
+    let wait = timeout(ctx, last)?;
+    for i in 1..last {
+        let key = ctx.key(i);
+        if !ctx.holds(&key) {
+            continue;
+        }
+        let Some(found) = ctx.db.peek(&key).map(|record| list(&record).map(|_| ())) else {
+            continue;
+        };
+        found?;
+        ctx.reply.array(2);
+        ctx.reply.bulk(key.bytes);
+        return take(ctx, &key, from, 1);
+    }
+    ctx.reply.null_array();
+    ctx.block((1..last).collect(), wait)
+}
+
+fn blmpop(ctx: &mut Ctx<'_>) -> CmdResult {
+    let wait = timeout(ctx, 1)?;
+    let several = Several::parse(ctx, 2)?;
+    if several.take(ctx)? {
+        return Ok(());
+    }
+    ctx.reply.null_array();
+    ctx.block(several.keys.collect(), wait)
+}
+
+fn blmove(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (from, to) = (end(ctx, 3)?, end(ctx, 4)?);
+    let wait = timeout(ctx, 5)?;
+    move_or_wait(ctx, from, to, wait)
+}
+
+fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> CmdResult {
+    if transfer(ctx, from, to)? {
+        return Ok(());
+    }
+    // For an element that is not there, and for a time that is over.
+    match ctx.lane {
+        Lane::Transaction => ctx.reply.null(),
+        Lane::Fast | Lane::Slow | Lane::Served => ctx.reply.null_array(),
+    }
+    ctx.block(vec![1], wait)
+}

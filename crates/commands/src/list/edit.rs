@@ -1,0 +1,190 @@
+//! LSET, LINSERT, LREM, LTRIM: changes within a list.
+
+use super::{list, range};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, NO_SUCH_KEY, OUT_OF_RANGE, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Record;
+use weft_keyspace::db::Rework;
+use weft_types::list::{self, End};
+
+pub const LSET: Command = Command {
+    spec: Spec {
+        name: "lset",
+        arity: 4,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &keys::one(&["RW", "UPDATE"]),
+        acl: &[],
+        group: Group::List,
+        since: "1.0.0",
+        summary: "Replaces an element of a list by its place.",
+        complexity: "O(S) for a distance of S, counted in chunks, from the nearer end.",
+        syntax: "key index:integer element",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: lset,
+    subcommands: &[],
+};
+
+pub const LINSERT: Command = Command {
+    spec: Spec {
+        name: "linsert",
+        arity: 5,
+        keys: &keys::one(&["RW", "INSERT"]),
+        since: "2.2.0",
+        summary: "Inserts an element before or after another one.",
+        complexity: "O(N) for N elements between the head and the other one.",
+        syntax: "key where=(before=BEFORE|after=AFTER) pivot:string element",
+        ..LSET.spec
+    },
+    run: linsert,
+    ..LSET
+};
+
+pub const LREM: Command = Command {
+    spec: Spec {
+        name: "lrem",
+        flags: Flags::WRITE,
+        keys: &keys::one(&["RW", "DELETE"]),
+        summary: "Removes elements of this value from a list.",
+        complexity: "O(N) for N elements.",
+        syntax: "key count:integer element",
+        ..LSET.spec
+    },
+    run: lrem,
+    ..LSET
+};
+
+pub const LTRIM: Command = Command {
+    spec: Spec {
+        name: "ltrim",
+        summary: "Removes the elements at both ends of a range.",
+        complexity: "O(N) for N chunks that are removed.",
+        syntax: "key start:integer stop:integer",
+        ..LREM.spec
+    },
+    run: ltrim,
+    ..LSET
+};
+
+fn lset(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let len = match ctx.db.peek(&key) {
+        None => return Err(NO_SUCH_KEY),
+        Some(record) => list(&record)?.len() as i64,
+    };
+    let index = ctx.int(2)?;
+    let index = if index < 0 { index.saturating_add(len) } else { index };
+    if !(0..len).contains(&index) {
+        return Err(OUT_OF_RANGE);
+    }
+    let (text, limits) = (ctx.args[3], &ctx.settings.limits);
+    ctx.db.rework(&key, |record, _| match record {
+        Some(record) => (Rework::Changed(list::set(record, index as usize, text, limits)), ()),
+        None => (Rework::Absent, ()),
+    });
+    ctx.dirty();
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
+    let after = match (ctx.is(2, "before"), ctx.is(2, "after")) {
+        (true, _) => false,
+        (_, true) => true,
+        (false, false) => return Err(SYNTAX),
+    };
+    let key = ctx.key(1);
+    let len = match ctx.db.peek(&key) {
+        None => {
+            ctx.reply.int(0);
+            return Ok(());
+        }
+        Some(record) => list(&record)?.len(),
+    };
+    ctx.weigh(len / 10)?;
+    let (pivot, text, limits) = (ctx.args[3], ctx.args[4], &ctx.settings.limits);
+    let len = ctx.db.rework(&key, |record, _| {
+        let Some(record) = record else { return (Rework::Absent, 0) };
+        let (record, found) = list::insert(record, pivot, text, after, limits);
+        let len = list::len(&record) as i64;
+        match found {
+            true => (Rework::Changed(record), len),
+            false => (Rework::Same(record), -1),
+        }
+    });
+    if len > 0 {
+        ctx.dirty();
+    }
+    ctx.reply.int(len);
+    Ok(())
+}
+
+/// What is left of a list, if anything is.
+fn left(record: Record, changed: bool) -> Rework {
+    match (list::len(&record), changed) {
+        (0, _) => Rework::Emptied(record),
+        (_, true) => Rework::Changed(record),
+        (_, false) => Rework::Same(record),
+    }
+}
+
+fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
+    let count = ctx.int(2)?;
+    if count == i64::MIN {
+        return Err(super::NOT_NEGATABLE);
+    }
+    let key = ctx.key(1);
+    let len = match ctx.db.peek(&key) {
+        None => {
+            ctx.reply.int(0);
+            return Ok(());
+        }
+        Some(record) => list(&record)?.len(),
+    };
+    ctx.weigh(len / 10)?;
+    let from = if count < 0 { End::Right } else { End::Left };
+    let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    let (text, limits) = (ctx.args[3], &ctx.settings.limits);
+    let removed = ctx.db.rework(&key, |record, _| {
+        let Some(record) = record else { return (Rework::Absent, 0) };
+        let (record, removed) = list::remove(record, from, text, most, limits);
+        (left(record, removed > 0), removed)
+    });
+    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.reply.int(removed as i64);
+    Ok(())
+}
+
+fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
+    let key = ctx.key(1);
+    let len = match ctx.db.peek(&key) {
+        None => {
+            ctx.reply.ok();
+            return Ok(());
+        }
+        Some(record) => list(&record)?.len(),
+    };
+    let kept = range(start, stop, len);
+    let limits = &ctx.settings.limits;
+    let Some((start, count)) = kept else {
+        // The whole list goes, and is freed elsewhere.
+        ctx.db.delete(&key);
+        ctx.db.turn.tally.dirty += len as u64;
+        ctx.reply.ok();
+        return Ok(());
+    };
+    if count < len {
+        ctx.db.rework(&key, |record, _| match record {
+            Some(record) => (left(list::trim(record, start, count, limits), true), ()),
+            None => (Rework::Absent, ()),
+        });
+    }
+    ctx.db.turn.tally.dirty += (len - count) as u64;
+    ctx.reply.ok();
+    Ok(())
+}

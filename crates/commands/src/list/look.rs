@@ -1,0 +1,227 @@
+//! LLEN, LINDEX, LRANGE, LPOS: a look at a list.
+
+use super::{answer, list, range};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::packed::Value;
+use weft_types::string::Digits;
+
+pub const LRANGE: Command = Command {
+    spec: Spec {
+        name: "lrange",
+        arity: 4,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::List,
+        since: "1.0.0",
+        summary: "Answers a range of a list's elements.",
+        complexity: "O(S+N) for N elements at a distance of S, counted in chunks, from an end.",
+        syntax: "key start:integer stop:integer",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: lrange,
+    subcommands: &[],
+};
+
+pub const LINDEX: Command = Command {
+    spec: Spec {
+        name: "lindex",
+        arity: 3,
+        summary: "Answers an element of a list by its place.",
+        complexity: "O(S) for a distance of S, counted in chunks, from the nearer end.",
+        syntax: "key index:integer",
+        ..LRANGE.spec
+    },
+    run: lindex,
+    ..LRANGE
+};
+
+pub const LLEN: Command = Command {
+    spec: Spec {
+        name: "llen",
+        arity: 2,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO"]),
+        summary: "Tells how many elements a list has.",
+        complexity: "O(1)",
+        syntax: "key",
+        ..LRANGE.spec
+    },
+    run: llen,
+    ..LRANGE
+};
+
+pub const LPOS: Command = Command {
+    spec: Spec {
+        name: "lpos",
+        arity: -3,
+        since: "6.0.6",
+        summary: "Tells where a list has elements of this value.",
+        complexity: "O(N) for N elements; less with MAXLEN, or when enough are found early.",
+        syntax: "key element [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN len:integer]",
+        ..LRANGE.spec
+    },
+    run: lpos,
+    ..LRANGE
+};
+
+fn llen(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let len = match ctx.db.read(&key) {
+        Some(record) => list(&record)?.len(),
+        None => 0,
+    };
+    ctx.reply.int(len as i64);
+    Ok(())
+}
+
+fn lindex(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let list = list(&record)?;
+    let index = weft_base::num::parse_i64(ctx.args[2]).ok_or(crate::error::NOT_AN_INTEGER)?;
+    let index = if index < 0 { index.saturating_add(list.len() as i64) } else { index };
+    match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+        Some(value) => answer(ctx.reply, value),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+fn lrange(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
+    let key = ctx.key(1);
+    let cut = match ctx.db.read(&key) {
+        Some(record) => range(start, stop, list(&record)?.len()),
+        None => None,
+    };
+    let Some((start, count)) = cut else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    ctx.weigh(count)?;
+    ctx.reply.array(count);
+    if let Some(record) = ctx.db.peek(&key) {
+        let values = list(&record)?.iter_from(start).take(count);
+        values.for_each(|value| answer(ctx.reply, value));
+    }
+    Ok(())
+}
+
+const RANK_ZERO: Error = Error::new(
+    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
+     negative to start from the end of the list",
+);
+const COUNT: Error = Error::new("ERR COUNT can't be negative");
+const MAXLEN: Error = Error::new("ERR MAXLEN can't be negative");
+
+/// What LPOS looks for.
+struct Search<'a> {
+    text: &'a [u8],
+    /// From the tail on.
+    back: bool,
+    /// Matches to pass over.
+    skip: u64,
+    /// Matches to answer, 0: all; `None`: one, as a number and not as an array.
+    count: Option<usize>,
+    /// Elements to look at, 0: all.
+    most: usize,
+}
+
+impl<'a> Search<'a> {
+    fn parse(ctx: &Ctx<'a>) -> Result<Search<'a>, Error> {
+        let text = ctx.args[2];
+        let mut search = Search { text, back: false, skip: 0, count: None, most: 0 };
+        let natural = |i, e| ctx.int(i).ok().and_then(|n| usize::try_from(n).ok()).ok_or(e);
+        let mut i = 3;
+        while i < ctx.args.len() {
+            if i + 1 == ctx.args.len() {
+                return Err(SYNTAX);
+            }
+            if ctx.is(i, "rank") {
+                let rank = ctx.int(i + 1)?;
+                if rank == i64::MIN {
+                    return Err(super::NOT_NEGATABLE);
+                }
+                search.back = rank < 0;
+                search.skip = rank.unsigned_abs().checked_sub(1).ok_or(RANK_ZERO)?;
+            } else if ctx.is(i, "count") {
+                search.count = Some(natural(i + 1, COUNT)?);
+            } else if ctx.is(i, "maxlen") {
+                search.most = natural(i + 1, MAXLEN)?;
+            } else {
+                return Err(SYNTAX);
+            }
+            i += 2;
+        }
+        Ok(search)
+    }
+
+    /// Shows the places of the matches to `found`, which says whether to go on.
+    fn run<'v>(
+        &self,
+        values: impl Iterator<Item = Value<'v>>,
+        len: usize,
+        mut found: impl FnMut(usize) -> bool,
+    ) {
+        let most = if self.most == 0 { len } else { self.most };
+        let mut skip = self.skip;
+        for (n, value) in values.take(most).enumerate() {
+            if value.bytes(&mut Digits::new()) != self.text {
+                continue;
+            }
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            if !found(if self.back { len - 1 - n } else { n }) {
+                return;
+            }
+        }
+    }
+}
+
+fn lpos(ctx: &mut Ctx<'_>) -> CmdResult {
+    let search = Search::parse(ctx)?;
+    let key = ctx.key(1);
+    let len = match ctx.db.read(&key) {
+        Some(record) => list(&record)?.len(),
+        None => 0,
+    };
+    // A look at an element costs a tenth of an answer.
+    ctx.weigh(if search.most == 0 { len } else { len.min(search.most) } / 10)?;
+    let mut places = Vec::new();
+    let wanted = match search.count {
+        None => 1,
+        Some(0) => usize::MAX,
+        Some(n) => n,
+    };
+    if let Some(record) = ctx.db.peek(&key) {
+        let list = list(&record)?;
+        let found = |place| {
+            places.push(place);
+            places.len() < wanted
+        };
+        match search.back {
+            false => search.run(list.iter_from(0), len, found),
+            true => search.run(list.iter_back_from(0), len, found),
+        }
+    }
+    match (search.count, places.first()) {
+        (None, Some(place)) => ctx.reply.int(*place as i64),
+        (None, None) => ctx.reply.null(),
+        (Some(_), _) => {
+            ctx.reply.array(places.len());
+            places.iter().for_each(|place| ctx.reply.int(*place as i64));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! LPOP, RPOP, LMPOP: elements taken from an end.
+
+use super::{answer, end, list};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::Key;
+use weft_keyspace::db::Rework;
+use weft_types::list::{self, End};
+
+pub const LPOP: Command = Command {
+    spec: Spec {
+        name: "lpop",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
+        acl: &[],
+        group: Group::List,
+        since: "1.0.0",
+        summary: "Takes elements from the head of a list.",
+        complexity: "O(N) for N elements taken.",
+        syntax: "key [count:integer]@6.2.0",
+        history: &[("6.2.0", "The argument `count`.")],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| pop(ctx, End::Left),
+    subcommands: &[],
+};
+
+pub const RPOP: Command = Command {
+    spec: Spec { name: "rpop", summary: "Takes elements from the tail of a list.", ..LPOP.spec },
+    run: |ctx| pop(ctx, End::Right),
+    ..LPOP
+};
+
+pub const LMPOP: Command = Command {
+    spec: Spec {
+        name: "lmpop",
+        arity: -4,
+        flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
+        keys: &[counted_keys(1)],
+        since: "7.0.0",
+        summary: "Takes elements from the first list that has some.",
+        complexity: "O(N+M) for N keys and M elements taken.",
+        syntax: "numkeys:integer key... where=(left=LEFT|right=RIGHT) [COUNT count:integer]",
+        history: &[],
+        ..LPOP.spec
+    },
+    run: lmpop,
+    ..LPOP
+};
+
+/// A number of keys at argument `at`, and the keys behind it.
+pub const fn counted_keys(at: u16) -> KeySpec {
+    KeySpec {
+        flags: &["RW", "ACCESS", "DELETE"],
+        begin: Begin::Index(at),
+        find: Find::KeyNum { num: 0, first: 1, step: 1 },
+        notes: "",
+    }
+}
+
+const OUT_OF_RANGE: Error = Error::new("ERR value is out of range, must be positive");
+const NUMKEYS: Error = Error::new("ERR numkeys should be greater than 0");
+const COUNT: Error = Error::new("ERR count should be greater than 0");
+
+fn pop(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
+    if ctx.args.len() > 3 {
+        return Err(crate::error::wrong_arity(if from == End::Left { "lpop" } else { "rpop" }));
+    }
+    let key = ctx.key(1);
+    if ctx.args.len() == 2 {
+        return pop_one(ctx, &key, from);
+    }
+    let count = ctx.int(2).ok().and_then(|n| usize::try_from(n).ok()).ok_or(OUT_OF_RANGE)?;
+    let len = match ctx.db.peek(&key).map(|record| list(&record).map(|l| l.len())) {
+        None => {
+            ctx.reply.null_array();
+            return Ok(());
+        }
+        Some(len) => len?,
+    };
+    if count == 0 {
+        ctx.reply.array(0);
+        return Ok(());
+    }
+    ctx.weigh(count.min(len))?;
+    ctx.reply.array(count.min(len));
+    take(ctx, &key, from, count)
+}
+
+fn pop_one(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> CmdResult {
+    let before = ctx.reply.mark();
+    take(ctx, key, from, 1)?;
+    if ctx.reply.len_since(before) == 0 {
+        ctx.reply.null();
+    }
+    Ok(())
+}
+
+/// Takes up to `count` elements of the list at `key`, if there is one, and answers each.
+pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdResult {
+    let (reply, limits) = (&mut *ctx.reply, &ctx.settings.limits);
+    let taken = ctx.db.rework(key, |record, _| {
+        let Some(record) = record else { return (Rework::Absent, Ok(0)) };
+        let len = match list(&record) {
+            Ok(list) => list.len(),
+            Err(e) => return (Rework::Same(record), Err(e)),
+        };
+        let record = list::pop(record, from, count, limits, |value| answer(reply, value));
+        let rework = match list::len(&record) {
+            0 => Rework::Emptied(record),
+            _ => Rework::Changed(record),
+        };
+        (rework, Ok(count.min(len)))
+    })?;
+    ctx.db.turn.tally.dirty += taken as u64;
+    Ok(())
+}
+
+/// The arguments of LMPOP and BLMPOP from the number of keys, at `at`, on.
+pub struct Several {
+    /// Positions of the keys.
+    pub keys: std::ops::Range<usize>,
+    pub from: End,
+    pub count: usize,
+}
+
+impl Several {
+    pub fn parse(ctx: &Ctx<'_>, at: usize) -> Result<Several, Error> {
+        let numkeys = ctx
+            .int(at)
+            .ok()
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|n| *n > 0)
+            .ok_or(NUMKEYS)?;
+        let where_at = numkeys.checked_add(at + 1).filter(|i| *i < ctx.args.len()).ok_or(SYNTAX)?;
+        let from = end(ctx, where_at)?;
+        let mut count = None;
+        let mut i = where_at + 1;
+        while i < ctx.args.len() {
+            if count.is_some() || !ctx.is(i, "count") || i + 1 == ctx.args.len() {
+                return Err(SYNTAX);
+            }
+            let n = ctx.int(i + 1).ok().and_then(|n| usize::try_from(n).ok());
+            count = Some(n.filter(|n| *n > 0).ok_or(COUNT)?);
+            i += 2;
+        }
+        Ok(Several { keys: at + 1..where_at, from, count: count.unwrap_or(1) })
+    }
+
+    /// Takes from the first list that is there, and answers; whether there was one.
+    pub fn take(&self, ctx: &mut Ctx<'_>) -> Result<bool, Error> {
+        for i in self.keys.clone() {
+            let key = ctx.key(i);
+            if !ctx.holds(&key) {
+                continue;
+            }
+            let Some(len) = ctx.db.peek(&key).map(|record| list(&record).map(|l| l.len())) else {
+                continue;
+            };
+            let n = len?.min(self.count);
+            ctx.weigh(n)?;
+            ctx.reply.array(2);
+            ctx.reply.bulk(key.bytes);
+            ctx.reply.array(n);
+            take(ctx, &key, self.from, self.count)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+fn lmpop(ctx: &mut Ctx<'_>) -> CmdResult {
+    let several = Several::parse(ctx, 1)?;
+    if !several.take(ctx)? {
+        ctx.reply.null_array();
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! LPUSH, RPUSH, LPUSHX, RPUSHX: elements added at an end.
+
+use super::list;
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::db::Rework;
+use weft_types::list::{self, End};
+
+pub const LPUSH: Command = Command {
+    spec: Spec {
+        name: "lpush",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["RW", "INSERT"]),
+        acl: &[],
+        group: Group::List,
+        since: "1.0.0",
+        summary: "Adds elements at the head of a list, which is made if the key is missing.",
+        complexity: "O(1) for each element.",
+        syntax: "key element...",
+        history: &[("2.4.0", "Several elements at once.")],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| push(ctx, End::Left, true),
+    subcommands: &[],
+};
+
+pub const RPUSH: Command = Command {
+    spec: Spec {
+        name: "rpush",
+        summary: "Adds elements at the tail of a list, which is made if the key is missing.",
+        ..LPUSH.spec
+    },
+    run: |ctx| push(ctx, End::Right, true),
+    ..LPUSH
+};
+
+pub const LPUSHX: Command = Command {
+    spec: Spec {
+        name: "lpushx",
+        since: "2.2.0",
+        summary: "Adds elements at the head of a list that exists.",
+        history: &[("4.0.0", "Several elements at once.")],
+        ..LPUSH.spec
+    },
+    run: |ctx| push(ctx, End::Left, false),
+    ..LPUSH
+};
+
+pub const RPUSHX: Command = Command {
+    spec: Spec {
+        name: "rpushx",
+        summary: "Adds elements at the tail of a list that exists.",
+        ..LPUSHX.spec
+    },
+    run: |ctx| push(ctx, End::Right, false),
+    ..LPUSH
+};
+
+fn push(ctx: &mut Ctx<'_>, end: End, create: bool) -> CmdResult {
+    let key = ctx.key(1);
+    let (values, limits) = (&ctx.args[2..], &ctx.settings.limits);
+    let len = ctx.db.rework(&key, |record, clock| match record {
+        Some(record) => match list(&record).map(|_| ()) {
+            Ok(()) => {
+                let record = list::push(record, end, values, limits);
+                let len = list::len(&record);
+                (Rework::Changed(record), Ok(len))
+            }
+            Err(e) => (Rework::Same(record), Err(e)),
+        },
+        None if create => {
+            let record = list::create(key.bytes, clock, end, values, limits);
+            (Rework::Changed(record), Ok(values.len()))
+        }
+        None => (Rework::Absent, Ok(0)),
+    })?;
+    if len > 0 {
+        ctx.db.turn.tally.dirty += values.len() as u64;
+    }
+    ctx.reply.int(len as i64);
+    Ok(())
+}

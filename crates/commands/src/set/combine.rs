@@ -1,0 +1,395 @@
+//! Several sets: their union, intersection and difference, answered, counted or stored.
+//!
+//! The sets are borrowed together under the command's guard. A result that is to be stored is
+//! built as a record of the destination and stored when the borrows have ended; the destination
+//! may be one of the sets.
+//!
+//! Which form a stored result gets is visible to clients, and depends on the way it was made
+//! rather than on what it contains. So the ways here are those of the reference: an intersection
+//! begins in the form of its smallest set, and a union or difference as integers; a difference
+//! from many or large sets adds the whole first set and removes from that, in a form that it may
+//! have grown into meanwhile. What is only answered goes the way that costs least.
+
+use super::{bulk, set};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use std::ops::ControlFlow;
+use weft_base::num;
+use weft_keyspace::{Key, Record, RecordRef};
+use weft_types::Limits;
+use weft_types::packed::Value;
+use weft_types::set::{Builder, Set, Start, Table, len, settle_as_ints};
+use weft_types::string::Digits;
+
+pub const SUNION: Command = Command {
+    spec: Spec {
+        name: "sunion",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: &keys::all(1, &["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Answers the union of sets.",
+        complexity: "O(N) where N is the number of members of all sets.",
+        syntax: "key...",
+        history: &[],
+        tips: &["nondeterministic_output_order"],
+    },
+    lock: Lock::Keys,
+    run: sunion,
+    subcommands: &[],
+};
+
+pub const SDIFF: Command = Command {
+    spec: Spec {
+        name: "sdiff",
+        summary: "Answers what is in the first of several sets and in none of the others.",
+        ..SUNION.spec
+    },
+    run: sdiff,
+    ..SUNION
+};
+
+pub const SINTER: Command = Command {
+    spec: Spec {
+        name: "sinter",
+        summary: "Answers the intersection of sets.",
+        complexity: "O(N*M) at worst where N is the size of the smallest of M sets.",
+        ..SUNION.spec
+    },
+    run: sinter,
+    ..SUNION
+};
+
+pub const SINTERCARD: Command = Command {
+    spec: Spec {
+        name: "sintercard",
+        arity: -3,
+        flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
+        keys: &[KeySpec {
+            flags: &["RO", "ACCESS"],
+            begin: Begin::Index(1),
+            find: Find::KeyNum { num: 0, first: 1, step: 1 },
+            notes: "",
+        }],
+        since: "7.0.0",
+        summary: "Counts the members of the intersection of sets.",
+        syntax: "numkeys:integer key... [LIMIT limit:integer]",
+        tips: &[],
+        ..SINTER.spec
+    },
+    run: sintercard,
+    ..SUNION
+};
+
+const STORED: [KeySpec; 2] = [
+    KeySpec {
+        flags: &["OW", "UPDATE"],
+        begin: Begin::Index(1),
+        find: Find::Range { last: 0, step: 1, limit: 0 },
+        notes: "",
+    },
+    KeySpec {
+        flags: &["RO", "ACCESS"],
+        begin: Begin::Index(2),
+        find: Find::Range { last: -1, step: 1, limit: 0 },
+        notes: "",
+    },
+];
+
+pub const SUNIONSTORE: Command = Command {
+    spec: Spec {
+        name: "sunionstore",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &STORED,
+        summary: "Stores the union of sets in a key.",
+        syntax: "destination:key key...",
+        tips: &[],
+        ..SUNION.spec
+    },
+    run: |ctx| store(ctx, store_union),
+    ..SUNION
+};
+
+pub const SDIFFSTORE: Command = Command {
+    spec: Spec {
+        name: "sdiffstore",
+        summary: "Stores what is in the first of several sets and in none of the others.",
+        ..SUNIONSTORE.spec
+    },
+    run: |ctx| store(ctx, store_difference),
+    ..SUNION
+};
+
+pub const SINTERSTORE: Command = Command {
+    spec: Spec {
+        name: "sinterstore",
+        summary: "Stores the intersection of sets in a key.",
+        complexity: SINTER.spec.complexity,
+        ..SUNIONSTORE.spec
+    },
+    run: |ctx| store(ctx, store_intersection),
+    ..SUNION
+};
+
+const NO_NUMKEYS: Error = Error::new("ERR numkeys should be greater than 0");
+const MANY_NUMKEYS: Error = Error::new("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_LIMIT: Error = Error::new("ERR LIMIT can't be negative");
+
+fn key_list<'a>(ctx: &Ctx<'a>, places: std::ops::Range<usize>) -> Vec<Key<'a>> {
+    places.map(|i| ctx.key(i)).collect()
+}
+
+/// The sets of records, `None` for a missing key; the error if one holds something else.
+fn sets<'r>(records: &'r [Option<RecordRef<'_>>]) -> Result<Vec<Option<Set<'r>>>, Error> {
+    records.iter().map(|record| record.as_ref().map(|r| set(r)).transpose()).collect()
+}
+
+/// Members of all sets.
+fn total(sets: &[Option<Set<'_>>]) -> usize {
+    sets.iter().flatten().map(|set| set.len()).sum()
+}
+
+fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
+    let keys = key_list(ctx, 1..ctx.args.len());
+    let records = ctx.db.read_all(&keys);
+    let sets = sets(&records)?;
+    ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    let answer = reply.set_deferred();
+    let mut count = 0;
+    each_of_union(&sets, |member| {
+        bulk(reply, member);
+        count += 1;
+    });
+    reply.finish(answer, count);
+    Ok(())
+}
+
+/// Shows every member of the union once.
+fn each_of_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
+    let present: Vec<Set<'_>> = sets.iter().flatten().copied().collect();
+    match *present {
+        [] => {}
+        [only] => only.each(seen),
+        [a, b] => {
+            a.each(&mut seen);
+            b.each(|member| {
+                if !a.contains(member) {
+                    seen(member);
+                }
+            });
+        }
+        [..] => {
+            let mut met = Table::new();
+            for set in present {
+                set.each(|member| {
+                    if met.insert(member.bytes(&mut Digits::new()), b"", None) {
+                        seen(member);
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn sdiff(ctx: &mut Ctx<'_>) -> CmdResult {
+    let keys = key_list(ctx, 1..ctx.args.len());
+    let records = ctx.db.read_all(&keys);
+    let sets = sets(&records)?;
+    ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    let answer = reply.set_deferred();
+    let mut count = 0;
+    if let Some(from) = minuend(&keys, &sets) {
+        let others: Vec<Set<'_>> = sets[1..].iter().flatten().copied().collect();
+        each_of_difference(from, others, |member| {
+            bulk(reply, member);
+            count += 1;
+        });
+    }
+    reply.finish(answer, count);
+    Ok(())
+}
+
+/// The set to subtract from, unless nothing can be left of it.
+fn minuend<'r>(keys: &[Key<'_>], sets: &[Option<Set<'r>>]) -> Option<Set<'r>> {
+    let itself = keys[1..].iter().any(|key| key.bytes == keys[0].bytes);
+    sets[0].filter(|_| !itself)
+}
+
+/// Shows what is in `from` and in none of the others, which are asked largest first.
+fn each_of_difference(from: Set<'_>, mut others: Vec<Set<'_>>, mut seen: impl FnMut(Value<'_>)) {
+    others.sort_by_key(|set| std::cmp::Reverse(set.len()));
+    from.each(|member| {
+        if !others.iter().any(|set| set.contains(member)) {
+            seen(member);
+        }
+    });
+}
+
+fn sinter(ctx: &mut Ctx<'_>) -> CmdResult {
+    let keys = key_list(ctx, 1..ctx.args.len());
+    let records = ctx.db.read_all(&keys);
+    let Some(sets) = by_size(sets(&records)?) else {
+        ctx.reply.set(0);
+        return Ok(());
+    };
+    ctx.lane.weigh(sets[0].len() * sets.len(), &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    let answer = reply.set_deferred();
+    let mut count = 0;
+    each_of_intersection(&sets, |member| {
+        bulk(reply, member);
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    reply.finish(answer, count);
+    Ok(())
+}
+
+/// The sets, the smallest first; `None` if a key is missing, so that nothing is in all of them.
+fn by_size(sets: Vec<Option<Set<'_>>>) -> Option<Vec<Set<'_>>> {
+    let mut sets: Vec<_> = sets.into_iter().collect::<Option<_>>()?;
+    sets.sort_by_key(|set| set.len());
+    Some(sets)
+}
+
+/// Shows what is in all sets, of which the first is the smallest, until `seen` breaks.
+fn each_of_intersection(sets: &[Set<'_>], mut seen: impl FnMut(Value<'_>) -> ControlFlow<()>) {
+    let _ = sets[0].try_each(|member| {
+        if sets[1..].iter().all(|set| set.contains(member)) {
+            seen(member)
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+}
+
+fn sintercard(ctx: &mut Ctx<'_>) -> CmdResult {
+    let numkeys = num::parse_i64(ctx.args[1]).and_then(|n| usize::try_from(n).ok());
+    let numkeys = numkeys.filter(|n| *n > 0).ok_or(NO_NUMKEYS)?;
+    if numkeys > ctx.args.len() - 2 {
+        return Err(MANY_NUMKEYS);
+    }
+    let limit = limit(&ctx.args[2 + numkeys..])?;
+    let keys = key_list(ctx, 2..2 + numkeys);
+    let records = ctx.db.read_all(&keys);
+    let mut count = 0;
+    if let Some(sets) = by_size(sets(&records)?) {
+        ctx.lane.weigh(sets[0].len() * sets.len(), &mut ctx.pause)?;
+        each_of_intersection(&sets, |_| {
+            count += 1;
+            if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    }
+    ctx.reply.int(count as i64);
+    Ok(())
+}
+
+/// The value of the last LIMIT among the options; 0, which means none, without one.
+fn limit(mut options: &[&[u8]]) -> Result<usize, Error> {
+    let mut limit = 0;
+    loop {
+        options = match options {
+            [] => return Ok(limit),
+            [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"limit") => {
+                let value = num::parse_i64(value).ok_or(NEGATIVE_LIMIT)?;
+                limit = usize::try_from(value).map_err(|_| NEGATIVE_LIMIT)?;
+                rest
+            }
+            [..] => return Err(SYNTAX),
+        };
+    }
+}
+
+/// What a result is computed from, and where it goes.
+struct Sources<'s, 'r> {
+    destination: Key<'s>,
+    keys: &'s [Key<'s>],
+    sets: &'s [Option<Set<'r>>],
+    /// Of the result's record.
+    clock: u32,
+    limits: &'s Limits,
+}
+
+impl<'s> Sources<'s, '_> {
+    fn start(&self, form: Start) -> Builder<'s> {
+        Builder::new(self.destination.bytes, form, None, self.clock, self.limits)
+    }
+}
+
+/// Computes a result from the sets of all keys but the first and stores it there.
+fn store(ctx: &mut Ctx<'_>, compute: fn(&Sources<'_, '_>) -> Option<Record>) -> CmdResult {
+    let destination = ctx.key(1);
+    let clock = ctx.db.turn.access.fresh();
+    let keys = key_list(ctx, 2..ctx.args.len());
+    let records = ctx.db.read_all(&keys);
+    let sets = sets(&records)?;
+    ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
+    let limits = &ctx.settings.limits;
+    let result = compute(&Sources { destination, keys: &keys, sets: &sets, clock, limits });
+    let stored = result.as_ref().map_or(0, len);
+    match result {
+        Some(record) if stored > 0 => {
+            ctx.db.set(&destination, record);
+            ctx.dirty();
+        }
+        nothing => {
+            // It may have been large before everything was removed from it.
+            nothing.into_iter().for_each(|record| ctx.db.turn.discard(record));
+            if ctx.db.delete(&destination) {
+                ctx.dirty();
+            }
+        }
+    }
+    ctx.reply.int(stored as i64);
+    Ok(())
+}
+
+fn store_union(from: &Sources<'_, '_>) -> Option<Record> {
+    let mut result = from.start(Start::Ints);
+    for set in from.sets.iter().flatten() {
+        set.each(|member| result.add(member));
+    }
+    Some(result.finish())
+}
+
+fn store_difference(from: &Sources<'_, '_>) -> Option<Record> {
+    let first = minuend(from.keys, from.sets)?;
+    let others: Vec<Set<'_>> = from.sets[1..].iter().flatten().copied().collect();
+    let mut result = from.start(Start::Ints);
+    // Asking all sets about each member is taken to be twice as fast as adding or removing.
+    if first.len() * (1 + others.len()) / 2 <= total(from.sets) {
+        each_of_difference(first, others, |member| result.add(member));
+        return Some(result.finish());
+    }
+    first.each(|member| result.add(member));
+    for set in others {
+        if result.is_empty() {
+            break;
+        }
+        set.each(|member| result.remove(member));
+    }
+    Some(result.finish())
+}
+
+fn store_intersection(from: &Sources<'_, '_>) -> Option<Record> {
+    let sets = by_size(from.sets.to_vec())?;
+    let mut result = from.start(match sets[0] {
+        Set::Ints(_) => Start::Ints,
+        Set::Packed { .. } | Set::Table(_) => Start::Packed,
+    });
+    let mut only_ints = true;
+    each_of_intersection(&sets, |member| {
+        only_ints = only_ints && member.int().is_some();
+        result.add(member);
+        ControlFlow::Continue(())
+    });
+    let record = result.finish();
+    Some(if only_ints { settle_as_ints(record, from.limits) } else { record })
+}

@@ -1,0 +1,210 @@
+//! Random members: SPOP, which removes them, and SRANDMEMBER.
+//!
+//! Every member has the same chance, and so has every subset when several different ones are
+//! asked for.
+
+use super::{bulk, set};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_base::num;
+use weft_keyspace::db::Rework;
+use weft_keyspace::{Key, Rng};
+use weft_types::set::{Set, is_set, len, pop, pop_many, split_most};
+
+pub const SPOP: Command = Command {
+    spec: Spec {
+        name: "spop",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
+        acl: &[],
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Removes random members from a set and answers them; the last takes the key \
+                  along.",
+        complexity: "O(1) for one member, O(N) for a count of N.",
+        syntax: "key [count:integer]@3.2.0",
+        history: &[("3.2.0", "The argument `count`.")],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: spop,
+    subcommands: &[],
+};
+
+pub const SRANDMEMBER: Command = Command {
+    spec: Spec {
+        name: "srandmember",
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        summary: "Answers random members of a set.",
+        complexity: "O(1) for one member, O(N) for a count whose absolute value is N.",
+        syntax: "key [count:integer]@2.6.0",
+        history: &[("2.6.0", "The argument `count`.")],
+        ..SPOP.spec
+    },
+    run: srandmember,
+    ..SPOP
+};
+
+const NOT_POSITIVE: Error = Error::new("ERR value is out of range, must be positive");
+const OUT_OF_RANGE: Error = Error::new(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+
+/// From how many members popped for each that remains on it is better to copy those that remain:
+/// then a table is also made anew, and perhaps small.
+const MOST: usize = 5;
+
+fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
+    match ctx.args {
+        [_, _] => spop_one(ctx),
+        [_, _, count] => {
+            let count = num::parse_i64(count).ok_or(NOT_POSITIVE)?;
+            spop_many(ctx, usize::try_from(count).map_err(|_| NOT_POSITIVE)?)
+        }
+        [..] => Err(SYNTAX),
+    }
+}
+
+fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let reply = &mut *ctx.reply;
+    let popped = ctx.db.rework(&key, |record, _| match record {
+        None => {
+            reply.null();
+            (Rework::Absent, Ok(false))
+        }
+        Some(record) if !is_set(&record) => (Rework::Same(record), Err(WRONG_TYPE)),
+        Some(record) => {
+            let record = pop(record, &mut || rng.next(), |member| bulk(reply, member));
+            (changed(record), Ok(true))
+        }
+    })?;
+    if popped {
+        ctx.dirty();
+    }
+    Ok(())
+}
+
+/// What has become of a set that is smaller now.
+fn changed(record: weft_types::Record) -> Rework {
+    if len(&record) == 0 { Rework::Emptied(record) } else { Rework::Changed(record) }
+}
+
+fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
+    let key = ctx.key(1);
+    let Some(record) = ctx.db.for_write(&key) else {
+        ctx.reply.set(0);
+        return Ok(());
+    };
+    let members = set(&record)?;
+    let size = members.len();
+    if count == 0 {
+        ctx.reply.set(0);
+        return Ok(());
+    }
+    let is_table = matches!(members, Set::Table(_));
+    let kept = size.saturating_sub(count);
+    let few = kept * MOST > count;
+    ctx.weigh(if is_table && few { count } else { size })?;
+    ctx.db.turn.tally.dirty += count.min(size) as u64;
+    ctx.reply.set(count.min(size));
+    if kept == 0 {
+        pop_all(ctx, &key);
+    } else if is_table && !few {
+        pop_most(ctx, &key, kept);
+    } else {
+        pop_some(ctx, &key, count);
+    }
+    Ok(())
+}
+
+/// Answers all members and removes the key.
+fn pop_all(ctx: &mut Ctx<'_>, key: &Key<'_>) {
+    if let Some(record) = ctx.db.remove(key) {
+        if let Some(set) = Set::of(&record) {
+            set.each(|member| bulk(ctx.reply, member));
+        }
+        ctx.db.turn.discard(record);
+    }
+}
+
+/// Answers all but `kept` members of a table, and puts a new set with those in its place.
+fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let limits = &ctx.settings.limits;
+    let rest = ctx.db.peek(key).map(|record| {
+        split_most(&record, kept, limits, &mut || rng.next(), |member| bulk(ctx.reply, member))
+    });
+    if let Some(rest) = rest {
+        ctx.db.set(key, rest);
+    }
+}
+
+/// Answers and removes `count` members, fewer than there are.
+fn pop_some(ctx: &mut Ctx<'_>, key: &Key<'_>, count: usize) {
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let reply = &mut *ctx.reply;
+    ctx.db.rework(key, |record, _| match record {
+        None => (Rework::Absent, ()),
+        Some(record) => {
+            let draw = &mut || rng.next();
+            let record = pop_many(record, count, draw, |member| bulk(reply, member));
+            (Rework::Changed(record), ())
+        }
+    });
+}
+
+fn srandmember(ctx: &mut Ctx<'_>) -> CmdResult {
+    match ctx.args {
+        [_, _] => random_one(ctx),
+        [_, _, count] => {
+            let count = num::parse_i64(count).ok_or(NOT_AN_INTEGER)?;
+            if count == i64::MIN {
+                return Err(OUT_OF_RANGE);
+            }
+            random_many(ctx, count)
+        }
+        [..] => Err(SYNTAX),
+    }
+}
+
+fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let record = ctx.db.read(&key);
+    let set = record.as_deref().map(set).transpose()?;
+    match set.and_then(|set| set.random(&mut || rng.next())) {
+        Some(member) => bulk(ctx.reply, member),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// A negative count asks for that many draws, a positive one for different members.
+fn random_many(ctx: &mut Ctx<'_>, count: i64) -> CmdResult {
+    let key = ctx.key(1);
+    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut draw = || rng.next();
+    let Some(record) = ctx.db.read(&key) else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let set = set(&record)?;
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count < 0 {
+        ctx.lane.weigh(wanted, &mut ctx.pause)?;
+        ctx.reply.array(wanted);
+        set.draw(wanted, &mut draw, |member| bulk(ctx.reply, member));
+    } else {
+        let wanted = wanted.min(set.len());
+        ctx.lane.weigh(set.sample_work(wanted), &mut ctx.pause)?;
+        ctx.reply.array(wanted);
+        set.sample(wanted, &mut draw, |member| bulk(ctx.reply, member));
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! SSCAN: walks over a set in small steps that a client drives.
+//!
+//! A small set is answered as a whole. The cursor of a large one is that of its table (see
+//! `weft_types::dict`), with its guarantee: what is in the set during the whole scan is returned
+//! at least once.
+
+use super::set;
+use crate::collection_scan::{Found, Options, cursor};
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::Type;
+use weft_types::set::Set;
+use weft_types::string::Digits;
+
+pub const SSCAN: Command = Command {
+    spec: Spec {
+        name: "sscan",
+        arity: -3,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Set,
+        since: "2.8.0",
+        summary: "Walks over the members of a set step by step.",
+        complexity: "O(COUNT) for a call, O(N) for a whole walk over N members.",
+        syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer]",
+        history: &[],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: sscan,
+    subcommands: &[],
+};
+
+fn sscan(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let cursor = cursor(ctx.args[2])?;
+    let mut found = Found::new(ctx.reply.proto);
+    let Some(record) = ctx.db.read(&key) else {
+        found.answer(ctx.reply, 0);
+        return Ok(());
+    };
+    let set = set(&record)?;
+    let options = Options::parse(&ctx.args[3..], Type::Set)?;
+    let work = match set {
+        Set::Ints(_) | Set::Packed { .. } => set.len(),
+        Set::Table(table) => options.work(table.len()),
+    };
+    ctx.lane.weigh(work, &mut ctx.pause)?;
+    let mut room = Digits::new();
+    let next = options.walk(cursor, |cursor| {
+        let mut looked_at = 0;
+        let next = set.scan(cursor, |member| {
+            looked_at += 1;
+            let member = member.bytes(&mut room);
+            if options.wants(member) {
+                found.push(member);
+            }
+        });
+        (next, looked_at)
+    });
+    found.answer(ctx.reply, next);
+    Ok(())
+}

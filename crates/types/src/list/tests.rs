@@ -1,0 +1,154 @@
+//! Lists against `VecDeque`, with chunks so small that every edge is met.
+
+use super::*;
+use crate::Limits;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(bool, Vec<String>),
+    Pop(bool, usize),
+    Set(usize, String),
+    Insert(String, String, bool),
+    Remove(bool, String, usize),
+    Trim(usize, usize),
+}
+
+/// Few texts, so that they meet; some long, some integers.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => (0..6u8).prop_map(|n| n.to_string()),
+        3 => "[a-c]{1,3}",
+        1 => (30..120usize).prop_map(|n| "x".repeat(n)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (any::<bool>(), prop::collection::vec(text(), 1..12)).prop_map(|(l, v)| Step::Push(l, v)),
+        3 => (any::<bool>(), 1..8usize).prop_map(|(l, n)| Step::Pop(l, n)),
+        1 => (any::<usize>(), text()).prop_map(|(i, t)| Step::Set(i, t)),
+        3 => (text(), text(), any::<bool>()).prop_map(|(p, t, a)| Step::Insert(p, t, a)),
+        1 => (any::<bool>(), text(), 1..4usize).prop_map(|(l, t, n)| Step::Remove(l, t, n)),
+        1 => (0..6usize, 0..6usize).prop_map(|(a, b)| Step::Trim(a, b)),
+    ]
+}
+
+fn end(left: bool) -> End {
+    if left { End::Left } else { End::Right }
+}
+
+/// Does `step` to both; `None` when the list has become empty.
+fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limits) -> Record {
+    match step {
+        Step::Push(left, texts) => {
+            for text in &texts {
+                if left { model.push_front(text.clone()) } else { model.push_back(text.clone()) }
+            }
+            let values: Vec<&[u8]> = texts.iter().map(|t| t.as_bytes()).collect();
+            push(record, end(left), &values, limits)
+        }
+        Step::Pop(left, n) => {
+            let mut popped = Vec::new();
+            let record = pop(record, end(left), n, limits, |v| popped.push(v.to_vec()));
+            for value in popped {
+                let expected = if left { model.pop_front() } else { model.pop_back() };
+                assert_eq!(Some(value), expected.map(String::into_bytes));
+            }
+            record
+        }
+        Step::Set(index, text) => {
+            let index = index % model.len();
+            model[index] = text.clone();
+            set(record, index, text.as_bytes(), limits)
+        }
+        Step::Insert(pivot, text, after) => {
+            let at = model.iter().position(|t| *t == pivot);
+            if let Some(at) = at {
+                model.insert(at + usize::from(after), text.clone());
+            }
+            let (record, found) = insert(record, pivot.as_bytes(), text.as_bytes(), after, limits);
+            assert_eq!(found, at.is_some());
+            record
+        }
+        Step::Remove(left, text, most) => {
+            let mut expected = 0;
+            while expected < most {
+                let at = match left {
+                    true => model.iter().position(|t| *t == text),
+                    false => model.iter().rposition(|t| *t == text),
+                };
+                let Some(at) = at else { break };
+                model.remove(at);
+                expected += 1;
+            }
+            let (record, removed) = remove(record, end(left), text.as_bytes(), most, limits);
+            assert_eq!(removed, expected);
+            record
+        }
+        Step::Trim(front, back) => {
+            let front = front.min(model.len());
+            let keep = model.len() - front - back.min(model.len() - front);
+            model.drain(..front);
+            model.truncate(keep);
+            trim(record, front, keep, limits)
+        }
+    }
+}
+
+fn check(record: &Record, model: &VecDeque<String>) {
+    let list = List::of(record).expect("a list");
+    assert_eq!(list.len(), model.len());
+    let forward: Vec<Vec<u8>> = list.iter_from(0).map(|v| v.to_vec()).collect();
+    assert!(forward.iter().map(|v| &v[..]).eq(model.iter().map(|t| t.as_bytes())), "{model:?}");
+    let back: Vec<Vec<u8>> = list.iter_back_from(0).map(|v| v.to_vec()).collect();
+    assert!(back.iter().rev().eq(forward.iter()));
+    for n in [0, model.len() / 3, model.len() / 2, model.len() - 1, model.len()] {
+        let wanted = model.get(n).map(|t| t.as_bytes().to_vec());
+        assert_eq!(list.get(n).map(Value::to_vec), wanted);
+        let from_back = model.len().checked_sub(n + 1).map(|i| model[i].as_bytes().to_vec());
+        assert_eq!(list.iter_back_from(n).next().map(Value::to_vec), from_back);
+    }
+}
+
+proptest! {
+    #[test]
+    fn lists_are_like_a_deque(
+        size in prop_oneof![Just(-1i64), 1..6i64],
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let limits = Limits { list_size: size, ..Limits::default() };
+        let mut model: VecDeque<String> = VecDeque::from(["0".to_string()]);
+        let mut record = create(b"key", 7, End::Right, &[b"0"], &limits);
+        for step in steps {
+            record = apply(record, &mut model, step, &limits);
+            if model.is_empty() {
+                prop_assert_eq!(len(&record), 0);
+                model.push_back("0".into());
+                record = create(b"key", 7, End::Right, &[b"0"], &limits);
+            }
+            check(&record, &model);
+        }
+        let copy = duplicate(&record, b"copy", None, 0);
+        prop_assert_eq!(copy.kind(), record.kind());
+        check(&copy, &model);
+    }
+}
+
+#[test]
+fn a_long_list_is_chunked_and_comes_back() {
+    let limits = Limits::default();
+    let mut record = create(b"k", 0, End::Right, &[b"start"], &limits);
+    for n in 0..20_000 {
+        let text = format!("element {n}");
+        let side = if n % 3 == 0 { End::Left } else { End::Right };
+        record = push(record, side, &[text.as_bytes()], &limits);
+    }
+    assert_eq!(Kind::of(record.kind()), Kind::ListChunks);
+    let bytes: usize = List::of(&record).unwrap().iter_from(0).map(|v| v.len() + 2).sum();
+    let memory = memory(&record, 5);
+    assert!(memory < bytes + bytes / 20 + 16 * 1024, "{memory} for {bytes}");
+    record = pop(record, End::Left, 19_900, &limits, |_| {});
+    assert_eq!((len(&record), Kind::of(record.kind())), (101, Kind::ListPacked));
+}
