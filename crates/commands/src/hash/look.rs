@@ -133,7 +133,7 @@ fn hexists(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn hstrlen(ctx: &mut Ctx<'_>) -> CmdResult {
-    about_value(ctx, Value::len)
+    about_value(ctx, |value| value.len())
 }
 
 fn hlen(ctx: &mut Ctx<'_>) -> CmdResult {
