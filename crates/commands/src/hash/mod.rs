@@ -1,6 +1,63 @@
 //! The hash commands.
+//!
+//! What a hash looks like in memory, and when it changes its form, is the business of
+//! [`weft_types::hash`]; here are the arguments and the replies.
 
+mod edit;
+mod incr;
+mod look;
+mod pick;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
+use weft_resp::Reply;
+use weft_types::Record;
+use weft_types::hash::Hash;
+use weft_types::packed::Value;
 
 /// The commands of this group.
-pub const COMMANDS: &[&Command] = &[];
+pub const COMMANDS: &[&Command] = &[
+    &edit::HDEL,
+    &look::HEXISTS,
+    &look::HGET,
+    &look::HGETALL,
+    &incr::HINCRBY,
+    &incr::HINCRBYFLOAT,
+    &look::HKEYS,
+    &look::HLEN,
+    &look::HMGET,
+    &edit::HMSET,
+    &pick::HRANDFIELD,
+    &scan::HSCAN,
+    &edit::HSET,
+    &edit::HSETNX,
+    &look::HSTRLEN,
+    &look::HVALS,
+];
+
+/// The hash of `record` as it is at `now_ms`, or the error that says it holds something else.
+#[inline]
+fn hash(record: &Record, now_ms: i64) -> Result<Hash<'_>, Error> {
+    Hash::of(record, now_ms).ok_or(WRONG_TYPE)
+}
+
+/// Writes a field or a value.
+#[inline]
+fn bulk(reply: &mut Reply, text: Value<'_>) {
+    match text {
+        Value::Bytes(text) => reply.bulk(text),
+        Value::Int(n) => reply.bulk_int(n),
+    }
+}
+
+/// Writes a value, or null where there is none.
+#[inline]
+fn bulk_or_null(reply: &mut Reply, value: Option<Value<'_>>) {
+    match value {
+        Some(value) => bulk(reply, value),
+        None => reply.null(),
+    }
+}

@@ -1,22 +1,253 @@
-//! Hashs.
+//! Hashes.
+//!
+//! ```text
+//!  kind         payload                                     while
+//!  HashPacked   packed entries: field, value, field, ...    few fields, all short, none expires
+//!  HashTable    pointer to a [`Table`]                      else
+//! ```
+//!
+//! Clients see the encodings `listpack` and `hashtable`. A hash begins packed and becomes a table
+//! when a field too many or a text too long comes, or is announced, or when a field gets an
+//! expiry. It never becomes packed again.
+//!
+//! **Fields that expire** stay in the table until somebody removes them. Until then they count in
+//! [`len`], as in the reference, but nobody can read them: a [`Hash`] is made for a moment and
+//! shows what is alive at that moment.
+//!
+//! This file is about reading; [`write`](self::write) makes and changes hashes, `pick` chooses
+//! fields at random.
 
-use crate::Record;
+mod pick;
+#[cfg(test)]
+mod tests;
+mod write;
 
-/// The large form.
-#[derive(Debug, Clone)]
-pub struct Table {}
+pub use write::{Old, announce, create, expire, expire_all, remove, set};
 
-/// Elements of the value of `record`. O(1).
-pub fn len(_record: &Record) -> usize {
-    unreachable!("no record of this type can be made yet")
+use crate::boxed;
+use crate::dict::{Dict, Entry};
+use crate::packed::{self, Encoded, Value, record::count};
+use crate::{Kind, Record, Type};
+
+/// The large form: fields with their values.
+pub type Table = Dict;
+
+/// A field with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair<'a> {
+    pub field: Value<'a>,
+    pub value: Value<'a>,
+    /// Unix milliseconds.
+    pub expiry: Option<i64>,
 }
 
-/// See [`crate::value::memory`].
-pub fn memory(_record: &Record, _samples: usize) -> usize {
-    unreachable!("no record of this type can be made yet")
+impl<'a> Pair<'a> {
+    fn of(entry: Entry<'a>) -> Self {
+        let Entry { key, value, expiry } = entry;
+        Pair { field: Value::Bytes(key), value: Value::Bytes(value), expiry }
+    }
+}
+
+/// The hash of a record, to be looked at, as it is at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Hash<'a> {
+    view: View<'a>,
+    now_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum View<'a> {
+    Packed { count: usize, entries: &'a [u8] },
+    Table(&'a Table),
+}
+
+/// The two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Packed,
+    Table,
+}
+
+impl Form {
+    /// `None` for the kinds of other types.
+    #[inline]
+    fn of(record: &Record) -> Option<Form> {
+        match Kind::of(record.kind()) {
+            Kind::HashPacked => Some(Form::Packed),
+            Kind::HashTable => Some(Form::Table),
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::ListPacked | Kind::ListChunks | Kind::ZsetPacked | Kind::ZsetTree => None,
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
+        }
+    }
+
+    /// Of a record that is known to hold a hash.
+    #[inline]
+    fn of_hash(record: &Record) -> Form {
+        Form::of(record).expect("the record holds a hash")
+    }
+}
+
+/// Whether `record` holds a hash.
+#[inline]
+#[must_use]
+pub fn is_hash(record: &Record) -> bool {
+    Kind::of(record.kind()).type_of() == Type::Hash
+}
+
+/// Whether an entry that expires at `expiry` is still there at `now_ms`.
+#[inline]
+fn lives(expiry: Option<i64>, now_ms: i64) -> bool {
+    expiry.is_none_or(|at| at > now_ms)
+}
+
+/// Packed fields with their values, each with the offset of the field.
+fn pairs(entries: &[u8]) -> impl Iterator<Item = Pair<'_>> {
+    let mut all = packed::iter(entries);
+    std::iter::from_fn(move || {
+        let (_, field) = all.next()?;
+        let (_, value) = all.next().expect("a value follows every field");
+        Some(Pair { field, value, expiry: None })
+    })
+}
+
+impl<'a> Hash<'a> {
+    /// The hash of `record` at a Unix time in milliseconds, or `None` when it holds another type.
+    #[inline]
+    #[must_use]
+    pub fn of(record: &'a Record, now_ms: i64) -> Option<Hash<'a>> {
+        let payload = record.payload();
+        let view = match Form::of(record)? {
+            Form::Packed => View::Packed {
+                count: count(payload) / 2,
+                entries: packed::record::entries(payload),
+            },
+            // SAFETY: a HashTable payload was made by `boxed::store` of a box of a Table, and it
+            // is borrowed from its record.
+            Form::Table => View::Table(unsafe { boxed::view(payload) }),
+        };
+        Some(Hash { view, now_ms })
+    }
+
+    /// How many fields are stored, those included whose time is over. O(1).
+    #[inline]
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self.view {
+            View::Packed { count, .. } => count,
+            View::Table(table) => table.len(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the hash is in its large form, whose scan goes in steps.
+    #[must_use]
+    pub fn is_large(self) -> bool {
+        matches!(self.view, View::Table(_))
+    }
+
+    /// How many fields are alive. O(1), O(n) if some have an expiry.
+    #[must_use]
+    pub fn live(self) -> usize {
+        match self.view {
+            View::Packed { count, .. } => count,
+            View::Table(table) if table.expiring() == 0 => table.len(),
+            View::Table(table) => table.iter().filter(|e| lives(e.expiry, self.now_ms)).count(),
+        }
+    }
+
+    /// The value of `field`. O(n) in packed form, else expected O(1).
+    #[inline]
+    #[must_use]
+    pub fn get(self, field: &[u8]) -> Option<Value<'a>> {
+        match self.view {
+            View::Packed { entries, .. } => {
+                let at = packed::find_encoded(entries, &Encoded::of(field), 2)?;
+                Some(packed::get(entries, packed::after(entries, at)))
+            }
+            View::Table(_) => self.find(field).map(|pair| pair.value),
+        }
+    }
+
+    /// `field` with its value and its expiry. O(n) in packed form, else expected O(1).
+    #[must_use]
+    pub fn find(self, field: &[u8]) -> Option<Pair<'a>> {
+        match self.view {
+            View::Packed { entries, .. } => {
+                let at = packed::find_encoded(entries, &Encoded::of(field), 2)?;
+                let value = packed::get(entries, packed::after(entries, at));
+                Some(Pair { field: packed::get(entries, at), value, expiry: None })
+            }
+            View::Table(table) => {
+                table.get(field).filter(|e| lives(e.expiry, self.now_ms)).map(Pair::of)
+            }
+        }
+    }
+
+    /// Shows every live field: packed ones as they were added, those of a table in no order. O(n).
+    pub fn each(self, mut seen: impl FnMut(Pair<'a>)) {
+        match self.view {
+            View::Packed { entries, .. } => pairs(entries).for_each(seen),
+            View::Table(table) => table
+                .iter()
+                .filter(|e| lives(e.expiry, self.now_ms))
+                .for_each(|e| seen(Pair::of(e))),
+        }
+    }
+
+    /// One step of a scan: shows some live fields and returns the cursor of the next step, 0 at
+    /// the end, and how many fields it has looked at. A small hash is one step whatever the
+    /// cursor, so what is in the hash from the first step (cursor 0) to the last is shown, even if
+    /// the hash changes its form meanwhile.
+    pub fn scan(self, cursor: u64, mut seen: impl FnMut(Pair<'a>)) -> (u64, usize) {
+        match self.view {
+            View::Packed { count, .. } => {
+                self.each(seen);
+                (0, count)
+            }
+            View::Table(table) => {
+                let mut looked_at = 0;
+                let next = table.scan(cursor, |e| {
+                    looked_at += 1;
+                    if lives(e.expiry, self.now_ms) {
+                        seen(Pair::of(e));
+                    }
+                });
+                (next, looked_at)
+            }
+        }
+    }
+}
+
+/// Fields of the hash of `record`, those included whose time is over. O(1).
+#[must_use]
+pub fn len(record: &Record) -> usize {
+    // Which moment it is doesn't matter for this.
+    Hash::of(record, 0).map_or(0, Hash::len)
+}
+
+/// See [`crate::value::memory`]; exact whatever the number of samples. O(1) for a small hash, O(n)
+/// with a factor of a hundredth for a table.
+#[must_use]
+pub fn memory(record: &Record, _samples: usize) -> usize {
+    let large = match Hash::of(record, 0).map(|hash| hash.view) {
+        Some(View::Table(table)) => table.memory(),
+        Some(View::Packed { .. }) | None => 0,
+    };
+    record.alloc_size() + large
 }
 
 /// See [`crate::value::duplicate`].
-pub fn duplicate(_record: &Record, _key: &[u8], _expiry: Option<i64>, _clock: u32) -> Record {
-    unreachable!("no record of this type can be made yet")
+#[must_use]
+pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
+    match Hash::of(record, 0).map(|hash| hash.view) {
+        Some(View::Table(table)) => write::table_record(key, table.clone(), expiry, clock),
+        Some(View::Packed { .. }) | None => {
+            Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
+        }
+    }
 }

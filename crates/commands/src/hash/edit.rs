@@ -1,0 +1,159 @@
+//! Setting and removing fields: HSET, HMSET, HSETNX, HDEL.
+
+use super::hash;
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::db::Rework;
+use weft_types::hash::{self, Old, announce, create, is_hash, len};
+
+pub const HSET: Command = Command {
+    spec: Spec {
+        name: "hset",
+        arity: -4,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["RW", "UPDATE"]),
+        acl: &[],
+        group: Group::Hash,
+        since: "2.0.0",
+        summary: "Sets fields of a hash, which is made if the key is missing.",
+        complexity: "O(N) where N is the number of fields given.",
+        syntax: "key data=(field value)...",
+        history: &[("4.0.0", "Several fields in one call.")],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: hset,
+    subcommands: &[],
+};
+
+pub const HMSET: Command = Command {
+    spec: Spec {
+        name: "hmset",
+        summary: "Sets fields of a hash, as HSET does, and answers OK.",
+        history: &[],
+        ..HSET.spec
+    },
+    run: hmset,
+    ..HSET
+};
+
+pub const HSETNX: Command = Command {
+    spec: Spec {
+        name: "hsetnx",
+        arity: 4,
+        keys: &keys::one(&["RW", "INSERT"]),
+        summary: "Sets a field of a hash unless it is there.",
+        complexity: "O(1)",
+        syntax: "key field value",
+        history: &[],
+        ..HSET.spec
+    },
+    run: hsetnx,
+    ..HSET
+};
+
+pub const HDEL: Command = Command {
+    spec: Spec {
+        name: "hdel",
+        arity: -3,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "DELETE"]),
+        summary: "Removes fields from a hash, and the key with the last one.",
+        complexity: "O(N) where N is the number of fields given.",
+        syntax: "key field...",
+        history: &[("2.4.0", "Several fields in one call.")],
+        ..HSET.spec
+    },
+    run: hdel,
+    ..HSET
+};
+
+fn hset(ctx: &mut Ctx<'_>) -> CmdResult {
+    let new = set_all(ctx, "hset")?;
+    ctx.reply.int(new as i64);
+    Ok(())
+}
+
+fn hmset(ctx: &mut Ctx<'_>) -> CmdResult {
+    set_all(ctx, "hmset")?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Sets the fields from argument 2 on, each with its value behind it; how many were new.
+#[inline]
+fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
+    let data = &ctx.args[2..];
+    if !data.len().is_multiple_of(2) {
+        return Err(wrong_arity(name));
+    }
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let limits = &ctx.settings.limits;
+    let new = ctx.db.rework(&key, |record, clock| {
+        let mut record = match record {
+            None => create(key.bytes, data, clock, limits),
+            Some(record) if !is_hash(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
+            Some(record) => announce(record, data, limits),
+        };
+        let mut new = 0;
+        for pair in data.chunks_exact(2) {
+            let old;
+            (record, old) = hash::set(record, pair[0], pair[1], None, now, limits);
+            new += usize::from(old.is_new());
+        }
+        (Rework::Changed(record), Ok(new))
+    })?;
+    ctx.db.turn.tally.dirty += data.len() as u64 / 2;
+    Ok(new)
+}
+
+fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let data = &ctx.args[2..];
+    let limits = &ctx.settings.limits;
+    let is_set = ctx.db.rework(&key, |record, clock| {
+        let record = match record {
+            None => create(key.bytes, data, clock, limits),
+            Some(record) => match hash(&record, now).map(|hash| hash.get(data[0]).is_some()) {
+                Err(error) => return (Rework::Same(record), Err(error)),
+                Ok(true) => return (Rework::Same(record), Ok(false)),
+                Ok(false) => announce(record, data, limits),
+            },
+        };
+        let (record, _) = hash::set(record, data[0], data[1], None, now, limits);
+        (Rework::Changed(record), Ok(true))
+    })?;
+    if is_set {
+        ctx.dirty();
+    }
+    ctx.reply.int(i64::from(is_set));
+    Ok(())
+}
+
+fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let fields = &ctx.args[2..];
+    let removed = ctx.db.rework(&key, |record, _| {
+        let mut record = match record {
+            None => return (Rework::Absent, Ok(0)),
+            Some(record) if !is_hash(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
+            Some(record) => record,
+        };
+        let mut removed = 0;
+        for field in fields {
+            let old;
+            (record, old) = hash::remove(record, field, now);
+            removed += usize::from(old == Old::Live);
+            if len(&record) == 0 {
+                return (Rework::Emptied(record), Ok(removed));
+            }
+        }
+        let rework = if removed > 0 { Rework::Changed(record) } else { Rework::Same(record) };
+        (rework, Ok(removed))
+    })?;
+    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.reply.int(removed as i64);
+    Ok(())
+}

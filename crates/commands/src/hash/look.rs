@@ -1,0 +1,182 @@
+//! Looking at one hash: HGET, HMGET, HEXISTS, HSTRLEN, HLEN, HGETALL, HKEYS, HVALS.
+
+use super::{bulk, bulk_or_null, hash};
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::packed::Value;
+
+pub const HGET: Command = Command {
+    spec: Spec {
+        name: "hget",
+        arity: 3,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Hash,
+        since: "2.0.0",
+        summary: "Answers the value of a field.",
+        complexity: "O(1)",
+        syntax: "key field",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: hget,
+    subcommands: &[],
+};
+
+pub const HMGET: Command = Command {
+    spec: Spec {
+        name: "hmget",
+        arity: -3,
+        summary: "Answers the values of several fields, null for each that is missing.",
+        complexity: "O(N) where N is the number of fields asked for.",
+        syntax: "key field...",
+        ..HGET.spec
+    },
+    run: hmget,
+    ..HGET
+};
+
+pub const HEXISTS: Command = Command {
+    spec: Spec { name: "hexists", summary: "Tells whether a hash has a field.", ..HGET.spec },
+    run: hexists,
+    ..HGET
+};
+
+pub const HSTRLEN: Command = Command {
+    spec: Spec {
+        name: "hstrlen",
+        since: "3.2.0",
+        summary: "Answers how many bytes the value of a field has, 0 if it is missing.",
+        ..HGET.spec
+    },
+    run: hstrlen,
+    ..HGET
+};
+
+pub const HLEN: Command = Command {
+    spec: Spec {
+        name: "hlen",
+        arity: 2,
+        keys: &keys::one(&["RO"]),
+        summary: "Answers how many fields a hash has.",
+        syntax: "key",
+        ..HGET.spec
+    },
+    run: hlen,
+    ..HGET
+};
+
+pub const HGETALL: Command = Command {
+    spec: Spec {
+        name: "hgetall",
+        arity: 2,
+        flags: Flags::READONLY,
+        summary: "Answers all fields of a hash with their values.",
+        complexity: "O(N) where N is the number of fields.",
+        syntax: "key",
+        tips: &["nondeterministic_output_order"],
+        ..HGET.spec
+    },
+    run: |ctx| all(ctx, Parts::Both),
+    ..HGET
+};
+
+pub const HKEYS: Command = Command {
+    spec: Spec { name: "hkeys", summary: "Answers all fields of a hash.", ..HGETALL.spec },
+    run: |ctx| all(ctx, Parts::Fields),
+    ..HGET
+};
+
+pub const HVALS: Command = Command {
+    spec: Spec { name: "hvals", summary: "Answers the values of all fields.", ..HGETALL.spec },
+    run: |ctx| all(ctx, Parts::Values),
+    ..HGET
+};
+
+fn hget(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let record = ctx.db.read(&key);
+    let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
+    bulk_or_null(ctx.reply, hash.and_then(|hash| hash.get(ctx.args[2])));
+    Ok(())
+}
+
+fn hmget(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let record = ctx.db.read(&key);
+    let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
+    let fields = &ctx.args[2..];
+    ctx.reply.array(fields.len());
+    for field in fields {
+        bulk_or_null(ctx.reply, hash.and_then(|hash| hash.get(field)));
+    }
+    Ok(())
+}
+
+/// Answers a number about the value of the field at argument 2, 0 if it is missing.
+fn about_value(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let value = match ctx.db.read(&key) {
+        Some(record) => hash(&record, now)?.get(ctx.args[2]).map(number),
+        None => None,
+    };
+    ctx.reply.int(value.unwrap_or(0) as i64);
+    Ok(())
+}
+
+fn hexists(ctx: &mut Ctx<'_>) -> CmdResult {
+    about_value(ctx, |_| 1)
+}
+
+fn hstrlen(ctx: &mut Ctx<'_>) -> CmdResult {
+    about_value(ctx, |value| value.len())
+}
+
+fn hlen(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let len = match ctx.db.read(&key) {
+        Some(record) => hash(&record, now)?.len(),
+        None => 0,
+    };
+    ctx.reply.int(len as i64);
+    Ok(())
+}
+
+/// What is answered of every field.
+#[derive(Clone, Copy)]
+enum Parts {
+    Fields,
+    Values,
+    Both,
+}
+
+fn all(ctx: &mut Ctx<'_>, parts: Parts) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let record = ctx.db.read(&key);
+    let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
+    if let Some(hash) = hash {
+        ctx.lane.weigh(hash.len(), &mut ctx.pause)?;
+    }
+    let live = hash.map_or(0, |hash| hash.live());
+    match parts {
+        Parts::Both => ctx.reply.map(live),
+        Parts::Fields | Parts::Values => ctx.reply.array(live),
+    }
+    let Some(hash) = hash else {
+        return Ok(());
+    };
+    let reply = &mut *ctx.reply;
+    match parts {
+        Parts::Fields => hash.each(|pair| bulk(reply, pair.field)),
+        Parts::Values => hash.each(|pair| bulk(reply, pair.value)),
+        Parts::Both => hash.each(|pair| {
+            bulk(reply, pair.field);
+            bulk(reply, pair.value);
+        }),
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! HSCAN: walks over a hash in small steps that a client drives.
+//!
+//! A small hash is answered as a whole. The cursor of a large one is that of its table (see
+//! `weft_types::dict`), with its guarantee: what is in the hash during the whole scan is returned
+//! at least once.
+
+use super::hash;
+use crate::collection_scan::{Found, Options, cursor};
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::Type;
+use weft_types::string::Digits;
+
+pub const HSCAN: Command = Command {
+    spec: Spec {
+        name: "hscan",
+        arity: -3,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Hash,
+        since: "2.8.0",
+        summary: "Walks over the fields of a hash step by step.",
+        complexity: "O(COUNT) for a call, O(N) for a whole walk over N fields.",
+        syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer] [novalues=NOVALUES]",
+        history: &[],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: hscan,
+    subcommands: &[],
+};
+
+fn hscan(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let cursor = cursor(ctx.args[2])?;
+    let mut found = Found::new(ctx.reply.proto);
+    let Some(record) = ctx.db.read(&key) else {
+        found.answer(ctx.reply, 0);
+        return Ok(());
+    };
+    let hash = hash(&record, now)?;
+    let options = Options::parse(&ctx.args[3..], Type::Hash)?;
+    let work = if hash.is_large() { options.work(hash.len()) } else { hash.len() };
+    ctx.lane.weigh(work, &mut ctx.pause)?;
+    let next = options.walk(cursor, |cursor| {
+        hash.scan(cursor, |pair| {
+            let (mut field, mut value) = (Digits::new(), Digits::new());
+            let field = pair.field.bytes(&mut field);
+            if options.wants(field) {
+                found.push(field);
+                if !options.names_only {
+                    found.push(pair.value.bytes(&mut value));
+                }
+            }
+        })
+    });
+    found.answer(ctx.reply, next);
+    Ok(())
+}

@@ -1,0 +1,109 @@
+use crate::testing::Bench;
+
+#[test]
+fn fields_are_set_read_and_removed() {
+    let mut bench = Bench::new(1000);
+    bench.expect(&[
+        ("HSET h a 1 b text a 2", ":2|"),
+        ("HGET h a", "$1|2|"),
+        ("HMGET h b none a", "*3|$4|text|$-1|$1|2|"),
+        ("HGETALL h", "*4|$1|a|$1|2|$1|b|$4|text|"),
+        ("HKEYS h", "*2|$1|a|$1|b|"),
+        ("HVALS h", "*2|$1|2|$4|text|"),
+        ("HLEN h", ":2|"),
+        ("HSTRLEN h b", ":4|"),
+        ("HEXISTS h c", ":0|"),
+        ("HSETNX h c 3", ":1|"),
+        ("HSETNX h c 4", ":0|"),
+        ("HMSET h d 5", "+OK|"),
+        ("HSCAN h 0 MATCH [cd]", "*2|$1|0|*4|$1|c|$1|3|$1|d|$1|5|"),
+        ("HSCAN h 0 MATCH c NOVALUES", "*2|$1|0|*1|$1|c|"),
+        ("HDEL h a b c none", ":3|"),
+        ("HDEL h d", ":1|"),
+        ("EXISTS h", ":0|"),
+    ]);
+    assert_eq!(bench.turn.tally.dirty, 3 + 1 + 1 + 3 + 1);
+}
+
+#[test]
+fn numbers_count() {
+    let mut bench = Bench::new(1000);
+    bench.expect(&[
+        ("HINCRBY h n 5", ":5|"),
+        ("HINCRBY h n -7", ":-2|"),
+        ("HINCRBYFLOAT h n 0.5", "$4|-1.5|"),
+        ("HINCRBY h n 1", "-ERR hash value is not an integer|"),
+        ("HSET h n text", ":0|"),
+        ("HINCRBYFLOAT h n 1", "-ERR hash value is not a float|"),
+        ("HINCRBYFLOAT h n inf", "-ERR value is NaN or Infinity|"),
+        ("HINCRBY none n x", "-ERR value is not an integer or out of range|"),
+        ("EXISTS none", ":0|"),
+    ]);
+}
+
+#[test]
+fn the_form_follows_the_directives() {
+    let mut bench = Bench::new(1000);
+    bench.settings.limits.hash_entries = 2;
+    bench.settings.limits.hash_value = 4;
+    let packed = "$8|listpack|";
+    let table = "$9|hashtable|";
+    bench.expect(&[
+        ("HSET a f 1234 g 2", ":2|"),
+        ("OBJECT ENCODING a", packed),
+        ("HSETNX a f 12345", ":0|"),
+        ("OBJECT ENCODING a", packed),
+        ("HINCRBY a f 99999", ":101233|"),
+        ("OBJECT ENCODING a", table),
+        ("HSET b f 1 f 2 f 3", ":1|"),
+        ("OBJECT ENCODING b", table),
+        ("HSET c f 1 g 2", ":2|"),
+        ("HSET c h 3", ":1|"),
+        ("OBJECT ENCODING c", table),
+        ("HDEL c h g", ":2|"),
+        ("OBJECT ENCODING c", table),
+        ("HGETALL c", "*2|$1|f|$1|1|"),
+    ]);
+}
+
+#[test]
+fn random_fields_are_fields() {
+    let mut bench = Bench::new(1000);
+    bench.expect(&[
+        ("HSET h a 1", ":1|"),
+        ("HRANDFIELD h", "$1|a|"),
+        ("HRANDFIELD h -2 WITHVALUES", "*4|$1|a|$1|1|$1|a|$1|1|"),
+        ("HRANDFIELD h 5", "*1|$1|a|"),
+        ("HRANDFIELD h 4611686018427387904 WITHVALUES", "-ERR value is out of range|"),
+        ("HRANDFIELD none 5", "*0|"),
+        ("HRANDFIELD none", "$-1|"),
+    ]);
+}
+
+#[test]
+fn other_types_are_refused() {
+    let mut bench = Bench::new(1000);
+    bench.run("SET s text");
+    let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+    for line in [
+        "HSET s a 1",
+        "HSETNX s a 1",
+        "HGET s a",
+        "HMGET s a",
+        "HGETALL s",
+        "HKEYS s",
+        "HVALS s",
+        "HLEN s",
+        "HSTRLEN s a",
+        "HEXISTS s a",
+        "HDEL s a",
+        "HINCRBY s a 1",
+        "HINCRBYFLOAT s a 1",
+        "HRANDFIELD s",
+        "HRANDFIELD s 1",
+        "HSCAN s 0 NONSENSE",
+    ] {
+        assert_eq!(bench.run(line), wrong, "{line}");
+    }
+    assert_eq!(bench.run("GET s"), "$4|text|");
+}

@@ -1,0 +1,120 @@
+//! Choosing fields at random, each with the same chance.
+//!
+//! `draw` gives uniform 64-bit numbers. One field of a packed hash is chosen by its number, one of
+//! a table by [`Dict::random`](crate::dict::Dict::random). Several different ones are chosen in one
+//! pass: with `k` still wanted and `n` still to come, the next one is taken with the chance k/n,
+//! so every choice of the size is equally likely. Where fields expire, those that are alive are
+//! listed first.
+
+use super::{Hash, Pair, View, pairs};
+use std::collections::HashSet;
+
+/// A number below `n`, which is not 0.
+fn below(n: usize, draw: &mut impl FnMut() -> u64) -> usize {
+    ((u128::from(draw()) * n as u128) >> 64) as usize
+}
+
+impl<'a> Hash<'a> {
+    /// The table, if all of its fields are alive for sure.
+    fn lasting(self) -> Option<&'a super::Table> {
+        match self.view {
+            View::Table(table) if table.expiring() == 0 => Some(table),
+            View::Table(_) | View::Packed { .. } => None,
+        }
+    }
+
+    /// A live field; `None` when there is none. O(n); expected O(1) in a table whose fields don't
+    /// expire.
+    pub fn random(self, draw: &mut impl FnMut() -> u64) -> Option<Pair<'a>> {
+        if let Some(table) = self.lasting() {
+            return table.random(draw).map(Pair::of);
+        }
+        match self.view {
+            View::Packed { count: 0, .. } => None,
+            View::Packed { count, entries } => pairs(entries).nth(below(count, draw)),
+            View::Table(_) => {
+                let all = self.list();
+                (!all.is_empty()).then(|| all[below(all.len(), draw)])
+            }
+        }
+    }
+
+    fn list(self) -> Vec<Pair<'a>> {
+        let mut all = Vec::with_capacity(self.len());
+        self.each(|pair| all.push(pair));
+        all
+    }
+
+    /// How many fields [`Hash::draw`] looks at, about.
+    #[must_use]
+    pub fn draw_work(self, times: usize) -> usize {
+        if self.lasting().is_some() { times } else { self.len().saturating_add(times) }
+    }
+
+    /// Shows `times` live fields, each drawn from all; none when none is alive. O(n + times); if
+    /// the fields of a table don't expire, expected O(times).
+    pub fn draw(
+        self,
+        times: usize,
+        draw: &mut impl FnMut() -> u64,
+        mut seen: impl FnMut(Pair<'a>),
+    ) {
+        if let Some(table) = self.lasting() {
+            for _ in 0..times {
+                table.random(draw).into_iter().for_each(|e| seen(Pair::of(e)));
+            }
+            return;
+        }
+        let all = self.list();
+        if !all.is_empty() {
+            (0..times).for_each(|_| seen(all[below(all.len(), draw)]));
+        }
+    }
+
+    /// Whether so few fields of a table are wanted that drawing until that many different ones
+    /// were met takes few draws in vain.
+    fn is_few(table: &super::Table, wanted: usize) -> bool {
+        wanted < table.len() / 3
+    }
+
+    /// How many fields [`Hash::sample`] looks at, about.
+    #[must_use]
+    pub fn sample_work(self, wanted: usize) -> usize {
+        match self.lasting() {
+            Some(table) if Hash::is_few(table, wanted) => wanted,
+            Some(_) | None => self.len(),
+        }
+    }
+
+    /// Shows `wanted` different fields of the `live` ones (see [`Hash::live`]), or all if there
+    /// are not so many. O(n); if few are wanted of a table whose fields don't expire, expected
+    /// O(wanted).
+    pub fn sample(
+        self,
+        wanted: usize,
+        live: usize,
+        draw: &mut impl FnMut() -> u64,
+        mut seen: impl FnMut(Pair<'a>),
+    ) {
+        if let Some(table) = self.lasting().filter(|table| Hash::is_few(table, wanted)) {
+            let mut met = HashSet::with_capacity(wanted);
+            while met.len() < wanted {
+                let Some(entry) = table.random(draw) else {
+                    return;
+                };
+                if met.insert(entry.key) {
+                    seen(Pair::of(entry));
+                }
+            }
+            return;
+        }
+        let (mut wanted, mut to_come) = (wanted.min(live), live);
+        self.each(|pair| {
+            if wanted > 0 && below(to_come, draw) < wanted {
+                wanted -= 1;
+                seen(pair);
+            }
+            to_come -= 1;
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! Making and changing hashes.
+//!
+//! Each function takes a record that holds a hash and gives it back, perhaps as another one: a
+//! small hash lives in its record's payload. Which form a hash gets is decided in `create`,
+//! `announce`, `set` and `expire`, and nowhere else.
+
+use super::{Form, Table, lives, pairs};
+use crate::packed::record::Packed;
+use crate::packed::{self, COUNT_MAX, Encoded, Room, record::entries};
+use crate::string::Digits;
+use crate::{Kind, Limits, Record, boxed};
+
+/// The most bytes of a packed hash, whatever the directives say: what the reference calls safe.
+const BYTES_MAX: usize = 1 << 30;
+
+/// The most fields of a HashPacked.
+fn packed_max(limits: &Limits) -> usize {
+    limits.hash_entries.min(COUNT_MAX / 2)
+}
+
+/// What a field was before a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Old {
+    /// There was none.
+    Absent,
+    /// There was one, but its time was over.
+    Expired,
+    Live,
+}
+
+impl Old {
+    /// Whether clients did not see the field.
+    #[must_use]
+    pub fn is_new(self) -> bool {
+        match self {
+            Old::Absent | Old::Expired => true,
+            Old::Live => false,
+        }
+    }
+}
+
+pub(super) fn table_record(key: &[u8], table: Table, expiry: Option<i64>, clock: u32) -> Record {
+    let payload = boxed::store(Box::new(table));
+    Record::from_bytes(key, expiry, Kind::HashTable as u8, clock, &payload)
+}
+
+/// Whether fields and values, one behind the other, are few and short enough for a packed hash.
+fn fit<'t>(count: usize, mut texts: impl Iterator<Item = &'t [u8]>, limits: &Limits) -> bool {
+    let mut bytes = 0;
+    count <= packed_max(limits)
+        && texts.all(|text| {
+            bytes += text.len();
+            text.len() <= limits.hash_value && bytes <= BYTES_MAX
+        })
+}
+
+/// A record of `key` with an empty hash for `announced`: fields, each with its value behind it;
+/// `clock` as [`Record::clock`]. O(announced).
+#[must_use]
+pub fn create(key: &[u8], announced: &[&[u8]], clock: u32, limits: &Limits) -> Record {
+    if fit(announced.len() / 2, announced.iter().copied(), limits) {
+        Packed::new(key, None, Kind::HashPacked, clock, &[]).finish()
+    } else {
+        table_record(key, Table::new(), None, clock)
+    }
+}
+
+/// Gives the hash the form for `announced` to be set, which are fields, each with its value behind
+/// it: a table if a packed hash could not hold them. O(announced), O(n) when the form changes.
+#[inline]
+#[must_use]
+pub fn announce(record: Record, announced: &[&[u8]], limits: &Limits) -> Record {
+    match Form::of_hash(&record) {
+        Form::Packed if !fit(announced.len() / 2, announced.iter().copied(), limits) => {
+            to_table(record)
+        }
+        Form::Packed | Form::Table => record,
+    }
+}
+
+/// Gives `field` this value and this expiry (Unix milliseconds); what it was before, seen at
+/// `now_ms`. O(n) in packed form, else expected O(1).
+#[inline]
+#[must_use]
+pub fn set(
+    mut record: Record,
+    field: &[u8],
+    value: &[u8],
+    expiry: Option<i64>,
+    now_ms: i64,
+    limits: &Limits,
+) -> (Record, Old) {
+    match Form::of_hash(&record) {
+        Form::Packed if expiry.is_none() && fit(0, [field, value].into_iter(), limits) => {
+            set_packed(record, field, value, limits)
+        }
+        Form::Packed => set(to_table(record), field, value, expiry, now_ms, limits),
+        Form::Table => {
+            let table = table_mut(&mut record);
+            // Only a table with fields that expire has to be asked before.
+            let was_over =
+                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
+            let old = match table.insert(field, value, expiry) {
+                true => Old::Absent,
+                false if was_over => Old::Expired,
+                false => Old::Live,
+            };
+            (record, old)
+        }
+    }
+}
+
+/// As [`set`], for a packed hash and texts that are short enough for it.
+fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (Record, Old) {
+    let mut packed = Packed::of(record);
+    let name = Encoded::of(field);
+    let there = packed::find_encoded(packed.bytes(), &name, 2);
+    // A value that is overwritten counts too: the directive may have changed.
+    if packed.count() / 2 + usize::from(there.is_none()) > packed_max(limits) {
+        let mut record = to_table(packed.finish());
+        table_mut(&mut record).insert(field, value, None);
+        return (record, if there.is_some() { Old::Live } else { Old::Absent });
+    }
+    match there {
+        Some(at) => {
+            let at = packed::after(packed.bytes(), at);
+            packed.replace(at, 1, &[Encoded::of(value)]);
+            (packed.finish(), Old::Live)
+        }
+        None => {
+            let end = packed.bytes().len();
+            packed.insert(end, &[name, Encoded::of(value)]);
+            (packed.finish(), Old::Absent)
+        }
+    }
+}
+
+/// Removes `field`; what it was, seen at `now_ms`. O(n) in packed form, else expected O(1). The
+/// last one leaves an empty hash behind.
+#[inline]
+#[must_use]
+pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
+    match Form::of_hash(&record) {
+        Form::Packed => {
+            let mut packed = Packed::of(record);
+            let Some(at) = packed::find_encoded(packed.bytes(), &Encoded::of(field), 2) else {
+                return (packed.finish(), Old::Absent);
+            };
+            packed.remove(at, 2);
+            (packed.finish(), Old::Live)
+        }
+        Form::Table => {
+            let table = table_mut(&mut record);
+            let was_over =
+                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
+            let old = match table.remove(field) {
+                true if was_over => Old::Expired,
+                true => Old::Live,
+                false => Old::Absent,
+            };
+            (record, old)
+        }
+    }
+}
+
+/// Gives `field`, which must be there, an expiry (Unix milliseconds) or takes it away. A packed
+/// hash becomes a table for an expiry. Expected O(1), O(n) in packed form.
+#[must_use]
+pub fn expire(mut record: Record, field: &[u8], expiry: Option<i64>) -> Record {
+    match (Form::of_hash(&record), expiry) {
+        (Form::Packed, None) => record,
+        (Form::Packed, Some(_)) => expire(to_table(record), field, expiry),
+        (Form::Table, _) => {
+            table_mut(&mut record).set_expiry(field, expiry);
+            record
+        }
+    }
+}
+
+/// One step of the removal of fields whose time is over at `now_ms`: the cursor of the next step,
+/// 0 after the last, and how many were removed. A step is a piece of bounded size.
+pub fn expire_all(record: &mut Record, cursor: u64, now_ms: i64) -> (u64, usize) {
+    match Form::of_hash(record) {
+        Form::Packed => (0, 0),
+        Form::Table => {
+            let table = table_mut(record);
+            if table.expiring() == 0 {
+                return (0, 0);
+            }
+            let mut removed = 0;
+            let next = table.sweep(cursor, |e| {
+                let over = !lives(e.expiry, now_ms);
+                removed += usize::from(over);
+                over
+            });
+            (next, removed)
+        }
+    }
+}
+
+/// The table of a HashTable.
+#[inline]
+fn table_mut(record: &mut Record) -> &mut Table {
+    debug_assert_eq!(Form::of(record), Some(Form::Table));
+    // SAFETY: a HashTable payload was made by `boxed::store` of a box of a Table; the record is
+    // borrowed exclusively.
+    unsafe { boxed::view_mut(record.payload_mut()) }
+}
+
+/// The fields of a packed hash as a table. O(n).
+#[cold]
+fn to_table(record: Record) -> Record {
+    let mut table = Table::new();
+    for pair in pairs(entries(record.payload())) {
+        let (mut field, mut value) = (Digits::new(), Digits::new());
+        table.insert(pair.field.bytes(&mut field), pair.value.bytes(&mut value), None);
+    }
+    record.replace_payload(Kind::HashTable as u8, &boxed::store(Box::new(table)))
+}
