@@ -1,6 +1,7 @@
 //! Keys that are made from elements: `weight_*` and `user_*->age`.
 
 use crate::ctx::Ctx;
+use weft_types::hash::Hash;
 use weft_types::string::{Digits, Str};
 
 /// The value of the key that `pattern` makes of `element`: its first star is replaced. With
@@ -16,13 +17,10 @@ pub fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<
     };
     let name = [before, element, behind].concat();
     let key = ctx.db.key(&name);
+    let now = ctx.now_ms();
     let record = ctx.db.read(&key)?;
     match field {
         None => Some(Str::of(&record)?.bytes(&mut Digits::new()).to_vec()),
-        Some(field) => hash_field(&record, field),
+        Some(field) => Some(Hash::of(&record, now)?.get(field)?.to_vec()),
     }
-}
-
-fn hash_field(_record: &weft_keyspace::Record, _field: &[u8]) -> Option<Vec<u8>> {
-    None
 }

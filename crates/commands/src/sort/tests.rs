@@ -14,6 +14,8 @@ fn orders_windows_and_stores() {
         ("SORT l BY w_* GET # GET w_* LIMIT 0 1", "*2|$2|10|$1|6|"),
         ("SORT l BY w_* STORE out", ":4|"),
         ("LRANGE out 0 -1", "*4|$2|10|$1|3|$1|2|$1|1|"),
+        ("HSET h_1 f 5", ":1|"),
+        ("SORT l GET h_*->f LIMIT 0 2", "*2|$1|5|$-1|"),
         ("SORT none STORE out", ":0|"),
         ("EXISTS out", ":0|"),
         ("RPUSH l x", ":5|"),
