@@ -1,3 +1,5 @@
+//! The set commands through [`Bench`]: replies, counts of changes, and what is left behind.
+
 use crate::testing::Bench;
 use std::collections::BTreeSet;
 

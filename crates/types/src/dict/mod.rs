@@ -33,15 +33,17 @@
 //! the ranges of the copy from one end, each to the brim. What happens when hashes collide on
 //! purpose is said in `segment.rs`; the directories never grow beyond two slots for an entry.
 
+mod block;
 mod directory;
 mod entry;
 mod segment;
 
 pub use entry::Entry;
 
+use block::COUNT_SPLIT;
 use directory::{Directory, Ranged};
 use foldhash::quality::RandomState;
-use segment::{COUNT_SPLIT, Put, Segment};
+use segment::{Put, Segment};
 use std::hash::{BuildHasher, Hasher};
 
 /// Bits of the hash that choose a slot in a page, at most.

@@ -1,3 +1,5 @@
+//! The map against `BTreeMap`, with good hashes and with hashes that an attacker would choose.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};

@@ -1,6 +1,6 @@
 //! Writing entries: which encoding a text gets, and its bytes.
 
-use super::{back_len, front_len};
+use super::back_len;
 use crate::string::canonical_int;
 
 /// A text with the encoding that it gets as an entry.
@@ -99,9 +99,9 @@ impl<'a> Encoded<'a> {
     #[inline]
     pub(crate) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let entry = &bytes[at..];
-        // The first byte tells nearly all entries apart.
+        // The first byte tells many entries apart. The head has the length, so entries that begin
+        // with the same head and text are the same.
         entry[0] == self.head[0]
-            && front_len(entry) == Some(self.front())
             && entry.starts_with(self.head())
             && entry[usize::from(self.head_len)..].starts_with(self.text)
     }

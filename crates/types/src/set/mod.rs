@@ -164,6 +164,15 @@ impl<'a> Set<'a> {
     }
 }
 
+/// The table of a SetTable.
+#[inline]
+fn table_mut(record: &mut Record) -> &mut Table {
+    debug_assert_eq!(Form::of(record), Some(Form::Table));
+    // SAFETY: a SetTable payload was made by `boxed::store` of a box of a Table; the record is
+    // borrowed exclusively.
+    unsafe { boxed::view_mut(record.payload_mut()) }
+}
+
 /// Members of the set of `record`. O(1).
 #[must_use]
 pub fn len(record: &Record) -> usize {

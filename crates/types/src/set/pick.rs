@@ -5,8 +5,8 @@
 //! Programming, vol. 2, 3.4.2, algorithm S): with `k` still wanted and `n` still to come, the
 //! next one is taken with the chance k/n, so every subset of the size is equally likely.
 
-use super::write::{Builder, Start, table_mut};
-use super::{Form, Ints, Set, ints};
+use super::write::{Builder, Start};
+use super::{Form, Ints, Set, ints, table_mut};
 use crate::packed::record::Packed;
 use crate::packed::{self, Room, Value};
 use crate::{Limits, Record};

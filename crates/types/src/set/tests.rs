@@ -1,3 +1,5 @@
+//! Sets against `BTreeSet`, their forms against the directives, and chances against chi-squared.
+
 use super::*;
 use crate::Limits;
 use proptest::prelude::*;

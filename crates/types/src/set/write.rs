@@ -4,7 +4,7 @@
 //! small set lives in its record's payload. Which form a set gets is decided in `create`,
 //! `announce` and `add`, and nowhere else.
 
-use super::{Form, Ints, Set, Table, ints};
+use super::{Form, Ints, Set, Table, ints, table_mut};
 use crate::packed::record::Packed;
 use crate::packed::{self, COUNT_MAX, Encoded, Room, Value};
 use crate::string::{Digits, canonical_int};
@@ -239,15 +239,6 @@ fn encoded(member: Value<'_>) -> Encoded<'_> {
         Value::Bytes(text) => Encoded::of(text),
         Value::Int(n) => Encoded::of_int(n),
     }
-}
-
-/// The table of a SetTable.
-#[inline]
-pub(super) fn table_mut(record: &mut Record) -> &mut Table {
-    debug_assert_eq!(Form::of(record), Some(Form::Table));
-    // SAFETY: a SetTable payload was made by `boxed::store` of a box of a Table; the record is
-    // borrowed exclusively.
-    unsafe { boxed::view_mut(record.payload_mut()) }
 }
 
 /// The members of a small set as a table. O(n).

@@ -17,6 +17,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "signals, forks, crash reports, limits: system calls that have no safe form",
     ),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
+    ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
+    ("crates/types/src/set/mod.rs", "says which payloads hold the box of a set's table"),
     ("crates/types/src/kind.rs", "the table's callback that frees what a payload owns"),
     ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
     (

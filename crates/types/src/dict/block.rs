@@ -1,0 +1,473 @@
+//! The block of a segment: its entries one behind the other, and where they are.
+//!
+//! ```text
+//!  block = | words, sorted | free ... | entries, the newest first |
+//!                                     |<--------- used ---------->|
+//!  word  = 16 bits of the hash behind the range's prefix, 16 bits of distance from the end of
+//!          the block to the entry (u32 LE, the hash on top)
+//! ```
+//!
+//! The words are sorted, and the hashes of a range uniform: where a word must be is told by its
+//! hash and the count to within a few words (interpolation search; W. W. Peterson: Addressing for
+//! Random-Access Storage, IBM J. 1(2), 1957). So a lookup reads one cache line of words, seldom
+//! two, and the entry's. Sixteen bits of hash leave next to no false matches.
+//!
+//! Both words and entries grow towards the middle, so one free gap serves both; distances from
+//! the end stay true when the block grows. A removal closes its hole at once: a move of some
+//! hundred bytes. There is no garbage, and the block is never more than a size class larger than
+//! its contents.
+//!
+//! An entry of more than [`NEAR_MAX`] bytes is kept in a block of its own and leaves its index
+//! here.
+
+use super::entry::{self, Entry, FAR_LEN};
+use super::segment::Put;
+
+/// From how many entries on a segment is split.
+pub(super) const COUNT_SPLIT: usize = 128;
+
+/// From how many bytes on a segment is split.
+const BYTES_SPLIT: usize = 4096;
+
+/// The longest entry that is kept among the others (bytes).
+const NEAR_MAX: usize = 1024;
+
+/// The most entries of a segment that can't be split.
+const COUNT_MAX: usize = 1024;
+
+/// The most bytes of entries of a segment that can't be split: distances have 16 bits.
+const USED_MAX: usize = 60_000;
+
+/// Bytes of a word.
+const WORD: usize = 4;
+
+/// The entries of a segment as long as hashes tell them apart: see above.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Packed {
+    block: Box<[u8]>,
+    /// The blocks of far entries, in no order.
+    #[allow(clippy::box_collection, reason = "rare, and segments are to be small")]
+    far: Option<Box<Vec<Box<[u8]>>>>,
+    count: u16,
+    /// Bytes of entries.
+    used: u16,
+    depth: u8,
+    /// Whether an entry may have an expiry: once one had.
+    expires: bool,
+}
+
+/// Whether another entry can be added.
+pub(super) enum Room {
+    Enough,
+    /// Not before the segment is split.
+    SplitFirst,
+    /// No, and splitting would not help.
+    Crowded,
+}
+
+/// The length of a block for `needed` bytes: four to a doubling, as allocators have them.
+fn block_len(needed: usize) -> usize {
+    match needed {
+        0 => 0,
+        1..=64 => needed.next_multiple_of(16),
+        _ => needed.next_multiple_of(1 << ((needed - 1).ilog2() - 2)),
+    }
+}
+
+/// What an entry takes in a block.
+#[inline]
+fn len_in_block(entry: &Entry<'_>) -> usize {
+    match entry.near_len() {
+        near @ 0..=NEAR_MAX => near,
+        _ => FAR_LEN,
+    }
+}
+
+#[inline]
+fn word_of(fragment: u16, distance: usize) -> [u8; WORD] {
+    (u32::from(fragment) << 16 | distance as u32).to_le_bytes()
+}
+
+#[inline]
+fn fragment_of(word: [u8; WORD]) -> u16 {
+    (u32::from_le_bytes(word) >> 16) as u16
+}
+
+#[inline]
+fn distance_of(word: [u8; WORD]) -> usize {
+    usize::from(u32::from_le_bytes(word) as u16)
+}
+
+impl Packed {
+    /// An empty block for a prefix of `depth` bits; allocates nothing.
+    pub(super) fn new(depth: u32) -> Self {
+        Packed { depth: depth as u8, ..Packed::default() }
+    }
+
+    /// How many bits the prefix of the range has.
+    #[inline]
+    pub(super) fn depth(&self) -> u32 {
+        u32::from(self.depth)
+    }
+
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Whether an entry may have an expiry.
+    pub(super) fn expires(&self) -> bool {
+        self.expires
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn memory(&self) -> usize {
+        let far = self.far.as_ref().map_or(0, |far| {
+            let each = size_of::<Box<[u8]>>() * far.capacity();
+            size_of::<Vec<Box<[u8]>>>() + each + far.iter().map(|b| b.len()).sum::<usize>()
+        });
+        self.block.len() + far
+    }
+
+    /// Whether the contents and those of `other` fill at most half of a segment together.
+    pub(super) fn may_merge(&self, other: &Packed) -> bool {
+        self.count() + other.count() <= COUNT_SPLIT / 2
+            && self.needed() + other.needed() <= BYTES_SPLIT / 2
+    }
+
+    #[inline]
+    pub(super) fn is_sparse(&self) -> bool {
+        self.count() <= COUNT_SPLIT / 2 && self.needed() <= BYTES_SPLIT / 2
+    }
+
+    #[inline]
+    fn words(&self) -> &[[u8; WORD]] {
+        self.block[..WORD * usize::from(self.count)].as_chunks().0
+    }
+
+    #[inline]
+    fn words_mut(&mut self) -> &mut [[u8; WORD]] {
+        self.block[..WORD * usize::from(self.count)].as_chunks_mut().0
+    }
+
+    /// The part of a hash that stands in a word.
+    #[inline]
+    fn fragment(&self, hash: u64) -> u16 {
+        ((hash << self.depth) >> 48) as u16
+    }
+
+    /// Bytes that the contents take.
+    #[inline]
+    fn needed(&self) -> usize {
+        WORD * usize::from(self.count) + usize::from(self.used)
+    }
+
+    /// The place of `key`, or the place for it.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Result<usize, usize> {
+        let words = self.words();
+        let wanted = self.fragment(hash);
+        let mut at = (usize::from(wanted) * words.len()) >> 16;
+        while at > 0 && fragment_of(words[at - 1]) >= wanted {
+            at -= 1;
+        }
+        while at < words.len() && fragment_of(words[at]) < wanted {
+            at += 1;
+        }
+        let place = at;
+        while at < words.len() && fragment_of(words[at]) == wanted {
+            if entry::has_key(self.near(distance_of(words[at])), key) {
+                return Ok(at);
+            }
+            at += 1;
+        }
+        Err(place)
+    }
+
+    /// The near form at a distance from the end, and what is behind it.
+    #[inline]
+    fn near(&self, distance: usize) -> &[u8] {
+        let bytes = &self.block[self.block.len() - distance..];
+        match entry::far_index(bytes) {
+            None => bytes,
+            Some(index) => &self.far.as_ref().expect("far entries have blocks")[index],
+        }
+    }
+
+    /// The near form of the entry at `at`, to be patched.
+    pub(super) fn near_mut(&mut self, at: usize) -> &mut [u8] {
+        let from = self.block.len() - distance_of(self.words()[at]);
+        match entry::far_index(&self.block[from..]) {
+            None => &mut self.block[from..],
+            Some(index) => &mut self.far.as_mut().expect("far entries have blocks")[index],
+        }
+    }
+
+    /// The entry at `at` below the count.
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> Entry<'_> {
+        entry::read(self.near(distance_of(self.words()[at])))
+    }
+
+    /// All entries, in the order of their hashes.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.words().iter().map(|word| entry::read(self.near(distance_of(*word))))
+    }
+
+    /// Whether `new` fits, in the place of the entry at `old` or beside all others.
+    #[inline]
+    pub(super) fn check_room(&self, old: Option<usize>, new: &Entry<'_>, deepest: u32) -> Room {
+        let (count, freed) = match old {
+            Some(at) => (usize::from(self.count), self.stored_len(at)),
+            None => (usize::from(self.count) + 1, 0),
+        };
+        let used = usize::from(self.used) + len_in_block(new) - freed;
+        if count <= COUNT_SPLIT && WORD * count + used <= BYTES_SPLIT {
+            Room::Enough
+        } else if u32::from(self.depth) < deepest {
+            Room::SplitFirst
+        } else if count <= COUNT_MAX && used <= USED_MAX {
+            Room::Enough
+        } else {
+            Room::Crowded
+        }
+    }
+
+    /// Bytes in the block of the entry at `at`.
+    fn stored_len(&self, at: usize) -> usize {
+        let from = self.block.len() - distance_of(self.words()[at]);
+        entry::stored_len(&self.block[from..])
+    }
+
+    /// Puts `new` where [`Packed::find`] has found its key, or the place for it.
+    #[inline]
+    pub(super) fn put_at(
+        &mut self,
+        found: Result<usize, usize>,
+        hash: u64,
+        new: &Entry<'_>,
+    ) -> Put {
+        match found {
+            Ok(at) => Put::Replaced { expired: self.replace(at, new) },
+            Err(at) => {
+                self.add(at, self.fragment(hash), new);
+                Put::Added
+            }
+        }
+    }
+
+    /// Adds an entry whose word comes to stand at `at`.
+    fn add(&mut self, at: usize, fragment: u16, new: &Entry<'_>) {
+        let len = len_in_block(new);
+        self.expires |= new.expiry.is_some();
+        if len == new.near_len() {
+            new.write(self.open(at, fragment, len));
+        } else {
+            self.add_far(at, fragment, new.to_block());
+        }
+    }
+
+    fn add_far(&mut self, at: usize, fragment: u16, block: Box<[u8]>) {
+        let far = self.far.get_or_insert_default();
+        // One at a time: a far entry is large, and most segments have none or one.
+        far.reserve_exact(1);
+        far.push(block);
+        let index = far.len() - 1;
+        entry::write_far(index, self.open(at, fragment, FAR_LEN));
+    }
+
+    /// Makes an entry of `len` bytes, for the caller to write, whose word stands at `at`.
+    fn open(&mut self, at: usize, fragment: u16, len: usize) -> &mut [u8] {
+        let used = usize::from(self.used) + len;
+        let count = usize::from(self.count) + 1;
+        self.reserve(WORD * count + used);
+        self.block.copy_within(WORD * at..WORD * (count - 1), WORD * (at + 1));
+        self.count = count as u16;
+        self.used = u16::try_from(used).expect("check_room keeps to USED_MAX");
+        self.words_mut()[at] = word_of(fragment, used);
+        let from = self.block.len() - used;
+        &mut self.block[from..from + len]
+    }
+
+    /// Gives the block the length for `needed` bytes, if it is shorter.
+    fn reserve(&mut self, needed: usize) {
+        let old = self.block.len();
+        if needed <= old {
+            return;
+        }
+        let new = block_len(needed);
+        let mut block = std::mem::take(&mut self.block).into_vec();
+        block.reserve_exact(new - old);
+        block.resize(new, 0);
+        let used = usize::from(self.used);
+        block.copy_within(old - used..old, new - used);
+        self.block = block.into_boxed_slice();
+    }
+
+    /// Gives memory back once more than a quarter of the block is free.
+    fn shrink(&mut self) {
+        let old = self.block.len();
+        let new = block_len(self.needed());
+        if old - new <= old / 4 {
+            return;
+        }
+        let mut block = std::mem::take(&mut self.block).into_vec();
+        let used = usize::from(self.used);
+        block.copy_within(old - used..old, new - used);
+        block.truncate(new);
+        self.block = block.into_boxed_slice();
+    }
+
+    /// Removes the entry at `at`; whether it had an expiry.
+    pub(super) fn remove(&mut self, at: usize) -> bool {
+        let expired = self.expires && self.entry(at).expiry.is_some();
+        self.close(at);
+        self.shrink();
+        expired
+    }
+
+    /// Closes the hole that the entry at `at` leaves, and frees its block if it is far.
+    fn close(&mut self, at: usize) {
+        let end = self.block.len();
+        let distance = distance_of(self.words()[at]);
+        let from = end - distance;
+        let len = entry::stored_len(&self.block[from..]);
+        if let Some(index) = entry::far_index(&self.block[from..]) {
+            self.free_far(index);
+        }
+        let start = end - usize::from(self.used);
+        self.block.copy_within(start..from, start + len);
+        let count = usize::from(self.count);
+        self.block.copy_within(WORD * (at + 1)..WORD * count, WORD * at);
+        self.count -= 1;
+        self.used -= len as u16;
+        for word in self.words_mut() {
+            // What stood before the hole has moved; its distance is larger than the hole.
+            if distance_of(*word) > distance {
+                *word = (u32::from_le_bytes(*word) - len as u32).to_le_bytes();
+            }
+        }
+    }
+
+    /// Drops a far block; the last one takes its index.
+    fn free_far(&mut self, index: usize) {
+        let far = self.far.as_mut().expect("far entries have blocks");
+        far.swap_remove(index);
+        let moved = far.len();
+        if far.is_empty() {
+            self.far = None;
+        }
+        if moved == index {
+            return;
+        }
+        let end = self.block.len();
+        for at in 0..usize::from(self.count) {
+            let from = end - distance_of(self.words()[at]);
+            if entry::far_index(&self.block[from..]) == Some(moved) {
+                entry::write_far(index, &mut self.block[from..]);
+                return;
+            }
+        }
+    }
+
+    /// Puts `new` in the place of the entry at `at`; whether that had an expiry.
+    fn replace(&mut self, at: usize, new: &Entry<'_>) -> bool {
+        let word = self.words()[at];
+        let from = self.block.len() - distance_of(word);
+        let expired = self.expires && self.entry(at).expiry.is_some();
+        let stored = &mut self.block[from..];
+        let len = entry::stored_len(stored);
+        if new.near_len() <= NEAR_MAX && len == new.near_len() && entry::far_index(stored).is_none()
+        {
+            self.expires |= new.expiry.is_some();
+            new.write(&mut stored[..len]);
+        } else {
+            self.close(at);
+            self.add(at, fragment_of(word), new);
+            self.shrink();
+        }
+        expired
+    }
+
+    /// The blocks of the two halves of the range. O(count).
+    pub(super) fn split(mut self, hash: impl Fn(&[u8]) -> u64) -> (Packed, Packed) {
+        let words = self.words();
+        let half = words.partition_point(|word| fragment_of(*word) < 0x8000);
+        let count = words.len();
+        (self.part(0..half, &hash), self.part(half..count, &hash))
+    }
+
+    /// The entries of some words, for a range of half the size. Far blocks move over.
+    fn part(&mut self, words: std::ops::Range<usize>, hash: impl Fn(&[u8]) -> u64) -> Packed {
+        let mut part = Packed { depth: self.depth + 1, expires: self.expires, ..Packed::default() };
+        let entries: usize = words.clone().map(|at| self.stored_len(at)).sum();
+        part.reserve(WORD * words.len() + entries);
+        for at in words {
+            let distance = distance_of(self.words()[at]);
+            let fragment = part.fragment(hash(entry::read(self.near(distance)).key));
+            // The order is that of before but for words that differ only in the bit that is new.
+            let sorted = part.words();
+            let place = sorted.len()
+                - sorted.iter().rev().take_while(|w| fragment_of(**w) > fragment).count();
+            part.adopt(place, fragment, self, distance);
+        }
+        part
+    }
+
+    /// Takes over an entry of another segment, which keeps an index to nothing if it is far.
+    fn adopt(&mut self, at: usize, fragment: u16, from: &mut Packed, distance: usize) {
+        let stored = &from.block[from.block.len() - distance..];
+        match entry::far_index(stored) {
+            Some(index) => {
+                let blocks = from.far.as_mut().expect("far entries have blocks");
+                self.add_far(at, fragment, std::mem::take(&mut blocks[index]));
+            }
+            None => {
+                let len = entry::stored_len(stored);
+                self.open(at, fragment, len).copy_from_slice(&stored[..len]);
+            }
+        }
+    }
+
+    /// The block of the range of which these have the halves. O(count).
+    pub(super) fn join(mut low: Packed, mut high: Packed) -> Packed {
+        let mut joined = Packed {
+            depth: low.depth - 1,
+            expires: low.expires || high.expires,
+            ..Packed::default()
+        };
+        joined.reserve(low.needed() + high.needed());
+        for (half, first) in [(&mut low, 0), (&mut high, 0x8000)] {
+            for at in 0..usize::from(half.count) {
+                let word = half.words()[at];
+                let fragment = first | fragment_of(word) >> 1;
+                joined.adopt(usize::from(joined.count), fragment, half, distance_of(word));
+            }
+        }
+        joined
+    }
+}
+
+#[cfg(test)]
+impl Packed {
+    /// Checks what the parts of a block promise each other.
+    pub(super) fn check(&self) {
+        assert!(self.words().is_sorted_by_key(|w| fragment_of(*w)));
+        let mut distances: Vec<_> = self.words().iter().map(|w| distance_of(*w)).collect();
+        distances.sort_unstable();
+        let mut end = 0;
+        let mut far = Vec::new();
+        for distance in distances {
+            let stored = &self.block[self.block.len() - distance..];
+            end += entry::stored_len(stored);
+            assert_eq!(end, distance, "a hole between entries, or an overlap");
+            far.extend(entry::far_index(stored));
+        }
+        assert_eq!(end, usize::from(self.used));
+        far.sort_unstable();
+        let blocks = self.far.as_ref().map_or(0, |far| far.len());
+        assert!(far.into_iter().eq(0..blocks), "far entries and blocks don't match");
+        let (len, snug) = (self.block.len(), block_len(self.needed()));
+        assert!(len - snug <= len / 4, "{len} bytes where {snug} would do");
+    }
+}
