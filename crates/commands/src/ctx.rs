@@ -12,8 +12,6 @@ use weft_types::string::{Blob, New};
 pub struct Settings {
     /// `proto-max-bulk-len` in bytes: no string grows beyond it.
     pub max_string: usize,
-    /// `lazyfree-lazy-user-del`: DEL frees like UNLINK.
-    pub lazy_user_del: bool,
     /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB without a word mean ASYNC.
     pub lazy_user_flush: bool,
     /// Whether `maxmemory-policy` is one of LFU's: OBJECT FREQ and IDLETIME ask.

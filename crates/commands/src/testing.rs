@@ -23,7 +23,6 @@ impl Bench {
     pub fn new(now_ms: i64) -> Bench {
         let settings = Settings {
             max_string: 512 << 20,
-            lazy_user_del: true,
             lazy_user_flush: true,
             lfu: false,
             limits: weft_types::Limits::default(),

@@ -48,7 +48,6 @@ impl Settings {
             version,
             commands: weft_commands::Settings {
                 max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
-                lazy_user_del: config.bool(Id::LAZYFREE_LAZY_USER_DEL),
                 lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
                 lfu: policy.clock() == Policy::Lfu,
                 limits: limits(config),

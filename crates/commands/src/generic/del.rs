@@ -30,7 +30,7 @@ pub const DEL: Command = Command {
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     },
     lock: Lock::Keys,
-    run: del,
+    run: unlink,
     subcommands: &[],
 };
 
@@ -53,17 +53,6 @@ pub const UNLINK: Command = Command {
     run: unlink,
     subcommands: &[],
 };
-
-fn del(ctx: &mut Ctx<'_>) -> CmdResult {
-    if ctx.settings.lazy_user_del {
-        return unlink(ctx);
-    }
-    remove_each(ctx, |ctx, i| {
-        let key = ctx.key(i);
-        let dead = ctx.db.remove(&key);
-        dead.map(|dead| ctx.db.turn.discard(dead)).is_some()
-    })
-}
 
 fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
     remove_each(ctx, |ctx, i| {

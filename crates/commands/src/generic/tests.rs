@@ -92,13 +92,11 @@ fn keys_are_counted_removed_and_renamed() {
 }
 
 #[test]
-fn del_frees_here_or_elsewhere() {
+fn what_is_deleted_is_left_for_others_to_free() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set a 1", "+OK|"), ("set b 2", "+OK|"), ("unlink a", ":1|")]);
-    assert_eq!(bench.turn.take_trash().map(|trash| trash.len()), Some(1));
-    bench.settings.lazy_user_del = false;
     bench.expect(&[("del b", ":1|")]);
-    assert!(bench.turn.take_trash().is_none(), "nothing is left for others to free");
+    assert_eq!(bench.turn.take_trash().map(|trash| trash.len()), Some(2));
     assert_eq!(bench.turn.tally.dirty, 4);
 }
 
