@@ -51,7 +51,7 @@ pub const HPEXPIRE: Command = command(
     "hpexpire",
     "Lets fields of a hash expire after some milliseconds.",
     "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
-     FIELDS fields=(numfields:integer field...)",
+     FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hpexpire", Unit::Milliseconds, Base::Now),
 );
 
@@ -59,7 +59,7 @@ pub const HEXPIREAT: Command = command(
     "hexpireat",
     "Lets fields of a hash expire at a Unix time in seconds.",
     "key unix-time-seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
-     FIELDS fields=(numfields:integer field...)",
+     FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hexpireat", Unit::Seconds, Base::Epoch),
 );
 
@@ -67,7 +67,7 @@ pub const HPEXPIREAT: Command = command(
     "hpexpireat",
     "Lets fields of a hash expire at a Unix time in milliseconds.",
     "key unix-time-milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
-     FIELDS fields=(numfields:integer field...)",
+     FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hpexpireat", Unit::Milliseconds, Base::Epoch),
 );
 
@@ -76,7 +76,7 @@ pub const HPERSIST: Command = Command {
         name: "hpersist",
         arity: -5,
         summary: "Takes the expiry of fields away.",
-        syntax: "key FIELDS fields=(numfields:integer field...)",
+        syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HEXPIRE.spec
     },
     run: hpersist,

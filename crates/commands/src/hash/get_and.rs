@@ -23,7 +23,7 @@ pub const HGETEX: Command = Command {
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
-                 persist=PERSIST)] FIELDS fields=(numfields:integer field...)",
+                 persist=PERSIST)] FIELDS fields=(numfields:integer# field...)",
         history: &[],
         tips: &[],
     },
@@ -38,7 +38,7 @@ pub const HGETDEL: Command = Command {
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "9.1.0",
         summary: "Answers the values of fields and removes them, and the key with the last one.",
-        syntax: "key FIELDS fields=(numfields:integer field...)",
+        syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HGETEX.spec
     },
     run: hgetdel,

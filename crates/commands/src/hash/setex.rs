@@ -25,7 +25,7 @@ pub const HSETEX: Command = Command {
         syntax: "key [key-condition=(nx=NX|xx=XX)] [fields-condition=(fnx=FNX|fxx=FXX)] \
                  [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
-                 keepttl=KEEPTTL)] FIELDS fields=(numfields:integer data=(field value)...)",
+                 keepttl=KEEPTTL)] FIELDS fields=(numfields:integer# data=(field value)...)",
         history: &[],
         tips: &[],
     },

@@ -21,7 +21,7 @@ pub const HTTL: Command = Command {
         since: "9.0.0",
         summary: "Answers after how many seconds fields of a hash expire.",
         complexity: "O(N) where N is the number of fields given.",
-        syntax: "key FIELDS fields=(numfields:integer field...)",
+        syntax: "key FIELDS fields=(numfields:integer# field...)",
         history: &[],
         tips: &[],
     },

@@ -5,9 +5,13 @@
 //! servers don't look for expired fields on their own, so that what is counted doesn't depend on
 //! when they do.
 
-use super::super::compare::Compare::{As, Exact};
+use super::super::compare::Compare::{As, Exact, Near};
 use super::super::compare::{how_many, pairs, unordered, whole_hscan, whole_scan};
 use super::{Rule, fixed, rule};
+
+/// How far two clocks may be apart, servers being served in turns on a busy machine.
+const SECONDS: i64 = 5;
+const MILLIS: i64 = SECONDS * 1000;
 
 pub const RULES: &[Rule] = &[
     rule(100, "HSET <hashkey> (<field> <value>)...", Exact),
@@ -80,6 +84,56 @@ pub const RULES: &[Rule] = &[
     ),
     rule(5, "TYPE <hashkey>", Exact),
     rule(10, "SET <hashkey> v", Exact),
+    rule(20, "HEXPIRE <hashkey> <secs> [NX|XX|GT|LT] FIELDS <numkeys> <field>...", Exact),
+    rule(
+        3,
+        "HEXPIRE <hashkey> <secs> {[NX] [XX] [GT] [LT] [<word>]} FIELDS <numkeys> <field>...",
+        Exact,
+    ),
+    rule(3, "HEXPIRE <hashkey> <badint> [NX] [FIELDS] <badint> <field>...", Exact),
+    rule(3, "HPEXPIRE <hashkey> <badint> FIELDS <int> <field>...", Exact),
+    rule(15, "HPEXPIRE <hashkey> <ms> [NX|XX|GT|LT] FIELDS <numkeys> <field>...", Exact),
+    rule(15, "HEXPIREAT <hashkey> <at> [NX|XX|GT|LT] FIELDS <numkeys> <field>...", Exact),
+    rule(15, "HPEXPIREAT <hashkey> <atms> [NX|XX|GT|LT] FIELDS <numkeys> <field>...", Exact),
+    rule(15, "HTTL <hashkey> FIELDS <numkeys> <field>...", Near(SECONDS)),
+    rule(15, "HPTTL <hashkey> FIELDS <numkeys> <field>...", Near(MILLIS)),
+    rule(15, "HEXPIRETIME <hashkey> FIELDS <numkeys> <field>...", Near(SECONDS)),
+    rule(15, "HPEXPIRETIME <hashkey> FIELDS <numkeys> <field>...", Near(MILLIS)),
+    rule(3, "HTTL <hashkey> (FIELDS|<word>) (<int>|<badint>) <field>...", Near(SECONDS)),
+    rule(15, "HPERSIST <hashkey> FIELDS <numkeys> <field>...", Exact),
+    rule(3, "HPERSIST <hashkey> (FIELDS|<word>) (<int>|<badint>) <field>...", Exact),
+    rule(
+        20,
+        "HGETEX <hashkey> [EX <secs>|PX <ms>|EXAT <at>|PXAT <atms>|PERSIST] FIELDS <numkeys> <field>...",
+        Exact,
+    ),
+    rule(
+        3,
+        "HGETEX <hashkey> {[EX <secs>] [PX <badint>] [PERSIST] [<word>]} FIELDS (<int>|<numkeys>) <field>...",
+        Exact,
+    ),
+    rule(
+        20,
+        "HSETEX <hashkey> {[NX|XX] [FNX|FXX] [EX <secs>|PX <ms>|EXAT <at>|PXAT <atms>|KEEPTTL]} FIELDS <numkeys> (<field> <value>)...",
+        Exact,
+    ),
+    rule(
+        5,
+        "HSETEX <hashkey> {[NX] [XX] [FNX] [FXX] [EX <badint>] [PX <ms>] [KEEPTTL] [<word>]} FIELDS (<int>|<numkeys>) (<field> <value>)...",
+        Exact,
+    ),
+    rule(15, "HGETDEL <hashkey> FIELDS <numkeys> <field>...", Exact),
+    rule(3, "HGETDEL <hashkey> (FIELDS|<word>) (<int>|<badint>) <field>...", Exact),
+    fixed(
+        2,
+        "DEBUG SET-ACTIVE-EXPIRE 0 ; DEL \"h9\" ; HSET \"h9\" f1 1 f2 2 f3 3 ; HPEXPIRE \"h9\" 1 FIELDS (1 f1|2 f1 f2|3 f1 f2 f3) ; @sleep ; \
+         HLEN \"h9\" ; HGETALL \"h9\" ; HRANDFIELD \"h9\" 5 ; HRANDFIELD \"h9\" -5 ; HSCAN \"h9\" 0 COUNT 1000 ; HKEYS \"h9\" ; \
+         HMGET \"h9\" f1 f2 f3 ; HTTL \"h9\" FIELDS 2 f1 f2 ; HDEL \"h9\" f1 ; HLEN \"h9\" ; DEBUG DIGEST-VALUE \"h9\" ; \
+         HINCRBY \"h9\" f1 5 ; HSETNX \"h9\" f1 x ; HSETEX \"h9\" FXX KEEPTTL FIELDS 1 f2 y ; HSETEX \"h9\" FNX KEEPTTL FIELDS 1 f2 y ; \
+         HTTL \"h9\" FIELDS 2 f1 f2 ; HEXPIRE \"h9\" 10 FIELDS 1 f3 ; HPERSIST \"h9\" FIELDS 3 f1 f2 f3 ; HGETDEL \"h9\" FIELDS 3 f1 f2 f3 ; \
+         EXISTS \"h9\" ; HLEN \"h9\" ; DEL \"h9\" ; DEBUG SET-ACTIVE-EXPIRE 1",
+        Exact,
+    ),
     rule(10, "DEBUG DIGEST-VALUE <hashkey>...", Exact),
     rule(2, "DEBUG DIGEST", Exact),
 ];
