@@ -23,8 +23,8 @@ fn field() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => (0..30u32).prop_map(|n| format!("f{n}").into_bytes()),
         2 => (-5..20i64).prop_map(|n| n.to_string().into_bytes()),
-        1 => prop::sample::select(&[&b""[..], b"007", b"-0", b"a rather long field"][..])
-            .prop_map(<[u8]>::to_vec),
+        1 => prop::sample::select(&["", "007", "-0", "a rather long field"][..])
+            .prop_map(|text| text.as_bytes().to_vec()),
     ]
 }
 
