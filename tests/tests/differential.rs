@@ -88,6 +88,11 @@ fn lists() {
 }
 
 #[test]
+fn hashes() {
+    compare("hashes", &[(Group::Hashes, 80), (Group::Generic, 10), (Group::Strings, 10)]);
+}
+
+#[test]
 fn transactions() {
     compare(
         "transactions",
@@ -110,6 +115,7 @@ fn everything() {
             (Group::Connection, 15),
             (Group::Server, 10),
             (Group::Sets, 15),
+            (Group::Hashes, 15),
             (Group::Types, 10),
         ],
     );

@@ -1,10 +1,8 @@
 //! DEL and UNLINK: remove keys.
 //!
-//! Both remove the same keys at the same moment and differ only in who frees the values. The
-//! records of UNLINK go the way of all others that die (see [`Turn::discard`]), and the large
-//! ones among them are freed in the background. DEL does likewise as long as
-//! `lazyfree-lazy-user-del` is set, which is the default; without it the executing thread frees
-//! them, once it has released the locks.
+//! They do the same: the records die with all others ([`Turn::discard`]), and the large ones among
+//! them are freed in the background, whatever `lazyfree-lazy-user-del` says. No thread that serves
+//! clients frees a large value.
 //!
 //! [`Turn::discard`]: weft_keyspace::Turn::discard
 
@@ -23,8 +21,7 @@ pub const DEL: Command = Command {
         group: Group::Generic,
         since: "1.0.0",
         summary: "Removes keys.",
-        complexity: "O(N) for N keys. Values are freed in the background unless \
-                     lazyfree-lazy-user-del is off; then O(M) more for each value of M elements.",
+        complexity: "O(N) for N keys, however large their values are.",
         syntax: "key...",
         history: &[],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],

@@ -72,15 +72,15 @@ pub const PEXPIREAT: Command = command(
 );
 
 /// The unit of the argument.
-#[derive(Clone, Copy)]
-enum Unit {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
     Seconds,
     Milliseconds,
 }
 
 /// What the argument counts from.
-#[derive(Clone, Copy)]
-enum Base {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
     Now,
     Epoch,
 }
@@ -110,7 +110,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
 }
 
 /// The Unix time in milliseconds that an argument stands for; `None` where 64 bits end.
-fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
+pub(crate) fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
     let ms = match unit {
         Unit::Seconds => argument.checked_mul(1000)?,
         Unit::Milliseconds => argument,
@@ -124,7 +124,7 @@ fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
 /// When an expiry may be set: NX, XX, GT, LT. A key that does not expire counts as one that
 /// expires at the end of time.
 #[derive(Default)]
-struct Condition {
+pub(crate) struct Condition {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -134,7 +134,7 @@ struct Condition {
 impl Condition {
     /// Of the arguments after the time. Repeating a word changes nothing. Which words are known
     /// is found out before whether they go together.
-    fn parse(words: &[&[u8]]) -> Result<Condition, Error> {
+    pub(crate) fn parse(words: &[&[u8]]) -> Result<Condition, Error> {
         let mut condition = Condition::default();
         for word in words {
             match word.to_ascii_lowercase().as_slice() {
@@ -155,7 +155,7 @@ impl Condition {
         Ok(condition)
     }
 
-    fn allows(&self, old: Option<i64>, new: i64) -> bool {
+    pub(crate) fn allows(&self, old: Option<i64>, new: i64) -> bool {
         !(self.nx && old.is_some()
             || self.xx && old.is_none()
             || self.gt && old.is_none_or(|old| new <= old)

@@ -7,7 +7,7 @@
 mod copy;
 mod del;
 mod exists;
-mod expire;
+pub(crate) mod expire;
 mod move_to;
 mod object;
 mod persist;

@@ -4,12 +4,17 @@
 //! [`weft_types::hash`]; here are the arguments and the replies.
 
 mod edit;
+mod expire;
+mod fields;
+mod get_and;
 mod incr;
 mod look;
 mod pick;
 mod scan;
+mod setex;
 #[cfg(test)]
 mod tests;
+mod ttl;
 
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
@@ -22,19 +27,31 @@ use weft_types::packed::Value;
 pub const COMMANDS: &[&Command] = &[
     &edit::HDEL,
     &look::HEXISTS,
+    &expire::HEXPIRE,
+    &expire::HEXPIREAT,
+    &ttl::HEXPIRETIME,
     &look::HGET,
     &look::HGETALL,
+    &get_and::HGETDEL,
+    &get_and::HGETEX,
     &incr::HINCRBY,
     &incr::HINCRBYFLOAT,
     &look::HKEYS,
     &look::HLEN,
     &look::HMGET,
     &edit::HMSET,
+    &expire::HPERSIST,
+    &expire::HPEXPIRE,
+    &expire::HPEXPIREAT,
+    &ttl::HPEXPIRETIME,
+    &ttl::HPTTL,
     &pick::HRANDFIELD,
     &scan::HSCAN,
     &edit::HSET,
+    &setex::HSETEX,
     &edit::HSETNX,
     &look::HSTRLEN,
+    &ttl::HTTL,
     &look::HVALS,
 ];
 

@@ -107,3 +107,54 @@ fn other_types_are_refused() {
     }
     assert_eq!(bench.run("GET s"), "$4|text|");
 }
+
+#[test]
+fn fields_expire() {
+    let mut bench = Bench::new(1000);
+    bench.expect(&[
+        ("HSET h a 1 b 2 c 3", ":3|"),
+        ("HEXPIRE h 10 FIELDS 2 a none", "*2|:1|:-2|"),
+        ("OBJECT ENCODING h", "$9|hashtable|"),
+        ("HPTTL h FIELDS 2 a b", "*2|:10000|:-1|"),
+        ("HPEXPIRETIME h FIELDS 1 a", "*1|:11000|"),
+        ("HEXPIRE h 5 GT FIELDS 1 a", "*1|:0|"),
+        ("HINCRBY h a 1", ":2|"),
+        ("HTTL h FIELDS 1 a", "*1|:10|"),
+        ("HPERSIST h FIELDS 2 a b", "*2|:1|:-1|"),
+        ("HSETEX h FNX PX 500 FIELDS 1 d 4", ":1|"),
+        ("HGETEX h PX 600 FIELDS 1 a", "*1|$1|2|"),
+        ("HPEXPIREAT h 1000 FIELDS 1 c", "*1|:2|"),
+        ("HLEN h", ":3|"),
+    ]);
+    bench.turn.set_time(1550);
+    bench.expect(&[
+        ("HGET h d", "$-1|"),
+        ("HGET h a", "$1|2|"),
+        ("HLEN h", ":3|"),
+        ("HDEL h d", ":0|"),
+        ("HSET h a 5", ":0|"),
+        ("HSETNX h d 1", ":1|"),
+        ("HTTL h FIELDS 2 a d", "*2|:-1|:-1|"),
+        ("HGETDEL h FIELDS 3 a b d", "*3|$1|5|$1|2|$1|1|"),
+        ("EXISTS h", ":0|"),
+    ]);
+}
+
+#[test]
+fn expired_fields_are_invisible() {
+    let mut bench = Bench::new(1000);
+    bench.expect(&[("HSETEX h PX 1 FIELDS 2 a 1 b 2", ":1|"), ("HSET h c 3", ":1|")]);
+    bench.turn.set_time(1001);
+    bench.expect(&[
+        ("HGETALL h", "*2|$1|c|$1|3|"),
+        ("HKEYS h", "*1|$1|c|"),
+        ("HMGET h a c", "*2|$-1|$1|3|"),
+        ("HRANDFIELD h", "$1|c|"),
+        ("HRANDFIELD h 3", "*1|$1|c|"),
+        ("HRANDFIELD h -2", "*2|$1|c|$1|c|"),
+        ("HSCAN h 0", "*2|$1|0|*2|$1|c|$1|3|"),
+        ("HEXISTS h b", ":0|"),
+        ("HTTL h FIELDS 1 a", "*1|:-2|"),
+        ("HPEXPIRE h 5 FIELDS 1 a", "*1|:-2|"),
+    ]);
+}

@@ -13,7 +13,8 @@ use crate::value::Value;
 pub enum Compare {
     /// Byte for byte.
     Exact,
-    /// Integers may differ by this much; negative ones not at all, since TTL's mean something.
+    /// Integers may differ by this much, also those in arrays; negative ones not at all, since
+    /// TTL's mean something.
     Near(i64),
     /// Only the kind of reply: what it holds is up to the server.
     Shape,
@@ -41,7 +42,10 @@ impl Compare {
             Compare::Exact => false,
             Compare::Near(by) => match (left, right) {
                 (Value::Integer(l), Value::Integer(r)) => {
-                    *l >= 0 && *r >= 0 && l.abs_diff(*r) <= by as u64
+                    l == r || *l >= 0 && *r >= 0 && l.abs_diff(*r) <= by as u64
+                }
+                (Value::Array(l), Value::Array(r)) => {
+                    l.len() == r.len() && l.iter().zip(r).all(|(l, r)| self.same_values(l, r))
                 }
                 _ => false,
             },
@@ -283,6 +287,19 @@ pub fn whole_scan(value: Value) -> Value {
         Value::Array(items) => match &items[..] {
             [Value::Bulk(cursor), found @ Value::Array(_)] if cursor == b"0" => {
                 unordered(found.clone())
+            }
+            _ => scan(Value::Array(items)),
+        },
+        other => other,
+    }
+}
+
+/// As [`whole_scan`] for HSCAN with values: a value stays behind its field.
+pub fn whole_hscan(value: Value) -> Value {
+    match value {
+        Value::Array(items) => match &items[..] {
+            [Value::Bulk(cursor), found @ Value::Array(_)] if cursor == b"0" => {
+                pairs(found.clone())
             }
             _ => scan(Value::Array(items)),
         },

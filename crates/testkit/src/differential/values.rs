@@ -65,6 +65,10 @@ pub enum Kind {
     SetMember,
     /// `setint`: an integer of that pool.
     SetInt,
+    /// `hashkey`: mostly one of five keys that hold hashes if anything.
+    HashKey,
+    /// `field`: a field of a hash, of a pool small enough that commands meet.
+    Field,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -204,6 +208,8 @@ impl Kind {
             "setkey" => Kind::SetKey,
             "setmember" => Kind::SetMember,
             "setint" => Kind::SetInt,
+            "hashkey" => Kind::HashKey,
+            "field" => Kind::Field,
             _ => return None,
         })
     }
@@ -276,6 +282,19 @@ impl Kind {
                 _ => vec![b'l'; *rng.pick(&[63, 64, 65, 2000])],
             },
             Kind::SetInt => set_int(rng),
+            Kind::HashKey => match rng.below(16) {
+                0 => key(rng),
+                1 => b"no-such-hash".to_vec(),
+                _ => format!("h{}", rng.below(5)).into_bytes(),
+            },
+            Kind::Field => match rng.below(16) {
+                0..3 => number(rng.between(-2, 9)),
+                3..13 => format!("f{}", rng.below(14)).into_bytes(),
+                13 => rng.pick(&["", "007", "-0", "\u{e9}\r\n"]).as_bytes().to_vec(),
+                // around the length at which a packed hash ends
+                14 => vec![b'l'; 3 + rng.below(4)],
+                _ => vec![b'l'; *rng.pick(&[63, 64, 65, 2000])],
+            },
         }
     }
 }

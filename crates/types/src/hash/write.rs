@@ -135,8 +135,8 @@ fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (R
     }
 }
 
-/// Removes `field`; what it was, seen at `now_ms`. O(n) in packed form, else expected O(1). The
-/// last one leaves an empty hash behind.
+/// Removes `field` if it is alive at `now_ms`; what it was. O(n) in packed form, else expected
+/// O(1). The last one leaves an empty hash behind.
 #[inline]
 #[must_use]
 pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
@@ -153,11 +153,10 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
             let table = table_mut(&mut record);
             let was_over =
                 table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
-            let old = match table.remove(field) {
-                true if was_over => Old::Expired,
-                true => Old::Live,
-                false => Old::Absent,
-            };
+            if was_over {
+                return (record, Old::Expired);
+            }
+            let old = if table.remove(field) { Old::Live } else { Old::Absent };
             (record, old)
         }
     }

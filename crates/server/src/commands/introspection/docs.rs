@@ -92,7 +92,11 @@ fn argument(reply: &mut Reply, arg: &Arg<'_>, ranks: &mut KeyRanks) {
         Kind::OneOf(parts) | Kind::Block(parts) => Some(parts),
         Kind::Value(_) | Kind::PureToken => None,
     };
-    let rank = if arg.kind == Kind::Value("key") { ranks.take() } else { None };
+    let rank = match arg.kind {
+        Kind::Value("key") => ranks.take(),
+        _ if arg.of_key => ranks.next.checked_sub(1),
+        _ => None,
+    };
     let flags: Vec<&str> = [
         ("optional", arg.optional),
         ("multiple", arg.multiple),

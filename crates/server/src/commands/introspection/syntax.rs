@@ -9,7 +9,7 @@
 //! ```text
 //! list     = item { " " item }  |  item { "|" item }
 //! item     = ( "[" item "]" | [ TOKEN " " ] name [ ":" type | "=(" list ")" | "=" literal ] )
-//!            { "@" version | "~" version | "<" text ">" | "..." | "+" }
+//!            { "@" version | "~" version | "<" text ">" | "#" | "..." | "+" }
 //! ```
 
 /// What an argument is.
@@ -51,6 +51,8 @@ pub struct Arg<'a> {
     pub multiple: bool,
     /// Several times, each with its token.
     pub multiple_token: bool,
+    /// It refers to the last key again, though it is none.
+    pub of_key: bool,
 }
 
 /// What a line describes; the error says at which byte it makes no sense.
@@ -159,6 +161,7 @@ impl<'a> Parser<'a> {
             optional: false,
             multiple: false,
             multiple_token: false,
+            of_key: false,
         })
     }
 
@@ -178,6 +181,8 @@ impl<'a> Parser<'a> {
                 arg.multiple = true;
             } else if arg.multiple && self.eat("+") {
                 arg.multiple_token = true;
+            } else if self.eat("#") {
+                arg.of_key = true;
             } else if self.eat("@") {
                 arg.since = Some(self.version()?);
             } else if self.eat("~") {

@@ -17,6 +17,7 @@ use sha1::{Digest as _, Sha1};
 use weft_base::num_format::fmt_f64;
 use weft_commands::CmdResult;
 use weft_keyspace::{Db, Record};
+use weft_types::hash::Hash;
 use weft_types::list::List;
 use weft_types::set::Set;
 use weft_types::string::{Digits, Str};
@@ -37,7 +38,7 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    fn value(&mut self, record: &Record) {
+    fn value(&mut self, record: &Record, now_ms: i64) {
         let kind = Kind::of(record.kind()).type_of();
         self.ordered(&type_number(kind).to_be_bytes());
         match kind {
@@ -56,7 +57,16 @@ impl Digest {
                 }
             }
             Type::Zset => self.zset(record),
-            Type::Hash => {}
+            Type::Hash => {
+                if let Some(hash) = Hash::of(record, now_ms) {
+                    hash.each(|pair| {
+                        let mut field = Digest::default();
+                        field.ordered(pair.field.bytes(&mut Digits::new()));
+                        field.ordered(pair.value.bytes(&mut Digits::new()));
+                        self.unordered(&field.0);
+                    });
+                }
+            }
         }
         if record.expiry().is_some() {
             self.unordered(b"!!expire!!");
@@ -94,11 +104,12 @@ fn type_number(kind: Type) -> u32 {
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
     let digest = cx.world(|core, guard| {
         let mut digest = Digest::default();
+        let now_ms = core.turn.now_ms;
         for index in 0..guard.keyspace().databases() {
             let mut db = Db::new(guard, &mut core.turn, index);
             if !db.is_empty() {
                 digest.ordered(&(index as u32).to_be_bytes());
-                db.for_each(|record| digest.unordered(&of_key(&record).0));
+                db.for_each(|record| digest.unordered(&of_key(&record, now_ms).0));
             }
         }
         digest
@@ -107,10 +118,10 @@ pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-fn of_key(record: &Record) -> Digest {
+fn of_key(record: &Record, now_ms: i64) -> Digest {
     let mut digest = Digest::default();
     digest.ordered(record.key());
-    digest.value(record);
+    digest.value(record, now_ms);
     digest
 }
 
@@ -120,8 +131,9 @@ pub fn values(cx: &mut ConnCx<'_>) -> CmdResult {
     for name in names {
         let digest = super::super::with_key(cx, name, |db, key| {
             let mut digest = Digest::default();
+            let now_ms = db.turn.now_ms;
             if let Some(record) = db.peek(key) {
-                digest.value(&record);
+                digest.value(&record, now_ms);
             }
             digest
         });

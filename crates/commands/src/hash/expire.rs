@@ -1,0 +1,158 @@
+//! When fields expire: HEXPIRE and its kin give them a time, HPERSIST takes it away.
+//!
+//! Each answers one number for every field: -2 there is no such field, -1 it has no expiry, 0 the
+//! condition is not met, 1 done, 2 the time is over and the field removed.
+
+use super::fields::{NUMFIELDS, When, changed, is_fields, listed, listed_at_once};
+use super::hash;
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, WRONG_TYPE};
+use crate::generic::expire::{Base, Condition, Unit};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::db::Rework;
+use weft_types::Record;
+use weft_types::hash::{self, is_hash};
+
+const KEY: &[KeySpec] = &keys::one(&["RW", "UPDATE"]);
+
+const fn command(
+    name: &'static str,
+    summary: &'static str,
+    syntax: &'static str,
+    run: fn(&mut Ctx<'_>) -> CmdResult,
+) -> Command {
+    let spec = Spec {
+        name,
+        arity: -6,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: KEY,
+        acl: &[],
+        group: Group::Hash,
+        since: "9.0.0",
+        summary,
+        complexity: "O(N) where N is the number of fields given.",
+        syntax,
+        history: &[],
+        tips: &[],
+    };
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
+
+pub const HEXPIRE: Command = command(
+    "hexpire",
+    "Lets fields of a hash expire after some seconds.",
+    "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)] \
+     FIELDS fields=(numfields:integer field...)",
+    |ctx| expire(ctx, "hexpire", Unit::Seconds, Base::Now),
+);
+
+pub const HPEXPIRE: Command = command(
+    "hpexpire",
+    "Lets fields of a hash expire after some milliseconds.",
+    "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
+     FIELDS fields=(numfields:integer# field...)",
+    |ctx| expire(ctx, "hpexpire", Unit::Milliseconds, Base::Now),
+);
+
+pub const HEXPIREAT: Command = command(
+    "hexpireat",
+    "Lets fields of a hash expire at a Unix time in seconds.",
+    "key unix-time-seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
+     FIELDS fields=(numfields:integer# field...)",
+    |ctx| expire(ctx, "hexpireat", Unit::Seconds, Base::Epoch),
+);
+
+pub const HPEXPIREAT: Command = command(
+    "hpexpireat",
+    "Lets fields of a hash expire at a Unix time in milliseconds.",
+    "key unix-time-milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
+     FIELDS fields=(numfields:integer# field...)",
+    |ctx| expire(ctx, "hpexpireat", Unit::Milliseconds, Base::Epoch),
+);
+
+pub const HPERSIST: Command = Command {
+    spec: Spec {
+        name: "hpersist",
+        arity: -5,
+        summary: "Takes the expiry of fields away.",
+        syntax: "key FIELDS fields=(numfields:integer# field...)",
+        ..HEXPIRE.spec
+    },
+    run: hpersist,
+    ..HEXPIRE
+};
+
+const NO_FIELD: i64 = -2;
+const NO_EXPIRY: i64 = -1;
+const NOT_MET: i64 = 0;
+const DONE: i64 = 1;
+const REMOVED: i64 = 2;
+
+fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
+    let options = &ctx.args[3..ctx.args.len() - 1];
+    let place = options.iter().position(|word| is_fields(word)).ok_or(NUMFIELDS)?;
+    let condition = Condition::parse(&options[..place])?;
+    let fields = 3 + place;
+    listed(ctx, fields, 1)?;
+    let now = ctx.now_ms();
+    let at = When { text: ctx.args[2], unit, base }.at(now, name)?;
+    each(ctx, fields + 2, |record, field| {
+        let Some(found) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
+            return (record, NO_FIELD);
+        };
+        if !condition.allows(found.expiry, at) {
+            return (record, NOT_MET);
+        }
+        if at <= now {
+            return (hash::remove(record, field, now).0, REMOVED);
+        }
+        (hash::expire(record, field, Some(at)), DONE)
+    })
+}
+
+fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
+    listed_at_once(ctx, &NUMFIELDS)?;
+    let now = ctx.now_ms();
+    each(ctx, 4, |record, field| {
+        let found = hash(&record, now).ok().and_then(|hash| hash.find(field));
+        match found.map(|pair| pair.expiry) {
+            None => (record, NO_FIELD),
+            Some(None) => (record, NO_EXPIRY),
+            Some(Some(_)) => (hash::expire(record, field, None), DONE),
+        }
+    })
+}
+
+/// Does `one` to every field from the argument `first` on, and answers what it says.
+fn each(
+    ctx: &mut Ctx<'_>,
+    first: usize,
+    mut one: impl FnMut(Record, &[u8]) -> (Record, i64),
+) -> CmdResult {
+    let key = ctx.key(1);
+    let fields = &ctx.args[first..];
+    let reply = &mut *ctx.reply;
+    let changes = ctx.db.rework(&key, |record, _| {
+        let mut record = match record {
+            None => {
+                reply.array(fields.len());
+                fields.iter().for_each(|_| reply.int(NO_FIELD));
+                return (Rework::Absent, Ok(0));
+            }
+            Some(record) if !is_hash(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
+            Some(record) => record,
+        };
+        reply.array(fields.len());
+        let mut changes = 0;
+        for field in fields {
+            let code;
+            (record, code) = one(record, field);
+            reply.int(code);
+            changes += u64::from(code == DONE || code == REMOVED);
+        }
+        (changed(record, changes), Ok(changes))
+    })?;
+    ctx.db.turn.tally.dirty += changes;
+    Ok(())
+}

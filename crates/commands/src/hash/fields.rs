@@ -1,0 +1,90 @@
+//! What the commands on the expiry of fields have in common: `FIELDS numfields field ...` at the
+//! end of their arguments, and the options that name a time.
+
+use crate::ctx::Ctx;
+use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
+use crate::generic::expire::{Base, Unit, moment};
+use weft_base::num;
+use weft_keyspace::Record;
+use weft_keyspace::db::Rework;
+use weft_types::hash::len;
+
+pub(super) const NUMFIELDS: Error =
+    Error::new("ERR numfields should be greater than 0 and match the provided number of fields");
+
+/// Whether `word` is FIELDS.
+pub(super) fn is_fields(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"fields")
+}
+
+/// What stands behind the FIELDS at argument `at`, where each field takes `width` arguments.
+pub(super) fn listed<'c, 'a>(
+    ctx: &'c Ctx<'a>,
+    at: usize,
+    width: usize,
+) -> Result<&'c [&'a [u8]], Error> {
+    let count = ctx.int(at + 1)?;
+    let fields = &ctx.args[at + 2..];
+    let announced = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
+    if fields.is_empty() || announced != Some(fields.len()) {
+        return Err(NUMFIELDS);
+    }
+    Ok(fields)
+}
+
+/// The fields of a command that has nothing between its key and FIELDS; `mismatch` is its error
+/// for a count that is not theirs.
+pub(super) fn listed_at_once<'c, 'a>(
+    ctx: &'c Ctx<'a>,
+    mismatch: &Error,
+) -> Result<&'c [&'a [u8]], Error> {
+    if !is_fields(ctx.args[2]) {
+        return Err(SYNTAX);
+    }
+    listed(ctx, 2, 1).map_err(|error| if error == NUMFIELDS { mismatch.clone() } else { error })
+}
+
+/// A time as it is written, with what EX, PX, EXAT or PXAT say of it.
+#[derive(Clone, Copy)]
+pub(super) struct When<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) unit: Unit,
+    pub(super) base: Base,
+}
+
+impl<'a> When<'a> {
+    /// Of a word and what follows it; `None` when the word is another one.
+    pub(super) fn option(word: &[u8], text: &'a [u8]) -> Option<When<'a>> {
+        let (unit, base) = match word.to_ascii_lowercase().as_slice() {
+            b"ex" => (Unit::Seconds, Base::Now),
+            b"px" => (Unit::Milliseconds, Base::Now),
+            b"exat" => (Unit::Seconds, Base::Epoch),
+            b"pxat" => (Unit::Milliseconds, Base::Epoch),
+            _ => return None,
+        };
+        Some(When { text, unit, base })
+    }
+
+    /// Whether `other` is written with the same word.
+    pub(super) fn is_like(self, other: When<'_>) -> bool {
+        self.unit == other.unit && self.base == other.base
+    }
+
+    /// The Unix time in milliseconds; `command` is named in errors.
+    pub(super) fn at(self, now_ms: i64, command: &str) -> Result<i64, Error> {
+        let n = num::parse_i64(self.text).ok_or(NOT_AN_INTEGER)?;
+        let at = if n < 0 { None } else { moment(n, self.unit, self.base, now_ms) };
+        at.ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{command}' command")))
+    }
+}
+
+/// What has become of a hash in which `changes` fields were changed or removed.
+pub(super) fn changed(record: Record, changes: u64) -> Rework {
+    if changes == 0 {
+        Rework::Same(record)
+    } else if len(&record) == 0 {
+        Rework::Emptied(record)
+    } else {
+        Rework::Changed(record)
+    }
+}

@@ -1,0 +1,151 @@
+//! Reading fields and doing something to them: HGETEX, HGETDEL.
+
+use super::fields::{NUMFIELDS, When, changed, is_fields, listed, listed_at_once};
+use super::{bulk, hash};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::db::Rework;
+use weft_types::Record;
+use weft_types::hash::{self, Pair, is_hash};
+
+pub const HGETEX: Command = Command {
+    spec: Spec {
+        name: "hgetex",
+        arity: -5,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
+        acl: &[],
+        group: Group::Hash,
+        since: "9.0.0",
+        summary: "Answers the values of fields and perhaps changes when they expire.",
+        complexity: "O(N) where N is the number of fields given.",
+        syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
+                 EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
+                 persist=PERSIST)] FIELDS fields=(numfields:integer# field...)",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: hgetex,
+    subcommands: &[],
+};
+
+pub const HGETDEL: Command = Command {
+    spec: Spec {
+        name: "hgetdel",
+        keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
+        since: "9.1.0",
+        summary: "Answers the values of fields and removes them, and the key with the last one.",
+        syntax: "key FIELDS fields=(numfields:integer# field...)",
+        ..HGETEX.spec
+    },
+    run: hgetdel,
+    ..HGETEX
+};
+
+/// What HGETEX does to the expiry of fields.
+#[derive(Clone, Copy)]
+enum Then<'a> {
+    Nothing,
+    Expire(When<'a>),
+    Persist,
+}
+
+/// The option of HGETEX, and where FIELDS is. Giving the same option twice is no error.
+fn parse<'a>(args: &[&'a [u8]]) -> Result<(Then<'a>, usize), Error> {
+    let mut then = Then::Nothing;
+    let mut at = 2;
+    while at + 1 < args.len() {
+        let word = args[at];
+        if is_fields(word) {
+            return Ok((then, at));
+        }
+        let option = if word.eq_ignore_ascii_case(b"persist") {
+            Then::Persist
+        } else {
+            Then::Expire(When::option(word, args[at + 1]).ok_or(SYNTAX)?)
+        };
+        then = match (then, option) {
+            (Then::Nothing | Then::Persist, Then::Persist) => Then::Persist,
+            (Then::Nothing, Then::Expire(when)) => Then::Expire(when),
+            (Then::Expire(old), Then::Expire(new)) if old.is_like(new) => Then::Expire(new),
+            (Then::Nothing | Then::Expire(_) | Then::Persist, _) => return Err(SYNTAX),
+        };
+        at += match option {
+            Then::Expire(_) => 2,
+            Then::Nothing | Then::Persist => 1,
+        };
+    }
+    Err(NUMFIELDS)
+}
+
+fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (then, fields) = parse(ctx.args)?;
+    listed(ctx, fields, 1)?;
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    if ctx.db.for_write(&key).is_some_and(|record| !is_hash(&record)) {
+        return Err(WRONG_TYPE);
+    }
+    let expiry = match then {
+        Then::Nothing => return each(ctx, fields + 2, |_| false, |record, _| record),
+        Then::Expire(when) => Some(when.at(now, "hgetex")?),
+        Then::Persist => None,
+    };
+    each(
+        ctx,
+        fields + 2,
+        |pair| expiry.is_some() || pair.expiry.is_some(),
+        |record, field| match expiry {
+            Some(at) if at <= now => hash::remove(record, field, now).0,
+            Some(_) | None => hash::expire(record, field, expiry),
+        },
+    )
+}
+
+fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
+    listed_at_once(ctx, &NUMFIELDS)?;
+    let now = ctx.now_ms();
+    each(ctx, 4, |_| true, |record, field| hash::remove(record, field, now).0)
+}
+
+/// Answers the value of every field from the argument `first` on, and does `change` to those for
+/// which `wants` says so.
+fn each(
+    ctx: &mut Ctx<'_>,
+    first: usize,
+    wants: impl Fn(Pair<'_>) -> bool,
+    change: impl Fn(Record, &[u8]) -> Record,
+) -> CmdResult {
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let fields = &ctx.args[first..];
+    let reply = &mut *ctx.reply;
+    let changes = ctx.db.rework(&key, |record, _| {
+        let mut record = match record {
+            None => {
+                reply.array(fields.len());
+                fields.iter().for_each(|_| reply.null());
+                return (Rework::Absent, Ok(0));
+            }
+            Some(record) if !is_hash(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
+            Some(record) => record,
+        };
+        reply.array(fields.len());
+        let mut changes = 0;
+        for field in fields {
+            let Some(pair) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
+                reply.null();
+                continue;
+            };
+            bulk(reply, pair.value);
+            if wants(pair) {
+                record = change(record, field);
+                changes += 1;
+            }
+        }
+        (changed(record, changes), Ok(changes))
+    })?;
+    ctx.db.turn.tally.dirty += changes;
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! HSETEX: sets fields together with the time when they expire.
+
+use super::fields::{NUMFIELDS, When, changed, is_fields, listed};
+use super::hash;
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::db::Rework;
+use weft_types::Limits;
+use weft_types::Record;
+use weft_types::hash::{self, Old, create, is_hash};
+
+pub const HSETEX: Command = Command {
+    spec: Spec {
+        name: "hsetex",
+        arity: -6,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+        keys: &keys::one(&["RW", "INSERT"]),
+        acl: &[],
+        group: Group::Hash,
+        since: "9.0.0",
+        summary: "Sets fields of a hash, and when they expire, perhaps under conditions.",
+        complexity: "O(N) where N is the number of fields given.",
+        syntax: "key [key-condition=(nx=NX|xx=XX)] [fields-condition=(fnx=FNX|fxx=FXX)] \
+                 [expiration=(EX seconds:integer|PX milliseconds:integer|\
+                 EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
+                 keepttl=KEEPTTL)] FIELDS fields=(numfields:integer# data=(field value)...)",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: hsetex,
+    subcommands: &[],
+};
+
+/// When fields expire that are set.
+#[derive(Clone, Copy)]
+enum Expiry<T> {
+    Never,
+    /// When they did before.
+    Keep,
+    At(T),
+}
+
+#[derive(Clone, Copy)]
+struct Options<'a> {
+    /// Whether the key must be there, or must not.
+    key: Option<bool>,
+    /// Whether all fields must be there, or none may.
+    fields: Option<bool>,
+    expiry: Expiry<When<'a>>,
+}
+
+/// Demands the same as before, or for the first time.
+fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
+    if condition.is_some_and(|old| old != wanted) {
+        return Err(SYNTAX);
+    }
+    *condition = Some(wanted);
+    Ok(())
+}
+
+impl<'a> Options<'a> {
+    /// The options, and where FIELDS is. Giving the same option twice is no error.
+    fn parse(args: &[&'a [u8]]) -> Result<(Options<'a>, usize), Error> {
+        let mut options = Options { key: None, fields: None, expiry: Expiry::Never };
+        let mut at = 2;
+        while at + 1 < args.len() {
+            let word = args[at];
+            if is_fields(word) {
+                return Ok((options, at));
+            }
+            match word.to_ascii_lowercase().as_slice() {
+                b"nx" => demand(&mut options.key, false)?,
+                b"xx" => demand(&mut options.key, true)?,
+                b"fnx" => demand(&mut options.fields, false)?,
+                b"fxx" => demand(&mut options.fields, true)?,
+                b"keepttl" => match options.expiry {
+                    Expiry::Never | Expiry::Keep => options.expiry = Expiry::Keep,
+                    Expiry::At(_) => return Err(SYNTAX),
+                },
+                _ => {
+                    let new = When::option(word, args[at + 1]).ok_or(SYNTAX)?;
+                    match options.expiry {
+                        Expiry::Never => {}
+                        Expiry::At(old) if old.is_like(new) => {}
+                        Expiry::At(_) | Expiry::Keep => return Err(SYNTAX),
+                    }
+                    options.expiry = Expiry::At(new);
+                    at += 1;
+                }
+            }
+            at += 1;
+        }
+        Err(NUMFIELDS)
+    }
+}
+
+fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (options, at) = Options::parse(ctx.args)?;
+    listed(ctx, at, 2)?;
+    let data = &ctx.args[at + 2..];
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let is_there = match ctx.db.for_write(&key) {
+        Some(record) if !is_hash(&record) => return Err(WRONG_TYPE),
+        Some(_) => true,
+        None => false,
+    };
+    if options.key.is_some_and(|wanted| wanted != is_there) {
+        ctx.reply.int(0);
+        return Ok(());
+    }
+    let expiry = match options.expiry {
+        Expiry::Never => Expiry::Never,
+        Expiry::Keep => Expiry::Keep,
+        Expiry::At(when) => Expiry::At(when.at(now, "hsetex")?),
+    };
+    let limits = &ctx.settings.limits;
+    let changes = ctx.db.rework(&key, |record, clock| {
+        let has = |field| {
+            let hash = record.as_ref().and_then(|record| hash(record, now).ok());
+            hash.is_some_and(|hash| hash.get(field).is_some())
+        };
+        if options.fields.is_some_and(|all| data.chunks(2).any(|pair| has(pair[0]) != all)) {
+            return (record.map_or(Rework::Absent, Rework::Same), None);
+        }
+        match (record, expiry) {
+            // What is over at once is not made first.
+            (None, Expiry::At(at)) if at <= now => (Rework::Absent, Some(0)),
+            (record, _) => {
+                let record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
+                let (record, changes) = set_all(record, data, expiry, now, limits);
+                (changed(record, changes), Some(changes))
+            }
+        }
+    });
+    ctx.db.turn.tally.dirty += changes.unwrap_or(0);
+    ctx.reply.int(i64::from(changes.is_some()));
+    Ok(())
+}
+
+/// Sets the fields of `data`, or removes them if their time is over; how many were changed.
+fn set_all(
+    mut record: Record,
+    data: &[&[u8]],
+    expiry: Expiry<i64>,
+    now_ms: i64,
+    limits: &Limits,
+) -> (Record, u64) {
+    let mut changes = 0;
+    for pair in data.chunks_exact(2) {
+        let (field, value) = (pair[0], pair[1]);
+        if let Expiry::At(at) = expiry
+            && at <= now_ms
+        {
+            let old;
+            (record, old) = hash::remove(record, field, now_ms);
+            changes += u64::from(old == Old::Live);
+            continue;
+        }
+        let expiry = match expiry {
+            Expiry::Never => None,
+            Expiry::At(at) => Some(at),
+            Expiry::Keep => {
+                let old = hash(&record, now_ms).ok().and_then(|hash| hash.find(field));
+                old.and_then(|pair| pair.expiry)
+            }
+        };
+        (record, _) = hash::set(record, field, value, expiry, now_ms, limits);
+        changes += 1;
+    }
+    (record, changes)
+}

@@ -1,0 +1,89 @@
+//! Until when fields live: HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME.
+//!
+//! Each answers one number for every field: -2 there is no such field, -1 it has no expiry, else
+//! the time. Seconds are rounded to the nearest.
+
+use super::fields::listed_at_once;
+use super::hash;
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+
+pub const HTTL: Command = Command {
+    spec: Spec {
+        name: "httl",
+        arity: -5,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Hash,
+        since: "9.0.0",
+        summary: "Answers after how many seconds fields of a hash expire.",
+        complexity: "O(N) where N is the number of fields given.",
+        syntax: "key FIELDS fields=(numfields:integer# field...)",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| {
+        let now = ctx.now_ms();
+        times(ctx, |at| seconds(at - now))
+    },
+    subcommands: &[],
+};
+
+pub const HPTTL: Command = Command {
+    spec: Spec {
+        name: "hpttl",
+        summary: "Answers after how many milliseconds fields of a hash expire.",
+        ..HTTL.spec
+    },
+    run: |ctx| {
+        let now = ctx.now_ms();
+        times(ctx, |at| at - now)
+    },
+    ..HTTL
+};
+
+pub const HEXPIRETIME: Command = Command {
+    spec: Spec {
+        name: "hexpiretime",
+        summary: "Answers at which Unix times in seconds fields of a hash expire.",
+        ..HTTL.spec
+    },
+    run: |ctx| times(ctx, seconds),
+    ..HTTL
+};
+
+pub const HPEXPIRETIME: Command = Command {
+    spec: Spec {
+        name: "hpexpiretime",
+        summary: "Answers at which Unix times in milliseconds fields of a hash expire.",
+        ..HTTL.spec
+    },
+    run: |ctx| times(ctx, |at| at),
+    ..HTTL
+};
+
+/// `ms`, which are not negative, in seconds.
+fn seconds(ms: i64) -> i64 {
+    ms / 1000 + i64::from(ms % 1000 >= 500)
+}
+
+fn times(ctx: &mut Ctx<'_>, time: impl Fn(i64) -> i64) -> CmdResult {
+    listed_at_once(ctx, &SYNTAX)?;
+    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let record = ctx.db.read(&key);
+    let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
+    let fields = &ctx.args[4..];
+    ctx.reply.array(fields.len());
+    for field in fields {
+        ctx.reply.int(match hash.and_then(|hash| hash.find(field)).map(|pair| pair.expiry) {
+            None => -2,
+            Some(None) => -1,
+            Some(Some(at)) => time(at),
+        });
+    }
+    Ok(())
+}
