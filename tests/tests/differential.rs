@@ -73,6 +73,14 @@ fn sets() {
 }
 
 #[test]
+fn sorted_sets() {
+    compare(
+        "sorted_sets",
+        &[(Group::SortedSets, 80), (Group::Sets, 5), (Group::Generic, 10), (Group::Strings, 5)],
+    );
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -116,6 +124,7 @@ fn everything() {
             (Group::Server, 10),
             (Group::Sets, 15),
             (Group::Hashes, 15),
+            (Group::SortedSets, 15),
             (Group::Types, 10),
         ],
     );

@@ -10,6 +10,7 @@ use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_base::num::parse_i64;
+use weft_types::Limits;
 use weft_types::string::Digits;
 use weft_types::zset::{Range, Span, View, build};
 
@@ -283,10 +284,27 @@ fn store(ctx: &mut Ctx<'_>) -> CmdResult {
             elements.push((member.bytes(&mut room).to_vec(), score));
         });
     }
+    forget_signs(&request, &mut elements, &ctx.settings.limits);
     if request.reverse {
         elements.reverse();
     }
     store_elements(ctx, &destination, &elements)
+}
+
+/// Takes the sign from negative zeros where the reference does, by packing scores and taking them
+/// out again: it adds the elements, in the order of the walk, to a set that is small until it has
+/// to grow, unless their number is known beforehand to be too large.
+fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
+    let packable = match request.asked {
+        Asked::Ranks(..) if elements.len() > limits.zset_entries => 0,
+        Asked::Ranks(..) | Asked::Range(..) => limits.zset_entries,
+    };
+    let fit = |element: &&mut (Vec<u8>, f64)| element.0.len() <= limits.zset_value;
+    for (_, score) in elements.iter_mut().take(packable).take_while(fit) {
+        if *score == 0.0 {
+            *score = 0.0;
+        }
+    }
 }
 
 /// Stores elements, which are in order, under a key and answers how many they are; removes the

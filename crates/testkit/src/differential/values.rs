@@ -69,6 +69,18 @@ pub enum Kind {
     HashKey,
     /// `field`: a field of a hash, of a pool small enough that commands meet.
     Field,
+    /// `zkey`: mostly one of five keys that hold sorted sets if anything.
+    ZsetKey,
+    /// `lexkey`: one of two keys that only hold sorted sets in which all scores are 0.
+    LexKey,
+    /// `zmember`: a member of a sorted set, of a pool small enough that sets have some in common.
+    ZsetMember,
+    /// `score`: a score, mostly one that other members have too.
+    Score,
+    /// `scoreend`: an end of a range of scores.
+    ScoreEnd,
+    /// `lexend`: an end of a range of members.
+    LexEnd,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -210,6 +222,12 @@ impl Kind {
             "setint" => Kind::SetInt,
             "hashkey" => Kind::HashKey,
             "field" => Kind::Field,
+            "zkey" => Kind::ZsetKey,
+            "lexkey" => Kind::LexKey,
+            "zmember" => Kind::ZsetMember,
+            "score" => Kind::Score,
+            "scoreend" => Kind::ScoreEnd,
+            "lexend" => Kind::LexEnd,
             _ => return None,
         })
     }
@@ -295,7 +313,47 @@ impl Kind {
                 14 => vec![b'l'; 3 + rng.below(4)],
                 _ => vec![b'l'; *rng.pick(&[63, 64, 65, 2000])],
             },
+            Kind::ZsetKey => match rng.below(16) {
+                0 => key(rng),
+                1 => b"no-such-zset".to_vec(),
+                _ => format!("z{}", rng.below(5)).into_bytes(),
+            },
+            Kind::LexKey => format!("lex{}", rng.below(2)).into_bytes(),
+            Kind::ZsetMember => zset_member(rng),
+            Kind::Score => score(rng),
+            Kind::ScoreEnd => match rng.below(8) {
+                0 => rng.pick(&["-inf", "+inf", "(-inf", "(inf"]).as_bytes().to_vec(),
+                1 | 2 => [b"(".to_vec(), score(rng)].concat(),
+                _ => score(rng),
+            },
+            Kind::LexEnd => match rng.below(8) {
+                0 => b"-".to_vec(),
+                1 => b"+".to_vec(),
+                2..5 => [b"(".to_vec(), zset_member(rng)].concat(),
+                _ => [b"[".to_vec(), zset_member(rng)].concat(),
+            },
         }
+    }
+}
+
+fn zset_member(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(16) {
+        0..4 => number(rng.between(-3, 12)),
+        4..13 => format!("m{}", rng.below(30)).into_bytes(),
+        13 => rng.pick(&["", "007", "-0", "\u{e9}\r\n"]).as_bytes().to_vec(),
+        14 => vec![b'l'; 4 + rng.below(9)],
+        _ => vec![b'l'; *rng.pick(&[63, 64, 65, 511, 512, 513, 3000])],
+    }
+}
+
+/// Mostly small integers and quarters, so that scores are equal often and sums exact.
+fn score(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(20) {
+        0 => rng.pick(&FLOATS).as_bytes().to_vec(),
+        1 => rng.pick(&["inf", "-inf", "+inf", "-0", "1e3"]).as_bytes().to_vec(),
+        2 => number(*rng.pick(&EDGE_INTS)),
+        3..6 => format!("{}", rng.between(-20, 40) as f64 / 4.0).into_bytes(),
+        _ => number(rng.between(-3, 10)),
     }
 }
 

@@ -36,6 +36,8 @@ pub const BASELINE: &[(&str, &str)] = &[
     ("set-max-intset-entries", "512"),
     ("set-max-listpack-entries", "128"),
     ("set-max-listpack-value", "64"),
+    ("zset-max-listpack-entries", "128"),
+    ("zset-max-listpack-value", "64"),
     (
         "client-output-buffer-limit",
         "normal 0 0 0 replica 268435456 67108864 60 pubsub 33554432 8388608 60",

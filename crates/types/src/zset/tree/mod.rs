@@ -288,9 +288,14 @@ impl Tree {
     /// of the same hash are still shown.
     pub fn scan(&self, cursor: u64, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) -> u64 {
         let mut leaves = Vec::new();
+        let mut enough = false;
         let mut from = u32::try_from(cursor).ok();
         while let Some(hash) = from.and_then(|from| self.index.next_hash(from, &mut leaves)) {
-            let mut enough = false;
+            if enough {
+                // Only now it is certain that this is not the end. A cursor is not 0: the first
+                // hash was in the first step.
+                return u64::from(hash);
+            }
             for leaf in &leaves {
                 let mut next = 0;
                 while let Some(at) = self.leaves[*leaf].tagged(Tree::tag(hash), next) {
@@ -303,9 +308,6 @@ impl Tree {
                 }
             }
             from = hash.checked_add(1);
-            if enough {
-                return from.map_or(0, u64::from);
-            }
         }
         0
     }
