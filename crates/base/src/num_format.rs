@@ -61,6 +61,20 @@ pub fn fmt_f64(value: f64) -> Vec<u8> {
     out
 }
 
+/// As [`fmt_f64`], but without the exception for integers: 1e18 is `1e+18`. Only the digests of
+/// DEBUG want this.
+pub fn fmt_f64_shortest(value: f64) -> Vec<u8> {
+    if value.is_finite() && value != 0.0 {
+        let mut out = Vec::with_capacity(MAX_F64_TEXT);
+        if value < 0.0 {
+            out.push(b'-');
+        }
+        Digits::of(value.abs()).write(&mut out);
+        return out;
+    }
+    fmt_f64(value)
+}
+
 /// The value of an integral double up to 2^62, the largest that is written as an integer.
 fn as_small_integer(magnitude: f64) -> Option<u64> {
     const LARGEST: f64 = (1u64 << 62) as f64;
@@ -353,6 +367,22 @@ mod tests {
             let (mut far, near) = if power > entry { (power, entry) } else { (entry, power) };
             far.subtract(&near);
             assert!(far <= half_unit, "10^{decimal}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_digits_of_integers() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (5.0, "5"),
+            (-12.5, "-12.5"),
+            (123456789012.0, "123456789012"),
+            (1e18, "1e+18"),
+            (-4611686018427387904.0, "-4611686018427388000"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(fmt_f64_shortest(value), text.as_bytes());
         }
     }
 }

@@ -7,14 +7,15 @@
 //!
 //! ```text
 //! value    = ordered(type) content [unordered("!!expire!!")]
-//! content  = ordered(string), or unordered(member) for every member of a set
+//! content  = ordered(string), or unordered(member) for every member of a set,
+//!            or unordered(ordered(member) ordered(score)) for every one of a sorted set
 //! key      = ordered(key) value
 //! database = ordered(number), then unordered(key) for every key; one after the other
 //! ```
 
 use crate::dispatch::ConnCx;
 use sha1::{Digest as _, Sha1};
-use weft_base::num_format::fmt_f64;
+use weft_base::num_format::fmt_f64_shortest;
 use weft_commands::CmdResult;
 use weft_keyspace::{Db, Record};
 use weft_types::hash::Hash;
@@ -79,7 +80,7 @@ impl Digest {
         set.for_each(|member, score| {
             let mut element = Digest::default();
             element.ordered(member.bytes(&mut Digits::new()));
-            element.ordered(&fmt_f64(score));
+            element.ordered(&fmt_f64_shortest(score));
             self.unordered(&element.0);
         });
     }
