@@ -3,7 +3,7 @@
 //! Each answers one number for every field: -2 there is no such field, -1 it has no expiry, 0 the
 //! condition is not met, 1 done, 2 the time is over and the field removed.
 
-use super::fields::{NUMFIELDS, When, changed, is_fields, listed, listed_at_once};
+use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
 use super::hash;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, WRONG_TYPE};
@@ -90,10 +90,8 @@ const DONE: i64 = 1;
 const REMOVED: i64 = 2;
 
 fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
-    let options = &ctx.args[3..ctx.args.len() - 1];
-    let place = options.iter().position(|word| is_fields(word)).ok_or(NUMFIELDS)?;
-    let condition = Condition::parse(&options[..place])?;
-    let fields = 3 + place;
+    let fields = place(ctx.args, 3)?;
+    let condition = Condition::parse(&ctx.args[3..fields])?;
     listed(ctx, fields, 1)?;
     let now = ctx.now_ms();
     let at = When { text: ctx.args[2], unit, base }.at(now, name)?;

@@ -13,8 +13,14 @@ pub(super) const NUMFIELDS: Error =
     Error::new("ERR numfields should be greater than 0 and match the provided number of fields");
 
 /// Whether `word` is FIELDS.
-pub(super) fn is_fields(word: &[u8]) -> bool {
+fn is_fields(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"fields")
+}
+
+/// Where FIELDS is, from the argument `from` on. The last argument can't be it.
+pub(super) fn place(args: &[&[u8]], from: usize) -> Result<usize, Error> {
+    let options = &args[from..args.len() - 1];
+    options.iter().position(|word| is_fields(word)).map(|at| from + at).ok_or(NUMFIELDS)
 }
 
 /// What stands behind the FIELDS at argument `at`, where each field takes `width` arguments.

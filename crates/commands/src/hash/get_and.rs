@@ -1,6 +1,6 @@
 //! Reading fields and doing something to them: HGETEX, HGETDEL.
 
-use super::fields::{NUMFIELDS, When, changed, is_fields, listed, listed_at_once};
+use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
 use super::{bulk, hash};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
@@ -53,19 +53,18 @@ enum Then<'a> {
     Persist,
 }
 
-/// The option of HGETEX, and where FIELDS is. Giving the same option twice is no error.
-fn parse<'a>(args: &[&'a [u8]]) -> Result<(Then<'a>, usize), Error> {
+/// The option of HGETEX, from these arguments. Giving the same one twice is no error.
+fn parse<'a>(mut options: &[&'a [u8]]) -> Result<Then<'a>, Error> {
     let mut then = Then::Nothing;
-    let mut at = 2;
-    while at + 1 < args.len() {
-        let word = args[at];
-        if is_fields(word) {
-            return Ok((then, at));
-        }
-        let option = if word.eq_ignore_ascii_case(b"persist") {
-            Then::Persist
-        } else {
-            Then::Expire(When::option(word, args[at + 1]).ok_or(SYNTAX)?)
+    loop {
+        let option;
+        (option, options) = match options {
+            [] => return Ok(then),
+            [word, rest @ ..] if word.eq_ignore_ascii_case(b"persist") => (Then::Persist, rest),
+            [word, text, rest @ ..] => {
+                (When::option(word, text).map(Then::Expire).ok_or(SYNTAX)?, rest)
+            }
+            [_] => return Err(SYNTAX),
         };
         then = match (then, option) {
             (Then::Nothing | Then::Persist, Then::Persist) => Then::Persist,
@@ -73,16 +72,12 @@ fn parse<'a>(args: &[&'a [u8]]) -> Result<(Then<'a>, usize), Error> {
             (Then::Expire(old), Then::Expire(new)) if old.is_like(new) => Then::Expire(new),
             (Then::Nothing | Then::Expire(_) | Then::Persist, _) => return Err(SYNTAX),
         };
-        at += match option {
-            Then::Expire(_) => 2,
-            Then::Nothing | Then::Persist => 1,
-        };
     }
-    Err(NUMFIELDS)
 }
 
 fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (then, fields) = parse(ctx.args)?;
+    let fields = place(ctx.args, 2)?;
+    let then = parse(&ctx.args[2..fields])?;
     listed(ctx, fields, 1)?;
     let (key, now) = (ctx.key(1), ctx.now_ms());
     if ctx.db.for_write(&key).is_some_and(|record| !is_hash(&record)) {

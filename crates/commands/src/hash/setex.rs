@@ -1,6 +1,6 @@
 //! HSETEX: sets fields together with the time when they expire.
 
-use super::fields::{NUMFIELDS, When, changed, is_fields, listed};
+use super::fields::{When, changed, listed, place};
 use super::hash;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
@@ -62,15 +62,11 @@ fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
 }
 
 impl<'a> Options<'a> {
-    /// The options, and where FIELDS is. Giving the same option twice is no error.
-    fn parse(args: &[&'a [u8]]) -> Result<(Options<'a>, usize), Error> {
+    /// Of these arguments. Giving the same option twice is no error.
+    fn parse(mut words: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let mut options = Options { key: None, fields: None, expiry: Expiry::Never };
-        let mut at = 2;
-        while at + 1 < args.len() {
-            let word = args[at];
-            if is_fields(word) {
-                return Ok((options, at));
-            }
+        while let [word, rest @ ..] = words {
+            words = rest;
             match word.to_ascii_lowercase().as_slice() {
                 b"nx" => demand(&mut options.key, false)?,
                 b"xx" => demand(&mut options.key, true)?,
@@ -81,24 +77,25 @@ impl<'a> Options<'a> {
                     Expiry::At(_) => return Err(SYNTAX),
                 },
                 _ => {
-                    let new = When::option(word, args[at + 1]).ok_or(SYNTAX)?;
+                    let (text, rest) = rest.split_first().ok_or(SYNTAX)?;
+                    let new = When::option(word, text).ok_or(SYNTAX)?;
                     match options.expiry {
                         Expiry::Never => {}
                         Expiry::At(old) if old.is_like(new) => {}
                         Expiry::At(_) | Expiry::Keep => return Err(SYNTAX),
                     }
                     options.expiry = Expiry::At(new);
-                    at += 1;
+                    words = rest;
                 }
             }
-            at += 1;
         }
-        Err(NUMFIELDS)
+        Ok(options)
     }
 }
 
 fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (options, at) = Options::parse(ctx.args)?;
+    let at = place(ctx.args, 2)?;
+    let options = Options::parse(&ctx.args[2..at])?;
     listed(ctx, at, 2)?;
     let data = &ctx.args[at + 2..];
     let (key, now) = (ctx.key(1), ctx.now_ms());

@@ -294,19 +294,6 @@ pub fn whole_scan(value: Value) -> Value {
     }
 }
 
-/// As [`whole_scan`] for HSCAN with values: a value stays behind its field.
-pub fn whole_hscan(value: Value) -> Value {
-    match value {
-        Value::Array(items) => match &items[..] {
-            [Value::Bulk(cursor), found @ Value::Array(_)] if cursor == b"0" => {
-                pairs(found.clone())
-            }
-            _ => scan(Value::Array(items)),
-        },
-        other => other,
-    }
-}
-
 /// The elements in ascending order and without content: how many of which kind there are.
 pub fn how_many(value: Value) -> Value {
     unordered(deep_shape(value))

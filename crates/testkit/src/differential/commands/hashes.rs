@@ -6,7 +6,7 @@
 //! when they do.
 
 use super::super::compare::Compare::{As, Exact, Near};
-use super::super::compare::{how_many, pairs, unordered, whole_hscan, whole_scan};
+use super::super::compare::{how_many, pairs, unordered, whole_scan};
 use super::{Rule, fixed, rule};
 
 /// How far two clocks may be apart, servers being served in turns on a busy machine.
@@ -42,12 +42,8 @@ pub const RULES: &[Rule] = &[
         As(how_many),
     ),
     // The count is larger than any hash here, so that all servers answer in one step.
-    fixed(20, "HSCAN <hashkey> 0 COUNT 1000", As(whole_hscan)),
-    fixed(
-        10,
-        "HSCAN <hashkey> 0 {[MATCH (f1*|*|?|-*|\"\"|<pattern>)] COUNT 1000}",
-        As(whole_hscan),
-    ),
+    fixed(20, "HSCAN <hashkey> 0 COUNT 1000", As(whole_scan)),
+    fixed(10, "HSCAN <hashkey> 0 {[MATCH (f1*|*|?|-*|\"\"|<pattern>)] COUNT 1000}", As(whole_scan)),
     fixed(5, "HSCAN <hashkey> 0 {[MATCH f*] COUNT 1000 NOVALUES}", As(whole_scan)),
     fixed(
         3,
