@@ -41,7 +41,12 @@ pub const HMGET: Command = Command {
 };
 
 pub const HEXISTS: Command = Command {
-    spec: Spec { name: "hexists", summary: "Tells whether a hash has a field.", ..HGET.spec },
+    spec: Spec {
+        name: "hexists",
+        keys: &keys::one(&["RO"]),
+        summary: "Tells whether a hash has a field.",
+        ..HGET.spec
+    },
     run: hexists,
     ..HGET
 };
@@ -49,6 +54,7 @@ pub const HEXISTS: Command = Command {
 pub const HSTRLEN: Command = Command {
     spec: Spec {
         name: "hstrlen",
+        keys: &keys::one(&["RO"]),
         since: "3.2.0",
         summary: "Answers how many bytes the value of a field has, 0 if it is missing.",
         ..HGET.spec
