@@ -1,3 +1,5 @@
+//! The hash commands' replies and effects, on one shard and without a server.
+
 use crate::testing::Bench;
 
 #[test]

@@ -219,9 +219,9 @@ fn order(items: &mut [Item], options: &Options<'_>, kind: Option<Type>) {
 }
 
 /// What is answered for `item`, one after the other.
-fn values<'a>(
+fn values(
     ctx: &mut Ctx<'_>,
-    item: &'a Item,
+    item: &Item,
     options: &Options<'_>,
     mut seen: impl FnMut(&mut Ctx<'_>, Option<&[u8]>),
 ) {

@@ -39,7 +39,7 @@ struct Queued {
 
 impl Transaction {
     /// How many commands are queued.
-    pub fn len(&self) -> usize {
+    pub fn commands(&self) -> usize {
         self.queue.len()
     }
 
@@ -70,7 +70,7 @@ pub struct Watched {
 
 impl Watched {
     /// How many keys are watched.
-    pub fn len(&self) -> usize {
+    pub fn watched(&self) -> usize {
         self.keys.len()
     }
 
@@ -283,12 +283,12 @@ pub fn flags_of(session: &Session, cmd: &Cmd) -> Flags {
 pub fn renew_shared(session: &Session) {
     let shared = &session.shared;
     let (queued, memory) = match &session.transaction {
-        Some(t) => (t.len() as i64, t.memory() as u64),
+        Some(t) => (t.commands() as i64, t.memory() as u64),
         None => (0, 0),
     };
     shared.in_transaction.store(session.transaction.is_some(), Ordering::Relaxed);
     shared.queued.store(queued, Ordering::Relaxed);
     shared.queue_memory.store(memory, Ordering::Relaxed);
-    let watched = session.watched.as_ref().map_or(0, |w| w.len() as u64);
+    let watched = session.watched.as_ref().map_or(0, |w| w.watched() as u64);
     shared.watched.store(watched, Ordering::Relaxed);
 }

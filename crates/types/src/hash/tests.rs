@@ -1,3 +1,5 @@
+//! Hashes in both forms, and the way from one to the other.
+
 use super::*;
 use crate::Limits;
 use crate::string::Digits;

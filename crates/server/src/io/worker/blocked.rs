@@ -28,10 +28,10 @@ impl Worker {
     pub(super) fn block(&mut self, index: usize) {
         let session = &self.conns[index].session;
         session.shared.blocked.store(true, Ordering::Relaxed);
-        if let Some(waiting) = &session.waiting {
-            if let Some(at) = waiting.deadline_ms {
-                self.deadlines.push(Reverse((at, waiting.client)));
-            }
+        if let Some(waiting) = &session.waiting
+            && let Some(at) = waiting.deadline_ms
+        {
+            self.deadlines.push(Reverse((at, waiting.client)));
         }
         self.suspend(index, Suspended::Blocked);
     }
