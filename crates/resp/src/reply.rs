@@ -222,8 +222,10 @@ impl Reply {
     /// An error: `text` starts with its code ("ERR ...", "WRONGTYPE ..."). Line breaks in it
     /// become spaces, since they would end the reply.
     pub fn error(&mut self, text: &[u8]) {
+        let end = text.iter().rposition(|b| !matches!(b, b'\r' | b'\n')).map_or(0, |at| at + 1);
         self.buf.push(b'-');
-        self.buf.extend(text.iter().map(|b| if matches!(b, b'\r' | b'\n') { b' ' } else { *b }));
+        self.buf
+            .extend(text[..end].iter().map(|b| if matches!(b, b'\r' | b'\n') { b' ' } else { *b }));
         self.raw(b"\r\n");
     }
 

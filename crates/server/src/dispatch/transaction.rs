@@ -165,7 +165,10 @@ fn exec_one_by_one(
     session.watched = None;
     reply.array(transaction.queue.len());
     for queued in &transaction.queue {
-        core.world(|core, guard| run_one(core, session, queued, reply, guard));
+        core.world(|core, guard| {
+            run_one(core, session, queued, reply, guard);
+            serve::serve(core, guard);
+        });
         std::thread::yield_now();
     }
     Flow::Done
