@@ -9,10 +9,9 @@
 //! Most histories are explained at the first try, in O(operations); the worst case is exponential
 //! in the number of clients.
 
+use super::model::digest;
 use super::{History, State};
 use std::collections::HashSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 
 /// What a check has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub fn check(history: &History) -> Verdict {
         }
         let mut place = step.place.clone();
         place[client] += 1;
-        if !been.insert(fingerprint(&place, &state)) {
+        if !been.insert(state.digest() ^ digest(&place)) {
             continue;
         }
         if been.len() > PATIENCE * total + 1000 {
@@ -76,19 +75,6 @@ pub fn check(history: &History) -> Verdict {
         return Verdict::Linearizable;
     }
     Verdict::Impossible(describe(history, &longest.1, &longest.2))
-}
-
-/// A hash of 128 bits in the place of what it is of: a collision is less likely than a fault of
-/// the machine.
-fn fingerprint(place: &Place, state: &State) -> (u64, u64) {
-    let one = |salt: u64| {
-        let mut hasher = DefaultHasher::new();
-        salt.hash(&mut hasher);
-        place.hash(&mut hasher);
-        state.hash(&mut hasher);
-        hasher.finish()
-    };
-    (one(1), one(2))
 }
 
 impl Step {

@@ -5,7 +5,10 @@
 
 use super::Op;
 use crate::Value;
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// What an operation got, in a form that does not depend on the protocol's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +39,7 @@ impl Answer {
 }
 
 /// A value of a key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Hash)]
 enum Held {
     Text(String),
     List(VecDeque<String>),
@@ -46,12 +49,26 @@ enum Held {
     Zset(BTreeSet<(i64, String)>),
 }
 
-/// The store, and who watches what.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The store, and who watches what. Cheap to clone, since the search does little else.
+#[derive(Clone, Debug, Default)]
 pub struct State {
-    keys: BTreeMap<String, Held>,
+    keys: BTreeMap<Arc<str>, Arc<Held>>,
+    /// The digests of all keys with their values, xored.
+    digest: u128,
     /// By client: the watched keys, and whether one of them has changed.
-    watches: BTreeMap<usize, (BTreeSet<String>, bool)>,
+    watches: BTreeMap<usize, (Arc<BTreeSet<String>>, bool)>,
+}
+
+/// A hash of 128 bits in the place of what it is of: a collision is less likely than a fault of
+/// the machine.
+pub(super) fn digest(of: &impl Hash) -> u128 {
+    let half = |salt: u64| {
+        let mut hasher = DefaultHasher::new();
+        salt.hash(&mut hasher);
+        of.hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(1) << 64 | half(2)
 }
 
 impl State {
@@ -61,7 +78,7 @@ impl State {
             Op::Command(args) => self.command(args, answer.is_nil()).as_ref() == Some(answer),
             Op::Watch(keys) => {
                 let watch = self.watches.entry(client).or_default();
-                watch.0.extend(keys.iter().cloned());
+                Arc::make_mut(&mut watch.0).extend(keys.iter().cloned());
                 *answer == Answer::Text("OK".into())
             }
             Op::Exec(commands) => {
@@ -91,43 +108,63 @@ impl State {
             Held::Zset(zset) => zset.is_empty(),
         };
         if empty {
-            self.keys.remove(key);
+            self.remove(key);
         } else {
-            self.keys.insert(key.into(), value);
+            self.digest ^= digest(&(key, &value));
+            if let Some(old) = self.keys.insert(key.into(), Arc::new(value)) {
+                self.digest ^= digest(&(key, &*old));
+            }
         }
         self.changed(key);
     }
 
+    fn remove(&mut self, key: &str) -> bool {
+        let old = self.keys.remove(key);
+        if let Some(old) = &old {
+            self.digest ^= digest(&(key, &**old));
+        }
+        old.is_some()
+    }
+
+    fn get(&self, key: &str) -> Option<&Held> {
+        self.keys.get(key).map(|held| &**held)
+    }
+
+    /// Stands for this state among all.
+    pub(super) fn digest(&self) -> u128 {
+        self.digest ^ digest(&self.watches)
+    }
+
     fn text(&self, key: &str) -> Option<&String> {
-        match self.keys.get(key)? {
+        match self.get(key)? {
             Held::Text(text) => Some(text),
             Held::List(_) | Held::Set(_) | Held::Hash(_) | Held::Zset(_) => None,
         }
     }
 
     fn list(&self, key: &str) -> VecDeque<String> {
-        match self.keys.get(key) {
+        match self.get(key) {
             Some(Held::List(list)) => list.clone(),
             _ => VecDeque::new(),
         }
     }
 
     fn set(&self, key: &str) -> BTreeSet<String> {
-        match self.keys.get(key) {
+        match self.get(key) {
             Some(Held::Set(set)) => set.clone(),
             _ => BTreeSet::new(),
         }
     }
 
     fn zset(&self, key: &str) -> BTreeSet<(i64, String)> {
-        match self.keys.get(key) {
+        match self.get(key) {
             Some(Held::Zset(zset)) => zset.clone(),
             _ => BTreeSet::new(),
         }
     }
 
     fn hash(&self, key: &str) -> BTreeMap<String, i64> {
-        match self.keys.get(key) {
+        match self.get(key) {
             Some(Held::Hash(hash)) => hash.clone(),
             _ => BTreeMap::new(),
         }
@@ -182,7 +219,7 @@ impl State {
             ["DEL", ref keys @ ..] => {
                 let mut n = 0;
                 for key in keys {
-                    if self.keys.remove(*key).is_some() {
+                    if self.remove(key) {
                         self.changed(key);
                         n += 1;
                     }
