@@ -50,6 +50,22 @@ pub struct Deferred {
     kind: u8,
 }
 
+/// The headers of short bulk strings; the last byte of each is its length.
+static SHORT_HEADS: [[u8; 8]; 100] = {
+    let mut heads = [[0; 8]; 100];
+    let mut n = 0;
+    while n < heads.len() {
+        let ones = b'0' + (n % 10) as u8;
+        heads[n] = if n < 10 {
+            [b'$', ones, b'\r', b'\n', 0, 0, 0, 4]
+        } else {
+            [b'$', b'0' + (n / 10) as u8, ones, b'\r', b'\n', 0, 0, 5]
+        };
+        n += 1;
+    }
+    heads
+};
+
 impl Reply {
     pub fn new(proto: Proto) -> Self {
         Reply { proto, ..Reply::default() }
@@ -258,7 +274,14 @@ impl Reply {
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.buf.reserve(bytes.len() + 24);
-        self.header(b'$', bytes.len() as i64);
+        if let Some(head) = SHORT_HEADS.get(bytes.len()) {
+            let end = self.buf.len() + usize::from(head[7]);
+            // All eight bytes, since a copy of a fixed length is one instruction.
+            self.raw(head);
+            self.buf.truncate(end);
+        } else {
+            self.header(b'$', bytes.len() as i64);
+        }
         self.raw(bytes);
         self.raw(b"\r\n");
     }

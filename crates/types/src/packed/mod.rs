@@ -202,6 +202,17 @@ impl<'a> Iterator for Iter<'a> {
             return None;
         }
         let at = self.at;
+        // Short entries, which most are, are decoded and passed over at once.
+        let head = self.bytes[at];
+        if head & 0x80 == 0 {
+            self.at = at + 2;
+            return Some((at, Value::Int(i64::from(head))));
+        }
+        if head & 0x40 == 0 {
+            let end = at + 1 + usize::from(head & 0x3f);
+            self.at = end + 1;
+            return Some((at, Value::Bytes(&self.bytes[at + 1..end])));
+        }
         self.at = after(self.bytes, at);
         Some((at, get(self.bytes, at)))
     }
