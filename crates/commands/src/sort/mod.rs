@@ -63,9 +63,9 @@ const SORT: Command = Command {
         since: "1.0.0",
         summary: "Answers or stores the elements of a list, set or sorted set in order.",
         complexity: "O(N+M*log(M)) for N elements of which M are answered.",
-        syntax: "key [BY by-pattern:pattern] [LIMIT limit=(offset:integer count:integer)] \
-                 [GET get-pattern:pattern...+] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA] \
-                 [STORE destination:key]",
+        syntax: "key [BY by-pattern:pattern#1<pattern>] [LIMIT limit=(offset:integer count:integer)] \
+                 [GET get-pattern:pattern...+#1<pattern>] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA] \
+                 [STORE destination:key#2]",
         history: &[],
         tips: &[],
     },
@@ -81,8 +81,8 @@ const SORT_RO: Command = Command {
         keys: &[KEY, BY_OR_GET],
         since: "7.0.0",
         summary: "Answers the elements of a list, set or sorted set in order.",
-        syntax: "key [BY by-pattern:pattern] [LIMIT limit=(offset:integer count:integer)] \
-                 [GET get-pattern:pattern...+] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA]",
+        syntax: "key [BY by-pattern:pattern#1<pattern>] [LIMIT limit=(offset:integer count:integer)] \
+                 [GET get-pattern:pattern...+#1<pattern>] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA]",
         ..SORT.spec
     },
     run: |ctx| sort(ctx, false),

@@ -294,7 +294,7 @@ pub fn find_encoded(bytes: &[u8], wanted: &Encoded<'_>, step: usize) -> Option<u
 
 /// As [`after`], with a shorter way for the entries that most collections consist of.
 #[inline]
-fn after_short(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn after_short(bytes: &[u8], at: usize) -> usize {
     match bytes[at] {
         0x00..=0x7f => at + 2,
         head @ 0x80..=0xbf => at + 2 + usize::from(head & 0x3f),

@@ -142,8 +142,10 @@ impl Edit {
                         Outcome::Updated
                     }
                     None if fits(packed.count() / 2, member.len(), limits) => {
-                        let at = Pairs(packed.bytes()).place(member, score);
-                        insert_packed(packed, at, member, score);
+                        let text = Score::of(score);
+                        let encoded = text.encoded();
+                        let at = Pairs(packed.bytes()).place(member, score, &encoded);
+                        packed.insert(at, &[Encoded::of(member), encoded]);
                         Outcome::Added
                     }
                     None => {
@@ -234,11 +236,6 @@ fn change_tree(
     }
 }
 
-fn insert_packed(packed: &mut Packed, at: usize, member: &[u8], score: f64) {
-    let score = Score::of(score);
-    packed.insert(at, &[Encoded::of(member), score.encoded()]);
-}
-
 /// Gives the element at `at`, which is `member`, another score.
 fn move_packed(packed: &mut Packed, at: usize, member: &[u8], score: f64) {
     let bytes = packed.bytes();
@@ -246,14 +243,16 @@ fn move_packed(packed: &mut Packed, at: usize, member: &[u8], score: f64) {
     let end = after(bytes, score_at);
     // Where the element belongs among the others, itself counting as one with the old score: it
     // stays where it is when that is in front of it or behind it.
-    let to = Pairs(bytes).place(member, score);
+    let text = Score::of(score);
+    let encoded = text.encoded();
+    let to = Pairs(bytes).place(member, score, &encoded);
     if to == at || to == end {
-        packed.replace(score_at, 1, &[Score::of(score).encoded()]);
+        packed.replace(score_at, 1, &[encoded]);
         return;
     }
     packed.remove(at, 2);
     let to = if to > at { to - (end - at) } else { to };
-    insert_packed(packed, to, member, score);
+    packed.insert(to, &[Encoded::of(member), encoded]);
 }
 
 /// A record of `key` with these elements, which are in order and of which no two have the same

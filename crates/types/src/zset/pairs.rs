@@ -5,7 +5,7 @@
 use super::range::Range;
 use super::score;
 use super::view::Span;
-use crate::packed::{self, Value, after, before, get};
+use crate::packed::{self, Encoded, Value, after_short, before, get};
 use crate::string::Digits;
 use std::cmp::Ordering;
 
@@ -19,19 +19,23 @@ pub(super) struct Pair<'a> {
     /// Offset of its member.
     pub(super) at: usize,
     pub(super) member: Value<'a>,
-    score: Value<'a>,
+    /// Where the entry of its score starts in `bytes`. It is decoded when it is wanted.
+    score_at: usize,
+    bytes: &'a [u8],
 }
 
 impl Pair<'_> {
     #[inline]
     pub(super) fn score(&self) -> f64 {
-        score::read(self.score)
+        score::read(get(self.bytes, self.score_at))
     }
 
-    /// How the element compares to a member with a score.
+    /// How the element compares to a member with a score, which `encoded` is the entry of.
     #[inline]
-    fn cmp(&self, member: &[u8], score: f64) -> Ordering {
-        let own = self.score();
+    fn cmp(&self, member: &[u8], score: f64, encoded: &Encoded<'_>) -> Ordering {
+        // A score has one entry, so most equal ones are seen without being read.
+        let same = encoded.is_at(self.bytes, self.score_at);
+        let own = if same { score } else { self.score() };
         if own < score {
             Ordering::Less
         } else if own > score {
@@ -68,8 +72,7 @@ impl<'a> Pairs<'a> {
     /// The element whose member is at `at`.
     #[inline]
     fn pair(self, at: usize) -> Pair<'a> {
-        let score = after(self.0, at);
-        Pair { at, member: get(self.0, at), score: get(self.0, score) }
+        Pair { at, member: get(self.0, at), score_at: after_short(self.0, at), bytes: self.0 }
     }
 
     pub(super) fn iter(self) -> impl DoubleEndedIterator<Item = Pair<'a>> {
@@ -88,13 +91,15 @@ impl<'a> Pairs<'a> {
     }
 
     /// Offset of the first element behind a member with a score, which is not in the set.
-    pub(super) fn place(self, member: &[u8], score: f64) -> usize {
+    /// `encoded` is the entry of the score.
+    pub(super) fn place(self, member: &[u8], score: f64, encoded: &Encoded<'_>) -> usize {
         let end = self.0.len();
+        let cmp = |pair: &Pair<'_>| pair.cmp(member, score, encoded);
         // Elements often come in order.
-        if self.iter().next_back().is_none_or(|last| last.cmp(member, score).is_lt()) {
+        if self.iter().next_back().is_none_or(|last| cmp(&last).is_lt()) {
             return end;
         }
-        self.iter().find(|pair| pair.cmp(member, score).is_gt()).map_or(end, |pair| pair.at)
+        self.iter().find(|pair| cmp(pair).is_gt()).map_or(end, |pair| pair.at)
     }
 
     /// See [`View::select`](super::View::select). A range by member of a set with different
@@ -164,13 +169,8 @@ impl<'a> Iterator for Iter<'a> {
         if self.at == self.end {
             return None;
         }
-        let score = after(self.pairs.0, self.at);
-        let pair = Pair {
-            at: self.at,
-            member: get(self.pairs.0, self.at),
-            score: get(self.pairs.0, score),
-        };
-        self.at = after(self.pairs.0, score);
+        let pair = self.pairs.pair(self.at);
+        self.at = after_short(self.pairs.0, pair.score_at);
         Some(pair)
     }
 }
@@ -183,10 +183,7 @@ impl DoubleEndedIterator for Iter<'_> {
         }
         let score = before(self.pairs.0, self.end);
         self.end = before(self.pairs.0, score);
-        Some(Pair {
-            at: self.end,
-            member: get(self.pairs.0, self.end),
-            score: get(self.pairs.0, score),
-        })
+        let member = get(self.pairs.0, self.end);
+        Some(Pair { at: self.end, member, score_at: score, bytes: self.pairs.0 })
     }
 }

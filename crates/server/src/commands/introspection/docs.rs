@@ -1,7 +1,7 @@
 //! COMMAND DOCS: what a command line tool shows to a person.
 
 use super::named;
-use super::syntax::{self, Arg, Kind};
+use super::syntax::{self, Arg, Kind, OfKey};
 use crate::dispatch::{Cmd, ConnCx};
 use weft_commands::CmdResult;
 use weft_resp::Reply;
@@ -92,10 +92,11 @@ fn argument(reply: &mut Reply, arg: &Arg<'_>, ranks: &mut KeyRanks) {
         Kind::OneOf(parts) | Kind::Block(parts) => Some(parts),
         Kind::Value(_) | Kind::PureToken => None,
     };
-    let rank = match arg.kind {
-        Kind::Value("key") => ranks.take(),
-        _ if arg.of_key => ranks.next.checked_sub(1),
-        _ => None,
+    let rank = match (arg.of_key, &arg.kind) {
+        (OfKey::Nth(index), _) => Some(index),
+        (OfKey::Last, _) => ranks.next.checked_sub(1),
+        (OfKey::ByType, Kind::Value("key")) => ranks.take(),
+        (OfKey::ByType, _) => None,
     };
     let flags: Vec<&str> = [
         ("optional", arg.optional),

@@ -51,8 +51,18 @@ pub struct Arg<'a> {
     pub multiple: bool,
     /// Several times, each with its token.
     pub multiple_token: bool,
-    /// It refers to the last key again, though it is none.
-    pub of_key: bool,
+    pub of_key: OfKey,
+}
+
+/// Which key specification an argument refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfKey {
+    /// An argument of type key the one of its rank, others none.
+    ByType,
+    /// The one of the key before it, though it is no key: `#`.
+    Last,
+    /// The one with this index: `#1`.
+    Nth(usize),
 }
 
 /// What a line describes; the error says at which byte it makes no sense.
@@ -161,7 +171,7 @@ impl<'a> Parser<'a> {
             optional: false,
             multiple: false,
             multiple_token: false,
-            of_key: false,
+            of_key: OfKey::ByType,
         })
     }
 
@@ -182,7 +192,9 @@ impl<'a> Parser<'a> {
             } else if arg.multiple && self.eat("+") {
                 arg.multiple_token = true;
             } else if self.eat("#") {
-                arg.of_key = true;
+                let digit = self.rest().bytes().next().filter(u8::is_ascii_digit);
+                self.at += usize::from(digit.is_some());
+                arg.of_key = digit.map_or(OfKey::Last, |d| OfKey::Nth(usize::from(d - b'0')));
             } else if self.eat("@") {
                 arg.since = Some(self.version()?);
             } else if self.eat("~") {
