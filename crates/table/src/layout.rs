@@ -14,8 +14,9 @@
 //! flags; what is rare (an expiry, a key of 255 bytes and more, a payload of
 //! 64 KiB and more) pays for itself. The form is a function of the two lengths
 //! and of the presence of an expiry, so the size of an allocation never needs
-//! to be stored. Sizes are rounded up to a multiple of 8, as allocators do
-//! anyway: this makes more changes of length possible in place.
+//! to be stored. Sizes are rounded up as allocators do anyway, see
+//! [`size_class`]: this makes most small changes of length possible in place,
+//! without a call of the allocator.
 //!
 //! The optional fields are aligned to their size since what stands before
 //! them is a multiple of it. Key and payload have no alignment.
@@ -98,7 +99,7 @@ impl Form {
     /// Bytes to allocate.
     #[inline(always)]
     pub(crate) const fn size(self) -> usize {
-        (self.payload_at() + self.payload_len).next_multiple_of(8)
+        size_class(self.payload_at() + self.payload_len)
     }
 
     #[inline(always)]
@@ -113,6 +114,21 @@ impl Form {
     pub(crate) const fn flags(self) -> u8 {
         (if self.expiry { EXPIRY } else { 0 })
             | (if self.long_payload() { LONG_PAYLOAD } else { 0 })
+    }
+}
+
+/// What jemalloc makes of a request of `len` bytes: 8, multiples of 16 up to 128, then four sizes
+/// per power of two (jemalloc's manual, "size classes"). With another allocator it is a size like
+/// any other.
+#[inline(always)]
+const fn size_class(len: usize) -> usize {
+    match len {
+        0..=8 => 8,
+        9..=128 => len.next_multiple_of(16),
+        _ => {
+            let doubling = usize::BITS - (len - 1).leading_zeros();
+            len.next_multiple_of(1 << (doubling - 3))
+        }
     }
 }
 
@@ -131,13 +147,24 @@ mod tests {
     #[test]
     fn sizes_are_what_the_design_promises() {
         assert_eq!(allocation_len(16, 64, true), 96);
-        assert_eq!(allocation_len(16, 64, false), 88);
+        assert_eq!(allocation_len(16, 64, false), 96);
         assert_eq!(allocation_len(0, 0, false), 8);
-        assert_eq!(allocation_len(254, 2, false), 264);
-        assert_eq!(allocation_len(255, 1, false), 8 + 4 + 256 + 4);
-        assert_eq!(allocation_len(4, 65_532, false), 8 + 4 + 65_532);
-        assert_eq!(allocation_len(4, 65_535, false), 8 + 4 + 65_535 + 5);
-        assert_eq!(allocation_len(4, 65_536, false), 8 + 4 + 4 + 65_536);
+        assert_eq!(allocation_len(4, 65_535, false), 80 << 10);
+        for (key, payload, fields) in [(254, 2, 0), (255, 1, 4), (4, 65_535, 0), (4, 65_536, 4)] {
+            let size = allocation_len(key, payload, false);
+            assert_eq!(size, size_class(8 + fields + key + payload));
+        }
+    }
+
+    #[test]
+    fn size_classes_are_those_of_the_manual() {
+        let classes =
+            [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640];
+        for pair in classes.windows(2) {
+            assert!((pair[0] + 1..=pair[1]).all(|len| size_class(len) == pair[1]));
+        }
+        assert_eq!(size_class((16 << 10) + 1), 20 << 10);
+        assert_eq!(size_class(1 << 30), 1 << 30);
     }
 
     #[test]

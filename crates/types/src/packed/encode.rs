@@ -98,12 +98,14 @@ impl<'a> Encoded<'a> {
     /// Whether the entry at `at` of `bytes` is this one.
     #[inline]
     pub(crate) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
-        let entry = &bytes[at..];
         // The first byte tells many entries apart. The head has the length, so entries that begin
         // with the same head and text are the same.
-        entry[0] == self.head[0]
-            && entry.starts_with(self.head())
-            && entry[usize::from(self.head_len)..].starts_with(self.text)
+        if bytes[at] != self.head[0] {
+            return false;
+        }
+        let text = at + usize::from(self.head_len);
+        (self.head_len == 1 || bytes[at..].starts_with(self.head()))
+            && bytes.get(text..text + self.text.len()).is_some_and(|own| same(own, self.text))
     }
 
     /// Writes the entry to the front of `to`; returns what is left of it.
@@ -140,4 +142,17 @@ pub fn write_all<'t>(entries: &[Encoded<'_>], mut to: &'t mut [u8]) -> &'t mut [
         to = entry.write(to);
     }
     to
+}
+
+/// Whether two texts of the same length are equal. Texts of the same length in one collection
+/// often begin alike and end differently, so the ends are compared first.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        (Some(x), Some(y)) => x == y && a[..a.len() - 8] == b[..b.len() - 8],
+        _ => match (a.last_chunk::<4>(), b.last_chunk::<4>()) {
+            (Some(x), Some(y)) => x == y && a.first_chunk::<4>() == b.first_chunk::<4>(),
+            _ => a.iter().eq(b),
+        },
+    }
 }

@@ -48,6 +48,20 @@ fn every_length_and_integer_comes_back_from_both_ends() {
     }
 }
 
+#[test]
+fn a_difference_is_seen_wherever_it_is() {
+    for len in 0..40 {
+        let text = vec![b'x'; len];
+        let bytes = pack(std::slice::from_ref(&text));
+        assert_eq!(find(&bytes, &text, 1), Some(0));
+        for at in 0..len {
+            let mut other = text.clone();
+            other[at] = b'y';
+            assert_eq!(find(&bytes, &other, 1), None, "byte {at} of {len}");
+        }
+    }
+}
+
 /// Entries as they stand in the RDB format; its description gives these examples.
 #[test]
 fn the_bytes_are_those_of_a_listpack() {
