@@ -167,17 +167,6 @@ impl Reply {
         rest
     }
 
-    /// Gives memory back after the first `sent` bytes were sent, when that pays: each byte is
-    /// moved a constant number of times however small the portions are. Answers how many of the
-    /// bytes that are left count as sent.
-    pub fn forget_sent(&mut self, sent: usize) -> usize {
-        if !self.shared.is_empty() || sent < self.buf.len() / 2 {
-            return sent;
-        }
-        self.drop_front(sent);
-        0
-    }
-
     /// Lets go of a large buffer, so that one huge reply does not hold memory for ever.
     pub fn trim(&mut self) {
         if self.is_empty() && self.buf.capacity() > KEEP {

@@ -3,12 +3,13 @@
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::dispatch::transaction::{Transaction, Watched};
+use crate::io::backlog::Backlog;
 use crate::io::poll::Interest;
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use weft_resp::{Blob, Parser, Proto, ProtocolError, Reply, Span};
+use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +129,7 @@ pub struct Conn {
     pub suspended: Option<Suspended>,
     /// In the worker's list of connections that have something to execute without reading.
     pub queued: bool,
-    pub out: Reply,
-    /// Bytes of `out` that are sent already.
-    pub sent: usize,
+    pub out: Backlog,
     pub interest: Interest,
     /// Since when the soft output limit is exceeded (Unix ms).
     pub soft_since: Cell<Option<i64>>,
@@ -157,7 +156,7 @@ impl Conn {
 
     /// Replies not taken by the client, in bytes.
     pub fn pending_output(&self) -> usize {
-        self.out.len() - self.sent
+        self.out.len()
     }
 
     /// Unparsed input in bytes.

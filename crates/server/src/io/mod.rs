@@ -2,10 +2,11 @@
 //!
 //! * [`worker`] - one thread's event loop
 //! * [`read`] - bytes to planned requests; [`batch`]: the requests of one turn
-//! * [`write`] - replies to the socket, and what slow readers cause
+//! * [`write`] - replies to the socket; [`backlog`]: what it has not taken yet
 //! * [`conn`] - one connection; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages
 
+pub mod backlog;
 pub mod batch;
 pub mod conn;
 pub mod cron;

@@ -12,6 +12,7 @@
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::dispatch::execute::{Flow, Request, execute};
+use crate::io::backlog::Backlog;
 use crate::io::batch::{Batch, Req, Source};
 use crate::io::conn::{ArgBuf, Conn, ReplyMode, Session, Suspended};
 use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
@@ -258,8 +259,7 @@ impl Worker {
             suspended: None,
             queued: false,
             in_batch: false,
-            out: Reply::default(),
-            sent: 0,
+            out: Backlog::default(),
             interest: Interest::READ,
             soft_since: Default::default(),
             protocol_error: None,

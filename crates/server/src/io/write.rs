@@ -26,27 +26,24 @@ pub enum Sent {
 /// connection. Answers the bytes sent.
 pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
     if conn.pending_output() > 0 {
-        conn.out.append(reply);
+        conn.out.push(reply, 0);
         return (Sent::Some, 0);
     }
     let Some(bytes) = reply.contiguous() else {
-        std::mem::swap(&mut conn.out, reply);
-        conn.sent = 0;
+        conn.out.push(reply, 0);
         return send_pending(conn);
     };
-    match send(&conn.fd, bytes, SendFlags::NOSIGNAL) {
+    match send(&conn.fd, &bytes[..bytes.len().min(BYTES_PER_TURN)], SendFlags::NOSIGNAL) {
         Ok(n) if n == bytes.len() => {
             reply.clear();
             (Sent::All, n)
         }
         Ok(n) => {
-            conn.out = reply.split_rest(n);
-            conn.sent = 0;
+            conn.out.push(reply, n);
             (Sent::Some, n)
         }
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
-            conn.out = reply.split_rest(0);
-            conn.sent = 0;
+            conn.out.push(reply, 0);
             (Sent::Some, 0)
         }
         Err(_) => {
@@ -64,22 +61,17 @@ pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
         if total >= BYTES_PER_TURN {
             return (Sent::Some, total);
         }
-        let pieces = conn.out.slices(conn.sent, PIECES);
+        let pieces = conn.out.front(PIECES, BYTES_PER_TURN - total);
         let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         match rustix::io::writev(&conn.fd, &slices) {
             Ok(n) => {
-                conn.sent += n;
+                conn.out.sent(n);
                 total += n;
             }
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => {
-                conn.sent = conn.out.forget_sent(conn.sent);
-                return (Sent::Some, total);
-            }
+            Err(rustix::io::Errno::AGAIN) => return (Sent::Some, total),
             Err(_) => return (Sent::Broken, total),
         }
     }
-    conn.out = Reply::new(conn.session.proto);
-    conn.sent = 0;
     (Sent::All, total)
 }

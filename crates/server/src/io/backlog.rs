@@ -1,0 +1,131 @@
+//! Replies that the socket of a connection has not taken yet.
+//!
+//! Pieces in the order of sending, each with the bytes of it that are gone. Small replies join
+//! the last piece; a large one is taken over as it is. So no byte is moved more than once,
+//! memory is given back piece by piece, and a reply of a gigabyte costs the thread no more at
+//! once than any other: copying it, or moving what is left of it to the front, would stop all
+//! its clients.
+
+use std::collections::VecDeque;
+use weft_resp::Reply;
+
+/// Pieces up to this size are joined by what follows.
+const JOIN: usize = 64 << 10;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    pieces: VecDeque<Piece>,
+    /// Bytes to be sent.
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    reply: Reply,
+    sent: usize,
+}
+
+impl Backlog {
+    /// Bytes to be sent.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes over all of `reply` but its first `sent` bytes; `reply` is empty then. What is small
+    /// is copied, so that a buffer that is in use again and again stays where it is.
+    pub fn push(&mut self, reply: &mut Reply, sent: usize) {
+        let left = reply.len() - sent;
+        self.len += left;
+        if left == 0 {
+            return reply.clear();
+        }
+        if left > JOIN {
+            let reply = std::mem::replace(reply, Reply::new(reply.proto));
+            return self.pieces.push_back(Piece { reply, sent });
+        }
+        let mut rest = reply.split_rest(sent);
+        match self.pieces.back_mut() {
+            Some(last) if last.reply.len() <= JOIN => last.reply.append(&mut rest),
+            _ => self.pieces.push_back(Piece { reply: rest, sent: 0 }),
+        }
+    }
+
+    /// The next slices to be sent: at most `count`, together at most `bytes` long.
+    pub fn front(&self, count: usize, bytes: usize) -> Vec<&[u8]> {
+        let Some(piece) = self.pieces.front() else { return Vec::new() };
+        let mut slices = piece.reply.slices(piece.sent, count);
+        let mut room = bytes;
+        for slice in &mut slices {
+            *slice = &slice[..slice.len().min(room)];
+            room -= slice.len();
+        }
+        slices.retain(|slice| !slice.is_empty());
+        slices
+    }
+
+    /// Forgets `n` bytes of what [`Backlog::front`] has shown: they are sent.
+    pub fn sent(&mut self, n: usize) {
+        self.len -= n;
+        if let Some(piece) = self.pieces.front_mut() {
+            piece.sent += n;
+            if piece.sent == piece.reply.len() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(len: usize, byte: u8) -> Reply {
+        let mut reply = Reply::default();
+        reply.raw(&vec![byte; len]);
+        reply
+    }
+
+    fn drain(backlog: &mut Backlog, step: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while !backlog.is_empty() {
+            let part = backlog.front(4, step).concat();
+            assert!((1..=step).contains(&part.len()));
+            backlog.sent(part.len());
+            all.extend(part);
+        }
+        assert!(backlog.pieces.is_empty());
+        all
+    }
+
+    #[test]
+    fn what_comes_in_goes_out_in_order() {
+        for step in [1, 7, 5000, 1 << 20] {
+            let mut backlog = Backlog::default();
+            let mut want = Vec::new();
+            let sizes = [(10, 3), (20, 0), (JOIN + 5, 5), (JOIN, 0), (1, 0), (3 * JOIN, 1), (2, 2)];
+            for (n, (len, sent)) in sizes.into_iter().enumerate() {
+                let byte = b'a' + n as u8;
+                let mut piece = reply(len, byte);
+                backlog.push(&mut piece, sent);
+                assert!(piece.is_empty());
+                want.extend(vec![byte; len - sent]);
+                assert_eq!(backlog.len(), want.len());
+            }
+            assert!(drain(&mut backlog, step) == want, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_large_reply_stays_where_it_is() {
+        let mut large = reply(10 * JOIN, b'x');
+        let at = large.contiguous().map(|bytes| bytes.as_ptr());
+        let mut backlog = Backlog::default();
+        backlog.push(&mut large, 0);
+        assert_eq!(backlog.front(1, 1).first().map(|slice| slice.as_ptr()), at);
+    }
+}
