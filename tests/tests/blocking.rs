@@ -3,6 +3,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `BLOCKING_CLIENTS` | clients of the large test, default 100 |
+//! | `BLOCKING_LISTS` | lists of it, default 20 |
 //! | `BLOCKING_ELEMENTS` | elements of the large test, default 20,000 |
 
 use std::collections::HashMap;
@@ -154,37 +155,28 @@ fn waiter_id(maker: &mut Client) -> String {
     line.split([' ', '=']).nth(1).expect("an id").to_string()
 }
 
-/// Many waiters, few lists, pushers on other threads: each element arrives once, in the order of
-/// its list for each pusher, and nobody sleeps beside an element.
+/// Many waiters, few lists, pushers on other threads: each element arrives once, each waiter gets
+/// the elements of a pusher in their order, nobody sleeps beside an element, and nothing of it
+/// stays in memory.
 #[test]
 fn every_element_arrives_once() {
-    const LISTS: usize = 20;
     let waiters = env_or("BLOCKING_CLIENTS", 100usize);
+    let lists = env_or("BLOCKING_LISTS", 20usize);
     let elements = env_or("BLOCKING_ELEMENTS", 20_000usize);
     let server = Server::weft(&THREADS);
+    let before = used_memory(&server);
     let (pushed, taken) = (AtomicUsize::new(0), Mutex::new(HashMap::<String, usize>::new()));
     std::thread::scope(|scope| {
         for n in 0..waiters {
             let (server, taken) = (&server, &taken);
             scope.spawn(move || {
-                let mut client = server.client();
-                client.set_timeout(Duration::from_secs(60));
-                let list = format!("l{}", n % LISTS);
-                let mut mine = Vec::new();
-                loop {
-                    let got = client.cmd(&["BLPOP", &list, "0"]);
-                    let value = got.items()[1].text();
-                    if value == "end" {
-                        break;
-                    }
-                    mine.push(value);
-                }
+                let mine = take_until_end(server, &format!("l{}", n % lists));
                 let mut taken = taken.lock().unwrap();
                 mine.into_iter().for_each(|v| *taken.entry(v).or_default() += 1);
             });
         }
         let pushers: Vec<_> = (0..4)
-            .map(|_| {
+            .map(|pusher| {
                 let (server, pushed) = (&server, &pushed);
                 scope.spawn(move || {
                     let mut client = server.client();
@@ -193,9 +185,13 @@ fn every_element_arrives_once() {
                         if n >= elements {
                             return;
                         }
-                        let batch: Vec<Vec<String>> = (n..(n + 10).min(elements))
-                            .map(|n| vec!["RPUSH".into(), format!("l{}", n % LISTS), n.to_string()])
-                            .collect();
+                        let push = |n| {
+                            let (list, value) =
+                                (format!("l{}", n % lists), format!("{pusher} {n}"));
+                            vec!["RPUSH".into(), list, value]
+                        };
+                        let batch: Vec<Vec<String>> =
+                            (n..(n + 10).min(elements)).map(push).collect();
                         client.pipeline(&batch).expect("the server answers");
                     }
                 })
@@ -204,7 +200,7 @@ fn every_element_arrives_once() {
         pushers.into_iter().for_each(|p| p.join().unwrap());
         let mut client = server.client();
         for n in 0..waiters {
-            client.cmd(&["RPUSH", &format!("l{}", n % LISTS), "end"]);
+            client.cmd(&["RPUSH", &format!("l{}", n % lists), "end"]);
         }
     });
     let taken = taken.into_inner().unwrap();
@@ -212,4 +208,34 @@ fn every_element_arrives_once() {
     assert!(taken.values().all(|n| *n == 1), "an element was delivered twice");
     assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 0);
     until_blocked(&mut server.client(), 0);
+    let after = used_memory(&server);
+    println!(
+        "{elements} elements to {waiters} clients; used_memory {before} before, {after} after"
+    );
+    assert!(after < before + (4 << 20), "used_memory {before} before, {after} after");
+}
+
+/// What a client gets from `list` until somebody tells it to end.
+fn take_until_end(server: &Server, list: &str) -> Vec<String> {
+    let mut client = server.client();
+    client.set_timeout(Duration::from_secs(60));
+    let mut mine = Vec::new();
+    let mut last = HashMap::<String, usize>::new();
+    loop {
+        let value = client.cmd(&["BLPOP", list, "0"]).items()[1].text();
+        let Some((pusher, n)) = value.split_once(' ') else {
+            assert_eq!(value, "end");
+            return mine;
+        };
+        let n = n.parse().expect("a number");
+        let before = last.insert(pusher.to_string(), n);
+        assert!(before.is_none_or(|before| before < n), "{list}: {n} after {before:?}");
+        mine.push(value);
+    }
+}
+
+fn used_memory(server: &Server) -> u64 {
+    let info = server.client().cmd(&["INFO", "memory"]).text();
+    let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+    line.expect("INFO says it").trim().parse().expect("a number")
 }

@@ -122,9 +122,11 @@ fn everything() {
             (Group::Generic, 30),
             (Group::Connection, 15),
             (Group::Server, 10),
+            (Group::Lists, 15),
             (Group::Sets, 15),
             (Group::Hashes, 15),
             (Group::SortedSets, 15),
+            (Group::Transactions, 10),
             (Group::Types, 10),
         ],
     );

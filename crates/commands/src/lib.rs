@@ -12,6 +12,8 @@ pub mod blocking;
 pub mod collection_scan;
 pub mod ctx;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
 pub mod generic;
 pub mod hash;
 pub mod keyspace_wide;
@@ -21,8 +23,8 @@ pub mod set;
 pub mod sort;
 pub mod spec;
 pub mod string;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod zset;
 
 pub use ctx::{Ctx, Lane, Pause, Settings};

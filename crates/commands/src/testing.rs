@@ -1,4 +1,4 @@
-//! Runs commands in unit tests as the server does, without one: looks them up, checks their
+//! Runs commands in unit tests and in the fuzz target as the server does, without one: looks them up, checks their
 //! arguments, takes the locks that their specs ask for, runs them and keeps the reply.
 
 use crate::ctx::{Ctx, Settings};
@@ -10,6 +10,7 @@ use weft_keyspace::{Db, Keyspace, ShardSet, Turn};
 use weft_resp::Reply;
 
 /// A keyspace of 16 databases with one client.
+#[derive(Debug)]
 pub struct Bench {
     pub ks: Keyspace,
     pub turn: Turn,
@@ -46,7 +47,12 @@ impl Bench {
 
     /// The bytes of the reply to a request of these words.
     pub fn run_words(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let command = find(args);
+        let command = find(args).expect("a command of the registry");
+        self.run_command(command, args)
+    }
+
+    /// The bytes of the reply of `command` to these words.
+    pub fn run_command(&mut self, command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let mut reply = Reply::default();
         let result = if command.spec.fits(args.len()) {
             let set = match command.lock {
@@ -88,13 +94,17 @@ impl Bench {
     }
 }
 
-fn find(args: &[&[u8]]) -> &'static Command {
+/// The command or subcommand that a request of these words means.
+pub fn find(args: &[&[u8]]) -> Option<&'static Command> {
     let named =
         |command: &&Command, word: &[u8]| command.spec.name.as_bytes().eq_ignore_ascii_case(word);
-    let command = REGISTRY.iter().flat_map(|group| group.iter()).find(|c| named(c, args[0]));
-    let command = command.expect("a command of the registry");
+    let mut all = REGISTRY.iter().flat_map(|group| group.iter().copied());
+    let command = all.find(|c| named(c, args.first().copied().unwrap_or_default()))?;
     match command.subcommands {
-        [] => command,
-        subcommands => subcommands.iter().find(|c| named(c, args[1])).expect("a subcommand of it"),
+        [] => Some(command),
+        subcommands => {
+            let word = args.get(1)?;
+            subcommands.iter().find(|c| named(c, word))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! When a small collection becomes a large one.
 
-use super::{ENCODINGS, INT_MAX, LONG_MAX, SIZE_MAX};
+use super::{COMPRESSION, EFFECTIVE, HYPERLOGLOGS, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
 use crate::directive::Flags;
 use crate::kind::{bytes, int};
 
@@ -14,19 +14,19 @@ section! {
     HASH_MAX_LISTPACK_ENTRIES = "hash-max-listpack-entries" aka "hash-max-ziplist-entries" {
         kind: int(0, LONG_MAX),
         default: "512",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Most fields of a compact hash.",
     }
     HASH_MAX_LISTPACK_VALUE = "hash-max-listpack-value" aka "hash-max-ziplist-value" {
         kind: bytes(0, SIZE_MAX),
         default: "64",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Longest field or value in a compact hash, in bytes.",
     }
     LIST_MAX_LISTPACK_SIZE = "list-max-listpack-size" aka "list-max-ziplist-size" {
         kind: int(i32::MIN as i64, INT_MAX),
         default: "-2",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Size of a block of a list: so many elements, or with -1 to -5, 4, 8, 16, 32 or \
               64 KiB.",
     }
@@ -34,56 +34,56 @@ section! {
         kind: int(0, INT_MAX),
         default: "0",
         flags: Flags::DEBUG,
-        status: ENCODINGS,
+        status: COMPRESSION,
         doc: "Compress the blocks of a list but for so many at each end. 0 compresses none.",
     }
     SET_MAX_INTSET_ENTRIES = "set-max-intset-entries" {
         kind: int(0, LONG_MAX),
         default: "512",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Most members of a set of integers kept as a sorted array.",
     }
     SET_MAX_LISTPACK_ENTRIES = "set-max-listpack-entries" {
         kind: int(0, LONG_MAX),
         default: "128",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Most members of another compact set.",
     }
     SET_MAX_LISTPACK_VALUE = "set-max-listpack-value" {
         kind: int(0, LONG_MAX),
         default: "64",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Longest member of a compact set, in bytes.",
     }
     ZSET_MAX_LISTPACK_ENTRIES = "zset-max-listpack-entries" aka "zset-max-ziplist-entries" {
         kind: int(0, LONG_MAX),
         default: "128",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Most members of a compact sorted set.",
     }
     ZSET_MAX_LISTPACK_VALUE = "zset-max-listpack-value" aka "zset-max-ziplist-value" {
         kind: bytes(0, SIZE_MAX),
         default: "64",
-        status: ENCODINGS,
+        status: EFFECTIVE,
         doc: "Longest member of a compact sorted set, in bytes.",
     }
     HLL_SPARSE_MAX_BYTES = "hll-sparse-max-bytes" {
         kind: bytes(0, SIZE_MAX),
         default: "3000",
-        status: ENCODINGS,
+        status: HYPERLOGLOGS,
         doc: "Bytes up to which a HyperLogLog is kept in its sparse form. Over 16000 makes no \
               sense: the dense form is smaller.",
     }
     STREAM_NODE_MAX_BYTES = "stream-node-max-bytes" {
         kind: bytes(0, SIZE_MAX),
         default: "4096",
-        status: ENCODINGS,
+        status: STREAMS,
         doc: "Most bytes in a block of a stream. 0 sets no limit.",
     }
     STREAM_NODE_MAX_ENTRIES = "stream-node-max-entries" {
         kind: int(0, LONG_MAX),
         default: "100",
-        status: ENCODINGS,
+        status: STREAMS,
         doc: "Most entries in a block of a stream. 0 sets no limit.",
     }
 }

@@ -1,7 +1,7 @@
 //! Freeing memory in the background.
 
 use super::{EFFECTIVE, REPLICATION};
-use crate::directive::Flags;
+use crate::directive::{Flags, Status};
 use crate::kind::Kind;
 
 section! {
@@ -35,7 +35,7 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: EFFECTIVE,
+        status: Status::Obsolete("large values are always freed in the background"),
         doc: "In the background for DEL, as for UNLINK.",
     }
     LAZYFREE_LAZY_USER_FLUSH = "lazyfree-lazy-user-flush" {

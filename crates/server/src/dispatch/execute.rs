@@ -354,6 +354,13 @@ pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
     stats.failed.add(u64::from(failed));
 }
 
+/// Counts a command that consisted of others, which began at the tick `from`.
+pub fn count_since(core: &Core, cmd: &'static Cmd, from: u64) {
+    count(core, cmd, false);
+    let ns = core.srv.clock.delta_as_nanos(from, core.last_tick);
+    core.stats().commands[cmd.number].ns.add(ns);
+}
+
 /// As [`account_since`], for a reply that is the command's alone.
 pub fn account(
     core: &mut Core,

@@ -122,6 +122,7 @@ pub fn exec(
         execute::count(core, cmd, true);
         return Flow::Done;
     }
+    let from = core.last_tick;
     if cfg!(feature = "planted-race") {
         return exec_one_by_one(core, session, &transaction, reply);
     }
@@ -144,7 +145,7 @@ pub fn exec(
         Ok(()) => {
             discard(session);
             feed_monitors(core, session, cmd, request.args);
-            execute::count(core, cmd, false);
+            execute::count_since(core, cmd, from);
             Flow::Done
         }
         Err::<(), Busy>(busy) => {

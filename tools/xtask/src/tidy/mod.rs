@@ -6,11 +6,13 @@
 //! | a Rust file opens with its essay and is not too long | [`rust`] |
 //! | `unsafe` only in listed files | [`rust`] |
 //! | crates depend in one direction | [`layers`] |
+//! | every command on keys has a seed for its fuzz target | [`seeds`] |
 //!
 //! A rule reports what it finds as [`Problem`]s and never stops at the first.
 
 mod layers;
 mod rust;
+mod seeds;
 mod source;
 mod text;
 
@@ -58,6 +60,7 @@ pub fn check(root: &Path) -> io::Result<(usize, Vec<Problem>)> {
         }
         checked += 1;
         check_file(&file, &bytes, extension == Some("rs"), &mut problems);
+        seeds::check(root, &file, &String::from_utf8_lossy(&bytes), &mut problems);
     }
     layers::check(root, &mut problems)?;
     Ok((checked, problems))

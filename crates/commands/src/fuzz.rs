@@ -1,0 +1,115 @@
+//! What the fuzz target runs: commands in a keyspace of their own, without a server around them.
+//!
+//! The input is a text of one command a line, quoted as on a command line, so that seeds can be
+//! read and mutations stay near to commands. The values that are left are looked at as a whole:
+//! what a command has broken is found there at the latest.
+
+use crate::testing::{Bench, find};
+use std::cell::RefCell;
+use weft_resp::inline::split_args;
+
+/// Numbers beyond this ask for replies or values that fill the memory: SRANDMEMBER of minus a
+/// billion, SETRANGE at 500 MB.
+const MOST: i64 = 10_000;
+
+/// Unix time of the first command, in milliseconds.
+const START_MS: i64 = 1_700_000_000_000;
+
+/// Lines that are run at most.
+const LINES: usize = 200;
+
+/// Runs the commands of `data`.
+///
+/// # Panics
+///
+/// If one of them does, or leaves something that can't be read.
+pub fn run(data: &[u8]) {
+    BENCH.with_borrow_mut(|bench| run_on(bench, data));
+}
+
+thread_local! {
+    /// Made once, since that takes longer than most inputs; every run leaves it empty.
+    static BENCH: RefCell<Bench> = RefCell::new({
+        let mut bench = Bench::new(START_MS);
+        bench.settings.max_string = 1 << 20;
+        bench
+    });
+}
+
+fn run_on(bench: &mut Bench, data: &[u8]) {
+    bench.turn.now_ms = START_MS;
+    bench.db = 0;
+    for line in data.split(|byte| *byte == b'\n').take(LINES) {
+        let Some(words) = split_args(line) else { continue };
+        let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let Some(command) = find(&args) else { continue };
+        if args.iter().any(|arg| is_huge(arg)) {
+            continue;
+        }
+        let reply = bench.run_command(command, &args);
+        assert!(reply.is_empty() || reply.ends_with(b"\r\n"), "a reply is whole");
+        bench.turn.now_ms += 7;
+        bench.turn.drop_trash();
+    }
+    // Long before everything: nothing has expired, so nothing is hidden.
+    bench.turn.now_ms = 0;
+    for db in 0..16 {
+        bench.db = db;
+        if bench.run_words(&[b"DBSIZE"]) != b":0\r\n" {
+            look_at_all(bench);
+            assert_eq!(bench.run_words(&[b"DBSIZE"]), b":0\r\n", "all keys were deleted");
+        }
+    }
+    // The leak checker can't see through the pointers that payloads and slots hold.
+    bench.turn.drop_trash();
+    drop(bench.turn.take_detached());
+}
+
+/// Whether a word is a number that a command may take for an amount. Times are larger still.
+fn is_huge(word: &[u8]) -> bool {
+    let number = weft_base::num::parse_i64(word);
+    number.is_some_and(|n| n.unsigned_abs() > MOST as u64 && n.unsigned_abs() < 1_000_000_000)
+        || number.is_some_and(|n| n < -MOST)
+}
+
+fn look_at_all(bench: &mut Bench) {
+    let keys = bench.run_words(&[b"KEYS", b"*"]);
+    for key in bulk_strings(&keys) {
+        bench.run_words(&[b"OBJECT", b"ENCODING", key]);
+        let whole: &[&[&[u8]]] = &[
+            &[b"GET", key],
+            &[b"LRANGE", key, b"0", b"-1"],
+            &[b"SMEMBERS", key],
+            &[b"HGETALL", key],
+            &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
+        ];
+        let read = |words: &&&[&[u8]]| !bench.run_words(words).starts_with(b"-");
+        assert_eq!(whole.iter().filter(read).count(), 1, "a key has one type");
+        assert_eq!(bench.run_words(&[b"DEL", key]), b":1\r\n");
+    }
+}
+
+/// The elements of an array of bulk strings.
+fn bulk_strings(reply: &[u8]) -> Vec<&[u8]> {
+    /// A header's number, and what is behind it.
+    fn header(reply: &[u8]) -> (usize, &[u8]) {
+        let end = reply.iter().position(|b| *b == b'\r').expect("a header ends");
+        let number = weft_base::num::parse_i64(&reply[1..end]).expect("a header has a number");
+        (number as usize, &reply[end + 2..])
+    }
+    let (count, mut rest) = header(reply);
+    let next = |_| {
+        let (len, behind) = header(rest);
+        rest = &behind[len + 2..];
+        &behind[..len]
+    };
+    (0..count).map(next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn commands_run_and_nonsense_does_not_matter() {
+        super::run(b"SET a 1\nRPUSH l a b \"\\x00\"\nnonsense\n\"\n\nZADD z 1 a nan b\nHSET h f v\nSADD s 1\n");
+    }
+}
