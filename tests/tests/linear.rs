@@ -5,12 +5,13 @@
 //! | `LINEAR_HISTORIES` | how many, default 2 |
 //! | `LINEAR_OPERATIONS` | of each of the 8 clients, default 1,000 |
 //! | `LINEAR_SEED` | seed of the first, default 1; a failure prints the one to use |
+//! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_testkit::linear::load::{Load, record};
-use weft_testkit::linear::{Verdict, check};
+use weft_testkit::linear::{Event, Verdict, check};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
@@ -33,10 +34,27 @@ fn histories_are_linearizable() {
         match check(&history) {
             Verdict::Linearizable => {}
             Verdict::Unknown => panic!("LINEAR_SEED={seed}: not decided"),
-            Verdict::Impossible(why) => panic!("LINEAR_SEED={seed}: not linearizable\n{why}"),
+            Verdict::Impossible(why) => {
+                if let Ok(file) = std::env::var("LINEAR_DUMP") {
+                    std::fs::write(file, dump(&history)).expect("LINEAR_DUMP can be written");
+                }
+                panic!("LINEAR_SEED={seed}: not linearizable\n{why}")
+            }
         }
     }
     println!("{count} histories of {CLIENTS} clients are linearizable");
+}
+
+/// A line for each event, in the order of their returns.
+fn dump(history: &[Vec<Event>]) -> String {
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for (client, events) in history.iter().enumerate() {
+        lines.extend(events.iter().map(|Event { op, call, ret, answer }| {
+            (*ret, format!("{call} {ret} client {client} {op:?} -> {answer:?}\n"))
+        }));
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// A checker that finds nothing may be one that can't.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use weft_keyspace::Watch;
 
 /// The public face of one client.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct ClientShared {
     pub queue_memory: AtomicU64,
     /// Keys that are watched.
     pub watched: AtomicU64,
+    /// Tells whether one of them has changed.
+    pub watch: Mutex<Option<Arc<Watch>>>,
     pub blocked: AtomicBool,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
@@ -68,6 +71,12 @@ pub struct Names {
 }
 
 impl ClientShared {
+    /// Whether a watched key has changed, so that EXEC will do nothing.
+    pub fn is_watch_broken(&self) -> bool {
+        let watch = self.watch.lock().unwrap_or_else(|p| p.into_inner());
+        watch.as_ref().is_some_and(|watch| watch.is_broken())
+    }
+
     pub fn new(
         id: u64,
         thread: usize,
@@ -99,6 +108,7 @@ impl ClientShared {
             queued: AtomicI64::new(-1),
             queue_memory: AtomicU64::new(0),
             watched: AtomicU64::new(0),
+            watch: Mutex::new(None),
             blocked: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

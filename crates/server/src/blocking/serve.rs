@@ -1,6 +1,11 @@
 //! Serving those who wait for keys that have come to be.
 //!
 //! Called after a command or a transaction, while its shards are still held.
+//!
+//! A client is claimed for as long as the whole of it takes, and gets its reply at the end, as if
+//! it were one more key that the command holds. Were it told at once, it could act on what the
+//! command has done while the command still looks for others to serve: a push that comes after the
+//! client's reply could serve one of those first, and no order of the two would explain that.
 
 use super::Waiting;
 use crate::dispatch::guarded::{Who, call};
@@ -27,15 +32,33 @@ pub fn serve(core: &mut Core, guard: &mut Guard<'_>) {
         }
     }
     let mut n = 0;
+    let mut served = Vec::new();
     while n < core.turn.appeared.len() {
         let (db, key) = std::mem::take(&mut core.turn.appeared[n]);
-        serve_key(core, guard, db, &key);
+        serve_key(core, guard, db, &key, &mut served);
         n += 1;
     }
     core.turn.appeared.clear();
+    for Served { waiting, reply } in served {
+        waiting.state.finish();
+        let message = Message::Served { client: waiting.client, reply };
+        core.srv.mailboxes[waiting.thread].send(message);
+    }
 }
 
-fn serve_key(core: &mut Core, guard: &mut Guard<'_>, db: usize, name: &[u8]) {
+/// A client that is claimed and out of all lines, and what it is to be told.
+struct Served {
+    waiting: Arc<Waiting>,
+    reply: Reply,
+}
+
+fn serve_key(
+    core: &mut Core,
+    guard: &mut Guard<'_>,
+    db: usize,
+    name: &[u8],
+    served: &mut Vec<Served>,
+) {
     let srv = core.srv;
     let key = srv.ks.key(name);
     // Those who have been looked at and could not be served: they keep their place.
@@ -56,11 +79,10 @@ fn serve_key(core: &mut Core, guard: &mut Guard<'_>, db: usize, name: &[u8]) {
                 hand_over(core, &waiting, true);
                 return;
             }
-            Claim::Ours => {
-                if !serve_one(core, guard, &waiting) {
-                    passed.push(waiting.client);
-                }
-            }
+            Claim::Ours => match serve_one(core, guard, &waiting) {
+                Some(reply) => served.push(Served { waiting, reply }),
+                None => passed.push(waiting.client),
+            },
         }
     }
 }
@@ -76,8 +98,8 @@ fn hand_over(core: &Core, waiting: &Waiting, hand_over: bool) {
     }
 }
 
-/// Runs the command of a claimed client; whether it was served.
-fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> bool {
+/// Runs the command of a claimed client; its reply, when it was served.
+fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Option<Reply> {
     let Run::Data { run, .. } = waiting.cmd.run else {
         unreachable!("only commands on keys wait");
     };
@@ -90,17 +112,15 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> bool
     match pause {
         Some(Pause::Block { .. }) => {
             hand_over(core, waiting, false);
-            return false;
+            return None;
         }
         Some(Pause::TooLong) | None => {}
     }
-    waiting.state.finish();
     core.srv.lines.leave(&core.srv.ks, waiting);
     if let Err(e) = &result {
         reply.clear();
         execute::refuse(core, &mut reply, e);
     }
     execute::count(core, waiting.cmd, result.is_err());
-    core.srv.mailboxes[waiting.thread].send(Message::Served { client: waiting.client, reply });
-    true
+    Some(reply)
 }

@@ -323,13 +323,13 @@ fn run_server(
 ) -> CmdResult {
     let args = request.args;
     let (name, guard) = (cmd.full_name, None);
-    let in_transaction = session.transaction.is_some();
+    let shown = session.transaction.is_some() || session.watched.is_some();
     let result = run(&mut ConnCx { core, session, args, reply, name, guard });
     // Afterwards, as the line tells the database that SELECT has chosen.
     feed_monitors(core, session, cmd, args);
     // CONFIG SET is in force for what follows it in the same pipeline.
     core.renew_settings();
-    if in_transaction || session.transaction.is_some() {
+    if shown || session.transaction.is_some() {
         transaction::renew_shared(session);
     }
     result

@@ -286,13 +286,21 @@ pub fn flags_of(session: &Session, cmd: &Cmd) -> Flags {
 /// Copies what CLIENT LIST shows of the transaction.
 pub fn renew_shared(session: &Session) {
     let shared = &session.shared;
-    let (queued, memory) = match &session.transaction {
-        Some(t) => (t.commands() as i64, t.memory() as u64),
-        None => (0, 0),
-    };
-    shared.in_transaction.store(session.transaction.is_some(), Ordering::Relaxed);
-    shared.queued.store(queued, Ordering::Relaxed);
+    let (transaction, watched) = (session.transaction.as_ref(), session.watched.as_ref());
+    shared.in_transaction.store(transaction.is_some(), Ordering::Relaxed);
+    let used = shared.queued.load(Ordering::Relaxed) >= 0;
+    if used || transaction.is_some() || watched.is_some() {
+        let queued = transaction.map_or(0, |t| t.commands() as i64);
+        shared.queued.store(queued, Ordering::Relaxed);
+    }
+    let memory = transaction.map_or(0, |t| t.memory() as u64);
     shared.queue_memory.store(memory, Ordering::Relaxed);
-    let watched = session.watched.as_ref().map_or(0, |w| w.watched() as u64);
-    shared.watched.store(watched, Ordering::Relaxed);
+    let before = shared.watched.load(Ordering::Relaxed);
+    let keys = watched.map_or(0, |w| w.watched() as u64);
+    // Most transactions come without WATCH.
+    if (before, keys) != (0, 0) {
+        shared.watched.store(keys, Ordering::Relaxed);
+        let watch = watched.map(|w| w.watch.clone());
+        *shared.watch.lock().unwrap_or_else(|p| p.into_inner()) = watch;
+    }
 }

@@ -37,8 +37,16 @@ pub const RULES: &[Rule] = &[
     ),
     fixed(10, "WATCH <key=a> <key=b> ; DEL <b> ; UNWATCH ; MULTI ; SET <a> <value> ; EXEC", Exact),
     fixed(5, "WATCH <key=a> ; EXPIRE <a> <secs> ; MULTI ; TTL <key> ; EXEC", Exact),
-    fixed(3, "SET <key=a> 1 PX 1 ; WATCH <a> ; @sleep ; MULTI ; EXISTS <a> ; EXEC", Exact),
-    fixed(3, "SET <key=a> 1 PX 1 ; @sleep ; WATCH <a> ; MULTI ; EXISTS <a> ; EXEC", Exact),
+    fixed(
+        3,
+        "SET <key=a> 1 PX 1 ; WATCH <a> ; @sleep ; MULTI ; EXISTS <a> ; EXEC ; GET <a>",
+        Exact,
+    ),
+    fixed(
+        3,
+        "SET <key=a> 1 PX 1 ; @sleep ; WATCH <a> ; MULTI ; EXISTS <a> ; EXEC ; GET <a>",
+        Exact,
+    ),
     fixed(5, "WATCH <key=a> ; SELECT <db> ; SET <a> <value> ; MULTI ; PING ; EXEC", Exact),
     fixed(5, "WATCH <key=a> ; RENAME <key> <a> ; MULTI ; GET <a> ; EXEC", Exact),
     fixed(5, "WATCH <key=a> ; MOVE <a> <db> ; MULTI ; GET <a> ; EXEC", Exact),
@@ -53,7 +61,7 @@ pub const RULES: &[Rule] = &[
     ),
     fixed(
         5,
-        "MULTI ; SET <key=a> <value> PX 1 ; GET <a> ; OBJECT ENCODING <a> ; EXEC ; @sleep",
+        "MULTI ; SET <key=a> <value> PX 1 ; GET <a> ; OBJECT ENCODING <a> ; EXEC ; @sleep ; GET <a>",
         Exact,
     ),
     fixed(5, "MULTI ; WATCH <key> ; MULTI ; EXEC ; EXEC", Exact),
