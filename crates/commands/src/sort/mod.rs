@@ -12,6 +12,11 @@
 
 mod options;
 mod pattern;
+/// A text as the number to sort by: what C sees of it, which ends at a NUL.
+fn number(text: &[u8]) -> Option<f64> {
+    num::parse_f64(text.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -183,7 +188,7 @@ fn load(
             };
             match by {
                 Some(by) if options.alpha => item.by = Some(by),
-                Some(by) => match num::parse_f64(&by) {
+                Some(by) => match number(&by) {
                     Some(score) => item.score = score,
                     None => all_numbers = false,
                 },

@@ -36,7 +36,7 @@ pub const RULES: &[Rule] = &[
         Exact,
     ),
     fixed(10, "WATCH <key=a> <key=b> ; DEL <b> ; UNWATCH ; MULTI ; SET <a> <value> ; EXEC", Exact),
-    fixed(5, "WATCH <key=a> ; EXPIRE <a> <secs> ; MULTI ; TTL <key> ; EXEC", Exact),
+    fixed(5, "WATCH <key=a> ; EXPIRE <a> <secs> ; MULTI ; PERSIST <key> ; EXEC", Exact),
     fixed(
         3,
         "SET <key=a> 1 PX 1 ; WATCH <a> ; @sleep ; MULTI ; EXISTS <a> ; EXEC ; GET <a>",
