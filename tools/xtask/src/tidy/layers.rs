@@ -40,7 +40,11 @@ const LAYERS: &[(&str, &[&str])] = &[
 const FOR_TESTS: &str = "weft-testkit";
 
 /// Tools beside the server: they use crates of ours only to read what the server reads.
-const TOOLS: &[(&str, &[&str])] = &[("xtask", &[])];
+const TOOLS: &[(&str, &[&str])] = &[
+    ("xtask", &[]),
+    ("weft-benchmark", &["weft-resp", "weft-base"]),
+    ("weft-tune", &["weft-config", "weft-resp", "weft-base"]),
+];
 
 /// Reports dependencies against the direction, in all manifests below `root`.
 pub fn check(root: &Path, problems: &mut Vec<Problem>) -> io::Result<()> {
