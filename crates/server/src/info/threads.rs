@@ -1,5 +1,9 @@
 //! INFO threads, a section of our own: how the work divides among the I/O threads.
 //!
+//! `busy` is the share of the last second or so that the thread was running, in percent of a CPU;
+//! `pressure` how busy it would be if it got a CPU whenever it wants one, which decides on how many
+//! threads are active (see [`crate::threads`]). Threads do not spin: both are useful work.
+//!
 //! One line for each thread, counted from the start (CONFIG RESETSTAT leaves them alone, so that
 //! a balance can be judged over the server's life). CPU times are as of the thread's last cron,
 //! at most a tenth of a second ago while it turns at all.
@@ -12,9 +16,11 @@ use weft_process::stats::{Whose, cpu_time};
 pub fn write(core: &mut Core, text: &mut Text) {
     core.publish();
     note_cpu_time(core);
-    text.field("io_threads", core.srv.threads.len());
-    for (n, thread) in core.srv.threads.iter().enumerate() {
-        text.field(&format!("io_thread_{n}"), line(thread));
+    let threads = &core.srv.threads;
+    text.field("io_threads", threads.configured());
+    text.field("io_threads_active", threads.active());
+    for (n, thread) in threads.iter().enumerate() {
+        text.field(&format!("io_thread_{n}"), line(n < threads.active(), &thread.stats));
     }
 }
 
@@ -25,17 +31,23 @@ pub fn note_cpu_time(core: &Core) {
     core.stats().cpu_system_us.set(used.system_us);
 }
 
-fn line(thread: &ThreadStats) -> String {
+fn line(active: bool, thread: &ThreadStats) -> String {
     let requests: u64 = thread.commands.iter().map(|c| c.calls.get()).sum();
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     format!(
-        "connections={},requests={requests},turns={},reads={},writes={},parked={},cpu_user={},\
-         cpu_sys={}",
+        "active={},connections={},requests={requests},turns={},reads={},writes={},parked={},\
+         moves={},busy={}.{},pressure={}.{},cpu_user={},cpu_sys={}",
+        u8::from(active),
         thread.connections.get(),
         thread.turns.get(),
         thread.reads.get(),
         thread.writes.get(),
         thread.parked.get(),
+        thread.moved.get(),
+        thread.busy.get() / 10,
+        thread.busy.get() % 10,
+        thread.pressure.get() / 10,
+        thread.pressure.get() % 10,
         seconds(thread.cpu_user_us.get()),
         seconds(thread.cpu_system_us.get()),
     )
