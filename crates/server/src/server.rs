@@ -8,12 +8,15 @@ use crate::memory::Memory;
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
 use crate::stats::ThreadStats;
+use crate::threads::placement::Placement;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_base::cpulist::CpuSet;
+use weft_base::machine::Machine;
 use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, Waiter};
 
@@ -34,8 +37,11 @@ pub struct Server {
     pub clients: Clients,
     /// The I/O threads.
     pub threads: Arc<Pool>,
-    /// CPUs that the process may use, before any of its threads was bound.
+    /// As it was at the start, and before any thread was bound to CPUs.
+    pub machine: Machine,
+    /// CPUs that the process may use.
     pub allowed_cpus: CpuSet,
+    placement: RwLock<Arc<Placement>>,
     /// Those of the slow lane.
     pub slow_stats: Box<[ThreadStats]>,
     pub memory: Memory,
@@ -116,7 +122,9 @@ impl Server {
             table,
             clients: Clients::default(),
             threads,
+            machine: Machine::read(Path::new("/")),
             allowed_cpus: weft_base::topology::allowed_cpus(),
+            placement: RwLock::default(),
             slow_stats: (0..slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             bio: Bio::default(),
@@ -170,6 +178,15 @@ impl Server {
     /// The settings now in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    /// Where threads run, as it was configured last.
+    pub fn placement(&self) -> Arc<Placement> {
+        self.placement.read().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    pub fn set_placement(&self, placement: Placement) {
+        *self.placement.write().unwrap_or_else(|p| p.into_inner()) = Arc::new(placement);
     }
 
     #[inline]

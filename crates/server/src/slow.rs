@@ -92,6 +92,7 @@ impl SlowLane {
 
 fn run(srv: &'static Server, n: usize) {
     let _stack = crate::start::second_stack();
+    crate::threads::bind_to(&srv.placement().slow);
     let mut core = Core::slow(n, srv);
     while let Some(job) = srv.slow.next() {
         if !job.cancel.load(Ordering::Relaxed) {

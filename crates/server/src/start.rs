@@ -72,8 +72,10 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     let pidfile = write_pidfile(&config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
     let srv = Server::new(config, called);
-    let wanted = threads::wanted(srv, &srv.config());
-    threads::prepare(srv, wanted).map_err(|e| format!("Can't start: {e}"))?;
+    let config = srv.config();
+    threads::prepare(srv, &config, threads::wanted(srv, &config))
+        .map_err(|e| format!("Can't start: {e}"))?;
+    drop(config);
     introduce(srv, title, &supervisor);
     let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();
@@ -128,13 +130,12 @@ fn serve(
     Bio::start(&srv.bio, srv).map_err(failed)?;
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
-    threads::start_prepared(srv).map_err(failed)?;
     srv.memory.begin();
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
     }
+    threads::start_prepared(srv, listeners).map_err(failed)?;
     supervisor.ready();
-    threads::work(0, srv, listeners);
     threads::join(srv);
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
 }

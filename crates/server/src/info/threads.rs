@@ -4,13 +4,14 @@
 //! `pressure` how busy it would be if it got a CPU whenever it wants one, which decides on how many
 //! threads are active (see [`crate::threads`]). Threads do not spin: both are useful work.
 //!
-//! One line for each thread, counted from the start (CONFIG RESETSTAT leaves them alone, so that
+//! One line for each thread that exists, counted from the start (CONFIG RESETSTAT leaves them alone, so that
 //! a balance can be judged over the server's life). CPU times are as of the thread's last cron,
 //! at most a tenth of a second ago while it turns at all.
 
 use super::text::Text;
 use crate::dispatch::Core;
 use crate::stats::ThreadStats;
+use weft_base::cpulist::CpuSet;
 use weft_process::stats::{Whose, cpu_time};
 
 pub fn write(core: &mut Core, text: &mut Text) {
@@ -19,7 +20,13 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let threads = &core.srv.threads;
     text.field("io_threads", threads.configured());
     text.field("io_threads_active", threads.active());
+    let (all, placement) = (&core.srv.allowed_cpus, core.srv.placement());
+    let or_all = |cpus: &CpuSet| if cpus.is_empty() { all.to_string() } else { cpus.to_string() };
+    text.field("allowed_cpus", all);
+    text.field("bio_cpus", or_all(&placement.bio));
+    text.field("slow_cpus", or_all(&placement.slow));
     for (n, thread) in threads.iter().enumerate() {
+        text.field(&format!("io_thread_{n}_cpus"), thread.cpus());
         text.field(&format!("io_thread_{n}"), line(n < threads.active(), &thread.stats));
     }
 }

@@ -37,7 +37,7 @@ impl Cron {
             sweep: SweepState::default(),
             shards: Vec::new(),
             active: 0,
-            load: Load::new(),
+            load: Load::of_this_thread(),
             sampled_ms: 0,
             resting: false,
             balance: Balance::default(),

@@ -19,10 +19,13 @@ use crate::io::poll::{Interest, Poll, Ready};
 use crate::io::read::{self, Got, Planner};
 use crate::io::write::{Sent, send_pending, send_reply};
 use crate::server::Server;
+use crate::threads::bind;
+use crate::threads::placement::Placement;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Key, Waiter};
 use weft_process::log_warning;
@@ -60,6 +63,8 @@ pub struct Worker {
     generation: u32,
     next_cron_ms: i64,
     cron: super::cron::Cron,
+    /// Where this thread was told to run.
+    bound: Arc<Placement>,
     /// Periods of the load so far, and connections that had requests in this one.
     period: u32,
     busy_connections: u64,
@@ -84,6 +89,7 @@ impl Worker {
         }
         Ok(Worker {
             cron: super::cron::Cron::new(id),
+            bound: Arc::default(),
             period: 1,
             busy_connections: 0,
             core: Core::new(id, srv),
@@ -104,6 +110,8 @@ impl Worker {
     /// Runs until the server is told to stop.
     pub fn run(&mut self) -> std::io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
+        self.bound = self.core.srv.placement();
+        bind(self.core.srv, self.core.id, &self.bound);
         while !self.core.srv.is_stopping() {
             let timeout = if self.queued.is_empty() { self.until_due() } else { 0 };
             self.poll.wait(timeout, &mut ready)?;
@@ -138,6 +146,15 @@ impl Worker {
 
     fn is_active(&self) -> bool {
         self.core.id < self.core.srv.threads.active()
+    }
+
+    /// Goes where the thread is to run now, if that has changed.
+    fn bind_again(&mut self) {
+        let placement = self.core.srv.placement();
+        if !Arc::ptr_eq(&placement, &self.bound) {
+            bind(self.core.srv, self.core.id, &placement);
+            self.bound = placement;
+        }
     }
 
     fn cron_if_due(&mut self) {
@@ -224,7 +241,10 @@ impl Worker {
                 Message::SlowDone { client, reply } => self.slow_done(client, reply),
                 Message::SlowBlocked { client, waiting } => self.slow_blocked(client, waiting),
                 // Whether this thread is active may have changed: its cron sees to that.
-                Message::Wake => self.next_cron_ms = 0,
+                Message::Wake => {
+                    self.next_cron_ms = 0;
+                    self.bind_again();
+                }
                 Message::Stop => {}
             }
         }

@@ -33,7 +33,7 @@ struct Spent {
     waiting: f64,
 }
 
-/// The calling thread's load. Must be made on the thread that it measures.
+/// A thread's load.
 #[derive(Debug)]
 pub struct Load {
     /// Stays open: it is this thread's file, whoever reads it.
@@ -49,7 +49,7 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn new() -> Self {
+    pub fn of_this_thread() -> Self {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
         let mut load = Load {
             schedstat,
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_is_under_pressure_and_one_that_sleeps_is_not() {
-        let mut load = Load::new();
+        let mut load = Load::of_this_thread();
         std::thread::sleep(std::time::Duration::from_millis(300));
         load.sample();
         let asleep = load.pressure();

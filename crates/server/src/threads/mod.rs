@@ -11,6 +11,7 @@
 //! * [`balance`] - from everybody's load to a number of active threads and moves between them; a
 //!   state machine without threads, clocks or sockets
 //! * [`control`] - the first thread's part: reads the loads, asks [`balance`], sends the messages
+//! * [`placement`] - CPU lists to affinity masks
 //! * [`run`] - starting threads, and changing their number
 //!
 //! How a connection moves is in [`crate::io::worker`]. Why it is done so:
@@ -19,8 +20,9 @@
 pub mod balance;
 pub mod control;
 pub mod load;
+pub mod placement;
 pub mod pool;
 mod run;
 
 pub use pool::{MAX_IO_THREADS, Pool};
-pub use run::{join, prepare, resize, start_prepared, wanted, work};
+pub use run::{bind, bind_to, join, prepare, resize, start_prepared, wanted};

@@ -10,6 +10,7 @@ use std::ops::Index;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
+use weft_base::cpulist::CpuSet;
 
 /// The most I/O threads that can be configured.
 pub const MAX_IO_THREADS: usize = 1024;
@@ -20,16 +21,27 @@ pub struct IoThread {
     pub stats: ThreadStats,
     pub mailbox: Mailbox,
     handle: Mutex<Option<JoinHandle<()>>>,
+    cpus: Mutex<CpuSet>,
 }
 
 impl IoThread {
     fn new(commands: usize) -> std::io::Result<Self> {
         let stats = ThreadStats::new(commands);
-        Ok(IoThread { stats, mailbox: Mailbox::new()?, handle: Mutex::default() })
+        let mailbox = Mailbox::new()?;
+        Ok(IoThread { stats, mailbox, handle: Mutex::default(), cpus: Mutex::default() })
     }
 
     fn handle(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         self.handle.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The CPUs that the thread may run on, as the kernel told it.
+    pub fn cpus(&self) -> CpuSet {
+        self.cpus.lock().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    pub fn note_cpus(&self, cpus: CpuSet) {
+        *self.cpus.lock().unwrap_or_else(|p| p.into_inner()) = cpus;
     }
 
     pub fn set_handle(&self, handle: JoinHandle<()>) {

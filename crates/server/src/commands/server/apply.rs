@@ -42,8 +42,7 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
     match id {
         Id::DIR => change_directory(config),
         Id::MAXCLIENTS => raise_limit(config),
-        Id::IO_THREADS => threads::resize(srv, threads::wanted(srv, config))
-            .map_err(|e| format!("Can't start a thread: {e}")),
+        Id::IO_THREADS => threads::resize(srv, config, threads::wanted(srv, config)),
         Id::MAXMEMORY => {
             warn_of_eviction(srv, config);
             Ok(())
