@@ -263,3 +263,51 @@ fn clients_are_killed_while_they_move() {
         client.cmd(&["CLIENT", "LIST"]).text().trim().lines().count() == 1
     });
 }
+
+/// `io-threads-do-reads no`: others write what the first thread has executed, in order, whatever
+/// the sizes and however slowly they are taken.
+#[test]
+fn replies_that_others_write_stay_in_order() {
+    let server = Server::weft(&["--io-threads", "4", "--io-threads-do-reads", "no"]);
+    let done = AtomicBool::new(false);
+    let large = vec![b'x'; 3 << 20];
+    server.client().ok(&[b"SET".as_slice(), b"large", &large]);
+    std::thread::scope(|scope| {
+        let stop = Stop(&done);
+        let counters: Vec<_> = (0..4)
+            .map(|name| {
+                let (server, done) = (&server, &done);
+                let depth = if name % 2 == 0 { 1 } else { 32 };
+                scope.spawn(move || count(server, done, name, depth))
+            })
+            .collect();
+        let request = [
+            weft_testkit::client::encode(&["GET", "large"]),
+            weft_testkit::client::encode(&["ECHO", "small"]),
+        ]
+        .concat();
+        for _ in 0..20 {
+            let mut slow: Vec<Client> = (0..3).map(|_| server.client()).collect();
+            for client in &mut slow {
+                client.send_raw(&request.repeat(2)).expect("sent");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            for client in &mut slow {
+                for _ in 0..2 {
+                    let reply = client.read_reply().expect("answered").value;
+                    assert!(reply.bytes() == Some(&large[..]), "the large value came back changed");
+                    assert_eq!(client.read_reply().expect("answered").value.text(), "small");
+                }
+            }
+        }
+        drop(stop);
+        let counted: i64 =
+            counters.into_iter().map(|counter| counter.join().expect("no counter failed")).sum();
+        assert!(counted > 0);
+    });
+    let mut client = server.client();
+    for n in 1..4 {
+        assert_eq!(number(&mut client, n, "requests"), 0, "only the first thread executes");
+        assert!(number(&mut client, n, "writes") > 0, "thread {n} wrote nothing");
+    }
+}

@@ -68,14 +68,14 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     }
     let mut config = config;
     limit_clients(&mut config);
-    let listeners = listen(&config)?;
-    let pidfile = write_pidfile(&config);
-    let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
     let srv = Server::new(config, called);
     let config = srv.config();
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
+    let listeners = listen(&config)?;
+    let pidfile = write_pidfile(&config);
     drop(config);
+    let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
     introduce(srv, title, &supervisor);
     let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();

@@ -21,6 +21,14 @@ section! {
               process may use. As many of them as the load needs have connections, the others \
               sleep: too many cost little. Changes at run time, up and down.",
     }
+    IO_THREADS_DO_READS = "io-threads-do-reads" {
+        kind: Kind::Bool,
+        default: "yes",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "Whether every I/O thread reads, executes and writes. With no, the first thread does \
+              all but writing, as in Redis 6: to compare, not to be used.",
+    }
     SERVER_CPULIST = "server-cpulist" aka "server_cpulist" {
         kind: text(),
         default: "\"\"",

@@ -112,7 +112,10 @@ pub enum Suspended {
 
 #[derive(Debug)]
 pub struct Conn {
-    pub fd: OwnedFd,
+    /// Shared only while another thread writes for this one.
+    pub fd: Arc<OwnedFd>,
+    /// A reply is away to be written by another thread.
+    pub writing: bool,
     /// Tells the tokens of this connection from those of earlier ones in the same slot.
     pub generation: u32,
     pub session: Session,

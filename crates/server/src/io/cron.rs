@@ -92,7 +92,7 @@ impl Cron {
         stats.busy_connections.set(busy_connections);
         if self.first {
             let now_ms = core.srv.started.elapsed().as_millis() as i64;
-            control::tick(&mut self.balance, core.srv, now_ms, core.settings.always_active);
+            control::tick(&mut self.balance, core.srv, now_ms, &core.settings);
         }
         true
     }

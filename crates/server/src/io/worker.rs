@@ -33,9 +33,15 @@ use weft_resp::{Blob, Reply};
 
 mod blocked;
 mod moving;
+mod offload;
 mod owning;
 
+pub use offload::{WriteJob, Written};
+
 const KILOBYTE: usize = 1024;
+
+/// Reply buffers that are kept beside those of the present batch.
+const POOLED: usize = 256;
 
 /// Tokens from here on are not connections.
 const MAILBOX: u64 = u64::MAX;
@@ -58,6 +64,9 @@ pub struct Worker {
     batch: Batch,
     /// Reply buffers of the jobs of a batch, kept for the next one.
     replies: Vec<Reply>,
+    /// Replies for other threads to send, and whether more are taken: see [`offload`].
+    offloaded: Vec<WriteJob>,
+    offloads: bool,
     /// Connections with something to execute that no event will announce.
     queued: Vec<usize>,
     generation: u32,
@@ -99,6 +108,8 @@ impl Worker {
             listeners,
             batch: Batch::default(),
             replies: Vec::new(),
+            offloaded: Vec::new(),
+            offloads: false,
             queued: Vec::new(),
             generation: 0,
             next_cron_ms: 0,
@@ -141,7 +152,8 @@ impl Worker {
 
     /// Whether this thread is not wanted now, and has nothing left to do.
     fn has_no_part(&self) -> bool {
-        !self.is_active() && self.conns.is_empty()
+        let helps = self.is_divided() && self.core.id < self.core.srv.threads.configured();
+        !self.is_active() && self.conns.is_empty() && !helps
     }
 
     fn is_active(&self) -> bool {
@@ -231,6 +243,8 @@ impl Worker {
                 Message::Unpark { token } => self.resume_token(token, Suspended::Shard),
                 Message::Moved(conn) => self.move_in(*conn),
                 Message::Shed { to, share } => self.shed(to, share),
+                Message::Write { from, jobs } => self.write_for(from, jobs),
+                Message::Written { done } => done.into_iter().for_each(|w| self.written(w)),
                 Message::Scatter => self.scatter(),
                 Message::Kill { client } => self.kill(client),
                 Message::Feed { client, bytes } => self.feed(client, &bytes),
@@ -289,7 +303,7 @@ impl Worker {
         let conn = &mut self.conns[index];
         let want = Interest {
             read: conn.wants_input(),
-            write: conn.pending_output() > 0,
+            write: conn.pending_output() > 0 && !conn.writing,
             hangup: conn.wants_hangup(),
         };
         if want != conn.interest {
@@ -391,13 +405,16 @@ impl Worker {
         }
         self.core.leave();
         weft_table::epoch::collect();
+        self.plan_offload(batch.jobs.len());
         for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
             self.finish_job(&mut batch, job, reply, outcomes[job]);
         }
+        self.send_offloaded();
         for reply in replies.iter_mut().take(batch.jobs.len()) {
             assert!(reply.is_empty(), "a reply was left behind for another client");
             reply.trim();
         }
+        replies.append(&mut self.replies);
         self.replies = replies;
         batch.clear();
         self.batch = batch;
@@ -536,8 +553,10 @@ impl Worker {
         let now_ms = self.core.turn.now_ms;
         let conn = &mut self.conns[index];
         if !reply.is_empty() {
-            let (sent, bytes) = send_reply(conn, reply);
-            self.wrote(index, sent, bytes);
+            if !self.offload(index, reply) {
+                let (sent, bytes) = send_reply(&mut self.conns[index], reply);
+                self.wrote(index, sent, bytes);
+            }
         } else if conn.session.close && conn.pending_output() == 0 {
             return self.close(index);
         }
@@ -567,11 +586,18 @@ impl Worker {
     }
 
     fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
-        let stats = self.core.stats();
-        stats.writes.add(1);
-        stats.net_out.add(bytes as u64);
+        self.core.stats().writes.add(1);
+        self.count_sent(index, bytes);
+        self.sent(index, sent);
+    }
+
+    fn count_sent(&self, index: usize, bytes: usize) {
+        self.core.stats().net_out.add(bytes as u64);
+        add(&self.conns[index].session.shared.net_out, bytes as u64);
+    }
+
+    fn sent(&mut self, index: usize, sent: Sent) {
         let conn = &mut self.conns[index];
-        add(&conn.session.shared.net_out, bytes as u64);
         conn.session.shared.output.store(conn.pending_output() as u64, Ordering::Relaxed);
         match sent {
             Sent::Broken => self.close(index),

@@ -4,16 +4,19 @@
 use super::balance::{Balance, Decision, Sample};
 use crate::io::Message;
 use crate::server::Server;
+use crate::settings::Settings;
 use weft_process::log_verbose;
 
-/// Reads the loads and acts on them. To be called on the first thread. `always_active`: all
-/// threads are, whatever the load.
-pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, always_active: bool) {
+/// Reads the loads and acts on them. To be called on the first thread.
+pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
     let (configured, active) = (srv.threads.configured(), srv.threads.active());
     if configured == 1 && active == 1 {
         return;
     }
-    if always_active {
+    if !settings.threads_read {
+        return carry_out(srv, active, &Decision { active: 1, shifts: Vec::new() });
+    }
+    if settings.always_active {
         return carry_out(srv, active, &Decision { active: configured, shifts: Vec::new() });
     }
     let samples: Vec<Sample> = srv

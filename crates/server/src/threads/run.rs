@@ -34,7 +34,8 @@ pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String
     srv.ks.gates().use_up_to(count);
     srv.threads.note_started(count);
     srv.threads.set_configured(count);
-    if srv.settings().always_active {
+    let settings = srv.settings();
+    if settings.always_active && settings.threads_read {
         srv.threads.set_active(count);
     }
     Ok(())

@@ -78,6 +78,7 @@ impl Worker {
         !elsewhere
             && conn.suspended.is_none()
             && !conn.in_batch
+            && !conn.writing
             && !session.close
             && conn.pending_output() == 0
     }

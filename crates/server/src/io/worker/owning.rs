@@ -64,7 +64,8 @@ impl Worker {
         shared.authenticated.store(authenticated, Ordering::Relaxed);
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
         let conn = Conn {
-            fd: accepted.socket,
+            fd: Arc::new(accepted.socket),
+            writing: false,
             generation: self.generation,
             session: Session {
                 shared: shared.clone(),
