@@ -165,7 +165,7 @@ fn backward_lengths_come_with_many_elements_and_go_with_few() {
         }
     }
     let (one_way, two_way) = (Kind::ListPacked, Kind::ListTwoWay);
-    assert_eq!(kinds, [(1, one_way), (65, two_way), (32, one_way), (65, two_way)]);
+    assert_eq!(kinds, [(1, one_way), (25, two_way), (12, one_way), (25, two_way)]);
 }
 
 #[test]

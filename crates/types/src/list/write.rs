@@ -17,7 +17,7 @@ use crate::packed::{COUNT_MAX, Encoded, Entries, Form, OneWay, Room, TwoWay, Val
 use crate::{Kind, Limits, Record, boxed};
 
 /// The most elements of a list without backward lengths.
-pub(super) const ONE_WAY_ENTRIES: usize = 64;
+pub(super) const ONE_WAY_ENTRIES: usize = 24;
 
 /// The most bytes of entries of a list without backward lengths.
 pub(super) const ONE_WAY_BYTES: usize = 512;
@@ -44,12 +44,20 @@ impl Shape {
     /// Of a record that is known to hold a list.
     #[inline]
     fn of(record: &Record) -> Shape {
-        match List::of(record).expect("the record holds a list") {
-            List::Packed { .. } => Shape::OneWay,
-            List::TwoWay { .. } => Shape::TwoWay,
-            List::Chunks(_) => Shape::Chunks,
+        match Kind::of(record.kind()) {
+            Kind::ListPacked => Shape::OneWay,
+            Kind::ListTwoWay => Shape::TwoWay,
+            Kind::ListChunks => Shape::Chunks,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => not_a_list(),
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => not_a_list(),
+            Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => not_a_list(),
         }
     }
+}
+
+#[cold]
+fn not_a_list() -> ! {
+    panic!("the record holds a list")
 }
 
 /// Pushes elements one after the other at `end`. Amortized O(1) each for a long list, O(bytes)
@@ -122,7 +130,12 @@ fn pop_packed<F: Form>(
         }
         End::Right => {
             let from = entries.offset_of(count, count - n);
-            entries.from(from).back().for_each(|(_, value)| seen(value));
+            match n {
+                0 => {}
+                // As a rule; there is nothing to be put in order.
+                1 => seen(entries.get(from)),
+                _ => entries.from(from).back().for_each(|(_, value)| seen(value)),
+            }
             from
         }
     };

@@ -90,6 +90,7 @@ impl<'a> Encoded<'a> {
     /// Bytes of the whole entry in the form `F`.
     #[inline]
     #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "an entry is never empty")]
     pub fn len<F: Form>(&self) -> usize {
         self.front() + back_len::<F>(self.front())
     }

@@ -57,7 +57,7 @@ impl<'a, F: Form> Entries<'a, F> {
     #[inline]
     #[must_use]
     pub fn after(self, at: usize) -> usize {
-        // Most entries are short ones.
+        // Most entries are short texts and small integers.
         match self.bytes[at] {
             0x00..=0x7f => at + 1 + back_len::<F>(1),
             head @ 0x80..=0xbf => at + 1 + usize::from(head & 0x3f) + back_len::<F>(1),
@@ -117,18 +117,21 @@ impl<'a, F: Form> Entries<'a, F> {
     #[must_use]
     pub fn find(self, wanted: &Encoded<'_>, step: usize) -> Option<usize> {
         let mut at = 0;
-        while at < self.end() {
+        loop {
+            if at >= self.end() {
+                return None;
+            }
             if self.holds(at, wanted) {
                 return Some(at);
             }
-            for _ in 0..step {
-                if at == self.end() {
+            at = self.after(at);
+            for _ in 1..step {
+                if at >= self.end() {
                     return None;
                 }
                 at = self.after(at);
             }
         }
-        None
     }
 
     /// Bytes that the entries have in the form `G`. O(n).

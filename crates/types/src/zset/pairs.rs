@@ -109,12 +109,12 @@ impl<'a> Pairs<'a> {
         let ranks = span.ranks(len, reverse);
         let at = self.offset_of(len, ranks.start);
         let pairs = Pairs(self.0.from(at));
-        match reverse {
-            false => pairs.iter().take(ranks.len()).for_each(|p| seen(p.member, p.score())),
-            true => {
-                let pairs = pairs.back().skip(len - ranks.end).take(ranks.len());
-                pairs.for_each(|p| seen(p.member, p.score()));
-            }
+        let show = |p: Pair<'_>| seen(p.member, p.score());
+        // One element has no order: nothing to be listed.
+        if reverse && ranks.len() > 1 {
+            pairs.back().skip(len - ranks.end).take(ranks.len()).for_each(show);
+        } else {
+            pairs.iter().take(ranks.len()).for_each(show);
         }
         at
     }
