@@ -61,6 +61,7 @@ pub fn place(
     let mut placed: Vec<(usize, Instance)> =
         order.into_iter().map(|at| (at, placer.server(&servers[at], notes))).collect();
     placed.sort_by_key(|(at, _)| *at);
+    placed.iter_mut().for_each(|(_, instance)| placer.settle(instance, notes));
     placed.into_iter().map(|(_, instance)| instance).collect()
 }
 
@@ -91,7 +92,7 @@ impl Placer<'_> {
                 self.threads = self.threads.and(&io.iter().copied().collect());
                 (io.to_vec(), background.iter().copied().collect())
             }
-            None => self.squeeze(server, notes),
+            None => self.squeeze(server),
         };
         self.remark(server, &io, notes);
         Instance {
@@ -152,7 +153,7 @@ impl Placer<'_> {
 
     /// Places where no window is left: I/O threads on free cores, then on those where others
     /// have background work only, then on siblings; background work where the least is done.
-    fn squeeze(&mut self, server: &Server, notes: &mut Vec<String>) -> (Vec<usize>, Cpus) {
+    fn squeeze(&mut self, server: &Server) -> (Vec<usize>, Cpus) {
         let taken = self.taken();
         let count = server.threads;
         let one_node = |taken: &Cpus| {
@@ -175,13 +176,6 @@ impl Placer<'_> {
             }
         }
         let background = self.background(&io, &visited, background_cpus(count));
-        if background.iter().all(|cpu| io.contains(&cpu)) {
-            notes.push(format!(
-                "No CPU is left for the background work of {}: it shares those of its I/O \
-                 threads, and saving will be felt.",
-                server.name
-            ));
-        }
         (io, background)
     }
 
@@ -233,6 +227,30 @@ impl Placer<'_> {
             }
             None => set(io),
         }
+    }
+
+    /// Moves background work whose CPUs went to I/O threads since, if any CPU is still unused.
+    fn settle(&mut self, instance: &mut Instance, notes: &mut Vec<String>) {
+        let unused = Cpus(self.room.clone()).without(&self.taken());
+        if !instance.background.without(&self.threads).is_empty() {
+            return;
+        }
+        if unused.is_empty() {
+            if instance.background.without(&instance.server).is_empty() {
+                notes.push(format!(
+                    "No CPU is left for the background work of {}: it shares those of its I/O \
+                     threads, and saving will be felt.",
+                    instance.name
+                ));
+            }
+            return;
+        }
+        let home = self.machine.cpu(instance.io[0]).map(|cpu| self.on_node(cpu.node));
+        let near = home.map(|home| home.intersection(&unused)).filter(|near| !near.is_empty());
+        let from = near.unwrap_or(unused.0);
+        let cpus = self.machine.preferred(&from, background_cpus(instance.threads));
+        instance.background = set(&cpus);
+        self.windows.push(Window { cpus: set(&cpus), tenants: 1 });
     }
 
     /// Says where a server's threads could not be kept together or apart.
