@@ -7,6 +7,7 @@
 
 mod apply;
 mod cpus;
+mod host;
 mod plan;
 mod revert;
 mod verify;
