@@ -1,9 +1,8 @@
 //! Where interrupts and the work that they bring go.
 //!
-//! A packet costs a server's machine about half as much in the kernel's network code as the
-//! request does in the server, and that half is done on the CPU that took the interrupt. If
-//! all interrupts go to one CPU, which is how most machines come up, that CPU limits
-//! everybody. Two cures were published, both 20 % faster with SET and 40 % with GET:
+//! The kernel's part of the work for a packet is done on the CPU that took its interrupt. If
+//! all interrupts go to one CPU, which is how machines may come up, that CPU limits everybody.
+//! Two cures were published, both 20 % faster with SET and 40 % with GET:
 //!
 //! * *dedicated*: two of six CPUs take all interrupts, servers use the others. The steadier of
 //!   the two; but the CPUs are gone for servers.

@@ -24,13 +24,17 @@ mod tests;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use weft_base::cpulist::{self, CpuSet};
 use weft_base::machine::Machine;
 
-pub use model::{Instance, Interface, Irq, Plan, Queue, Scheme, VERSION};
+pub use model::{Instance, Interface, Plan, Queue};
+#[cfg(test)]
+pub use model::{Irq, Scheme, VERSION};
 
-use crate::apply::{Real, Servers};
+use crate::apply::{Process, Real, Servers};
+use crate::host::Host;
+use crate::host::net::{self, Direction};
 use request::{Card, Choice, Request, Server};
 
 /// The most threads that a server is planned with where the number is left to us. What it
@@ -94,13 +98,7 @@ fn cpu_list(text: &str) -> Result<CpuSet, String> {
 /// Where no plan can be made or written.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let machine = Machine::read(&args.root);
-    let request = Request {
-        servers: servers(&args, &machine)?,
-        cards: cards(&args, &machine)?,
-        irq: args.irq,
-        only: args.cpus.clone(),
-    };
-    let plan = planner::plan(&machine, &request)?;
+    let plan = make(&args, &machine)?;
     match args.json {
         true => print!("{}", plan.to_json()),
         false => print!("{}", show::text(&machine, &plan)),
@@ -110,6 +108,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         eprintln!("weft-tune: the plan is in {}", out.display());
     }
     Ok(())
+}
+
+fn make(args: &Args, machine: &Machine) -> anyhow::Result<Plan> {
+    let request = Request {
+        servers: servers(args, machine)?,
+        cards: cards(args)?,
+        irq: args.irq,
+        only: args.cpus.clone(),
+    };
+    Ok(planner::plan(machine, &request)?)
 }
 
 /// The servers to place: those that run, or as many as are asked for.
@@ -128,17 +136,51 @@ fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
     }
     let system = Real::at(&args.root);
     let found = args.servers.find(&system)?;
-    let server = |process: &crate::apply::Process| Server {
-        name: format!("process {}", process.id.pid),
+    let server = |(at, process): (usize, &Process)| Server {
+        name: match args.servers.port.get(at) {
+            Some(port) => format!("port {port}"),
+            None => format!("process {}", process.id.pid),
+        },
         threads: threads.unwrap_or(process.io_threads()),
         process: Some(process.id),
     };
-    Ok(found.iter().map(server).collect())
+    Ok(found.iter().enumerate().map(server).collect())
 }
 
-fn cards(args: &Args, _machine: &Machine) -> anyhow::Result<Vec<Card>> {
-    if !args.interface.is_empty() {
-        bail!("interim");
+/// The interfaces whose interrupts are placed: those named, or all that are up and have any.
+fn cards(args: &Args) -> anyhow::Result<Vec<Card>> {
+    let all = net::read(&Host::new(&args.root));
+    let named = |name: &String| {
+        let found = all.iter().find(|interface| interface.name == *name);
+        found.with_context(|| format!("there is no network interface {name}"))
+    };
+    let chosen: Vec<&net::Interface> = match args.interface.is_empty() {
+        true => all.iter().filter(|i| i.state == "up" && !i.irqs.is_empty()).collect(),
+        false => args.interface.iter().map(named).collect::<anyhow::Result<_>>()?,
+    };
+    let mut cards: Vec<Card> = Vec::new();
+    for interface in chosen {
+        let mut card = card(interface);
+        // ports of one device may share an interrupt, and a name may be given twice
+        let is_new = |number: u32| cards.iter().all(|c| c.irqs.iter().all(|irq| irq.0 != number));
+        card.irqs.retain(|irq| is_new(irq.0));
+        if cards.iter().all(|other| other.name != card.name) {
+            cards.push(card);
+        }
     }
-    Ok(Vec::new())
+    Ok(cards)
+}
+
+fn card(interface: &net::Interface) -> Card {
+    let queues = |direction: Direction| {
+        let of_one = interface.queues.iter().filter(move |queue| queue.direction == direction);
+        of_one.filter(|queue| queue.cpus.is_some()).map(net::Queue::name).collect()
+    };
+    Card {
+        name: interface.name.clone(),
+        node: interface.node,
+        irqs: interface.irqs.iter().map(|irq| (irq.number, irq.name.clone())).collect(),
+        receive: queues(Direction::Rx),
+        transmit: queues(Direction::Tx),
+    }
 }

@@ -2,8 +2,9 @@
 //!
 //! I/O threads come first: each gets a CPU to itself, on a core of its own while there is one,
 //! all of a server on one node when one has the cores. (Measured on two nodes: 13 % of the
-//! throughput is lost when a server lies across them; two siblings of a core together do
-//! little more than one.) Servers go to the node of the network interface first.
+//! throughput is lost when a server lies across them; two siblings of a core share its
+//! execution units, which is worse when both are busy.) Servers go to the node of the network
+//! interface first.
 //!
 //! Then a server saves, rewrites its log, frees and syncs: much work, but not always. So
 //! where cores suffice a server gets a *window*, the CPUs of its I/O threads and one more for
