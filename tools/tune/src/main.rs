@@ -7,6 +7,7 @@
 
 mod apply;
 mod cpus;
+mod host;
 mod plan;
 mod revert;
 mod verify;
@@ -24,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Plan(plan::Args),
     Apply(apply::Args),
     Verify(verify::Args),
     Revert(revert::Args),
@@ -32,6 +34,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
+        Command::Plan(args) => plan::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Revert(args) => revert::run(args),

@@ -113,14 +113,15 @@ impl Journal {
     /// # Errors
     /// In words; also where an earlier state must be reverted first.
     pub fn create(path: &Path, before: &Before) -> anyhow::Result<Journal> {
-        if let Some(story) = load(path)? {
-            if story.end != Some(End::Reverted) && story.before.boot == before.boot {
-                bail!(
-                    "{} holds the state before an earlier apply: run `weft-tune revert` first, \
-                     or name another file with --state",
-                    path.display()
-                );
-            }
+        if let Some(story) = load(path)?
+            && story.end != Some(End::Reverted)
+            && story.before.boot == before.boot
+        {
+            bail!(
+                "{} holds the state before an earlier apply: run `weft-tune revert` first, or \
+                 name another file with --state",
+                path.display()
+            );
         }
         let mut first = serde_json::to_vec(before)?;
         first.push(b'\n');

@@ -43,7 +43,13 @@ pub struct Real {
 impl Real {
     /// With its files below `/`.
     pub fn new() -> Real {
-        Real { root: PathBuf::from("/") }
+        Real::at(Path::new("/"))
+    }
+
+    /// With its files elsewhere: for looking at another machine, whose threads have no masks
+    /// here.
+    pub fn at(root: &Path) -> Real {
+        Real { root: root.to_path_buf() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
