@@ -5,14 +5,15 @@
 //!
 //! | role | Weft | Valkey, Redis |
 //! |---|---|---|
-//! | I/O thread 0 | the thread that started the process | the same |
+//! | I/O thread 0 | `weft-io-0` | the thread that started the process |
 //! | I/O thread N | `weft-io-N` | `io_thd_N` |
 //! | snapshots | `weft-snap-N` | a child process |
-//! | background | `weft-*`, `jemalloc_bg_thd` | `bio_*`, `jemalloc_bg_thd` |
+//! | background | `weft-*`, `jemalloc_bg_thd`, the thread that started the process | `bio_*`, `jemalloc_bg_thd` |
 //! | unknown | anything else | a module's threads |
 //!
-//! The first thread is told by its id, not by its name, because it carries the name of the
-//! program file, whatever that is.
+//! The thread that started the process is told by its id, not by its name, because it carries the
+//! name of the program file, whatever that is. It serves connections unless another thread has the
+//! name of I/O thread 0.
 
 use std::path::Path;
 
@@ -23,7 +24,7 @@ use super::system::System;
 /// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Serves connections; counted from 0, which is the main thread.
+    /// Serves connections; counted from 0.
     Io(usize),
     /// Writes a snapshot.
     Snapshot,
@@ -36,8 +37,8 @@ pub enum Role {
 /// The role of a thread that is not the first of its process.
 fn role_by_name(name: &str) -> Role {
     let number = |prefix: &str| name.strip_prefix(prefix)?.parse().ok();
-    // Weft's own number 0 is the first thread, so another one of that name would be strange
-    if let Some(number) = number("weft-io-").or_else(|| number("io_thd_")).filter(|&n| n > 0) {
+    // Redis counts from 1: its number 0 is the thread that started the process.
+    if let Some(number) = number("weft-io-").or_else(|| number("io_thd_").filter(|&n| n > 0)) {
         return Role::Io(number);
     }
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -114,6 +115,12 @@ pub fn find(system: &dyn System, pid: u32) -> Option<Process> {
     // a thread that ends while we look is left out
     let mut threads: Vec<Thread> = tasks.filter_map(|tid| thread(system, pid, tid)).collect();
     threads.sort_by_key(|thread| thread.tid);
+    let is_first = |thread: &Thread| thread.role == Role::Io(0);
+    if threads.iter().any(|thread| thread.tid != pid && is_first(thread)) {
+        threads.iter_mut().filter(|thread| thread.tid == pid).for_each(|thread| {
+            thread.role = Role::Background;
+        });
+    }
     Some(Process { id, threads })
 }
 

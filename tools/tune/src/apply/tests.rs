@@ -436,7 +436,7 @@ fn threads_are_told_by_their_names() {
     let one = cpulist::parse("0").unwrap();
     for (tid, name) in [
         (10, "io_thd_7"),
-        (11, "weft-io-0"),
+        (11, "io_thd_0"),
         (12, "io_thd_2"),
         (13, "bio_lazy_free"),
         (14, "weft-slow-0"),
@@ -453,7 +453,7 @@ fn threads_are_told_by_their_names() {
         roles,
         [
             Role::Io(0),
-            Role::Background,
+            Role::Unknown,
             Role::Io(2),
             Role::Background,
             Role::Background,
@@ -466,6 +466,14 @@ fn threads_are_told_by_their_names() {
     assert_eq!(process.io_threads(), 2);
     assert_eq!(process.threads[0].started, 70);
     assert_eq!(processes::find(&fake, 99), None);
+    // Weft's first thread only waits.
+    for (tid, name) in [(20, "weft-server"), (21, "weft-io-0"), (22, "weft-io-1")] {
+        fake.thread(20, tid, name, &one);
+    }
+    let process = processes::find(&fake, 20).unwrap();
+    let roles: Vec<Role> = process.threads.iter().map(|thread| thread.role).collect();
+    assert_eq!(roles, [Role::Background, Role::Io(0), Role::Io(1)]);
+    assert_eq!(process.io_threads(), 2);
 }
 
 #[test]
