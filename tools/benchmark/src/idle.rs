@@ -14,12 +14,14 @@ use crate::suite::Suite;
 ///
 /// # Errors
 /// Always, in the end: with what became of the connections.
-pub fn wait(session: &Session, options: &Options, suite: &Suite) -> Result<(), String> {
+pub fn wait(session: &mut Session, options: &Options, suite: &Suite) -> Result<(), String> {
     println!(
         "Creating {} idle connections and waiting forever (Ctrl+C when done)",
         options.clients
     );
     let _ = std::io::stdout().flush();
+    // so many connections and not one more
+    session.cpu = None;
     let plan = session.plan(options, suite, suite.preload(), 1);
     let sockets = session.connect(&plan, options.clients)?;
     let failed = |e: rustix::io::Errno| format!("Error: epoll: {}", plain(&e.into()));

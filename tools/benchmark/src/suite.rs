@@ -389,14 +389,14 @@ fn filler(len: usize) -> Vec<u8> {
     (0..len).map(|_| b'0' + (rng.next_u64() >> 58) as u8).collect()
 }
 
-/// A library of functions in Lua.
+/// A library of functions in Lua. Valkey knows the object `redis` as well as Redis does.
 fn function_script(functions: u32, with_keys: bool) -> String {
     let mut script = "#!lua name=benchlib\n".to_string();
     for nth in (1..=functions).rev() {
         let (args, value) = if with_keys { ("keys, args", "keys[0]") } else { ("", "0") };
         script.push_str(&format!(
             "local function foo{nth}({args})\nreturn {value}\nend\n\
-             server.register_function('foo{nth}', foo{nth})\n"
+             redis.register_function('foo{nth}', foo{nth})\n"
         ));
     }
     script

@@ -42,7 +42,7 @@ pub fn all(mut options: Options) -> Result<(), String> {
         eprintln!("{warning}");
     }
     if options.idle {
-        return idle::wait(&session, &options, &suite);
+        return idle::wait(&mut session, &options, &suite);
     }
     if options.output == Output::Csv {
         say(report::CSV_HEADER);

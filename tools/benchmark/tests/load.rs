@@ -140,7 +140,7 @@ fn preload_sets_every_key_in_every_size() {
 fn distributions_reach_the_server() {
     let server = Server::weft(&[]);
     ours_ok(server.port(), "-r 1000 --keys zipf:1.2 -t incr -n 20000 -P 10 -q");
-    let mut count = |key: u32| -> u64 {
+    let count = |key: u32| -> u64 {
         server.client().cmd(&["GET", &format!("counter:{key:012}")]).text().parse().unwrap_or(0)
     };
     let (first, tenth) = (count(0), count(9));

@@ -158,7 +158,8 @@ fn cluster_mode_is_taken_alike() {
     if skip_without("cluster_mode_is_taken_alike", &theirs, "valkey-benchmark") {
         return;
     }
-    let Some(server) = Server::valkey(&["--cluster-enabled", "yes"]) else {
+    let announced = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
+    let Some(server) = Server::valkey(&announced) else {
         eprintln!("SKIP cluster_mode_is_taken_alike: no valkey-server");
         return;
     };

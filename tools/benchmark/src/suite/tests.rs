@@ -96,6 +96,6 @@ fn sequences_are_separated_and_repeated() {
 #[test]
 fn functions_are_registered() {
     let script = function_script(2, false);
-    assert_eq!(script.matches("server.register_function").count(), 2);
+    assert_eq!(script.matches("redis.register_function").count(), 2);
     assert!(script.starts_with("#!lua name=benchlib\n"));
 }
