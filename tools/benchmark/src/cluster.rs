@@ -308,7 +308,7 @@ mod tests {
         let (a, b, c) =
             (node("A", "a:1", &[0, 1, 5]), node("B", "b:2", &[0, 1, 5]), node("C", "box:3", &[6]));
         assert_eq!(names(ReadFrom::No), [a.clone(), c.clone()]);
-        assert_eq!(names(ReadFrom::Yes), [b.clone()]);
+        assert_eq!(names(ReadFrom::Yes), std::slice::from_ref(&b));
         assert_eq!(names(ReadFrom::All), [a, b, c]);
         assert_eq!(nodes_of(&array(vec![Reply::Null]), ReadFrom::No, &asked), None);
     }
