@@ -5,6 +5,13 @@
 //! file only names them. Results go to standard output, remarks to standard error, and the exit
 //! status is 0 when what was asked was done, 1 when it was not, 2 for a wrong command line.
 
+mod apply;
+mod cpus;
+mod host;
+mod plan;
+mod revert;
+mod verify;
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -17,11 +24,21 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Verify(verify::Args),
+    Revert(revert::Args),
+}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done: anyhow::Result<()> = match cli.command {};
+    let done: anyhow::Result<()> = match cli.command {
+        Command::Plan(args) => plan::run(args),
+        Command::Apply(args) => apply::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Revert(args) => revert::run(args),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
