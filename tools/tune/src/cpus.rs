@@ -91,6 +91,32 @@ impl<'de> Deserialize<'de> for Cpus {
     }
 }
 
+/// A list with strides, `0-38:2`, as configuration files take it.
+pub fn strided(cpus: &CpuSet) -> String {
+    let cpus: Vec<usize> = cpus.iter().collect();
+    let mut items: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < cpus.len() {
+        let step = cpus.get(at + 1).map_or(1, |next| next - cpus[at]);
+        let mut end = at;
+        while end + 1 < cpus.len() && cpus[end + 1] - cpus[end] == step {
+            end += 1;
+        }
+        match (end - at, step) {
+            (0, _) => items.push(cpus[at].to_string()),
+            (_, 1) => items.push(format!("{}-{}", cpus[at], cpus[end])),
+            // two numbers are shorter as such
+            (1, _) => {
+                items.push(cpus[at].to_string());
+                end = at;
+            }
+            (_, step) => items.push(format!("{}-{}:{step}", cpus[at], cpus[end])),
+        }
+        at = end + 1;
+    }
+    items.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +158,22 @@ mod tests {
             assert_eq!(serde_json::from_str::<Cpus>(&json).unwrap(), cpus);
         }
         assert!(serde_json::from_str::<Cpus>("\"3-1\"").is_err());
+    }
+
+    #[test]
+    fn strides_are_shown_and_mean_the_same() {
+        for (list, shown) in [
+            ("", ""),
+            ("3", "3"),
+            ("0-3", "0-3"),
+            ("0,2,4,6", "0-6:2"),
+            ("0,2", "0,2"),
+            ("0,2,3,4", "0,2-4"),
+            ("1,3,5,6,7", "1-5:2,6-7"),
+        ] {
+            let cpus = cpulist::parse(list).unwrap();
+            assert_eq!(strided(&cpus), shown);
+            assert_eq!(cpulist::parse(shown).unwrap(), cpus);
+        }
     }
 }

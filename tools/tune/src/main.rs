@@ -10,6 +10,7 @@ mod cpus;
 mod host;
 mod plan;
 mod revert;
+mod topology;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +26,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Topology(topology::Args),
     Plan(plan::Args),
     Apply(apply::Args),
     Verify(verify::Args),
@@ -34,6 +36,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
+        Command::Topology(args) => topology::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Verify(args) => verify::run(args),

@@ -3,6 +3,7 @@
 //! Everything is read below a root folder, which tests replace by a machine of their own.
 
 mod files;
+pub mod limits;
 pub mod net;
 
 pub use files::Host;
