@@ -7,6 +7,7 @@
 
 mod apply;
 mod cpus;
+mod doctor;
 mod host;
 mod plan;
 mod revert;
@@ -27,6 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Topology(topology::Args),
+    Doctor(doctor::Args),
     Plan(plan::Args),
     Apply(apply::Args),
     Verify(verify::Args),
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
         Command::Topology(args) => topology::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Verify(args) => verify::run(args),
