@@ -1,3 +1,40 @@
-//! x
-mod results; mod stats;
-fn main(){}
+//! `weft-tune`: what an operator does around a server, on any machine and for any Redis-like
+//! server.
+//!
+//! Each subcommand is a folder of its own with an `Args` for the command line and a `run`; this
+//! file only names them. Results go to standard output, remarks to standard error, and the exit
+//! status is 0 when what was asked was done, 1 when it was not, 2 for a wrong command line.
+
+mod report;
+mod results;
+mod stats;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Looks at a machine and at the servers on it.
+#[derive(Debug, Parser)]
+#[command(name = "weft-tune", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Report(report::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done: anyhow::Result<()> = match cli.command {
+        Command::Report(args) => report::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft-tune: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -56,7 +56,9 @@ impl Recorder {
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
         let mut lines = Lines { store: file, length: 0 };
         if file::is_unborn(&bytes) {
-            lines.cut().and_then(|()| lines.append(&Line::Header(Box::new(header.clone()))))
+            lines
+                .cut()
+                .and_then(|()| lines.append(&Line::Header(Box::new(header.clone()))))
                 .and_then(|()| sync_folder(path))
                 .with_context(|| format!("cannot write the header of {name}"))?;
             let recorder = Self { lines, path: path.to_path_buf(), recorded: 0 };
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn a_full_disk_keeps_what_was_recorded() {
         let (header, cells) = header_and_cells();
-        let mut lines = Lines { store: Small { bytes: vec![], room: 4000 }, length: 0 };
+        let mut lines = Lines { store: Small { bytes: vec![], room: 3000 }, length: 0 };
         lines.append(&Line::Header(Box::new(header))).unwrap();
         let mut written = 0;
         let error = loop {

@@ -131,7 +131,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn bytes_of(sweep: &Sweep, cells: usize) -> Vec<u8> {
-        let mut text = serde_json::to_string(&Line::Header(Box::new(sweep.header.clone()))).unwrap();
+        let mut text =
+            serde_json::to_string(&Line::Header(Box::new(sweep.header.clone()))).unwrap();
         for cell in &sweep.cells[..cells] {
             text += "\n";
             text += &serde_json::to_string(&Line::Cell(Box::new(cell.clone()))).unwrap();

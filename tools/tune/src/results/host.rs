@@ -55,7 +55,8 @@ impl Host {
             turbo: turbo(&text),
             kernel: text("proc/sys/kernel/osrelease"),
             memory_bytes: text("proc/meminfo").and_then(|text| {
-                let kib: u64 = field(&text, "MemTotal")?.strip_suffix(" kB")?.trim().parse().ok()?;
+                let kib: u64 =
+                    field(&text, "MemTotal")?.strip_suffix(" kB")?.trim().parse().ok()?;
                 Some(kib * 1024)
             }),
             load: text("proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
@@ -89,7 +90,10 @@ impl Host {
         add("governor", self.governor.clone());
         add("turbo", self.turbo.map(on_off));
         add("kernel", self.kernel.clone());
-        add("memory", self.memory_bytes.map(|b| format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64)));
+        add(
+            "memory",
+            self.memory_bytes.map(|b| format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64)),
+        );
         add("load at the start", self.load.map(|load| format!("{load:.2}")));
         rows
     }
