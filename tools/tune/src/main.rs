@@ -5,6 +5,7 @@
 //! file only names them. Results go to standard output, remarks to standard error, and the exit
 //! status is 0 when what was asked was done, 1 when it was not, 2 for a wrong command line.
 
+mod advise;
 mod report;
 mod results;
 mod stats;
@@ -22,12 +23,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Advise(advise::Args),
     Report(report::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
+        Command::Advise(args) => advise::run(args),
         Command::Report(args) => report::run(args),
     };
     match done {

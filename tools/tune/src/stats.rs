@@ -36,10 +36,15 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
 /// Half the width of a 95 % interval in standard errors: Student's t for so many degrees of
 /// freedom. Infinite when there are none.
 pub fn t95(freedom: usize) -> f64 {
+    t_quantile(0.975, freedom)
+}
+
+/// The value that a share `q` of Student's distribution lies below. Infinite without freedom.
+pub fn t_quantile(q: f64, freedom: usize) -> f64 {
     if freedom == 0 {
         return f64::INFINITY;
     }
-    StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
+    StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(q))
 }
 
 /// The variance within groups of logarithms, pooled over the groups, and its degrees of freedom.

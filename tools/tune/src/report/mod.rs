@@ -9,7 +9,7 @@ mod data;
 mod html;
 mod markdown;
 pub mod summary;
-mod tables;
+pub mod tables;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
