@@ -9,6 +9,7 @@ mod advise;
 mod report;
 mod results;
 mod stats;
+mod sweep;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,6 +26,10 @@ struct Cli {
 enum Command {
     Advise(advise::Args),
     Report(report::Args),
+    Sweep(sweep::Args),
+    /// Becomes another program; used by `sweep` itself.
+    #[command(hide = true)]
+    Child(sweep::child::Args),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +37,8 @@ fn main() -> ExitCode {
     let done: anyhow::Result<()> = match cli.command {
         Command::Advise(args) => advise::run(args),
         Command::Report(args) => report::run(args),
+        Command::Sweep(args) => sweep::run(args),
+        Command::Child(args) => sweep::child::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,132 @@
+//! One run of the generator against a running server, watched.
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::fs::{self, File};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::child;
+use super::generator::{Found, Generator, Job, options};
+use super::proc::{Usage, Watch};
+use super::server::{Failure, Running, last_lines};
+use super::stop::Stop;
+
+/// Between two looks at the processes.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Why a run has no result.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The sweep is to stop; nothing is recorded.
+    Stopped,
+    /// The cell has failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// How to run the generator.
+pub struct Runner<'a> {
+    /// Which.
+    pub generator: &'a dyn Generator,
+    /// CPUs; any when empty.
+    pub cpus: &'a str,
+    /// When the cell has taken too long.
+    pub end: Instant,
+    /// Whether the sweep is to stop.
+    pub stop: &'a Stop,
+}
+
+/// A process that is killed when nobody holds it any more.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // an error means that it has ended already
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Runner<'_> {
+    /// Runs a job to its end. The busy share is the generator's own account where it gives one,
+    /// else that of the kernel.
+    ///
+    /// # Errors
+    /// When the server or the generator fails, or the sweep is to stop.
+    pub fn run(&self, server: &mut Running, job: &Job) -> Result<Found, Trouble> {
+        let fail = |e: anyhow::Error, server: &Running| {
+            Trouble::Failed(Failure::new(format!("{e:#}"), server.log()))
+        };
+        let mut child = self.spawn(server, job).map_err(|e| fail(e, server))?;
+        let begun = Instant::now();
+        let mut watch = Watch::new(child.0.id());
+        while !has_ended(&child.0) {
+            if self.stop.asked() {
+                return Err(Trouble::Stopped);
+            }
+            if let Some(why) = server.ended() {
+                return Err(Failure::new(format!("the server {why}"), server.log()).into());
+            }
+            if Instant::now() > self.end {
+                return Err(Failure::new("the cell took too long", server.log()).into());
+            }
+            watch.look();
+            thread::sleep(STEP);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        // A process that ended keeps its counts until it is waited for.
+        let used = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
+        let average = used.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
+        let found = self.result(&mut child, server, job);
+        if found.is_err() && self.stop.asked() {
+            return Err(Trouble::Stopped);
+        }
+        // A server that died takes the generator with it; its own end is the better reason.
+        if let (Err(_), Some(why)) = (&found, server.ended()) {
+            return Err(Failure::new(format!("the server {why}"), server.log()).into());
+        }
+        let mut found = found.map_err(|e| fail(e, server))?;
+        found.busy = found.busy.or(watch.busiest()).or(average);
+        Ok(found)
+    }
+
+    fn spawn(&self, server: &Running, job: &Job) -> Result<Guarded> {
+        let mut command = child::command(self.generator.program(), self.cpus)?;
+        let child = command
+            .args(options(job))
+            .arg(self.generator.form())
+            .current_dir(server.dir())
+            .stdin(Stdio::null())
+            .stdout(File::create(server.dir().join("generator-out"))?)
+            .stderr(File::create(server.dir().join("generator-err"))?)
+            .spawn()
+            .context("cannot start the generator")?;
+        Ok(Guarded(child))
+    }
+
+    fn result(&self, child: &mut Guarded, server: &Running, job: &Job) -> Result<Found> {
+        let status = child.0.wait()?;
+        let words = last_lines(&server.dir().join("generator-err")).join("; ");
+        let said = if words.is_empty() { String::new() } else { format!(" ({words})") };
+        let bytes = fs::read(server.dir().join("generator-out"))?;
+        let found = self.generator.parse(&String::from_utf8_lossy(&bytes), job);
+        anyhow::ensure!(status.success(), "the generator ended: {status}{said}");
+        found.map_err(|e| e.context(format!("the generator's output{said}")))
+    }
+}
+
+/// Whether a process has ended, without waiting for it, so that its counts stay readable.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match Pid::from_raw(child.id().cast_signed()) {
+        Some(pid) => !matches!(waitid(WaitId::Pid(pid), options), Ok(None)),
+        None => true,
+    }
+}
