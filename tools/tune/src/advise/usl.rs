@@ -215,6 +215,7 @@ impl Fitted {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weft_base::rng::Rng;
 
     fn law(lambda: f64, sigma: f64, kappa: f64) -> Law {
         Law { linear: [1.0 / lambda, sigma / lambda, kappa / lambda] }

@@ -12,6 +12,9 @@ pub const LIMITED: char = '†';
 /// A run of this point failed.
 pub const FAILED: char = '✗';
 
+/// CPUs used by others from which on a run was disturbed.
+const OTHERS: f64 = 0.2;
+
 /// A table for people.
 #[derive(Debug)]
 pub struct Table {
@@ -181,6 +184,7 @@ pub fn of_quality(series: &[&Series]) -> Table {
         "median spread of runs, %",
         "busiest generator thread, %",
         "context switches per 1000 requests",
+        "CPUs used by others",
     ];
     let rows = series.iter().map(|series| quality_row(series)).collect();
     Table { title: "Quality of the runs".into(), columns: names.map(String::from).to_vec(), rows }
@@ -205,6 +209,7 @@ fn quality_row(series: &Series) -> Vec<Cell> {
             Some(1000.0 * all as f64 / run.measured.requests as f64)
         })
         .collect();
+    let others: Vec<f64> = runs().filter_map(|run| run.measured.others_cpus).collect();
     vec![
         Cell { text: series.label.clone(), ..Cell::default() },
         count(runs().count()),
@@ -214,6 +219,7 @@ fn quality_row(series: &Series) -> Vec<Cell> {
         maybe((!spreads.is_empty()).then(|| crate::stats::median(&spreads))),
         maybe(busy.map(|busy| 100.0 * busy)),
         maybe((!switches.is_empty()).then(|| crate::stats::mean(&switches))),
+        maybe((!others.is_empty()).then(|| crate::stats::mean(&others))),
     ]
 }
 
@@ -270,6 +276,16 @@ pub fn warnings(summary: &Summary, sweep: usize) -> Vec<String> {
                 placement.name
             ));
         }
+    }
+    let others = |cell: &crate::results::Cell| cell.measured()?.others_cpus;
+    let disturbed = sweep.cells.iter().filter(|cell| others(cell).is_some_and(|n| n > OTHERS));
+    let disturbed = disturbed.count();
+    if disturbed > 0 {
+        warnings.push(format!(
+            "In {disturbed} of {} runs other processes used more than {OTHERS} CPUs; the machine \
+             was not quiet.",
+            sweep.cells.len()
+        ));
     }
     let mut remarks: Vec<(String, String)> = sweep
         .cells

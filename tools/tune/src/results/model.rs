@@ -147,6 +147,9 @@ pub struct Measured {
     /// How busy the busiest thread of the generator was, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_busy: Option<f64>,
+    /// CPUs that neither server nor generator used in the meantime, but others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpus: Option<f64>,
 }
 
 /// The busy share of a generator thread from which on the generator limits the result.
@@ -236,6 +239,7 @@ mod tests {
                 server_cpu_us: Some(CpuTime { user: 1.0, system: 2.5 }),
                 server_switches: None,
                 generator_busy: Some(0.9),
+                others_cpus: None,
             }),
             remarks: vec![],
         }

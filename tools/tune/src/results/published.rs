@@ -57,6 +57,7 @@ fn sweep<'a>(ht: &str, rows: impl Iterator<Item = &'a csv::StringRecord>) -> Swe
                 server_cpu_us: None,
                 server_switches: None,
                 generator_busy: None,
+                others_cpus: None,
             }),
             remarks: Vec::new(),
         })

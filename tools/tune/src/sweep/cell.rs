@@ -9,7 +9,7 @@ use weft_base::topology;
 
 use super::client::{Client, Reply};
 use super::generator::{Generator, Job};
-use super::proc::Usage;
+use super::proc::{Others, Usage};
 use super::run::{Runner, Trouble};
 use super::server::{Failure, Running, Server, Wanted};
 use super::stop::Stop;
@@ -128,9 +128,15 @@ impl<'a> Bench<'a> {
         {
             runner.run(&mut running, &warmup)?;
         }
-        let before = Usage::of(running.pid());
-        let found = runner.run(&mut running, &measure)?;
+        let (before, others) = (Usage::of(running.pid()), Others::begin());
+        let ran = runner.run(&mut running, &measure)?;
         let used = Usage::of(running.pid()).zip(before).map(|(after, b)| after.since(&b));
+        let others = used
+            .zip(ran.cpu)
+            .and_then(|(server, generator)| others?.end(server.user + server.system + generator));
+        let found = ran
+            .result(self.generator, &measure)
+            .map_err(|e| Failure::new(format!("{e:#}"), running.log()))?;
         if let Some((command, _)) = needs(&key.command).filter(|_| ran_empty(&running)) {
             remarks.push(format!("{command} ran out of elements: use a larger prefill"));
         }
@@ -146,6 +152,7 @@ impl<'a> Bench<'a> {
             }),
             server_switches: used.map(|used| used.switches),
             generator_busy: found.busy,
+            others_cpus: others.map(|cpus| (cpus * 1000.0).round() / 1000.0),
         })
     }
 

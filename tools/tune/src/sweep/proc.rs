@@ -69,6 +69,41 @@ fn tasks(pid: u32) -> impl Iterator<Item = PathBuf> {
     entries.filter_map(|entry| Some(entry.ok()?.path()))
 }
 
+/// What everybody else does on this machine in the meantime.
+#[derive(Clone, Copy, Debug)]
+pub struct Others {
+    begun: Instant,
+    /// CPU seconds that the machine had used when it began.
+    used: f64,
+}
+
+impl Others {
+    /// Begins to count. None where the kernel does not tell.
+    pub fn begin() -> Option<Self> {
+        Some(Self { begun: Instant::now(), used: machine()? })
+    }
+
+    /// How many CPUs were used in the mean, less those seconds that are our own. Time that the
+    /// host of a virtual machine took away counts as used by others.
+    pub fn end(&self, own: f64) -> Option<f64> {
+        let used = machine()? - self.used - own;
+        Some((used / self.begun.elapsed().as_secs_f64()).max(0.0))
+    }
+}
+
+/// CPU seconds that this machine has used since it started.
+fn machine() -> Option<f64> {
+    used_of(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn used_of(stat: &str) -> Option<f64> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    // user nice system idle iowait irq softirq steal; guests are in user already
+    let used = fields.take(8).enumerate().filter(|(i, _)| *i != 3 && *i != 4);
+    let ticks = used.map(|(_, text)| text.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// Watches how busy the threads of a process are, while it runs.
 #[derive(Debug)]
 pub struct Watch {
@@ -125,6 +160,15 @@ mod tests {
         assert!(after.user + after.system >= before.user + before.system);
         assert!(after.switches.voluntary > 0);
         assert_eq!(Usage::of(u32::MAX), None);
+    }
+
+    #[test]
+    fn idle_time_is_not_used_time() {
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let stat = "cpu  100 10 50 9999 999 1 2 37 500 0\ncpu0 1 1 1 1\n";
+        assert_eq!(used_of(stat), Some(200.0 / per_second));
+        assert_eq!(used_of("intr 5"), None);
+        assert!(Others::begin().unwrap().end(1e9).is_some_and(|cpus| cpus == 0.0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One run of the generator against a running server, watched.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -54,13 +54,39 @@ impl Drop for Guarded {
     }
 }
 
+/// What a run of the generator left behind.
+#[derive(Debug)]
+pub struct Ran {
+    /// What it printed.
+    output: String,
+    /// What it printed on standard error.
+    words: String,
+    /// CPU time of the whole process in seconds.
+    pub cpu: Option<f64>,
+    /// How busy its busiest thread was, as the kernel counts, from 0 to 1.
+    busy: Option<f64>,
+}
+
+impl Ran {
+    /// Its results. The busy share is the generator's own account where it gives one, else that of
+    /// the kernel.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn result(&self, generator: &dyn Generator, job: &Job) -> Result<Found> {
+        let found = generator.parse(&self.output, job);
+        let mut found = found.with_context(|| format!("the generator's output{}", self.words))?;
+        found.busy = found.busy.or(self.busy);
+        Ok(found)
+    }
+}
+
 impl Runner<'_> {
-    /// Runs a job to its end. The busy share is the generator's own account where it gives one,
-    /// else that of the kernel.
+    /// Runs a job to its end.
     ///
     /// # Errors
     /// When the server or the generator fails, or the sweep is to stop.
-    pub fn run(&self, server: &mut Running, job: &Job) -> Result<Found, Trouble> {
+    pub fn run(&self, server: &mut Running, job: &Job) -> Result<Ran, Trouble> {
         let fail = |e: anyhow::Error, server: &Running| {
             Trouble::Failed(Failure::new(format!("{e:#}"), server.log()))
         };
@@ -82,19 +108,14 @@ impl Runner<'_> {
         }
         let seconds = begun.elapsed().as_secs_f64();
         // A process that ended keeps its counts until it is waited for.
-        let used = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
-        let average = used.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
-        let found = self.result(&mut child, server, job);
-        if found.is_err() && self.stop.asked() {
-            return Err(Trouble::Stopped);
-        }
+        let cpu = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
+        let average = cpu.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
+        let ran = self.take(&mut child, server, cpu, watch.busiest().or(average));
         // A server that died takes the generator with it; its own end is the better reason.
-        if let (Err(_), Some(why)) = (&found, server.ended()) {
+        if let (Err(_), Some(why)) = (&ran, server.ended()) {
             return Err(Failure::new(format!("the server {why}"), server.log()).into());
         }
-        let mut found = found.map_err(|e| fail(e, server))?;
-        found.busy = found.busy.or(watch.busiest()).or(average);
-        Ok(found)
+        ran.map_err(|e| fail(e, server))
     }
 
     fn spawn(&self, server: &Running, job: &Job) -> Result<Guarded> {
@@ -111,14 +132,20 @@ impl Runner<'_> {
         Ok(Guarded(child))
     }
 
-    fn result(&self, child: &mut Guarded, server: &Running, job: &Job) -> Result<Found> {
+    /// What a run that has ended left behind.
+    fn take(
+        &self,
+        child: &mut Guarded,
+        server: &Running,
+        cpu: Option<f64>,
+        busy: Option<f64>,
+    ) -> Result<Ran> {
         let status = child.0.wait()?;
         let words = last_lines(&server.dir().join("generator-err")).join("; ");
-        let said = if words.is_empty() { String::new() } else { format!(" ({words})") };
+        let words = if words.is_empty() { words } else { format!(" ({words})") };
+        ensure!(status.success(), "the generator ended: {status}{words}");
         let bytes = fs::read(server.dir().join("generator-out"))?;
-        let found = self.generator.parse(&String::from_utf8_lossy(&bytes), job);
-        anyhow::ensure!(status.success(), "the generator ended: {status}{said}");
-        found.map_err(|e| e.context(format!("the generator's output{said}")))
+        Ok(Ran { output: String::from_utf8_lossy(&bytes).into_owned(), words, cpu, busy })
     }
 }
 
