@@ -137,6 +137,7 @@ impl<'a> Bench<'a> {
         let found = ran
             .result(self.generator, &measure)
             .map_err(|e| Failure::new(format!("{e:#}"), running.log()))?;
+        remarks.extend(found.remark.map(String::from));
         if let Some((command, _)) = needs(&key.command).filter(|_| ran_empty(&running)) {
             remarks.push(format!("{command} ran out of elements: use a larger prefill"));
         }

@@ -45,6 +45,8 @@ pub struct Found {
     pub latency: Option<Latency>,
     /// The busiest thread by its own account, from 0 to 1.
     pub busy: Option<f64>,
+    /// What a reader should know about the figures.
+    pub remark: Option<&'static str>,
 }
 
 /// A load generator.
@@ -206,9 +208,16 @@ impl Generator for Weft {
                 max: latency.max,
             }),
             busy: test.generator.busy.into_iter().reduce(f64::max),
+            remark: None,
         })
     }
 }
+
+/// With threads, valkey-benchmark looks every 250 ms whether all requests are done and counts the
+/// time until then. Below this many seconds that is more than 5 %.
+const ROUGH: f64 = 5.0;
+const ROUGHLY: &str = "with threads the generator counts time in steps of 0.25 s, and this run was \
+    shorter than 5 s: measure for a time, or more requests";
 
 /// valkey-benchmark and redis-benchmark.
 struct Classic {
@@ -261,7 +270,10 @@ impl Generator for Classic {
             Span::Requests(requests) => requests,
             Span::Seconds(seconds) => (rps * seconds).round() as u64,
         };
-        Ok(Found { rps, requests, latency: latency(), busy: None })
+        let counted = matches!(job.span, Span::Requests(_)) && job.threads > 1;
+        let rounded = counted && requests as f64 / rps < ROUGH;
+        let remark = rounded.then_some(ROUGHLY);
+        Ok(Found { rps, requests, latency: latency(), busy: None, remark })
     }
 }
 
@@ -305,8 +317,11 @@ mod tests {
         assert_eq!((found.rps, found.requests, found.busy), (40000.5, 80001, None));
         let latency = found.latency.unwrap();
         assert_eq!((latency.mean, latency.min, latency.p99, latency.max), (0.8, 0.2, 1.7, 1.8));
+        assert_eq!(found.remark, None);
         let found = generator.parse("\"GET\",\"5.0\"\n", &job("get", Span::Requests(9))).unwrap();
-        assert_eq!((found.requests, found.latency), (9, None));
+        assert_eq!((found.requests, found.latency, found.remark), (9, None, Some(ROUGHLY)));
+        let alone = Job { threads: 1, ..job("get", Span::Requests(9)) };
+        assert_eq!(generator.parse("\"GET\",\"5.0\"\n", &alone).unwrap().remark, None);
         for text in ["", CSV, "\"GET\",\"nan\"", "\"GET\",\"0.00\""] {
             let error = generator.parse(text, &job("GET", Span::Requests(1))).unwrap_err();
             assert!(error.to_string().contains("no result for GET"), "{text}: {error}");

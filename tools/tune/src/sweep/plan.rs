@@ -34,7 +34,6 @@ mod tests {
     use crate::results::Outcome;
     use crate::results::published;
     use proptest::prelude::*;
-    use weft_base::rng::Rng;
 
     fn grid(seed: u64, repeats: u32) -> Grid {
         let mut grid = published::sweeps().swap_remove(0).header.grid;

@@ -19,12 +19,18 @@ pub fn figure(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
     };
     let reference = (figure == Figure::Relative).then_some(100.0);
     small_multiples(commands, |command| Chart {
-        title: format!("{command}: {}", figure.name().to_lowercase()),
+        title: format!("{command}: {}", lowered(figure.name())),
         y_name: figure.name().into(),
         from_zero: true,
         reference,
         ..by_threads(series, lines(command))
     })
+}
+
+/// With a small first letter; abbreviations behind it stay.
+fn lowered(name: &str) -> String {
+    let mut chars = name.chars();
+    chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 fn dots_of(figure: Figure, series: &Series, command: &str) -> Vec<Dot> {
@@ -74,6 +80,7 @@ pub fn runs(series: &[&Series], commands: &[&str]) -> Markup {
     html! {
         h3 { "Every run" }
         p { "Requests per second. The axis does not begin at 0; each series has a lane of its own." }
+        (super::keys(series))
         (small_multiples(commands, |command| Chart {
             title: format!("{command}: every run"),
             y_name: "Requests per second".into(),
@@ -162,6 +169,7 @@ pub fn drift(summary: &Summary, series: &[&Series]) -> Markup {
                 "Each run in per cent of the mean of its repeats, by minutes since the start. A "
                 "machine that slows down or a neighbour that wakes up shows here."
             }
+            (super::keys(series))
             div class="charts" {
                 @for sweep in sweeps {
                     (draw(&Chart {

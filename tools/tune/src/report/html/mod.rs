@@ -68,7 +68,6 @@ fn load_section(summary: &Summary, i: usize, load: Load) -> Markup {
     html! {
         section id=(format!("load-{i}")) {
             h2 { (load.to_string()) }
-            (keys(&series))
             @for figure in Figure::ALL { (figure_section(figure, &series, &commands)) }
             (charts::runs(&series, &commands))
             (reads(&series, &commands))
@@ -79,6 +78,8 @@ fn load_section(summary: &Summary, i: usize, load: Load) -> Markup {
     }
 }
 
+/// Which letter, shape and colour is which series; repeated near each group of charts, since on a
+/// phone the last one is far away.
 fn keys(series: &[&Series]) -> Markup {
     html! {
         ul class="keys" {
@@ -96,8 +97,11 @@ fn figure_section(figure: Figure, series: &[&Series], commands: &[&str]) -> Mark
         @if !found.is_empty() {
             h3 { (figure.name()) }
             // the median would be a second set of charts that says the same
-            @if figure != Figure::P50 { (charts::figure(figure, series, commands)) }
-            @for found in &found { (table(found)) }
+            @if figure != Figure::P50 {
+                (keys(series))
+                (charts::figure(figure, series, commands))
+            }
+            div class="tables" { @for found in &found { (table(found)) } }
         }
     }
 }
@@ -109,7 +113,9 @@ fn reads(series: &[&Series], commands: &[&str]) -> Markup {
             h3 { "io-threads-do-reads on against off" }
             p { "Throughput with reads on, in per cent of that with reads off." }
             (charts::reads(&pairs, commands))
-            @for (off, on) in &pairs { (table(&tables::of_reads(off, on, commands))) }
+            div class="tables" {
+                @for (off, on) in &pairs { (table(&tables::of_reads(off, on, commands))) }
+            }
         }
     }
 }
