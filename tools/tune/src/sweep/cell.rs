@@ -20,6 +20,8 @@ use crate::results::{Cell, Key, Outcome};
 /// What cells that run for a time find, when the grid does not say: nobody knows how many
 /// requests will come.
 const PREFILL: u64 = 1_000_000;
+/// More than generators send beyond what was asked for.
+const SPARE: u64 = 10_000;
 /// How many requests in flight while storing what a command takes away.
 const PREFILL_PIPELINE: u32 = 64;
 
@@ -183,7 +185,9 @@ impl<'a> Bench<'a> {
             ("GET", _) => self.grid.keyspace.max(1),
             (_, Some(elements)) => elements,
             (_, None) => {
-                (requests(self.grid.warmup) + requests(self.grid.measure)).min(100 * PREFILL)
+                let wanted = requests(self.grid.warmup) + requests(self.grid.measure);
+                // Generators send some more than they count; what is left tells that it was enough.
+                (wanted + wanted / 8 + SPARE).min(100 * PREFILL)
             }
         };
         let distinct = giver == "SADD" || giver == "ZADD" || self.grid.keyspace > 0;

@@ -43,8 +43,8 @@ mod tests {
         grid
     }
 
-    fn cell(key: &Key, failed: bool) -> Cell {
-        let mut cell = published::sweeps()[0].cells[0].clone();
+    fn cell(template: &Cell, key: &Key, failed: bool) -> Cell {
+        let mut cell = template.clone();
         cell.key = key.clone();
         if failed {
             cell.outcome = Outcome::Failed { reason: "x".into(), log: vec![] };
@@ -74,11 +74,12 @@ mod tests {
         ) {
             let grid = grid(seed, 3);
             let order = order(&grid);
+            let template = published::sweeps()[0].cells[0].clone();
             prop_assert_eq!(&order, &super::order(&grid));
             let recorded: Vec<Cell> = done
                 .iter()
                 .enumerate()
-                .map(|(i, &at)| cell(&order[at], i < failed))
+                .map(|(i, &at)| cell(&template, &order[at], i < failed))
                 .collect();
             for retry in [false, true] {
                 let left = left(order.clone(), &recorded, retry);
