@@ -13,7 +13,8 @@ use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
 
-const THREADS: [&str; 2] = ["--io-threads", "4"];
+/// All of them with connections, as under a load.
+const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Sends a command whose reply comes later.
 fn send(client: &mut Client, args: &[&str]) {

@@ -6,7 +6,7 @@ use weft_testkit::{Client, Server, skip_without};
 
 /// Runs `check` on this server, with several I/O threads, and on the reference.
 fn on_both(test: &str, check: impl Fn(&Server)) {
-    check(&Server::weft(&["--io-threads", "3"]));
+    check(&Server::weft(&["--io-threads", "3", "--io-threads-always-active", "yes"]));
     let reference = Server::valkey(&[]);
     if !skip_without(test, &reference, "valkey-server") {
         check(&reference.expect("not skipped"));

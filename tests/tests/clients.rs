@@ -90,7 +90,7 @@ fn the_benchmark_runs() {
         if skip_without(&format!("the_benchmark_runs with {program}"), &found, program) {
             continue;
         }
-        let server = Server::weft(&["--io-threads", "2"]);
+        let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
         let port = server.port().to_string();
         let args = [
             "-p",

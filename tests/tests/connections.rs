@@ -91,7 +91,7 @@ fn wave(server: &Server) {
 
 #[test]
 fn waves_of_connections_leave_nothing_behind() {
-    let server = Server::weft(&["--io-threads", "4"]);
+    let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let process = server.process();
     wave(&server);
     // The first wave has reached every thread, so that all have opened what they need; what it
@@ -168,7 +168,7 @@ fn a_client_that_reads_nothing_is_closed_at_its_limit() {
 
 #[test]
 fn sigterm_ends_the_server_with_clients_connected() {
-    let mut server = Server::weft(&["--io-threads", "4"]);
+    let mut server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let mut clients: Vec<Client> = (0..50).map(|_| server.client()).collect();
     for client in &mut clients {
         client.ok(&["SET", "k", "v"]);

@@ -10,13 +10,15 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use weft_testkit::linear::load::{Load, record};
 use weft_testkit::linear::{Event, Verdict, check};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
 
-const THREADS: [&str; 2] = ["--io-threads", "4"];
+/// All of them with connections, as under a load.
+const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 const CLIENTS: usize = 8;
 
 fn load(seed: u64) -> Load {
@@ -25,12 +27,39 @@ fn load(seed: u64) -> Load {
 
 #[test]
 fn histories_are_linearizable() {
-    let server = Server::weft(&THREADS);
+    let server = Server::weft(&[&THREADS[..], &["--enable-debug-command", "yes"]].concat());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| move_clients(&server, &done));
+        let _stop = Stop(&done);
+        check_histories(&server);
+    });
+}
+
+/// Sets the flag when dropped, also by a panic: so that threads of a scope end.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Lets connections wander from thread to thread all the time.
+fn move_clients(server: &Server, done: &AtomicBool) {
+    let mut client = server.client();
+    while !done.load(Ordering::Relaxed) {
+        client.ok(&["DEBUG", "MOVE-CLIENTS"]);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn check_histories(server: &Server) {
     let first: u64 = env_or("LINEAR_SEED", 1);
     let count: u64 = env_or("LINEAR_HISTORIES", 2);
     for seed in first..first + count {
         server.client().ok(&["FLUSHALL"]);
-        let history = record(&server, load(seed));
+        let history = record(server, load(seed));
         match check(&history) {
             Verdict::Linearizable => {}
             Verdict::Unknown => panic!("LINEAR_SEED={seed}: not decided"),

@@ -272,7 +272,7 @@ fn requests_may_come_byte_by_byte() {
 
 #[test]
 fn ten_thousand_commands_are_answered_in_order() {
-    let server = Server::weft(&["--io-threads", "4"]);
+    let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     std::thread::scope(|scope| {
         for connection in 0..4 {
             let mut client = server.client();

@@ -14,7 +14,7 @@ fn fill(client: &mut Client, prefix: &str, n: usize) {
 
 #[test]
 fn replies_keep_their_order() {
-    let server = Server::weft(&["--io-threads", "2"]);
+    let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "k", 20_000);
     let batch: Vec<Vec<&str>> = vec![
@@ -37,7 +37,7 @@ fn replies_keep_their_order() {
 /// names in different shards by a transaction; KEYS must see exactly one of them.
 #[test]
 fn keys_is_a_picture_of_one_moment() {
-    let server = Server::weft(&["--io-threads", "4"]);
+    let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "filler", 30_000);
     client.ok(&["SET", "moving:a", "1"]);
@@ -96,7 +96,7 @@ fn others_are_served_meanwhile_and_flushing_waits_its_turn() {
 
 #[test]
 fn a_long_command_ends_with_its_client() {
-    let mut server = Server::weft(&["--io-threads", "2"]);
+    let mut server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "k", 100_000);
     for _ in 0..20 {

@@ -15,7 +15,8 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::env_or;
 
-const THREADS: [&str; 2] = ["--io-threads", "4"];
+/// All of them with connections, as under a load.
+const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 const CLIENTS: u64 = 8;
 
 /// When the clients of a test that starts now are to stop.

@@ -53,42 +53,67 @@ impl CpuQuota {
 ///
 /// `root` is prefixed to every path that is read; `/` on a real machine.
 pub fn cpu_quota(root: &Path) -> Option<CpuQuota> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
-    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
-    groups
-        .lines()
-        .filter_map(Membership::parse)
-        .filter_map(|group| tightest_upwards(root, &group, &mounts))
+    chains(root, "cpu")
+        .iter()
+        .flat_map(|chain| {
+            chain.folders.iter().filter_map(|folder| read_quota(folder, chain.generation))
+        })
         .reduce(|a, b| if b.is_tighter_than(a) { b } else { a })
 }
 
+/// The two designs of control groups, which have their limits in different files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Generation {
+pub enum Generation {
+    /// A tree for each controller.
     V1,
+    /// One tree for all.
     V2,
 }
 
-/// One line of `/proc/self/cgroup` that concerns CPU time.
+/// The groups that limit this process in one tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Which files there are.
+    pub generation: Generation,
+    /// The folder of the own group first, then those of its ancestors as far as they can be
+    /// seen. Each one's limits hold.
+    pub folders: Vec<PathBuf>,
+}
+
+/// Where the limits of a controller (`cpu`, `cpuset`, `memory`) stand for this process: at
+/// most one chain of each generation. `root` is as for [`cpu_quota`], and part of the folders.
+pub fn chains(root: &Path, controller: &str) -> Vec<Chain> {
+    let read = |name| fs::read_to_string(root.join(name)).unwrap_or_default();
+    let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
+    let mounts: Vec<Mount> =
+        mounts.lines().filter_map(|line| Mount::parse(line, controller)).collect();
+    groups
+        .lines()
+        .filter_map(|line| Membership::parse(line, controller))
+        .filter_map(|group| chain_upwards(root, &group, &mounts))
+        .collect()
+}
+
+/// One line of `/proc/self/cgroup` that concerns the controller.
 struct Membership<'a> {
     generation: Generation,
     path: &'a str,
 }
 
 impl<'a> Membership<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str, controller: &str) -> Option<Self> {
         let mut fields = line.splitn(3, ':');
         let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let generation = match (id, controllers) {
             ("0", "") => Generation::V2,
-            (_, list) if list.split(',').any(|name| name == "cpu") => Generation::V1,
+            (_, list) if list.split(',').any(|name| name == controller) => Generation::V1,
             _ => return None,
         };
         Some(Self { generation, path })
     }
 }
 
-/// One line of `/proc/self/mountinfo` where CPU limits can be read.
+/// One line of `/proc/self/mountinfo` where the controller's limits can be read.
 struct Mount {
     generation: Generation,
     /// Which part of the group tree is mounted.
@@ -99,14 +124,16 @@ struct Mount {
 
 impl Mount {
     /// `36 35 98:0 /root /point rw,relatime [optional ...] - type source superoptions`
-    fn parse(line: &str) -> Option<Self> {
+    fn parse(line: &str, controller: &str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ').skip(3);
         let (root, point) = (unescape(left.next()?), unescape(left.next()?));
         let mut right = right.split(' ');
         let generation = match right.next()? {
             "cgroup2" => Generation::V2,
-            "cgroup" if right.nth(1)?.split(',').any(|option| option == "cpu") => Generation::V1,
+            "cgroup" if right.nth(1)?.split(',').any(|option| option == controller) => {
+                Generation::V1
+            }
             _ => return None,
         };
         Some(Self { generation, root, point })
@@ -133,20 +160,15 @@ fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn tightest_upwards(root: &Path, group: &Membership<'_>, mounts: &[Mount]) -> Option<CpuQuota> {
+fn chain_upwards(root: &Path, group: &Membership<'_>, mounts: &[Mount]) -> Option<Chain> {
     let mount = mounts.iter().find(|m| m.generation == group.generation)?;
     let point = root.join(mount.point.trim_start_matches('/'));
     let mut folder = point.join(path_below_mount(group.path, &mount.root));
-    let mut tightest: Option<CpuQuota> = None;
-    loop {
-        let here = read_quota(&folder, group.generation);
-        if let Some(here) = here.filter(|h| tightest.is_none_or(|t| h.is_tighter_than(t))) {
-            tightest = Some(here);
-        }
-        if folder == point || !folder.pop() {
-            return tightest;
-        }
+    let mut folders = vec![folder.clone()];
+    while folder != point && folder.pop() {
+        folders.push(folder.clone());
     }
+    Some(Chain { generation: group.generation, folders })
 }
 
 /// The group's path as seen from a mount that shows only the tree below `mount_root`.
@@ -293,6 +315,25 @@ mod tests {
             ]);
             assert_eq!(machine.quota(), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn each_controller_has_its_own_chain() {
+        let machine = Machine::new(&[
+            ("proc/self/cgroup", "4:memory:/a/b\n3:cpuset:/\n0::/c\n"),
+            (
+                "proc/self/mountinfo",
+                "40 31 0:36 / /m ro - cgroup cgroup rw,memory\n\
+                 41 31 0:37 / /s ro - cgroup cgroup rw,cpuset\n",
+            ),
+        ]);
+        let root = machine.0.path();
+        let folders = |controller| -> Vec<Vec<PathBuf>> {
+            chains(root, controller).into_iter().map(|chain| chain.folders).collect()
+        };
+        assert_eq!(folders("memory"), [["m/a/b", "m/a", "m"].map(|path| root.join(path))]);
+        assert_eq!(folders("cpuset"), [[root.join("s/")]]);
+        assert!(folders("cpu").is_empty());
     }
 
     #[test]

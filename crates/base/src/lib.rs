@@ -9,6 +9,7 @@
 //! | [`rng`] | a small seeded generator, and the system's entropy |
 //! | [`cpulist`] | sets of CPUs and their text form |
 //! | [`cgroup`], [`topology`] | how many CPUs this process may really use |
+//! | [`machine`] | cores, sockets and memory nodes, and which CPUs threads should take |
 //! | [`glob`] | the pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE` |
 //! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
 //! | [`slot`] | hash slots |
@@ -22,6 +23,7 @@ pub mod cpulist;
 pub mod glob;
 pub mod limits;
 pub mod long_double;
+pub mod machine;
 mod natural;
 pub mod num;
 pub mod num_format;

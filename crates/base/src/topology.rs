@@ -15,18 +15,29 @@ use std::ffi::CStr;
 use std::io;
 use std::path::Path;
 
+/// The id by which the kernel knows whoever asks.
+const CALLER: i32 = 0;
+
 /// The calling thread's affinity mask.
 ///
 /// # Errors
 /// The kernel's, as where a sandbox forbids the call.
 pub fn affinity() -> io::Result<CpuSet> {
+    affinity_of(CALLER)
+}
+
+/// The affinity mask of any thread on the machine, by its id.
+///
+/// # Errors
+/// `ESRCH` where there is no such thread (any more), else the kernel's.
+pub fn affinity_of(thread: i32) -> io::Result<CpuSet> {
     let mut words = vec![0u64; 16];
     loop {
         let bytes = size_of_val(words.as_slice());
         // SAFETY: `words` is writable for exactly `bytes` bytes, the kernel writes at
-        // most that many, and any bit pattern is a valid `u64`. Process id 0 is the
-        // calling thread.
-        let status = unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast()) };
+        // most that many, and any bit pattern is a valid `u64`. The thread's id is only
+        // a number to the kernel, which refuses those that it does not know.
+        let status = unsafe { libc::sched_getaffinity(thread, bytes, words.as_mut_ptr().cast()) };
         if status == 0 {
             return Ok(CpuSet::from_words(words));
         }
@@ -72,13 +83,26 @@ pub fn usable_cpus_under(root: &Path, allowed: usize) -> usize {
 /// # Errors
 /// `EINVAL` where none of the CPUs exists or is allowed, `EPERM` in some sandboxes.
 pub fn set_thread_affinity(cpus: &CpuSet) -> io::Result<()> {
+    set_affinity_of(CALLER, cpus)
+}
+
+/// Confines any thread on the machine, by its id. An empty set changes nothing.
+///
+/// The kernel leaves out without a word what the thread's cpuset does not allow, as long
+/// as something remains; who must know reads [`affinity_of`] afterwards.
+///
+/// # Errors
+/// `ESRCH` where there is no such thread (any more), `EPERM` where it is somebody else's,
+/// `EINVAL` where none of the CPUs exists or is allowed.
+pub fn set_affinity_of(thread: i32, cpus: &CpuSet) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
     let words = cpus.words();
+    let bytes = size_of_val(words);
     // SAFETY: `words` is readable for the length given, and the kernel only reads it.
-    // Process id 0 is the calling thread.
-    let status = unsafe { libc::sched_setaffinity(0, size_of_val(words), words.as_ptr().cast()) };
+    // The thread's id is only a number to it.
+    let status = unsafe { libc::sched_setaffinity(thread, bytes, words.as_ptr().cast()) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -130,6 +154,31 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn another_thread_can_be_confined_by_its_id() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            let myself = std::fs::read_link("/proc/thread-self").unwrap();
+            tell.send(myself.file_name().unwrap().to_str().unwrap().parse::<i32>().unwrap())
+                .unwrap();
+            ended.recv().unwrap_err();
+            affinity().unwrap()
+        });
+        let (id, mine) = (told.recv().unwrap(), affinity().unwrap());
+        assert_eq!(affinity_of(id).unwrap(), mine, "a new thread inherits the mask");
+        let last: CpuSet = mine.iter().last().into_iter().collect();
+        set_affinity_of(id, &last).unwrap();
+        assert_eq!(affinity_of(id).unwrap(), last);
+        assert_eq!(affinity().unwrap(), mine, "only the other thread is confined");
+        drop(end);
+        assert_eq!(other.join().unwrap(), last);
+        let nobody = affinity_of(i32::MAX).unwrap_err();
+        assert_eq!(nobody.raw_os_error(), Some(libc::ESRCH));
+        let nobody = set_affinity_of(i32::MAX, &mine).unwrap_err();
+        assert_eq!(nobody.raw_os_error(), Some(libc::ESRCH));
     }
 
     #[test]

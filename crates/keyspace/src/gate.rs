@@ -10,10 +10,15 @@
 //! between, so at least one sees the other. A thread that finds the gates closed goes back out and sleeps
 //! until they open: that takes microseconds, and nothing could be executed in that time.
 //!
+//! Threads may be started while others run. A gate is taken into use ([`Gates::use_up_to`]) before
+//! its thread exists. That is one more announcement of the same protocol: a closer that has not
+//! seen the gate taken into use is seen, by the thread that comes, to have closed it.
+//!
 //! Model-tested with loom (`tests/loom_gate.rs`).
 
 use crate::sync::{
-    AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, lock, spin_loop,
+    AtomicBool, AtomicU32, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock,
+    spin_loop,
 };
 
 const OUT: u32 = 0;
@@ -31,6 +36,8 @@ struct Gate(AtomicU32);
 #[derive(Debug)]
 pub struct Gates {
     gates: Box<[Gate]>,
+    /// How many of them have a thread; never fewer than before.
+    in_use: AtomicUsize,
     closed: AtomicBool,
     /// Held by the closer from closing to opening.
     closer: Mutex<()>,
@@ -48,10 +55,11 @@ pub struct Closed<'a> {
 }
 
 impl Gates {
-    /// `count` gates, all empty and open.
-    pub fn new(count: usize) -> Self {
+    /// Room for `most` gates, all empty and open; the first `in_use` of them have threads.
+    pub fn new(most: usize, in_use: usize) -> Self {
         Gates {
-            gates: (0..count).map(|_| Gate(AtomicU32::new(OUT))).collect(),
+            gates: (0..most).map(|_| Gate(AtomicU32::new(OUT))).collect(),
+            in_use: AtomicUsize::new(in_use),
             closed: AtomicBool::new(false),
             closer: Mutex::new(()),
             sleep: Mutex::new(()),
@@ -60,9 +68,11 @@ impl Gates {
         }
     }
 
-    /// How many gates there are.
-    pub fn count(&self) -> usize {
-        self.gates.len()
+    /// Takes the gates below `count` into use, for threads that are started after this.
+    pub fn use_up_to(&self, count: usize) {
+        assert!(count <= self.gates.len(), "there is no room for {count} gates");
+        self.in_use.fetch_max(count, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
     }
 
     /// Goes inside gate `own`; waits while the gates are closed. Only the owner calls this,
@@ -121,7 +131,7 @@ impl Gates {
         let closer = lock(&self.closer);
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        for gate in &self.gates {
+        for gate in &self.gates[..self.in_use.load(Ordering::Acquire)] {
             self.wait_left(gate);
         }
         Closed { gates: self, _closer: closer }

@@ -68,7 +68,8 @@ impl fmt::Debug for Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace of `databases` logical databases, executed by up to `threads` threads.
+    /// An empty keyspace of `databases` logical databases, executed by up to `threads` threads;
+    /// [`Gates::use_up_to`] says how many there are.
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
         let hasher = Hasher { seed, shared: SharedSeed::global_random() };
@@ -76,7 +77,7 @@ impl Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
             tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),
             databases,
-            gates: Gates::new(threads),
+            gates: Gates::new(threads, 1),
             slow: RwLock::new(()),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             wake,

@@ -18,7 +18,8 @@ fn run(enterers: usize, closers: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
-        let world = Arc::new(World { gates: Gates::new(enterers), value: UnsafeCell::new(0) });
+        let world =
+            Arc::new(World { gates: Gates::new(enterers, enterers), value: UnsafeCell::new(0) });
         let mut threads = Vec::new();
         for own in 0..enterers {
             let world = world.clone();
@@ -61,4 +62,29 @@ fn loom_two_enter_one_closes() {
 #[test]
 fn loom_one_enters_two_close() {
     run(1, 2);
+}
+
+/// A thread is started while another stops the world: with its gate in use first, the closer
+/// waits for it.
+#[test]
+fn loom_a_gate_is_taken_into_use_while_another_closes() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let world = Arc::new(World { gates: Gates::new(1, 0), value: UnsafeCell::new(0) });
+        let starter = world.clone();
+        let starter = loom::thread::spawn(move || {
+            starter.gates.use_up_to(1);
+            let inside = starter.clone();
+            let inside = loom::thread::spawn(move || {
+                inside.gates.enter(0);
+                // SAFETY: inside a gate nobody writes.
+                inside.value.with(|v| assert!(unsafe { *v } <= 1));
+                inside.gates.leave(0);
+            });
+            inside.join().unwrap();
+        });
+        close(&world);
+        starter.join().unwrap();
+    });
 }

@@ -27,8 +27,8 @@ pub fn banner(srv: &Server, config: &Config) {
     log_notice!(
         "Weft version={VERSION}, bits={}, pid={pid}, io-threads={}, cpus={}, just started",
         usize::BITS,
-        srv.threads.len(),
-        weft_base::topology::allowed_cpus(),
+        srv.threads.configured(),
+        srv.allowed_cpus,
     );
     match srv.config_file.as_str() {
         "" => log_warning!(
@@ -44,7 +44,7 @@ pub fn banner(srv: &Server, config: &Config) {
             .replace("BITS", &usize::BITS.to_string())
             .replace("PORT", &port)
             .replace("NUMBER", &pid.to_string())
-            .replace("THREADS", &srv.threads.len().to_string());
+            .replace("THREADS", &srv.threads.configured().to_string());
         println!("{text}");
     } else {
         log_notice!("Running mode=standalone, port={}.", config.int(Id::PORT));

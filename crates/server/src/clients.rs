@@ -6,7 +6,7 @@
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use weft_keyspace::Watch;
 
@@ -14,7 +14,8 @@ use weft_keyspace::Watch;
 #[derive(Debug)]
 pub struct ClientShared {
     pub id: u64,
-    pub thread: usize,
+    /// The I/O thread that owns the connection.
+    thread: AtomicUsize,
     pub fd: i32,
     pub peer: String,
     pub local: String,
@@ -77,6 +78,16 @@ impl ClientShared {
         watch.as_ref().is_some_and(|watch| watch.is_broken())
     }
 
+    /// The I/O thread that owns the connection.
+    pub fn thread(&self) -> usize {
+        self.thread.load(Ordering::Relaxed)
+    }
+
+    /// Called by the owner when it passes the connection on.
+    pub fn set_thread(&self, thread: usize) {
+        self.thread.store(thread, Ordering::Relaxed);
+    }
+
     pub fn new(
         id: u64,
         thread: usize,
@@ -86,7 +97,7 @@ impl ClientShared {
     ) -> Self {
         ClientShared {
             id,
-            thread,
+            thread: AtomicUsize::new(thread),
             fd,
             peer: accepted.peer.clone(),
             local: accepted.local.clone(),

@@ -35,3 +35,4 @@ pub mod slow;
 pub mod start;
 pub mod stats;
 pub mod texts;
+pub mod threads;

@@ -17,7 +17,7 @@ pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
     let line = Arc::new(line(&srv.table, session, args));
     let monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
     for (client, thread) in monitors.iter().filter(|(id, _)| *id != session.shared.id) {
-        srv.mailboxes[*thread].send(Message::Feed { client: *client, bytes: line.clone() });
+        srv.threads[*thread].mailbox.send(Message::Feed { client: *client, bytes: line.clone() });
     }
 }
 

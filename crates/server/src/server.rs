@@ -3,15 +3,20 @@
 use crate::bio::Bio;
 use crate::clients::Clients;
 use crate::dispatch::CommandTable;
-use crate::io::{Mailbox, Message};
+use crate::io::Message;
 use crate::memory::Memory;
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
 use crate::stats::ThreadStats;
+use crate::threads::placement::Placement;
+use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+use weft_base::cpulist::CpuSet;
+use weft_base::machine::Machine;
 use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, Waiter};
 
@@ -29,9 +34,14 @@ pub mod attention {
 pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
-    pub mailboxes: Arc<[Mailbox]>,
     pub clients: Clients,
-    pub threads: Box<[ThreadStats]>,
+    /// The I/O threads.
+    pub threads: Arc<Pool>,
+    /// As it was at the start, and before any thread was bound to CPUs.
+    pub machine: Machine,
+    /// CPUs that the process may use.
+    pub allowed_cpus: CpuSet,
+    placement: RwLock<Arc<Placement>>,
     /// Those of the slow lane.
     pub slow_stats: Box<[ThreadStats]>,
     pub memory: Memory,
@@ -89,30 +99,32 @@ pub struct Totals {
 }
 
 impl Server {
-    /// A server with `threads` I/O threads that are not running yet. It lives as long as the
-    /// process, so that every thread may refer to it without counting references.
-    pub fn new(config: Config, called: String, threads: usize) -> std::io::Result<&'static Server> {
-        let mailboxes: Arc<[Mailbox]> =
-            (0..threads).map(|_| Mailbox::new()).collect::<Result<Vec<_>, _>>()?.into();
-        let wake_by = mailboxes.clone();
-        let slow = Arc::new(SlowLane::default());
-        let slow_threads = slow.clone();
-        let wake = Box::new(move |w: Waiter| match wake_by.get(w.thread as usize) {
-            Some(mailbox) => mailbox.send(Message::Unpark { token: w.token }),
-            None => slow_threads.wake(w.thread as usize - wake_by.len()),
-        });
-        let ks = Keyspace::new(config.int(Id::DATABASES) as usize, threads, wake);
+    /// A server without I/O threads. It lives as long as the process, so that every thread may
+    /// refer to it without counting references.
+    pub fn new(config: Config, called: String) -> &'static Server {
         let table = CommandTable::new();
         let commands = table.all().len();
+        let threads = Arc::new(Pool::new(commands));
+        let wake_by = threads.clone();
+        let slow = Arc::new(SlowLane::default());
+        let slow_threads = slow.clone();
+        let wake =
+            Box::new(move |w: Waiter| match (w.thread as usize).checked_sub(MAX_IO_THREADS) {
+                None => wake_by[w.thread as usize].mailbox.send(Message::Unpark { token: w.token }),
+                Some(slow) => slow_threads.wake(slow),
+            });
+        let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
         let settings = Arc::new(Settings::of(&config, 1));
         let mut random = [0u8; 28];
         fill_random(&mut random);
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,
-            mailboxes,
             clients: Clients::default(),
-            threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(),
+            threads,
+            machine: Machine::read(Path::new("/")),
+            allowed_cpus: weft_base::topology::allowed_cpus(),
+            placement: RwLock::default(),
             slow_stats: (0..slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             bio: Bio::default(),
@@ -146,7 +158,7 @@ impl Server {
         }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
-        Ok(srv)
+        srv
     }
 
     /// Unix time in milliseconds.
@@ -166,6 +178,15 @@ impl Server {
     /// The settings now in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    /// Where threads run, as it was configured last.
+    pub fn placement(&self) -> Arc<Placement> {
+        self.placement.read().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    pub fn set_placement(&self, placement: Placement) {
+        *self.placement.write().unwrap_or_else(|p| p.into_inner()) = Arc::new(placement);
     }
 
     #[inline]
@@ -196,12 +217,12 @@ impl Server {
 
     /// The counters of all threads that execute commands.
     pub fn all_stats(&self) -> impl Iterator<Item = &ThreadStats> + Clone {
-        self.threads.iter().chain(&self.slow_stats)
+        self.threads.iter().map(|thread| &thread.stats).chain(&self.slow_stats)
     }
 
     /// Says `message` to every thread.
     pub fn broadcast(&self, message: impl Fn() -> Message) {
-        self.mailboxes.iter().for_each(|m| m.send(message()));
+        self.threads.iter().for_each(|thread| thread.mailbox.send(message()));
     }
 
     /// Asks all threads to end; the process then exits with `code`.

@@ -28,6 +28,9 @@ pub struct Settings {
     pub maxclients: usize,
     pub password: Vec<u8>,
     pub protected_mode: bool,
+    pub always_active: bool,
+    /// Whether every I/O thread reads and executes.
+    pub threads_read: bool,
     /// Microseconds; negative: nothing is logged.
     pub slow_us: i64,
     pub large_request: i64,
@@ -64,6 +67,8 @@ impl Settings {
             maxclients: config.int(Id::MAXCLIENTS) as usize,
             password: config.bytes(Id::REQUIREPASS).to_vec(),
             protected_mode: config.bool(Id::PROTECTED_MODE),
+            threads_read: config.bool(Id::IO_THREADS_DO_READS),
+            always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),
             slow_us: config.int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN),
             large_request: config.int(Id::COMMANDLOG_REQUEST_LARGER_THAN),
             large_reply: config.int(Id::COMMANDLOG_REPLY_LARGER_THAN),

@@ -92,6 +92,7 @@ impl SlowLane {
 
 fn run(srv: &'static Server, n: usize) {
     let _stack = crate::start::second_stack();
+    crate::threads::bind_to(&srv.placement().slow);
     let mut core = Core::slow(n, srv);
     while let Some(job) = srv.slow.next() {
         if !job.cancel.load(Ordering::Relaxed) {
@@ -138,7 +139,7 @@ fn run_job(core: &mut Core, job: Job) {
     };
     core.free_trash();
     if let Some(message) = message {
-        core.srv.mailboxes[session.shared.thread].send(message);
+        core.srv.threads[session.shared.thread()].mailbox.send(message);
     }
 }
 
@@ -179,7 +180,7 @@ fn held(
                 // Its thread must know what the client waits for before anybody serves it.
                 if let Some(waiting) = session.waiting.take() {
                     let message = Message::SlowBlocked { client: session.shared.id, waiting };
-                    srv.mailboxes[session.shared.thread].send(message);
+                    srv.threads[session.shared.thread()].mailbox.send(message);
                 }
                 return ran;
             }

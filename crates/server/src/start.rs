@@ -4,9 +4,9 @@ use crate::announce;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
 use crate::io::Listener;
-use crate::io::worker::Worker;
 use crate::server::Server;
 use crate::slow::SlowLane;
+use crate::threads::{self, MAX_IO_THREADS};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
 use weft_config::cli::{self, USAGE};
@@ -68,11 +68,14 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     }
     let mut config = config;
     limit_clients(&mut config);
-    let threads = thread_count(&config);
+    let srv = Server::new(config, called);
+    let config = srv.config();
+    threads::prepare(srv, &config, threads::wanted(srv, &config))
+        .map_err(|e| format!("Can't start: {e}"))?;
     let listeners = listen(&config)?;
     let pidfile = write_pidfile(&config);
+    drop(config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
-    let srv = Server::new(config, called, threads).map_err(|e| format!("Can't start: {e}"))?;
     introduce(srv, title, &supervisor);
     let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();
@@ -108,7 +111,7 @@ fn introduce(srv: &Server, title: Option<Title>, supervisor: &Supervisor) {
     *srv.info.title() = title;
     let _ = srv.info.supervisor.set(supervisor.name());
     let _ = srv.info.listeners.set(announce::listener_lines(&config));
-    let mut rng = weft_keyspace::turn::Rng::new(srv.seed(srv.threads.len()));
+    let mut rng = weft_keyspace::turn::Rng::new(srv.seed(MAX_IO_THREADS));
     srv.info.set_replication_id(crate::info::state::random_id(|| rng.next()));
     // What the kernel refuses has been logged, and is no reason not to serve.
     let _ = apply_oom_score(srv, &config);
@@ -127,31 +130,14 @@ fn serve(
     Bio::start(&srv.bio, srv).map_err(failed)?;
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
-    let mut others = Vec::new();
-    for id in 1..srv.threads.len() {
-        let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
-        others.push(thread.spawn(move || work(id, srv, Vec::new())).map_err(failed)?);
-    }
     srv.memory.begin();
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
     }
+    threads::start_prepared(srv, listeners).map_err(failed)?;
     supervisor.ready();
-    work(0, srv, listeners);
-    for other in others {
-        let _ = other.join();
-    }
+    threads::join(srv);
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
-}
-
-fn work(id: usize, srv: &'static Server, listeners: Vec<Listener>) {
-    // The first thread has got its own before it started the others.
-    let _stack = if id == 0 { None } else { second_stack() };
-    let ended = Worker::new(id, srv, listeners).and_then(|mut worker| worker.run());
-    if let Err(e) = ended {
-        log_warning!("I/O thread {id} failed: {e}");
-        srv.shut_down(1);
-    }
 }
 
 /// Sleeps until a signal asks to stop, on a thread of its own.
@@ -272,13 +258,6 @@ fn limit_clients(config: &mut Config) {
         }
         Ok(_) => {}
         Err(e) => log_warning!("{e}"),
-    }
-}
-
-fn thread_count(config: &Config) -> usize {
-    match config.int_or_auto(Id::IO_THREADS) {
-        Some(n) => n.max(1) as usize,
-        None => weft_base::topology::usable_cpus(),
     }
 }
 

@@ -151,6 +151,11 @@ pub struct ThreadStats {
     pub error_replies: Counter,
     pub unexpected_errors: Counter,
     pub parked: Counter,
+    /// See [`crate::threads::load`]; in thousandths of one CPU, renewed by the thread's cron.
+    pub busy: Counter,
+    pub pressure: Counter,
+    /// Connections that had requests in the last period of the load.
+    pub busy_connections: Counter,
     /// Microseconds of CPU time, renewed by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
@@ -177,6 +182,9 @@ impl ThreadStats {
             error_replies: Counter::default(),
             unexpected_errors: Counter::default(),
             parked: Counter::default(),
+            busy: Counter::default(),
+            pressure: Counter::default(),
+            busy_connections: Counter::default(),
             cpu_user_us: Counter::default(),
             cpu_system_us: Counter::default(),
             memory: Counter::default(),

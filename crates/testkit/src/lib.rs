@@ -13,6 +13,7 @@
 //! | [`server`] | starts a server on a free loopback port and ends it with the test |
 //! | [`locate`] | finds the server under test and the peers it is compared with |
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
+//! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
 //! | [`differential`] | random command sequences sent to two servers, replies compared |
 //!
@@ -25,6 +26,7 @@ pub mod differential;
 pub mod glob;
 pub mod linear;
 pub mod locate;
+pub mod machines;
 pub mod process;
 pub mod rng;
 pub mod server;

@@ -47,34 +47,37 @@ pub enum Kind {
     StrInt = 2,
     /// A long string; the payload is a pointer to a [`Blob`](crate::string::Blob).
     StrBlob = 3,
-    /// A short list, [packed](crate::packed).
+    /// A list of few elements, [packed](crate::packed).
     ListPacked = 4,
+    /// A list of some more elements, packed with [backward lengths](crate::packed::TwoWay).
+    ListTwoWay = 5,
     /// A long list; the payload is a pointer to [`list::Chunks`].
-    ListChunks = 5,
+    ListChunks = 6,
     /// A small set of integers, sorted.
-    SetInts = 6,
+    SetInts = 7,
     /// A small set, packed.
-    SetPacked = 7,
+    SetPacked = 8,
     /// A large set; the payload is a pointer to [`set::Table`].
-    SetTable = 8,
+    SetTable = 9,
     /// A small sorted set, packed in order.
-    ZsetPacked = 9,
+    ZsetPacked = 10,
     /// A large sorted set; the payload is a pointer to [`zset::Tree`].
-    ZsetTree = 10,
+    ZsetTree = 11,
     /// A small hash, packed.
-    HashPacked = 11,
+    HashPacked = 12,
     /// A large hash, or one with expiring fields; the payload is a pointer to [`hash::Table`].
-    HashTable = 12,
+    HashTable = 13,
 }
 
 impl Kind {
     /// Every kind, each at the place of its byte.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::StrEmbedded,
         Kind::StrRaw,
         Kind::StrInt,
         Kind::StrBlob,
         Kind::ListPacked,
+        Kind::ListTwoWay,
         Kind::ListChunks,
         Kind::SetInts,
         Kind::SetPacked,
@@ -96,7 +99,7 @@ impl Kind {
     pub fn type_of(self) -> Type {
         match self {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Type::String,
-            Kind::ListPacked | Kind::ListChunks => Type::List,
+            Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => Type::List,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => Type::Set,
             Kind::ZsetPacked | Kind::ZsetTree => Type::Zset,
             Kind::HashPacked | Kind::HashTable => Type::Hash,
@@ -109,7 +112,8 @@ impl Kind {
             Kind::StrEmbedded => "embstr",
             Kind::StrRaw | Kind::StrBlob => "raw",
             Kind::StrInt => "int",
-            Kind::ListPacked | Kind::SetPacked | Kind::ZsetPacked | Kind::HashPacked => "listpack",
+            Kind::ListPacked | Kind::ListTwoWay | Kind::SetPacked => "listpack",
+            Kind::ZsetPacked | Kind::HashPacked => "listpack",
             Kind::ListChunks => "quicklist",
             Kind::SetInts => "intset",
             Kind::SetTable | Kind::HashTable => "hashtable",
@@ -135,7 +139,7 @@ impl Owner for Values {
     unsafe fn drop_payload(kind: u8, payload: &mut [u8]) {
         match Kind::of(kind) {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => {}
-            Kind::ListPacked | Kind::SetInts | Kind::SetPacked => {}
+            Kind::ListPacked | Kind::ListTwoWay | Kind::SetInts | Kind::SetPacked => {}
             Kind::ZsetPacked | Kind::HashPacked => {}
             // SAFETY: a StrBlob payload holds the one reference that `blob::store` leaked into
             // it, and the table calls this once, when the record dies.

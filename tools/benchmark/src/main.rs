@@ -1,12 +1,73 @@
-//! `weft-benchmark`: a load generator with the options and the output of redis-benchmark.
+//! `weft-benchmark`: a load generator with the options and the output of valkey-benchmark, for any
+//! server that speaks the protocol of Redis.
+//!
+//! ```text
+//! options ─► suite (what to send) ─┐
+//!                                  ├─► plan ─► run: worker threads ─► outcome ─► result ─► report
+//! session (the server) ────────────┘           worker/, one epoll loop each
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`options`] | the command line |
+//! | [`suite`], [`template`], [`keys`], [`sizes`] | what is sent |
+//! | [`skipper`], [`verify`] | what comes back |
+//! | [`schedule`] | when, for an open loop |
+//! | [`connect`], [`control`], [`session`], [`cluster`] | the server |
+//! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
+//! | [`cpu`], [`compare`] | what it costs, and against whom |
+//! | [`result`], [`report`], [`hdrlog`] | the figures |
+//!
+//! The exit status is 0 when everything ran, 1 when something did not.
 
-use clap::Parser;
+mod cluster;
+mod compare;
+mod connect;
+mod control;
+mod cpu;
+mod hdrlog;
+mod idle;
+mod keys;
+mod options;
+mod plan;
+mod report;
+mod result;
+mod run;
+mod schedule;
+mod session;
+mod sizes;
+mod skipper;
+mod suite;
+mod tally;
+mod tasks;
+mod template;
+mod verify;
+mod worker;
 
-/// Puts load on a Redis-like server and reports what it answered, how fast and at what cost.
-#[derive(Debug, Parser)]
-#[command(name = "weft-benchmark", version)]
-struct Cli {}
+use std::process::ExitCode;
 
-fn main() {
-    let _cli = Cli::parse();
+use options::Stop;
+
+fn main() -> ExitCode {
+    let options = match options::parse(std::env::args_os().skip(1)) {
+        Ok(options) => options,
+        Err(Stop::Print(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(Stop::Wrong(out, err)) => {
+            print!("{out}");
+            if !err.is_empty() {
+                eprintln!("{err}");
+            }
+            return ExitCode::FAILURE;
+        }
+    };
+    match tasks::all(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -6,10 +6,17 @@
 //! status is 0 when what was asked was done, 1 when it was not, 2 for a wrong command line.
 
 mod advise;
+mod apply;
+mod cpus;
+mod host;
+mod plan;
 mod report;
 mod results;
+mod revert;
 mod stats;
 mod sweep;
+mod topology;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -30,6 +37,11 @@ enum Command {
     /// Becomes another program; used by `sweep` itself.
     #[command(hide = true)]
     Child(sweep::child::Args),
+    Topology(topology::Args),
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Verify(verify::Args),
+    Revert(revert::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +51,11 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Child(args) => sweep::child::run(args),
+        Command::Topology(args) => topology::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Apply(args) => apply::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Revert(args) => revert::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

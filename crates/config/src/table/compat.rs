@@ -12,14 +12,6 @@ section! {
     title: "Older servers",
     about: "Accepted so that existing files load, and without effect for the reasons given.",
 
-    IO_THREADS_DO_READS = "io-threads-do-reads" {
-        kind: Kind::Bool,
-        default: "yes",
-        flags: Flags::IMMUTABLE,
-        status: Status::Obsolete("every I/O thread reads"),
-        doc: "Whether I/O threads read and parse requests besides writing replies. Here they \
-              always do, and execute them too.",
-    }
     DYNAMIC_HZ = "dynamic-hz" {
         kind: Kind::Bool,
         default: "yes",

@@ -4,14 +4,13 @@
 //! nobody should meet them by accident. Test suites written for other servers
 //! set them.
 
-use super::{CLUSTER, INT_MAX, LONG_MAX, PERSISTENCE};
+use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PERSISTENCE};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int, text};
 
 const CRASHES: Status = Status::NotYet("tuning of crashes");
 const WATCHDOG: Status = Status::NotYet("the software watchdog");
 const COPY_AVOIDANCE: Status = Status::NotYet("tuning of reply copies");
-const DIFFERENT_THREADS: Status = Status::Obsolete("I/O threads are not switched on and off");
 
 section! {
     after: super::compat::END,
@@ -93,8 +92,8 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::HIDDEN,
-        status: DIFFERENT_THREADS,
-        doc: "Keep every I/O thread awake, whatever the load.",
+        status: EFFECTIVE,
+        doc: "Spread connections over all I/O threads, whatever the load. For tests.",
     }
     MIN_IO_THREADS_AVOID_COPY_REPLY = "min-io-threads-avoid-copy-reply" {
         kind: int(0, INT_MAX),

@@ -203,4 +203,3 @@ const COMPRESSION: Status = Status::NotYet("compression of lists");
 const HYPERLOGLOGS: Status = Status::NotYet("HyperLogLogs");
 const STREAMS: Status = Status::NotYet("streams");
 const DEFRAG: Status = Status::NotYet("active defragmentation");
-const AFFINITY: Status = Status::NotYet("CPU affinity");

@@ -1,6 +1,6 @@
 //! Threads, and the rhythm of background work.
 
-use super::{AFFINITY, EFFECTIVE, INT_MAX, PERSISTENCE};
+use super::{EFFECTIVE, INT_MAX, PERSISTENCE};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int, text};
 
@@ -18,36 +18,48 @@ section! {
         flags: Flags::DEBUG,
         status: EFFECTIVE,
         doc: "How many threads serve clients. auto takes as many as the processors that this \
-              process may use. Threads without work sleep, so that too many cost little.",
+              process may use. As many of them as the load needs have connections, the others \
+              sleep: too many cost little. Changes at run time, up and down.",
+    }
+    IO_THREADS_DO_READS = "io-threads-do-reads" {
+        kind: Kind::Bool,
+        default: "yes",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "Whether every I/O thread reads, executes and writes. With no, the first thread does \
+              all but writing, as in Redis 6: to compare, not to be used.",
     }
     SERVER_CPULIST = "server-cpulist" aka "server_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
-        status: AFFINITY,
+        status: EFFECTIVE,
         doc: "CPUs for the I/O threads: numbers and ranges, with an optional step, as in \
-              0-7:2 or 1,3. Keep them on one NUMA node. Empty leaves the choice to the system.",
+              0-7:2 or 1,3; or auto. With as many CPUs as threads or more, each thread gets one of \
+              its own, cores of one NUMA node first; with fewer, all threads share the list. Empty \
+              leaves the choice to the system. auto: all CPUs that the process may use.",
     }
     BIO_CPULIST = "bio-cpulist" aka "bio_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
-        status: AFFINITY,
-        doc: "CPUs for the threads that free memory, sync and close files.",
+        status: EFFECTIVE,
+        doc: "CPUs for the threads that work in the background: today, the one that frees memory. \
+              auto: those that the I/O threads leave over, or all.",
     }
     AOF_REWRITE_CPULIST = "aof-rewrite-cpulist" aka "aof_rewrite_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
         status: PERSISTENCE,
-        doc: "CPUs for rewriting the append-only file.",
+        doc: "CPUs for rewriting the append-only file. Checked at the start.",
     }
     BGSAVE_CPULIST = "bgsave-cpulist" aka "bgsave_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
         status: PERSISTENCE,
-        doc: "CPUs for writing snapshots.",
+        doc: "CPUs for writing snapshots. Checked at the start.",
     }
     HZ = "hz" {
         kind: Kind::Clamped { min: 0, max: INT_MAX, low: 1, high: 500 },

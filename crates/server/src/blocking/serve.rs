@@ -42,7 +42,7 @@ pub fn serve(core: &mut Core, guard: &mut Guard<'_>) {
     for Served { waiting, reply } in served {
         waiting.state.finish();
         let message = Message::Served { client: waiting.client, reply };
-        core.srv.mailboxes[waiting.thread].send(message);
+        core.srv.threads[waiting.thread].mailbox.send(message);
     }
 }
 
@@ -93,7 +93,7 @@ fn hand_over(core: &Core, waiting: &Waiting, hand_over: bool) {
         Unclaim::Waits => {}
         Unclaim::Retry => {
             let message = Message::Retry { client: waiting.client };
-            core.srv.mailboxes[waiting.thread].send(message);
+            core.srv.threads[waiting.thread].mailbox.send(message);
         }
     }
 }

@@ -59,7 +59,7 @@ impl Waiting {
         Waiting {
             state: WaitState::default(),
             client: session.shared.id,
-            thread: session.shared.thread,
+            thread: session.shared.thread(),
             db: session.db,
             proto: session.proto,
             no_touch: session.no_touch,

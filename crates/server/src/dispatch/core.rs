@@ -5,6 +5,7 @@ use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
+use crate::threads::MAX_IO_THREADS;
 use std::sync::Arc;
 use weft_commands::Error;
 use weft_keyspace::turn::Free;
@@ -28,12 +29,12 @@ pub struct Core {
 
 impl Core {
     pub fn new(id: usize, srv: &'static Server) -> Self {
-        Core::with_stats(id, srv, &srv.threads[id])
+        Core::with_stats(id, srv, &srv.threads[id].stats)
     }
 
     /// For thread `n` of the slow lane.
     pub fn slow(n: usize, srv: &'static Server) -> Self {
-        Core::with_stats(srv.threads.len() + n, srv, &srv.slow_stats[n])
+        Core::with_stats(MAX_IO_THREADS + n, srv, &srv.slow_stats[n])
     }
 
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {

@@ -114,6 +114,6 @@ pub fn write_cpu(core: &mut Core, text: &mut Text) {
     pair("", process.user_us, process.system_us);
     let children = cpu_time(Whose::Children);
     pair("_children", children.user_us, children.system_us);
-    let first = &core.srv.threads[0];
+    let first = &core.srv.threads[0].stats;
     pair("_main_thread", first.cpu_user_us.get(), first.cpu_system_us.get());
 }

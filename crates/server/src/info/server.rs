@@ -28,8 +28,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("lru_clock", now.as_secs() & u64::from(weft_table::CLOCK_MAX));
     text.field("executable", &srv.executable);
     text.field("config_file", &srv.config_file);
-    let active = srv.threads.iter().filter(|t| t.connections.get() > 0).count();
-    text.field("io_threads_active", active);
+    text.field("io_threads_active", srv.threads.active());
     text.field("availability_zone", config.str(Id::AVAILABILITY_ZONE));
     for (n, listener) in srv.info.listeners.get().into_iter().flatten().enumerate() {
         text.field(&format!("listener{n}"), listener);

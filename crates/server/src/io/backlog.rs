@@ -55,6 +55,12 @@ impl Backlog {
         }
     }
 
+    /// Puts all of `behind` behind what is here.
+    pub fn append(&mut self, mut behind: Backlog) {
+        self.len += behind.len;
+        self.pieces.append(&mut behind.pieces);
+    }
+
     /// The next slices to be sent: at most `count`, together at most `bytes` long.
     pub fn front(&self, count: usize, bytes: usize) -> Vec<&[u8]> {
         let Some(piece) = self.pieces.front() else { return Vec::new() };

@@ -112,7 +112,10 @@ pub enum Suspended {
 
 #[derive(Debug)]
 pub struct Conn {
-    pub fd: OwnedFd,
+    /// Shared only while another thread writes for this one.
+    pub fd: Arc<OwnedFd>,
+    /// A reply is away to be written by another thread.
+    pub writing: bool,
     /// Tells the tokens of this connection from those of earlier ones in the same slot.
     pub generation: u32,
     pub session: Session,
@@ -137,6 +140,10 @@ pub struct Conn {
     pub in_batch: bool,
     /// What is to be answered after the requests that were suspended.
     pub protocol_error: Option<ProtocolError>,
+    /// What it did in the period of the load `work_period` and, less and less, before: requests,
+    /// and kilobytes in both directions.
+    pub work: u64,
+    pub work_period: u32,
 }
 
 impl Conn {
@@ -162,6 +169,18 @@ impl Conn {
     /// Unparsed input in bytes.
     pub fn pending_input(&self) -> usize {
         self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
+    }
+
+    /// Counts `work` done in `period`; whether it is the first of that period.
+    pub fn note_work(&mut self, period: u32, work: u64) -> bool {
+        let ago = period.wrapping_sub(self.work_period);
+        if ago > 0 {
+            // What was is worth half as much with each period.
+            self.work = self.work.checked_shr(ago).unwrap_or(0);
+            self.work_period = period;
+        }
+        self.work += work;
+        ago > 0
     }
 
     /// Turns the arguments of the incomplete request into ones of their own.

@@ -1,7 +1,10 @@
-//! What each I/O thread does `hz` times a second: its share of the active expiry, and on the
-//! first thread the house-keeping of the server.
+//! What each active I/O thread does `hz` times a second: its share of the active expiry, a sample
+//! of its load, and on the first thread the house-keeping of the server.
 
 use crate::dispatch::Core;
+use crate::threads::balance::Balance;
+use crate::threads::control;
+use crate::threads::load::Load;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_keyspace::SHARDS;
@@ -10,24 +13,44 @@ use weft_keyspace::expiry::{self, SweepState};
 /// Share of its time that a thread may spend on active expiry, at effort 1.
 const EXPIRE_PERCENT: u64 = 25;
 
+/// How long a period of the load is at least, in milliseconds.
+const PERIOD_MS: i64 = 90;
+
 pub struct Cron {
     sweep: SweepState,
-    /// The shards that this thread looks after.
+    /// The shards that this thread looks after, while so many threads are active.
     shards: Vec<u16>,
+    active: usize,
+    load: Load,
+    sampled_ms: i64,
+    /// The last tick was one of rest.
+    resting: bool,
+    balance: Balance,
     /// This thread also keeps the server's house.
     first: bool,
 }
 
 impl Cron {
-    /// The cron of one of `threads` threads.
-    pub fn new(thread: usize, threads: usize) -> Self {
-        let shards = (thread as u16..SHARDS as u16).step_by(threads).collect();
-        Cron { sweep: SweepState::default(), shards, first: thread == 0 }
+    /// The cron of a thread. Must be made on it.
+    pub fn new(thread: usize) -> Self {
+        Cron {
+            sweep: SweepState::default(),
+            shards: Vec::new(),
+            active: 0,
+            load: Load::of_this_thread(),
+            sampled_ms: 0,
+            resting: false,
+            balance: Balance::default(),
+            first: thread == 0,
+        }
     }
 
-    pub fn tick(&mut self, core: &mut Core, now_ms: i64) {
+    /// One tick of an active thread, or of one that still has connections. `busy_connections`: how
+    /// many had requests in this period of the load; whether it has ended.
+    pub fn tick(&mut self, core: &mut Core, now_ms: i64, busy_connections: u64) -> bool {
+        let ended = self.sample(core, now_ms, busy_connections);
         if core.srv.info.cron_paused.load(Ordering::Relaxed) {
-            return;
+            return ended;
         }
         core.turn.set_time(now_ms);
         self.expire(core);
@@ -38,10 +61,57 @@ impl Cron {
         }
         core.publish();
         crate::info::tick(core, self.first);
+        ended
+    }
+
+    /// The last thing that a thread does before it sleeps for long.
+    pub fn rest(&mut self, core: &mut Core) {
+        if std::mem::replace(&mut self.resting, true) {
+            return;
+        }
+        let stats = core.stats();
+        [&stats.busy, &stats.pressure, &stats.busy_connections].into_iter().for_each(|c| c.set(0));
+        weft_table::epoch::collect();
+        core.publish();
+        crate::info::tick(core, false);
+    }
+
+    /// Notes the thread's load; on the first thread, acts on everybody's.
+    fn sample(&mut self, core: &mut Core, now_ms: i64, busy_connections: u64) -> bool {
+        if std::mem::take(&mut self.resting) {
+            self.load.forget();
+        }
+        if (0..PERIOD_MS).contains(&(now_ms - self.sampled_ms)) {
+            return false;
+        }
+        self.sampled_ms = now_ms;
+        self.load.sample();
+        let stats = core.stats();
+        stats.busy.set((self.load.busy * 1000.0).round() as u64);
+        stats.pressure.set((self.load.pressure() * 1000.0).round() as u64);
+        stats.busy_connections.set(busy_connections);
+        if self.first {
+            let now_ms = core.srv.started.elapsed().as_millis() as i64;
+            control::tick(&mut self.balance, core.srv, now_ms, &core.settings);
+        }
+        true
+    }
+
+    /// The shards are divided among the active threads.
+    fn renew_shards(&mut self, core: &Core) {
+        let active = core.srv.threads.active();
+        if self.active != active {
+            self.active = active;
+            self.shards = (core.id..SHARDS).step_by(active).map(|shard| shard as u16).collect();
+            if core.id >= active {
+                self.shards.clear();
+            }
+        }
     }
 
     fn expire(&mut self, core: &mut Core) {
-        if !core.srv.active_expire() {
+        self.renew_shards(core);
+        if !core.srv.active_expire() || self.shards.is_empty() {
             return;
         }
         let srv = core.srv;

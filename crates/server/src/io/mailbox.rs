@@ -16,8 +16,18 @@ pub enum Message {
     Accepted(super::listen::Accepted),
     /// The shard on which this connection was parked has been released.
     Unpark { token: u64 },
-    /// Close this client's connection, by its id.
-    Kill { client: u64 },
+    /// A connection of another thread's, to own from now on.
+    Moved(Box<super::Conn>),
+    /// Move connections worth this share of the work to that thread.
+    Shed { to: usize, share: f64 },
+    /// Send these replies, and tell that thread what became of them.
+    Write { from: usize, jobs: Vec<super::worker::WriteJob> },
+    /// Another thread has sent replies.
+    Written { done: Vec<super::worker::Written> },
+    /// Move every connection to a thread drawn at random: for tests.
+    Scatter,
+    /// Close this client's connection.
+    Kill { client: std::sync::Arc<crate::clients::ClientShared> },
     /// Bytes to append to this monitor's output, by its id; dropped when it is none any more.
     Feed { client: u64, bytes: std::sync::Arc<Vec<u8>> },
     /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
@@ -33,7 +43,7 @@ pub enum Message {
     SlowDone { client: u64, reply: weft_resp::Reply },
     /// A command in the slow lane waits for a key.
     SlowBlocked { client: u64, waiting: std::sync::Arc<crate::blocking::Waiting> },
-    /// Something in the configuration changed that this thread must look at.
+    /// Something changed that this thread must look at: the configuration, or whether it is active.
     Wake,
     /// End the loop.
     Stop,

@@ -9,18 +9,18 @@
 //!
 //! Nothing is locked or gated while the thread reads, writes or sleeps.
 
-use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::dispatch::execute::{Flow, Request, execute};
-use crate::io::backlog::Backlog;
 use crate::io::batch::{Batch, Req, Source};
-use crate::io::conn::{ArgBuf, Conn, ReplyMode, Session, Suspended};
-use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
+use crate::io::conn::{ArgBuf, Conn, Suspended};
+use crate::io::listen::Listener;
 use crate::io::mailbox::Message;
 use crate::io::poll::{Interest, Poll, Ready};
 use crate::io::read::{self, Got, Planner};
 use crate::io::write::{Sent, send_pending, send_reply};
 use crate::server::Server;
+use crate::threads::bind;
+use crate::threads::placement::Placement;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -28,11 +28,20 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Key, Waiter};
-use weft_process::log_verbose;
 use weft_process::log_warning;
-use weft_resp::{Blob, Parser, Proto, Reply};
+use weft_resp::{Blob, Reply};
 
 mod blocked;
+mod moving;
+mod offload;
+mod owning;
+
+pub use offload::{WriteJob, Written};
+
+const KILOBYTE: usize = 1024;
+
+/// Reply buffers that are kept beside those of the present batch.
+const POOLED: usize = 256;
 
 /// Tokens from here on are not connections.
 const MAILBOX: u64 = u64::MAX;
@@ -55,11 +64,19 @@ pub struct Worker {
     batch: Batch,
     /// Reply buffers of the jobs of a batch, kept for the next one.
     replies: Vec<Reply>,
+    /// Replies for other threads to send, and whether more are taken: see [`offload`].
+    offloaded: Vec<WriteJob>,
+    offloads: bool,
     /// Connections with something to execute that no event will announce.
     queued: Vec<usize>,
     generation: u32,
     next_cron_ms: i64,
     cron: super::cron::Cron,
+    /// Where this thread was told to run.
+    bound: Arc<Placement>,
+    /// Periods of the load so far, and connections that had requests in this one.
+    period: u32,
+    busy_connections: u64,
     /// Requests of this batch that go to the slow lane, by connection.
     slow_args: Vec<(usize, Vec<ArgBuf>)>,
     /// When the time of which waiting client is over: Unix milliseconds and client, the earliest
@@ -75,12 +92,15 @@ impl Worker {
     /// Worker `id`; must be called on the thread that will run it.
     pub fn new(id: usize, srv: &'static Server, listeners: Vec<Listener>) -> std::io::Result<Self> {
         let poll = Poll::new()?;
-        poll.add(srv.mailboxes[id].fd(), MAILBOX, Interest::READ)?;
+        poll.add(srv.threads[id].mailbox.fd(), MAILBOX, Interest::READ)?;
         for (n, listener) in listeners.iter().enumerate() {
             poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ)?;
         }
         Ok(Worker {
-            cron: super::cron::Cron::new(id, srv.threads.len()),
+            cron: super::cron::Cron::new(id),
+            bound: Arc::default(),
+            period: 1,
+            busy_connections: 0,
             core: Core::new(id, srv),
             poll,
             conns: Slab::new(),
@@ -88,6 +108,8 @@ impl Worker {
             listeners,
             batch: Batch::default(),
             replies: Vec::new(),
+            offloaded: Vec::new(),
+            offloads: false,
             queued: Vec::new(),
             generation: 0,
             next_cron_ms: 0,
@@ -99,6 +121,8 @@ impl Worker {
     /// Runs until the server is told to stop.
     pub fn run(&mut self) -> std::io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
+        self.bound = self.core.srv.placement();
+        bind(self.core.srv, self.core.id, &self.bound);
         while !self.core.srv.is_stopping() {
             let timeout = if self.queued.is_empty() { self.until_due() } else { 0 };
             self.poll.wait(timeout, &mut ready)?;
@@ -116,21 +140,52 @@ impl Worker {
         Ok(())
     }
 
-    /// Milliseconds until something has to be done unasked.
+    /// Milliseconds until something has to be done unasked; negative for never.
     fn until_due(&self) -> i64 {
+        if self.has_no_part() {
+            return -1;
+        }
         let now = self.core.srv.now_ms();
         let cron = (self.next_cron_ms - now).clamp(0, 1000);
         self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron))
     }
 
+    /// Whether this thread is not wanted now, and has nothing left to do.
+    fn has_no_part(&self) -> bool {
+        let helps = self.is_divided() && self.core.id < self.core.srv.threads.configured();
+        !self.is_active() && self.conns.is_empty() && !helps
+    }
+
+    fn is_active(&self) -> bool {
+        self.core.id < self.core.srv.threads.active()
+    }
+
+    /// Goes where the thread is to run now, if that has changed.
+    fn bind_again(&mut self) {
+        let placement = self.core.srv.placement();
+        if !Arc::ptr_eq(&placement, &self.bound) {
+            bind(self.core.srv, self.core.id, &placement);
+            self.bound = placement;
+        }
+    }
+
     fn cron_if_due(&mut self) {
+        if self.has_no_part() {
+            return self.cron.rest(&mut self.core);
+        }
         let now = self.core.srv.now_ms();
         if now < self.next_cron_ms && self.next_cron_ms - now <= 1000 {
             return;
         }
         self.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
-        self.cron.tick(&mut self.core, now);
+        if self.cron.tick(&mut self.core, now, self.busy_connections) {
+            self.period = self.period.wrapping_add(1);
+            self.busy_connections = 0;
+        }
         self.check_clients(now);
+        if !self.is_active() {
+            self.hand_over();
+        }
     }
 
     /// Closes idle clients and those whose output has been over the soft limit for too long.
@@ -179,127 +234,18 @@ impl Worker {
         }
     }
 
-    // ---- connections ----
-
-    fn accept(&mut self, listener: usize) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            match self.listeners[listener].accept(self.core.settings.keepalive_s) {
-                Ok(Some(accepted)) => self.place(accepted),
-                Ok(None) => return,
-                Err(e) => {
-                    log_warning!("Accepting client connection: {e}");
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Gives a new connection to the thread that has the fewest.
-    fn place(&mut self, accepted: Accepted) {
-        let srv = &self.core.srv;
-        let counts = srv.threads.iter().map(|t| t.connections.get());
-        if counts.clone().sum::<u64>() >= self.core.settings.maxclients as u64 {
-            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
-            let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
-            return;
-        }
-        srv.totals.connections.fetch_add(1, Ordering::Relaxed);
-        let (thread, _) = counts.enumerate().min_by_key(|(_, n)| *n).expect("there are threads");
-        // Counted here, so that a burst is spread before its connections arrive.
-        srv.threads[thread].connections.shared_add(1);
-        if thread == self.core.id {
-            self.adopt(accepted);
-        } else {
-            srv.mailboxes[thread].send(Message::Accepted(accepted));
-        }
-    }
-
-    fn adopt(&mut self, accepted: Accepted) {
-        use rustix::fd::AsRawFd;
-        let srv = self.core.srv;
-        let settings = &self.core.settings;
-        let protected = settings.protected_mode && settings.password.is_empty();
-        if protected && !accepted.is_local {
-            let _ = rustix::io::write(&accepted.socket, crate::texts::PROTECTED.as_bytes());
-            srv.threads[self.core.id].connections.shared_sub(1);
-            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let id = srv.clients.next_id();
-        let fd = accepted.socket.as_raw_fd();
-        let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.now_ms()));
-        let authenticated = settings.password.is_empty();
-        shared.authenticated.store(authenticated, Ordering::Relaxed);
-        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
-        let conn = Conn {
-            fd: accepted.socket,
-            generation: self.generation,
-            session: Session {
-                shared: shared.clone(),
-                db: 0,
-                proto: Proto::Resp2,
-                authenticated,
-                reply_mode: ReplyMode::On,
-                close: false,
-                monitor: false,
-                no_touch: false,
-                import_source: false,
-                redirect_capable: false,
-                transaction: None,
-                watched: None,
-                waiting: None,
-                slow: None,
-            },
-            parser: Parser::default(),
-            inbuf: Vec::new(),
-            spans: Vec::new(),
-            args: Vec::new(),
-            big: None,
-            again: Default::default(),
-            suspended: None,
-            queued: false,
-            in_batch: false,
-            out: Backlog::default(),
-            interest: Interest::READ,
-            soft_since: Default::default(),
-            protocol_error: None,
-        };
-        let index = self.conns.insert(conn);
-        let conn = &self.conns[index];
-        if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
-            log_warning!("Registering a client connection: {e}");
-            self.conns.remove(index);
-            srv.threads[self.core.id].connections.shared_sub(1);
-            return;
-        }
-        log_verbose!("Accepted {}", shared.peer);
-        self.by_client.insert(id, index);
-        srv.clients.insert(shared);
-    }
-
-    /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
-    fn close(&mut self, index: usize) {
-        let Some(conn) = self.conns.try_remove(index) else { return };
-        self.poll.remove(&conn.fd);
-        let id = conn.session.shared.id;
-        self.by_client.remove(&id);
-        self.queued.retain(|i| *i != index);
-        self.forget(&conn.session);
-        let srv = &self.core.srv;
-        srv.clients.remove(id);
-        if conn.session.monitor {
-            crate::monitor::leave(srv, id);
-        }
-        srv.threads[self.core.id].connections.shared_sub(1);
-        conn.session.shared.closing.store(true, Ordering::Relaxed);
-    }
-
     fn on_mail(&mut self) {
-        self.core.srv.mailboxes[self.core.id].acknowledge();
-        while let Some(message) = self.core.srv.mailboxes[self.core.id].take() {
+        let mailbox = &self.core.srv.threads[self.core.id].mailbox;
+        mailbox.acknowledge();
+        while let Some(message) = mailbox.take() {
             match message {
                 Message::Accepted(accepted) => self.adopt(accepted),
                 Message::Unpark { token } => self.resume_token(token, Suspended::Shard),
+                Message::Moved(conn) => self.move_in(*conn),
+                Message::Shed { to, share } => self.shed(to, share),
+                Message::Write { from, jobs } => self.write_for(from, jobs),
+                Message::Written { done } => done.into_iter().for_each(|w| self.written(w)),
+                Message::Scatter => self.scatter(),
                 Message::Kill { client } => self.kill(client),
                 Message::Feed { client, bytes } => self.feed(client, &bytes),
                 Message::Unpause => self.resume_all(Suspended::Paused),
@@ -308,26 +254,14 @@ impl Worker {
                 Message::Unblocked { client, error } => self.unblocked(client, error),
                 Message::SlowDone { client, reply } => self.slow_done(client, reply),
                 Message::SlowBlocked { client, waiting } => self.slow_blocked(client, waiting),
-                Message::Wake | Message::Stop => {}
+                // Whether this thread is active may have changed: its cron sees to that.
+                Message::Wake => {
+                    self.next_cron_ms = 0;
+                    self.bind_again();
+                }
+                Message::Stop => {}
             }
         }
-    }
-
-    fn kill(&mut self, client: u64) {
-        if let Some(index) = self.by_client.get(&client).copied() {
-            self.close(index);
-        }
-    }
-
-    fn feed(&mut self, client: u64, bytes: &[u8]) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
-        // RESET may have ended MONITOR since: the client expects replies only.
-        if !self.conns[index].session.monitor {
-            return;
-        }
-        let mut reply = Reply::new(self.conns[index].session.proto);
-        reply.raw(bytes);
-        self.deliver(index, &mut reply);
     }
 
     // ---- suspension ----
@@ -369,7 +303,7 @@ impl Worker {
         let conn = &mut self.conns[index];
         let want = Interest {
             read: conn.wants_input(),
-            write: conn.pending_output() > 0,
+            write: conn.pending_output() > 0 && !conn.writing,
             hangup: conn.wants_hangup(),
         };
         if want != conn.interest {
@@ -471,13 +405,16 @@ impl Worker {
         }
         self.core.leave();
         weft_table::epoch::collect();
+        self.plan_offload(batch.jobs.len());
         for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
             self.finish_job(&mut batch, job, reply, outcomes[job]);
         }
+        self.send_offloaded();
         for reply in replies.iter_mut().take(batch.jobs.len()) {
             assert!(reply.is_empty(), "a reply was left behind for another client");
             reply.trim();
         }
+        replies.append(&mut self.replies);
         self.replies = replies;
         batch.clear();
         self.batch = batch;
@@ -572,6 +509,8 @@ impl Worker {
             }
         }
         renew_shared(conn, self.core.turn.now_ms, executed, last_command(batch, first, executed));
+        let work = (executed + (j.end - j.base + reply.len()) / KILOBYTE) as u64;
+        self.busy_connections += u64::from(conn.note_work(self.period, work));
         let (error, more) = (j.error.clone(), j.more);
         if let Outcome::Suspended { why, again, .. } = outcome {
             self.conns[index].protocol_error = error;
@@ -614,8 +553,10 @@ impl Worker {
         let now_ms = self.core.turn.now_ms;
         let conn = &mut self.conns[index];
         if !reply.is_empty() {
-            let (sent, bytes) = send_reply(conn, reply);
-            self.wrote(index, sent, bytes);
+            if !self.offload(index, reply) {
+                let (sent, bytes) = send_reply(&mut self.conns[index], reply);
+                self.wrote(index, sent, bytes);
+            }
         } else if conn.session.close && conn.pending_output() == 0 {
             return self.close(index);
         }
@@ -645,11 +586,18 @@ impl Worker {
     }
 
     fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
-        let stats = self.core.stats();
-        stats.writes.add(1);
-        stats.net_out.add(bytes as u64);
+        self.core.stats().writes.add(1);
+        self.count_sent(index, bytes);
+        self.sent(index, sent);
+    }
+
+    fn count_sent(&self, index: usize, bytes: usize) {
+        self.core.stats().net_out.add(bytes as u64);
+        add(&self.conns[index].session.shared.net_out, bytes as u64);
+    }
+
+    fn sent(&mut self, index: usize, sent: Sent) {
         let conn = &mut self.conns[index];
-        add(&conn.session.shared.net_out, bytes as u64);
         conn.session.shared.output.store(conn.pending_output() as u64, Ordering::Relaxed);
         match sent {
             Sent::Broken => self.close(index),

@@ -26,7 +26,8 @@ pub use write::{Old, announce, create, expire, expire_all, remove, set};
 
 use crate::boxed;
 use crate::dict::{Dict, Entry};
-use crate::packed::{self, Encoded, Value, record::count};
+use crate::packed::record::{count, entries};
+use crate::packed::{Encoded, Entries, OneWay, Value};
 use crate::{Kind, Record, Type};
 
 /// The large form: fields with their values.
@@ -57,7 +58,7 @@ pub struct Hash<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum View<'a> {
-    Packed { count: usize, entries: &'a [u8] },
+    Packed { count: usize, entries: Entries<'a, OneWay> },
     Table(&'a Table),
 }
 
@@ -76,7 +77,11 @@ impl Form {
             Kind::HashPacked => Some(Form::Packed),
             Kind::HashTable => Some(Form::Table),
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
-            Kind::ListPacked | Kind::ListChunks | Kind::ZsetPacked | Kind::ZsetTree => None,
+            Kind::ListPacked
+            | Kind::ListTwoWay
+            | Kind::ListChunks
+            | Kind::ZsetPacked
+            | Kind::ZsetTree => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
         }
     }
@@ -102,8 +107,8 @@ fn lives(expiry: Option<i64>, now_ms: i64) -> bool {
 }
 
 /// Packed fields with their values, each with the offset of the field.
-fn pairs(entries: &[u8]) -> impl Iterator<Item = Pair<'_>> {
-    let mut all = packed::iter(entries);
+fn pairs(entries: Entries<'_, OneWay>) -> impl Iterator<Item = Pair<'_>> {
+    let mut all = entries.iter();
     std::iter::from_fn(move || {
         let (_, field) = all.next()?;
         let (_, value) = all.next().expect("a value follows every field");
@@ -118,10 +123,7 @@ impl<'a> Hash<'a> {
     pub fn of(record: &'a Record, now_ms: i64) -> Option<Hash<'a>> {
         let payload = record.payload();
         let view = match Form::of(record)? {
-            Form::Packed => View::Packed {
-                count: count(payload) / 2,
-                entries: packed::record::entries(payload),
-            },
+            Form::Packed => View::Packed { count: count(payload) / 2, entries: entries(payload) },
             // SAFETY: a HashTable payload was made by `boxed::store` of a box of a Table, and it
             // is borrowed from its record.
             Form::Table => View::Table(unsafe { boxed::view(payload) }),
@@ -166,8 +168,8 @@ impl<'a> Hash<'a> {
     pub fn get(self, field: &[u8]) -> Option<Value<'a>> {
         match self.view {
             View::Packed { entries, .. } => {
-                let at = packed::find_encoded(entries, &Encoded::of(field), 2)?;
-                Some(packed::get(entries, packed::after(entries, at)))
+                let at = entries.find(&Encoded::of(field), 2)?;
+                Some(entries.get(entries.after(at)))
             }
             View::Table(_) => self.find(field).map(|pair| pair.value),
         }
@@ -178,9 +180,9 @@ impl<'a> Hash<'a> {
     pub fn find(self, field: &[u8]) -> Option<Pair<'a>> {
         match self.view {
             View::Packed { entries, .. } => {
-                let at = packed::find_encoded(entries, &Encoded::of(field), 2)?;
-                let value = packed::get(entries, packed::after(entries, at));
-                Some(Pair { field: packed::get(entries, at), value, expiry: None })
+                let at = entries.find(&Encoded::of(field), 2)?;
+                let value = entries.get(entries.after(at));
+                Some(Pair { field: entries.get(at), value, expiry: None })
             }
             View::Table(table) => {
                 table.get(field).filter(|e| lives(e.expiry, self.now_ms)).map(Pair::of)

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::Limits;
+use crate::packed::COUNT_MAX;
+use crate::packed::record::Packed;
 use crate::string::Digits;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -212,15 +214,14 @@ fn many_fields_fit_into_a_packed_hash_but_not_more_than_its_count_holds() {
     let limits = Limits { hash_entries: usize::MAX, ..Limits::default() };
     let mut record = create(b"key", &[], 0, &limits);
     // Filled from behind, so that the search for a field ends at once.
-    let most = packed::COUNT_MAX / 2;
+    let most = COUNT_MAX / 2;
     let fields: Vec<Vec<u8>> = (0..=most).map(|n| n.to_string().into_bytes()).collect();
     let mut entries = Vec::new();
     for field in &fields[..most] {
         entries.push(Encoded::of(field));
         entries.push(Encoded::of(b""));
     }
-    record =
-        packed::record::Packed::new(record.key(), None, Kind::HashPacked, 0, &entries).finish();
+    record = Packed::new(record.key(), None, Kind::HashPacked, 0, &entries).finish();
     assert_eq!((len(&record), Form::of_hash(&record)), (most, Form::Packed));
     let (record, old) = set(record, &fields[most], b"", None, 0, &limits);
     assert_eq!((old, len(&record)), (Old::Absent, most + 1));

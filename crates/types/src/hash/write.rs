@@ -6,7 +6,7 @@
 
 use super::{Form, Table, lives, pairs};
 use crate::packed::record::Packed;
-use crate::packed::{self, COUNT_MAX, Encoded, Room, record::entries};
+use crate::packed::{COUNT_MAX, Encoded, Room, record::entries};
 use crate::string::Digits;
 use crate::{Kind, Limits, Record, boxed};
 
@@ -114,7 +114,7 @@ pub fn set(
 fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (Record, Old) {
     let mut packed = Packed::of(record);
     let name = Encoded::of(field);
-    let there = packed::find_encoded(packed.bytes(), &name, 2);
+    let there = packed.entries().find(&name, 2);
     // A value that is overwritten counts too: the directive may have changed.
     if packed.count() / 2 + usize::from(there.is_none()) > packed_max(limits) {
         let mut record = to_table(packed.finish());
@@ -123,12 +123,12 @@ fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (R
     }
     match there {
         Some(at) => {
-            let at = packed::after(packed.bytes(), at);
+            let at = packed.entries().after(at);
             packed.replace(at, 1, &[Encoded::of(value)]);
             (packed.finish(), Old::Live)
         }
         None => {
-            let end = packed.bytes().len();
+            let end = packed.entries().end();
             packed.insert(end, &[name, Encoded::of(value)]);
             (packed.finish(), Old::Absent)
         }
@@ -143,7 +143,7 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
     match Form::of_hash(&record) {
         Form::Packed => {
             let mut packed = Packed::of(record);
-            let Some(at) = packed::find_encoded(packed.bytes(), &Encoded::of(field), 2) else {
+            let Some(at) = packed.entries().find(&Encoded::of(field), 2) else {
                 return (packed.finish(), Old::Absent);
             };
             packed.remove(at, 2);

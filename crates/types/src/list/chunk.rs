@@ -12,7 +12,7 @@
 //! what a chunk may hold; so a push moves bytes rarely, and a chunk that grows at both ends alike
 //! is no worse.
 
-use crate::packed::{self, Encoded, Room};
+use crate::packed::{self, Encoded, Entries, Room, TwoWay};
 
 /// The smallest buffer of a chunk that grows (bytes).
 const SMALLEST: usize = 128;
@@ -28,13 +28,18 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// A chunk of these entries, without slack.
-    pub(super) fn of(entries: &[u8], count: usize) -> Self {
-        Chunk { buf: entries.to_vec(), start: 0, end: entries.len(), count }
+    pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize) -> Self {
+        Chunk::new(entries.bytes().to_vec(), count)
+    }
+
+    /// A chunk of the entries that `buf` consists of, with backward lengths.
+    fn new(buf: Vec<u8>, count: usize) -> Self {
+        Chunk { start: 0, end: buf.len(), buf, count }
     }
 
     #[inline]
-    pub(super) fn entries(&self) -> &[u8] {
-        &self.buf[self.start..self.end]
+    pub(super) fn entries(&self) -> Entries<'_, TwoWay> {
+        Entries::new(&self.buf[self.start..self.end])
     }
 
     /// Elements.
@@ -56,22 +61,22 @@ impl Chunk {
 
     #[inline]
     pub(super) fn push_right(&mut self, entry: &Encoded<'_>, most: usize) {
-        let len = entry.len();
+        let len = entry.len::<TwoWay>();
         if self.buf.len() - self.end < len {
             self.grow(len, 0, most);
         }
-        entry.write(&mut self.buf[self.end..self.end + len]);
+        entry.write::<TwoWay>(&mut self.buf[self.end..self.end + len]);
         self.end += len;
         self.count += 1;
     }
 
     #[inline]
     pub(super) fn push_left(&mut self, entry: &Encoded<'_>, most: usize) {
-        let len = entry.len();
+        let len = entry.len::<TwoWay>();
         if self.start < len {
             self.grow(0, len, most);
         }
-        entry.write(&mut self.buf[self.start - len..self.start]);
+        entry.write::<TwoWay>(&mut self.buf[self.start - len..self.start]);
         self.start -= len;
         self.count += 1;
     }
@@ -85,7 +90,7 @@ impl Chunk {
         let size = (need + need / 2).max(SMALLEST).min(most.max(need));
         let start = if left > 0 { size - used } else { 0 };
         let mut buf = vec![0; size];
-        buf[start..start + used].copy_from_slice(self.entries());
+        buf[start..start + used].copy_from_slice(self.entries().bytes());
         *self = Chunk { buf, start, end: start + used, count: self.count };
     }
 
@@ -116,7 +121,7 @@ impl Chunk {
 
     /// Cuts the entries from the offset `at` on, `count` in number, off into another chunk.
     pub(super) fn split_off(&mut self, at: usize, count: usize) -> Chunk {
-        let right = Chunk::of(&self.entries()[at..], count);
+        let right = Chunk::of(self.entries().from(at), count);
         let bytes = self.bytes() - at;
         self.drop_right(count, bytes);
         self.settle();
@@ -125,13 +130,15 @@ impl Chunk {
 
     /// Appends the entries of `other`.
     pub(super) fn join(&mut self, other: &Chunk) {
-        let entries = [self.entries(), other.entries()].concat();
-        *self = Chunk::of(&entries, self.count + other.count);
+        let entries = [self.entries().bytes(), other.entries().bytes()].concat();
+        *self = Chunk::new(entries, self.count + other.count);
     }
 }
 
 impl Room for Chunk {
-    fn bytes(&self) -> &[u8] {
+    type Form = TwoWay;
+
+    fn entries(&self) -> Entries<'_, TwoWay> {
         self.entries()
     }
 
@@ -139,7 +146,7 @@ impl Room for Chunk {
         let len = self.bytes();
         if self.buf.len() - self.end < new.saturating_sub(old) {
             let mut buf = Vec::with_capacity(len + new - old);
-            buf.extend_from_slice(self.entries());
+            buf.extend_from_slice(self.entries().bytes());
             buf.resize(len + new - old, 0);
             *self = Chunk { buf, start: 0, end: len, count: self.count };
         }

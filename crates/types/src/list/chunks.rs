@@ -1,14 +1,14 @@
 //! A long list: the row of its chunks.
 
 use super::chunk::Chunk;
-use super::{End, Iter, IterBack};
+use super::{End, Iter, IterBack, Run};
 use crate::Limits;
-use crate::packed::{self, Encoded, Value};
+use crate::packed::{COUNT_MAX, Encoded, Entries, Form, TwoWay, Value};
 use std::collections::VecDeque;
 
 /// What the reference counts for the frame of each of its chunks (bytes). Here there is none, but
 /// where a chunk is full must be the same, since OBJECT ENCODING depends on it.
-const FRAME: usize = 7;
+pub(super) const FRAME: usize = 7;
 
 /// What the reference adds to the length of an element to guess the length of its entry.
 const GUESS: usize = 8;
@@ -58,9 +58,10 @@ impl Fill {
     }
 }
 
-/// Bytes of a packed list as the reference counts them.
-pub(super) fn framed(entries: &[u8]) -> usize {
-    entries.len() + FRAME
+/// Bytes of a packed list as the reference counts them. O(1) with backward lengths, else O(n).
+pub(super) fn framed<F: Form>(entries: Entries<'_, F>) -> usize {
+    let bytes = if F::BACKWARD { entries.end() } else { entries.len_in::<TwoWay>() };
+    bytes + FRAME
 }
 
 /// See the module's description.
@@ -81,7 +82,7 @@ pub(super) struct Place {
 
 impl Chunks {
     /// The list of these packed entries, as its one chunk.
-    pub(super) fn of(entries: &[u8], count: usize, fill: Fill) -> Self {
+    pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize, fill: Fill) -> Self {
         let mut chunks = VecDeque::new();
         if count > 0 {
             chunks.push_back(Chunk::of(entries, count));
@@ -105,16 +106,16 @@ impl Chunks {
         row + self.chunks.iter().map(Chunk::memory).sum::<usize>()
     }
 
-    pub(super) fn entries(&self, chunk: usize) -> Option<&[u8]> {
+    pub(super) fn entries(&self, chunk: usize) -> Option<Entries<'_, TwoWay>> {
         self.chunks.get(chunk).map(Chunk::entries)
     }
 
     /// The entries and their number, when the list has shrunk so far that it goes back into its
     /// record: one chunk, at most half full by what the directive says now.
-    pub(super) fn as_small(&self, fill: Fill) -> Option<(&[u8], usize)> {
+    pub(super) fn as_small(&self, fill: Fill) -> Option<(Entries<'_, TwoWay>, usize)> {
         let chunk = self.chunks.front().filter(|_| self.chunks.len() == 1)?;
         let small = fill.fits_half(framed(chunk.entries()), chunk.count());
-        (small && chunk.count() <= packed::COUNT_MAX).then(|| (chunk.entries(), chunk.count()))
+        (small && chunk.count() <= COUNT_MAX).then(|| (chunk.entries(), chunk.count()))
     }
 
     fn allows(&self, chunk: &Chunk, len: usize) -> bool {
@@ -220,26 +221,26 @@ impl Chunks {
             (found.expect("below the length"), index - behind)
         };
         let (entries, count) = (self.chunks[chunk].entries(), self.chunks[chunk].count());
-        Place { chunk, nth, at: packed::offset_of(entries, count, nth) }
+        Place { chunk, nth, at: entries.offset_of(count, nth) }
     }
 
     pub(super) fn iter_from(&self, index: usize) -> Iter<'_> {
         if index >= self.len {
-            return Iter { rest: None, entries: packed::iter(&[]) };
+            return Iter { rest: None, run: Run::TwoWay(Entries::new(&[]).iter()) };
         }
         let place = self.find(index);
-        let entries = packed::iter(&self.chunks[place.chunk].entries()[place.at..]);
-        Iter { rest: Some((self, place.chunk + 1)), entries }
+        let entries = self.chunks[place.chunk].entries().from(place.at);
+        Iter { rest: Some((self, place.chunk + 1)), run: Run::TwoWay(entries.iter()) }
     }
 
     pub(super) fn iter_back_from(&self, back: usize) -> IterBack<'_> {
         if back >= self.len {
-            return IterBack { rest: None, entries: packed::iter(&[]) };
+            return IterBack { rest: None, run: Run::TwoWay(Entries::<TwoWay>::new(&[]).back()) };
         }
         let place = self.find(self.len - 1 - back);
         let entries = self.chunks[place.chunk].entries();
-        let end = packed::after(entries, place.at);
-        IterBack { rest: Some((self, place.chunk)), entries: packed::iter(&entries[..end]) }
+        let entries = entries.until(entries.after(place.at));
+        IterBack { rest: Some((self, place.chunk)), run: Run::TwoWay(entries.back()) }
     }
 
     /// Puts `text` in the place of the element at `place`. An element that is too large for any
@@ -297,7 +298,7 @@ impl Chunks {
         self.len += 1;
         let full = !self.allows(&self.chunks[chunk], text.len());
         let entry = Encoded::of(text);
-        let at = if after { packed::after(self.chunks[chunk].entries(), at) } else { at };
+        let at = if after { self.chunks[chunk].entries().after(at) } else { at };
         if !full {
             return self.chunks[chunk].replace(at, 0, &[entry]);
         }
@@ -374,38 +375,47 @@ impl Chunks {
 }
 
 /// Shows `n` entries from one end; answers their length in bytes.
-fn show(entries: &[u8], end: End, n: usize, seen: &mut impl FnMut(Value<'_>)) -> usize {
+fn show(
+    entries: Entries<'_, TwoWay>,
+    end: End,
+    n: usize,
+    seen: &mut impl FnMut(Value<'_>),
+) -> usize {
     match end {
         End::Left => {
             let mut at = 0;
             for _ in 0..n {
-                seen(packed::get(entries, at));
-                at = packed::after(entries, at);
+                seen(entries.get(at));
+                at = entries.after(at);
             }
             at
         }
         End::Right => {
-            let mut at = entries.len();
-            for _ in 0..n {
-                at = packed::before(entries, at);
-                seen(packed::get(entries, at));
+            let mut from = entries.end();
+            for (at, value) in entries.back().take(n) {
+                seen(value);
+                from = at;
             }
-            entries.len() - at
+            entries.end() - from
         }
     }
 }
 
 /// Offsets of up to `most` entries that equal `wanted`, looked for from one end; in descending
 /// order.
-pub(super) fn hits(entries: &[u8], wanted: &Encoded<'_>, end: End, most: usize) -> Vec<usize> {
-    let matches = |at: &usize| wanted.is_at(entries, *at);
-    let offsets = packed::iter(entries).map(|(at, _)| at);
+pub(super) fn hits<F: Form>(
+    entries: Entries<'_, F>,
+    wanted: &Encoded<'_>,
+    end: End,
+    most: usize,
+) -> Vec<usize> {
+    let matches = |at: &usize| entries.holds(*at, wanted);
     match end {
         End::Left => {
-            let mut found: Vec<usize> = offsets.filter(matches).take(most).collect();
+            let mut found: Vec<usize> = entries.offsets().filter(matches).take(most).collect();
             found.reverse();
             found
         }
-        End::Right => offsets.rev().filter(matches).take(most).collect(),
+        End::Right => entries.back().map(|(at, _)| at).filter(matches).take(most).collect(),
     }
 }

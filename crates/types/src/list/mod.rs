@@ -1,10 +1,14 @@
 //! Lists: a short one packed in its record, a long one as a row of chunks.
 //!
 //! ```text
-//!  ListPacked   payload = count, entries                      see crate::packed
+//!  ListPacked   payload = count, entries                      few elements, see crate::packed
+//!  ListTwoWay   payload = count, entries with backward lengths
 //!  ListChunks   payload ──► Chunks ──► [chunk][chunk]...[chunk]
 //!                                       each: slack | entries | slack
 //! ```
+//!
+//! The last elements of a ListPacked are found from the first one on, so it has
+//! few of them; `write` says how few. Clients see `listpack` for both packed forms.
 //!
 //! A chunk holds as much as `list-max-listpack-size` allows, 8 KiB by default. Pushing and popping
 //! happen at the ends of the row, in chunks that keep some slack at their own ends, so that they
@@ -20,7 +24,8 @@ mod chunks;
 mod tests;
 mod write;
 
-use crate::packed::{self, Value, record as packed_record};
+use crate::packed::record::{count, entries};
+use crate::packed::{self, Entries, Form, OneWay, TwoWay, Value};
 use crate::{Kind, Record, boxed};
 pub use chunks::Chunks;
 pub use write::{create, insert, pop, push, remove, rotate, set, trim};
@@ -37,7 +42,8 @@ pub enum End {
 /// A list, to be read.
 #[derive(Clone, Copy, Debug)]
 pub enum List<'a> {
-    Packed { entries: &'a [u8], count: usize },
+    Packed { entries: Entries<'a, OneWay>, count: usize },
+    TwoWay { entries: Entries<'a, TwoWay>, count: usize },
     Chunks(&'a Chunks),
 }
 
@@ -47,10 +53,12 @@ impl<'a> List<'a> {
     pub fn of(record: &'a Record) -> Option<List<'a>> {
         let payload = record.payload();
         match Kind::of(record.kind()) {
-            Kind::ListPacked => Some(List::Packed {
-                entries: packed_record::entries(payload),
-                count: packed_record::count(payload),
-            }),
+            Kind::ListPacked => {
+                Some(List::Packed { entries: entries(payload), count: count(payload) })
+            }
+            Kind::ListTwoWay => {
+                Some(List::TwoWay { entries: entries(payload), count: count(payload) })
+            }
             // SAFETY: a ListChunks payload holds a box of Chunks, made by `write`.
             Kind::ListChunks => Some(List::Chunks(unsafe { boxed::view::<Chunks>(payload) })),
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
@@ -63,7 +71,7 @@ impl<'a> List<'a> {
     #[inline]
     pub fn len(self) -> usize {
         match self {
-            List::Packed { count, .. } => count,
+            List::Packed { count, .. } | List::TwoWay { count, .. } => count,
             List::Chunks(chunks) => chunks.len(),
         }
     }
@@ -82,7 +90,10 @@ impl<'a> List<'a> {
     pub fn iter_from(self, index: usize) -> Iter<'a> {
         match self {
             List::Packed { entries, count } => {
-                Iter { rest: None, entries: packed::iter_after(entries, count, index) }
+                Iter { rest: None, run: Run::OneWay(behind(entries, count, index).iter()) }
+            }
+            List::TwoWay { entries, count } => {
+                Iter { rest: None, run: Run::TwoWay(behind(entries, count, index).iter()) }
             }
             List::Chunks(chunks) => chunks.iter_from(index),
         }
@@ -92,14 +103,45 @@ impl<'a> List<'a> {
     pub fn iter_back_from(self, back: usize) -> IterBack<'a> {
         match self {
             List::Packed { entries, count } => {
-                let end = match back < count {
-                    true => packed::end_before(entries, count, back),
-                    false => 0,
-                };
-                IterBack { rest: None, entries: packed::iter(&entries[..end]) }
+                IterBack { rest: None, run: Run::OneWay(in_front(entries, count, back).back()) }
+            }
+            List::TwoWay { entries, count } => {
+                IterBack { rest: None, run: Run::TwoWay(in_front(entries, count, back).back()) }
             }
             List::Chunks(chunks) => chunks.iter_back_from(back),
         }
+    }
+}
+
+/// The entries from the `n`-th of `count` on; none if there are not so many.
+fn behind<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
+    entries.from(entries.offset_of(count, n.min(count)))
+}
+
+/// The entries without the last `n` of `count`; none if there are not so many.
+fn in_front<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
+    entries.until(entries.offset_of(count, count.saturating_sub(n)))
+}
+
+/// Entries of either form.
+#[derive(Debug)]
+enum Run<A, B> {
+    OneWay(A),
+    TwoWay(B),
+}
+
+impl<'a, A, B> Run<A, B>
+where
+    A: Iterator<Item = (usize, Value<'a>)>,
+    B: Iterator<Item = (usize, Value<'a>)>,
+{
+    #[inline]
+    fn next(&mut self) -> Option<Value<'a>> {
+        let next = match self {
+            Run::OneWay(entries) => entries.next(),
+            Run::TwoWay(entries) => entries.next(),
+        };
+        next.map(|(_, value)| value)
     }
 }
 
@@ -108,7 +150,7 @@ impl<'a> List<'a> {
 pub struct Iter<'a> {
     /// The chunks behind the one that is being read.
     rest: Option<(&'a Chunks, usize)>,
-    entries: packed::Iter<'a>,
+    run: Run<packed::Iter<'a, OneWay>, packed::Iter<'a, TwoWay>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -117,11 +159,11 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Value<'a>> {
         loop {
-            if let Some((_, value)) = self.entries.next() {
+            if let Some(value) = self.run.next() {
                 return Some(value);
             }
             let (chunks, next) = self.rest?;
-            self.entries = packed::iter(chunks.entries(next)?);
+            self.run = Run::TwoWay(chunks.entries(next)?.iter());
             self.rest = Some((chunks, next + 1));
         }
     }
@@ -132,7 +174,7 @@ impl<'a> Iterator for Iter<'a> {
 pub struct IterBack<'a> {
     /// How many chunks are left before the one that is being read.
     rest: Option<(&'a Chunks, usize)>,
-    entries: packed::Iter<'a>,
+    run: Run<<OneWay as Form>::Back<'a>, <TwoWay as Form>::Back<'a>>,
 }
 
 impl<'a> Iterator for IterBack<'a> {
@@ -141,11 +183,11 @@ impl<'a> Iterator for IterBack<'a> {
     #[inline]
     fn next(&mut self) -> Option<Value<'a>> {
         loop {
-            if let Some((_, value)) = self.entries.next_back() {
+            if let Some(value) = self.run.next() {
                 return Some(value);
             }
             let (chunks, left) = self.rest.filter(|(_, left)| *left > 0)?;
-            self.entries = packed::iter(chunks.entries(left - 1)?);
+            self.run = Run::TwoWay(chunks.entries(left - 1)?.back());
             self.rest = Some((chunks, left - 1));
         }
     }
@@ -160,7 +202,7 @@ pub fn len(record: &Record) -> usize {
 pub fn memory(record: &Record, _samples: usize) -> usize {
     let outside = match List::of(record) {
         Some(List::Chunks(chunks)) => chunks.memory(),
-        Some(List::Packed { .. }) | None => 0,
+        Some(List::Packed { .. } | List::TwoWay { .. }) | None => 0,
     };
     record.alloc_size() + outside
 }
@@ -172,7 +214,7 @@ pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -
             let payload = boxed::store(Box::new(chunks.clone()));
             Record::from_bytes(key, expiry, Kind::ListChunks as u8, clock, &payload)
         }
-        Some(List::Packed { .. }) | None => {
+        Some(List::Packed { .. } | List::TwoWay { .. }) | None => {
             Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
         }
     }

@@ -115,12 +115,13 @@ fn check(record: &Record, model: &VecDeque<String>) {
 proptest! {
     #[test]
     fn lists_are_like_a_deque(
-        size in prop_oneof![Just(-1i64), 1..6i64],
+        size in prop_oneof![Just(-1i64), 1..6i64, 30..100i64],
+        start in prop_oneof![Just(1usize), 20..80usize],
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let limits = Limits { list_size: size, ..Limits::default() };
-        let mut model: VecDeque<String> = VecDeque::from(["0".to_string()]);
-        let mut record = create(b"key", 7, End::Right, &[b"0"], &limits);
+        let mut model: VecDeque<String> = VecDeque::from(vec!["0".to_string(); start]);
+        let mut record = create(b"key", 7, End::Right, &vec![&b"0"[..]; start], &limits);
         for step in steps {
             record = apply(record, &mut model, step, &limits);
             if model.is_empty() {
@@ -133,6 +134,91 @@ proptest! {
         let copy = duplicate(&record, b"copy", None, 0);
         prop_assert_eq!(copy.kind(), record.kind());
         check(&copy, &model);
+    }
+}
+
+fn kind(record: &Record) -> Kind {
+    Kind::of(record.kind())
+}
+
+fn of_texts(texts: &[String], limits: &Limits) -> Record {
+    let values: Vec<&[u8]> = texts.iter().map(|t| t.as_bytes()).collect();
+    create(b"k", 0, End::Right, &values, limits)
+}
+
+#[test]
+fn backward_lengths_come_with_many_elements_and_go_with_few() {
+    let limits = Limits::default();
+    let mut model: VecDeque<String> = VecDeque::new();
+    let mut record = create(b"k", 0, End::Right, &[], &limits);
+    let mut kinds = Vec::new();
+    for n in (1..=70).chain((1..70).rev()).chain(2..=70) {
+        let grows = n > model.len();
+        let step = match grows {
+            true => Step::Push(n % 2 == 0, vec![n.to_string()]),
+            false => Step::Pop(n % 2 == 0, 1),
+        };
+        record = apply(record, &mut model, step, &limits);
+        check(&record, &model);
+        if kinds.last().is_none_or(|(_, last)| *last != kind(&record)) {
+            kinds.push((n, kind(&record)));
+        }
+    }
+    let (one_way, two_way) = (Kind::ListPacked, Kind::ListTwoWay);
+    assert_eq!(kinds, [(1, one_way), (25, two_way), (12, one_way), (25, two_way)]);
+}
+
+#[test]
+fn backward_lengths_come_with_long_elements_and_go_without() {
+    let limits = Limits::default();
+    for (bytes, wanted) in [(500, Kind::ListPacked), (510, Kind::ListTwoWay)] {
+        let texts = ["a".to_string(), "b".repeat(bytes), "c".to_string()];
+        let mut record = of_texts(&texts[..2], &limits);
+        assert_eq!(kind(&record), wanted, "{bytes}");
+        record = push(record, End::Right, &[b"c"], &limits);
+        check(&record, &texts.clone().into());
+        record = set(record, 1, &vec![b'd'; 509], &limits);
+        assert_eq!(kind(&record), Kind::ListTwoWay);
+        record = set(record, 1, b"d", &limits);
+        assert_eq!(kind(&record), Kind::ListPacked);
+        check(&record, &["a", "d", "c"].map(String::from).into());
+    }
+}
+
+/// Where a list leaves its record is where the reference's listpack is full, whose entries all
+/// have backward lengths.
+#[test]
+fn a_list_without_backward_lengths_counts_them() {
+    let text = "x".repeat(126);
+    // An entry of 2 + 126 + 2 bytes there, and 7 for the frame.
+    for (more, wanted) in [(4096 - 7 - 130, Kind::ListTwoWay), (4096 - 6 - 130, Kind::ListChunks)] {
+        let limits = Limits { list_size: -1, ..Limits::default() };
+        let record = of_texts(std::slice::from_ref(&text), &limits);
+        assert_eq!(kind(&record), Kind::ListPacked);
+        let record = push(record, End::Left, &[&vec![b'y'; more]], &limits);
+        assert_eq!(kind(&record), wanted, "{more}");
+    }
+    let limits = Limits { list_size: 3, ..Limits::default() };
+    let mut record = of_texts(&["1", "2", "3"].map(String::from), &limits);
+    assert_eq!(kind(&record), Kind::ListPacked);
+    record = push(record, End::Left, &[b"0"], &limits);
+    assert_eq!(kind(&record), Kind::ListChunks);
+    (record, _) = remove(record, End::Right, b"0", 1, &limits);
+    record = pop(record, End::Right, 2, &limits, |_| {});
+    assert_eq!(kind(&record), Kind::ListPacked);
+    check(&record, &["1".to_string()].into());
+}
+
+#[test]
+fn a_list_of_one_chunk_goes_back_into_its_record_in_the_form_for_its_size() {
+    let texts: Vec<String> = (0..500).map(|n| format!("element {n}")).collect();
+    for (kept, wanted) in [(100, Kind::ListTwoWay), (10, Kind::ListPacked)] {
+        let limits = Limits { list_size: -1, ..Limits::default() };
+        let record = of_texts(&texts, &limits);
+        assert_eq!(kind(&record), Kind::ListChunks);
+        let record = trim(record, 5, kept, &limits);
+        assert_eq!(kind(&record), wanted);
+        check(&record, &texts[5..5 + kept].to_vec().into());
     }
 }
 
@@ -150,5 +236,5 @@ fn a_long_list_is_chunked_and_comes_back() {
     let memory = memory(&record, 5);
     assert!(memory < bytes + bytes / 20 + 16 * 1024, "{memory} for {bytes}");
     record = pop(record, End::Left, 19_900, &limits, |_| {});
-    assert_eq!((len(&record), Kind::of(record.kind())), (101, Kind::ListPacked));
+    assert_eq!((len(&record), Kind::of(record.kind())), (101, Kind::ListTwoWay));
 }

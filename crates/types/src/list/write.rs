@@ -4,12 +4,27 @@
 //! ([`super::len`] is 0) and to remove. When a list leaves its record, and when it returns there,
 //! is decided as the reference does: before something is added, by the lengths of the texts;
 //! after something was taken away, when what is left is one chunk that is half full at most.
+//!
+//! Within the record, a list gets backward lengths when it goes beyond [`ONE_WAY_ENTRIES`] or
+//! [`ONE_WAY_BYTES`], and loses them when it is down to half of both: as many elements or bytes
+//! come or go between two conversions as a conversion has to copy. `docs/design/packed-entries.md`
+//! has the figures.
 
-use super::chunks::{Chunks, Fill, Place, framed, hits};
+use super::chunks::{Chunks, FRAME, Fill, Place, framed, hits};
 use super::{End, List};
-use crate::packed::record::Packed;
-use crate::packed::{self, Encoded, Room, Value};
+use crate::packed::record::{Packed, PackedIn, payload};
+use crate::packed::{COUNT_MAX, Encoded, Entries, Form, OneWay, Room, TwoWay, Value, back_len};
 use crate::{Kind, Limits, Record, boxed};
+
+/// The most elements of a list without backward lengths.
+pub(super) const ONE_WAY_ENTRIES: usize = 24;
+
+/// The most bytes of entries of a list without backward lengths.
+pub(super) const ONE_WAY_BYTES: usize = 512;
+
+/// The most bytes of an entry that stand in front of its text, for a text that could join a list
+/// without backward lengths.
+const HEAD_MOST: usize = 2;
 
 /// A list of `key` with these elements, pushed one after the other at `end`. `clock` as
 /// [`Record::clock`].
@@ -18,39 +33,66 @@ pub fn create(key: &[u8], clock: u32, end: End, values: &[&[u8]], limits: &Limit
     push(record, end, values, limits)
 }
 
+/// Where the elements are.
+enum Shape {
+    OneWay,
+    TwoWay,
+    Chunks,
+}
+
+impl Shape {
+    /// Of a record that is known to hold a list.
+    #[inline]
+    fn of(record: &Record) -> Shape {
+        match Kind::of(record.kind()) {
+            Kind::ListPacked => Shape::OneWay,
+            Kind::ListTwoWay => Shape::TwoWay,
+            Kind::ListChunks => Shape::Chunks,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => not_a_list(),
+            Kind::SetInts | Kind::SetPacked | Kind::SetTable => not_a_list(),
+            Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => not_a_list(),
+        }
+    }
+}
+
+#[cold]
+fn not_a_list() -> ! {
+    panic!("the record holds a list")
+}
+
 /// Pushes elements one after the other at `end`. Amortized O(1) each for a long list, O(bytes)
 /// for a short one.
 #[inline]
 pub fn push(record: Record, end: End, values: &[&[u8]], limits: &Limits) -> Record {
     let mut record = before_growth(record, values, limits);
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        let chunks = chunks_mut(&mut record);
-        values.iter().for_each(|text| chunks.push(end, text));
-        return record;
-    }
-    let mut packed = Packed::of(record);
-    match values {
-        [one] => {
-            let at = at_end(packed.bytes(), end);
-            packed.insert(at, &[Encoded::of(one)]);
+    match Shape::of(&record) {
+        Shape::OneWay => push_packed::<OneWay>(record, end, values),
+        Shape::TwoWay => push_packed::<TwoWay>(record, end, values),
+        Shape::Chunks => {
+            let chunks = chunks_mut(&mut record);
+            values.iter().for_each(|text| chunks.push(end, text));
+            record
         }
+    }
+}
+
+fn push_packed<F: Form>(record: Record, end: End, values: &[&[u8]]) -> Record {
+    let mut packed = PackedIn::<F>::of(record);
+    let at = match end {
+        End::Left => 0,
+        End::Right => packed.entries().end(),
+    };
+    match values {
+        [one] => packed.insert(at, &[Encoded::of(one)]),
         many => {
             let mut entries: Vec<Encoded<'_>> = many.iter().map(|t| Encoded::of(t)).collect();
             if end == End::Left {
                 entries.reverse();
             }
-            let at = at_end(packed.bytes(), end);
             packed.insert(at, &entries);
         }
     }
     packed.finish()
-}
-
-fn at_end(entries: &[u8], end: End) -> usize {
-    match end {
-        End::Left => 0,
-        End::Right => entries.len(),
-    }
 }
 
 /// Takes up to `n` elements from `end`, shown to `seen` in the order of their going.
@@ -62,27 +104,41 @@ pub fn pop(
     mut seen: impl FnMut(Value<'_>),
 ) -> Record {
     let mut record = record;
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        chunks_mut(&mut record).pop(end, n, &mut seen);
-        return after_shrinking(record, limits);
-    }
-    let mut packed = Packed::of(record);
-    let n = n.min(packed.count());
-    let entries = packed.bytes();
-    let mut at = at_end(entries, end);
-    for _ in 0..n {
-        match end {
-            End::Left => {
-                seen(packed::get(entries, at));
-                at = packed::after(entries, at);
-            }
-            End::Right => {
-                at = packed::before(entries, at);
-                seen(packed::get(entries, at));
-            }
+    match Shape::of(&record) {
+        Shape::OneWay => pop_packed::<OneWay>(record, end, n, seen),
+        Shape::TwoWay => after_shrinking(pop_packed::<TwoWay>(record, end, n, seen), limits),
+        Shape::Chunks => {
+            chunks_mut(&mut record).pop(end, n, &mut seen);
+            after_shrinking(record, limits)
         }
     }
-    let from = if end == End::Left { 0 } else { at };
+}
+
+fn pop_packed<F: Form>(
+    record: Record,
+    end: End,
+    n: usize,
+    mut seen: impl FnMut(Value<'_>),
+) -> Record {
+    let mut packed = PackedIn::<F>::of(record);
+    let (entries, count) = (packed.entries(), packed.count());
+    let n = n.min(count);
+    let from = match end {
+        End::Left => {
+            entries.iter().take(n).for_each(|(_, value)| seen(value));
+            0
+        }
+        End::Right => {
+            let from = entries.offset_of(count, count - n);
+            match n {
+                0 => {}
+                // As a rule; there is nothing to be put in order.
+                1 => seen(entries.get(from)),
+                _ => entries.from(from).back().for_each(|(_, value)| seen(value)),
+            }
+            from
+        }
+    };
     packed.remove(from, n);
     packed.finish()
 }
@@ -92,27 +148,39 @@ pub fn pop(
 pub fn rotate(record: Record, from: End, to: End, limits: &Limits) -> (Record, Vec<u8>) {
     let mut record = record;
     let mut moved = Vec::new();
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        let chunks = chunks_mut(&mut record);
-        chunks.pop(from, 1, &mut |value| moved = value.to_vec());
-        chunks.push(to, &moved);
-        return (after_shrinking(record, limits), moved);
-    }
-    let record = pop(record, from, 1, limits, |value| moved = value.to_vec());
-    (push(record, to, &[&moved], limits), moved)
+    let take = |value: Value<'_>| moved = value.to_vec();
+    let rest = match Shape::of(&record) {
+        Shape::OneWay => pop_packed::<OneWay>(record, from, 1, take),
+        Shape::TwoWay => pop_packed::<TwoWay>(record, from, 1, take),
+        Shape::Chunks => {
+            let mut take = take;
+            let chunks = chunks_mut(&mut record);
+            chunks.pop(from, 1, &mut take);
+            chunks.push(to, &moved);
+            return (after_shrinking(record, limits), moved);
+        }
+    };
+    (push(rest, to, &[&moved], limits), moved)
 }
 
 /// Puts `text` in the place of the element at `index`, which must be below the length.
 pub fn set(record: Record, index: usize, text: &[u8], limits: &Limits) -> Record {
     let mut record = before_growth(record, &[text], limits);
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        let chunks = chunks_mut(&mut record);
-        let place = chunks.find(index);
-        chunks.set(place, text);
-        return after_shrinking(record, limits);
+    match Shape::of(&record) {
+        Shape::OneWay => set_packed::<OneWay>(record, index, text),
+        Shape::TwoWay => after_shrinking(set_packed::<TwoWay>(record, index, text), limits),
+        Shape::Chunks => {
+            let chunks = chunks_mut(&mut record);
+            let place = chunks.find(index);
+            chunks.set(place, text);
+            after_shrinking(record, limits)
+        }
     }
-    let mut packed = Packed::of(record);
-    let at = packed::offset_of(packed.bytes(), packed.count(), index);
+}
+
+fn set_packed<F: Form>(record: Record, index: usize, text: &[u8]) -> Record {
+    let mut packed = PackedIn::<F>::of(record);
+    let at = packed.entries().offset_of(packed.count(), index);
     packed.replace(at, 1, &[Encoded::of(text)]);
     packed.finish()
 }
@@ -126,29 +194,41 @@ pub fn insert(
     limits: &Limits,
 ) -> (Record, bool) {
     let mut record = before_growth(record, &[text], limits);
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        let chunks = chunks_mut(&mut record);
-        let Some(place) = find_text(chunks, pivot) else { return (record, false) };
-        chunks.insert(place, text, after);
-        return (record, true);
+    match Shape::of(&record) {
+        Shape::OneWay => insert_packed::<OneWay>(record, pivot, text, after),
+        Shape::TwoWay => insert_packed::<TwoWay>(record, pivot, text, after),
+        Shape::Chunks => {
+            let chunks = chunks_mut(&mut record);
+            let Some(place) = find_text(chunks, pivot) else { return (record, false) };
+            chunks.insert(place, text, after);
+            (record, true)
+        }
     }
-    let Some(at) = packed::find(super::packed_record::entries(record.payload()), pivot, 1) else {
-        return (record, false);
-    };
-    let mut packed = Packed::of(record);
-    let at = if after { packed::after(packed.bytes(), at) } else { at };
-    packed.insert(at, &[Encoded::of(text)]);
-    (packed.finish(), true)
+}
+
+fn insert_packed<F: Form>(
+    record: Record,
+    pivot: &[u8],
+    text: &[u8],
+    after: bool,
+) -> (Record, bool) {
+    let mut packed = PackedIn::<F>::of(record);
+    let entries = packed.entries();
+    let found = entries.find(&Encoded::of(pivot), 1);
+    if let Some(at) = found {
+        let at = if after { entries.after(at) } else { at };
+        packed.insert(at, &[Encoded::of(text)]);
+    }
+    (packed.finish(), found.is_some())
 }
 
 fn find_text(chunks: &Chunks, text: &[u8]) -> Option<Place> {
     let wanted = Encoded::of(text);
     let mut chunk = 0;
     while let Some(entries) = chunks.entries(chunk) {
-        for (nth, (at, _)) in packed::iter(entries).enumerate() {
-            if wanted.is_at(entries, at) {
-                return Some(Place { chunk, nth, at });
-            }
+        let found = entries.offsets().enumerate().find(|(_, at)| entries.holds(*at, &wanted));
+        if let Some((nth, at)) = found {
+            return Some(Place { chunk, nth, at });
         }
         chunk += 1;
     }
@@ -164,12 +244,20 @@ pub fn remove(
     limits: &Limits,
 ) -> (Record, usize) {
     let mut record = record;
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        let removed = chunks_mut(&mut record).remove(end, text, most);
-        return (if removed > 0 { after_shrinking(record, limits) } else { record }, removed);
-    }
-    let mut packed = Packed::of(record);
-    let found = hits(packed.bytes(), &Encoded::of(text), end, most);
+    let (record, removed) = match Shape::of(&record) {
+        Shape::OneWay => return remove_packed::<OneWay>(record, end, text, most),
+        Shape::TwoWay => remove_packed::<TwoWay>(record, end, text, most),
+        Shape::Chunks => {
+            let removed = chunks_mut(&mut record).remove(end, text, most);
+            (record, removed)
+        }
+    };
+    (if removed > 0 { after_shrinking(record, limits) } else { record }, removed)
+}
+
+fn remove_packed<F: Form>(record: Record, end: End, text: &[u8], most: usize) -> (Record, usize) {
+    let mut packed = PackedIn::<F>::of(record);
+    let found = hits(packed.entries(), &Encoded::of(text), end, most);
     for at in &found {
         packed.remove(*at, 1);
     }
@@ -179,18 +267,24 @@ pub fn remove(
 /// Keeps `count` elements from `start` on. O(chunks) beside the elements of the outermost ones.
 pub fn trim(record: Record, start: usize, count: usize, limits: &Limits) -> Record {
     let mut record = record;
-    let len = super::len(&record);
-    let behind = len - start - count;
-    if Kind::of(record.kind()) == Kind::ListChunks {
-        let chunks = chunks_mut(&mut record);
-        chunks.trim(End::Left, start);
-        chunks.trim(End::Right, behind);
-        return after_shrinking(record, limits);
+    match Shape::of(&record) {
+        Shape::OneWay => trim_packed::<OneWay>(record, start, count),
+        Shape::TwoWay => after_shrinking(trim_packed::<TwoWay>(record, start, count), limits),
+        Shape::Chunks => {
+            let chunks = chunks_mut(&mut record);
+            let behind = chunks.len() - start - count;
+            chunks.trim(End::Left, start);
+            chunks.trim(End::Right, behind);
+            after_shrinking(record, limits)
+        }
     }
-    let mut packed = Packed::of(record);
+}
+
+fn trim_packed<F: Form>(record: Record, start: usize, count: usize) -> Record {
+    let mut packed = PackedIn::<F>::of(record);
     packed.remove(0, start);
-    let at = packed::end_before(packed.bytes(), packed.count(), behind);
-    packed.remove(at, behind);
+    let at = packed.entries().offset_of(packed.count(), count);
+    packed.remove(at, packed.count() - count);
     packed.finish()
 }
 
@@ -201,28 +295,71 @@ fn chunks_mut(record: &mut Record) -> &mut Chunks {
     unsafe { boxed::view_mut(record.payload_mut()) }
 }
 
-/// Makes a packed list a long one if these additions are too much for it.
+/// Gives a packed list the shape that it needs for these additions.
 #[inline]
 fn before_growth(record: Record, values: &[&[u8]], limits: &Limits) -> Record {
-    let Some(List::Packed { entries, count }) = List::of(&record) else { return record };
-    let more: usize = values.iter().map(|t| t.len()).sum();
-    let fill = Fill::of(limits);
-    let too_many = count + values.len() > packed::COUNT_MAX;
-    if !too_many && !fill.exceeds(framed(entries) + more, count + values.len()) {
-        return record;
+    match List::of(&record) {
+        Some(List::Packed { entries, count }) => {
+            let (fill, len) = (Fill::of(limits), count + values.len());
+            let more: usize = values.iter().map(|t| t.len()).sum();
+            // Most lists are so short that their exact length doesn't matter.
+            let framed_most = FRAME + entries.end() + count * back_len::<TwoWay>(ONE_WAY_BYTES);
+            if too_much(fill, framed_most + more, len)
+                && too_much(fill, framed(entries) + more, len)
+            {
+                let entries = entries.in_form::<TwoWay>();
+                let chunks = Chunks::of(Entries::new(&entries), count, fill);
+                return to_chunks(record, chunks);
+            }
+            let bytes = entries.end() + more + HEAD_MOST * values.len();
+            if len <= ONE_WAY_ENTRIES && bytes <= ONE_WAY_BYTES {
+                return record;
+            }
+            let payload = payload(&entries.in_form::<TwoWay>(), count);
+            record.replace_payload(Kind::ListTwoWay as u8, &payload)
+        }
+        Some(List::TwoWay { entries, count }) => {
+            let (fill, len) = (Fill::of(limits), count + values.len());
+            let more: usize = values.iter().map(|t| t.len()).sum();
+            if !too_much(fill, framed(entries) + more, len) {
+                return record;
+            }
+            let chunks = Chunks::of(entries, count, fill);
+            to_chunks(record, chunks)
+        }
+        Some(List::Chunks(_)) | None => record,
     }
-    let chunks = Chunks::of(entries, count, fill);
-    let payload = boxed::store(Box::new(chunks));
-    record.replace_payload(Kind::ListChunks as u8, &payload)
 }
 
-/// Makes a long list that has become short enough a packed one.
+/// Whether a list of so many bytes, frame included, and so many elements leaves its record.
+fn too_much(fill: Fill, bytes: usize, elements: usize) -> bool {
+    elements > COUNT_MAX || fill.exceeds(bytes, elements)
+}
+
+/// Gives a list that has become short enough the shape of a shorter one.
 #[inline]
 fn after_shrinking(record: Record, limits: &Limits) -> Record {
-    let Some(List::Chunks(chunks)) = List::of(&record) else { return record };
-    let Some((entries, count)) = chunks.as_small(Fill::of(limits)) else { return record };
-    let mut payload = Vec::with_capacity(2 + entries.len());
-    payload.extend_from_slice(&(count as u16).to_le_bytes());
-    payload.extend_from_slice(entries);
-    record.replace_payload(Kind::ListPacked as u8, &payload)
+    let (entries, count) = match List::of(&record) {
+        Some(List::TwoWay { entries, count }) if is_short(entries, count) => (entries, count),
+        Some(List::Chunks(chunks)) => match chunks.as_small(Fill::of(limits)) {
+            Some(small) => small,
+            None => return record,
+        },
+        Some(List::Packed { .. } | List::TwoWay { .. }) | None => return record,
+    };
+    let (kind, payload) = match is_short(entries, count) {
+        true => (Kind::ListPacked, payload(&entries.in_form::<OneWay>(), count)),
+        false => (Kind::ListTwoWay, payload(entries.bytes(), count)),
+    };
+    record.replace_payload(kind as u8, &payload)
+}
+
+/// Whether these elements do without backward lengths from now on.
+fn is_short(entries: Entries<'_, TwoWay>, count: usize) -> bool {
+    count <= ONE_WAY_ENTRIES / 2 && entries.end() <= ONE_WAY_BYTES / 2
+}
+
+fn to_chunks(record: Record, chunks: Chunks) -> Record {
+    let payload = boxed::store(Box::new(chunks));
+    record.replace_payload(Kind::ListChunks as u8, &payload)
 }

@@ -1,6 +1,6 @@
 //! Writing entries: which encoding a text gets, and its bytes.
 
-use super::back_len;
+use super::form::{Form, back_len, write_back};
 use crate::string::canonical_int;
 
 /// A text with the encoding that it gets as an entry.
@@ -87,17 +87,17 @@ impl<'a> Encoded<'a> {
         usize::from(self.head_len) + self.text.len()
     }
 
-    /// Bytes of the whole entry.
+    /// Bytes of the whole entry in the form `F`.
     #[inline]
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "an entry is never empty")]
-    pub fn len(&self) -> usize {
-        self.front() + back_len(self.front())
+    pub fn len<F: Form>(&self) -> usize {
+        self.front() + back_len::<F>(self.front())
     }
 
     /// Whether the entry at `at` of `bytes` is this one.
     #[inline]
-    pub(crate) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+    pub(super) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         // The first byte tells many entries apart. The head has the length, so entries that begin
         // with the same head and text are the same.
         if bytes[at] != self.head[0] {
@@ -108,38 +108,27 @@ impl<'a> Encoded<'a> {
             && bytes.get(text..text + self.text.len()).is_some_and(|own| same(own, self.text))
     }
 
-    /// Writes the entry to the front of `to`; returns what is left of it.
-    pub fn write<'t>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
+    /// Writes the entry in the form `F` to the front of `to`; returns what is left of it.
+    pub fn write<'t, F: Form>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
         let front = self.front();
-        let (entry, rest) = to.split_at_mut(self.len());
+        let (entry, rest) = to.split_at_mut(self.len::<F>());
         let (head, behind) = entry.split_at_mut(usize::from(self.head_len));
         head.copy_from_slice(self.head());
         let (text, back) = behind.split_at_mut(self.text.len());
         text.copy_from_slice(self.text);
-        let groups = back.len();
-        for (n, byte) in back.iter_mut().rev().enumerate() {
-            let more = if n + 1 < groups { 0x80 } else { 0 };
-            *byte = (front >> (7 * n)) as u8 & 0x7f | more;
-        }
+        write_back(front, back);
         rest
     }
 }
 
-/// Bytes that `text` takes as an entry.
-#[inline]
-#[must_use]
-pub fn encoded_len(text: &[u8]) -> usize {
-    Encoded::of(text).len()
-}
-
-/// Writes entries one behind the other.
+/// Writes entries of the form `F` one behind the other.
 ///
 /// # Panics
 ///
 /// If `to` is too short for them.
-pub fn write_all<'t>(entries: &[Encoded<'_>], mut to: &'t mut [u8]) -> &'t mut [u8] {
+pub fn write_all<'t, F: Form>(entries: &[Encoded<'_>], mut to: &'t mut [u8]) -> &'t mut [u8] {
     for entry in entries {
-        to = entry.write(to);
+        to = entry.write::<F>(to);
     }
     to
 }

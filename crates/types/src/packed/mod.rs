@@ -2,7 +2,7 @@
 //! of memory.
 //!
 //! ```text
-//!  entry = head, data, length of the two read backwards
+//!  entry = head, data, in one of the two forms: length of the two read backwards
 //!
 //!  head        data                        holds
 //!  0xxxxxxx    -                           integer 0..=127
@@ -13,23 +13,35 @@
 //!  1111 0001 / 0010 / 0011 / 0100          16, 24, 32, 64-bit signed integers, LE
 //! ```
 //!
-//! This is the encoding that the entries of a *listpack* have in RDB files
-//! (<https://github.com/antirez/listpack>), on purpose: a small collection is saved and loaded by
-//! copying its bytes. The frame of a listpack (its length, count and end mark) is left out here,
-//! the owner of the bytes knows those.
+//! With backward lengths ([`TwoWay`]) this is the encoding that the entries of a *listpack* have
+//! in RDB files (<https://github.com/antirez/listpack>); its frame (length, count and end mark) is
+//! left out here, the owner of the bytes knows those. Hashes, sets, sorted sets and the shortest
+//! lists have no use for the backward lengths, which are a tenth of their memory, and do without
+//! ([`OneWay`]). Heads and data are the same in both, on purpose: a small collection is saved by
+//! copying its bytes with the backward lengths put in, and loaded by leaving them out, one pass
+//! each ([`Entries::in_form`]). Which collection has which form, and why, is told in
+//! `docs/design/packed-entries.md`.
 //!
 //! Every text has exactly one encoding, the shortest, so entries are equal when their bytes are:
-//! [`find`] compares without decoding. Reading is by offset and unchecked by types: an offset that
-//! is not at the start of an entry gives nonsense or a panic, never undefined behaviour. Bytes
-//! that come from outside (RDB, RESTORE) go through [`check`] first.
+//! [`Entries::find`] compares without decoding. Reading is by offset and unchecked by types: an
+//! offset that is not at the start of an entry gives nonsense or a panic, never undefined
+//! behaviour. Bytes that come from outside (RDB, RESTORE) go through [`check`] first.
 
+mod check;
 mod encode;
+mod entries;
+mod form;
 pub(crate) mod record;
 mod room;
+#[cfg(test)]
+mod tests;
 
-pub use encode::{Encoded, encoded_len, write_all};
+pub use check::check;
+pub use encode::{Encoded, write_all};
+pub use entries::{Entries, Iter};
+pub use form::{Form, OneWay, TwoWay, back_len};
 pub use record::COUNT_MAX;
-pub use room::{Room, insert, remove, replace};
+pub use room::{Room, replace};
 
 use crate::string::{Digits, canonical_int};
 
@@ -100,50 +112,9 @@ fn front_len(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// How many bytes the backward length of an entry of `front` bytes takes.
+/// The entry at `at`, of either form.
 #[inline]
-fn back_len(front: usize) -> usize {
-    match front {
-        0..=0x7f => 1,
-        0x80..=0x3fff => 2,
-        0x4000..=0x1f_ffff => 3,
-        0x20_0000..=0xfff_ffff => 4,
-        _ => 5,
-    }
-}
-
-/// The offset behind the entry at `at`.
-#[inline]
-#[must_use]
-pub fn after(bytes: &[u8], at: usize) -> usize {
-    let front = front_len(&bytes[at..]).expect("an entry starts here");
-    at + front + back_len(front)
-}
-
-/// The offset of the entry that ends at `end`, which must not be 0.
-#[inline]
-#[must_use]
-pub fn before(bytes: &[u8], end: usize) -> usize {
-    // The length is written in groups of 7 bits, the lowest last; bit 7 says that another group
-    // stands before it.
-    let mut front = 0;
-    let mut shift = 0;
-    let mut at = end;
-    loop {
-        at -= 1;
-        let group = bytes[at];
-        front |= usize::from(group & 0x7f) << shift;
-        if group & 0x80 == 0 {
-            return at - front;
-        }
-        shift += 7;
-    }
-}
-
-/// The entry at `at`.
-#[inline]
-#[must_use]
-pub fn get(bytes: &[u8], at: usize) -> Value<'_> {
+fn get(bytes: &[u8], at: usize) -> Value<'_> {
     let entry = &bytes[at..];
     let head = entry[0];
     let data = &entry[1..];
@@ -176,167 +147,3 @@ fn signed<const N: usize>(data: &[u8]) -> i64 {
     wide[8 - N..].copy_from_slice(&data[..N]);
     i64::from_le_bytes(wide) >> (64 - 8 * N)
 }
-
-/// The entries from one offset to another, from either end.
-#[derive(Clone, Debug)]
-pub struct Iter<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    end: usize,
-}
-
-/// All entries of `bytes`, with their offsets.
-#[inline]
-#[must_use]
-pub fn iter(bytes: &[u8]) -> Iter<'_> {
-    Iter { bytes, at: 0, end: bytes.len() }
-}
-
-impl<'a> Iterator for Iter<'a> {
-    /// Offset and value.
-    type Item = (usize, Value<'a>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.at == self.end {
-            return None;
-        }
-        let at = self.at;
-        // Short entries, which most are, are decoded and passed over at once.
-        let head = self.bytes[at];
-        if head & 0x80 == 0 {
-            self.at = at + 2;
-            return Some((at, Value::Int(i64::from(head))));
-        }
-        if head & 0x40 == 0 {
-            let end = at + 1 + usize::from(head & 0x3f);
-            self.at = end + 1;
-            return Some((at, Value::Bytes(&self.bytes[at + 1..end])));
-        }
-        self.at = after(self.bytes, at);
-        Some((at, get(self.bytes, at)))
-    }
-}
-
-impl DoubleEndedIterator for Iter<'_> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        if self.at == self.end {
-            return None;
-        }
-        self.end = before(self.bytes, self.end);
-        Some((self.end, get(self.bytes, self.end)))
-    }
-}
-
-/// The offset of the `n`-th entry (from 0), `None` when there are not so many. O(n).
-#[must_use]
-pub fn nth(bytes: &[u8], n: usize) -> Option<usize> {
-    iter(bytes).nth(n).map(|(at, _)| at)
-}
-
-/// The offset of the `n`-th entry from the end (0 is the last). O(n).
-#[must_use]
-pub fn nth_back(bytes: &[u8], n: usize) -> Option<usize> {
-    iter(bytes).rev().nth(n).map(|(at, _)| at)
-}
-
-/// The offset of the `n`-th of `count` entries, looked for from the nearer end; the end of `bytes`
-/// for `n == count`. O(distance).
-#[must_use]
-pub fn offset_of(bytes: &[u8], count: usize, n: usize) -> usize {
-    if n <= count / 2 {
-        (0..n).fold(0, |at, _| after(bytes, at))
-    } else {
-        (n..count).fold(bytes.len(), |at, _| before(bytes, at))
-    }
-}
-
-/// The offset behind the entry that has `back` entries behind it, of `count`.
-#[must_use]
-pub fn end_before(bytes: &[u8], count: usize, back: usize) -> usize {
-    offset_of(bytes, count, count - back)
-}
-
-/// The entries from the `n`-th of `count` on; none if there are not so many.
-#[must_use]
-pub fn iter_after(bytes: &[u8], count: usize, n: usize) -> Iter<'_> {
-    let at = offset_of(bytes, count, n.min(count));
-    Iter { bytes, at, end: bytes.len() }
-}
-
-/// The offset of the first entry that equals `text`, of every `step`-th entry, the first one
-/// included. O(n), a comparison of lengths for most entries.
-#[inline]
-#[must_use]
-pub fn find(bytes: &[u8], text: &[u8], step: usize) -> Option<usize> {
-    find_encoded(bytes, &Encoded::of(text), step)
-}
-
-/// As [`find`], for a text that is encoded already.
-#[inline]
-#[must_use]
-pub fn find_encoded(bytes: &[u8], wanted: &Encoded<'_>, step: usize) -> Option<usize> {
-    let mut at = 0;
-    while at < bytes.len() {
-        if wanted.is_at(bytes, at) {
-            return Some(at);
-        }
-        for _ in 0..step {
-            if at == bytes.len() {
-                return None;
-            }
-            at = after_short(bytes, at);
-        }
-    }
-    None
-}
-
-/// As [`after`], with a shorter way for the entries that most collections consist of.
-#[inline]
-pub(crate) fn after_short(bytes: &[u8], at: usize) -> usize {
-    match bytes[at] {
-        0x00..=0x7f => at + 2,
-        head @ 0x80..=0xbf => at + 2 + usize::from(head & 0x3f),
-        0xc0.. => after(bytes, at),
-    }
-}
-
-/// How many entries `bytes` has, when it consists of well-formed entries in their shortest
-/// encoding: the test for what comes from outside.
-#[must_use]
-pub fn check(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    let mut n = 0;
-    while at < bytes.len() {
-        let front = front_len(&bytes[at..])?;
-        let end = at.checked_add(front)?.checked_add(back_len(front))?;
-        if end > bytes.len() || before_checked(bytes, end)? != at {
-            return None;
-        }
-        let value = get(bytes, at);
-        let mut room = Digits::new();
-        let again = Encoded::of(value.bytes(&mut room));
-        if !again.is_at(bytes, at) {
-            return None;
-        }
-        at = end;
-        n += 1;
-    }
-    Some(n)
-}
-
-/// [`before`] for bytes that may not be entries.
-fn before_checked(bytes: &[u8], end: usize) -> Option<usize> {
-    let mut front = 0usize;
-    for (n, at) in (0..end).rev().enumerate().take(5) {
-        front |= usize::from(bytes[at] & 0x7f) << (7 * n);
-        if bytes[at] & 0x80 == 0 {
-            return (back_len(front) == n + 1).then(|| at.checked_sub(front)).flatten();
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests;

@@ -7,8 +7,9 @@
 //! The payload grows and shrinks with its entries, so key, metadata and all entries of a small
 //! collection are one allocation. [`COUNT_MAX`] bounds it, whatever the directives say.
 
-use super::{Encoded, Room, room};
-use crate::Record;
+use super::{Encoded, Entries, Form, OneWay, Room, room};
+use crate::{Kind, Record};
+use std::marker::PhantomData;
 
 /// Bytes of the count.
 const COUNT: usize = 2;
@@ -16,10 +17,10 @@ const COUNT: usize = 2;
 /// The most entries that a record can hold packed.
 pub const COUNT_MAX: usize = u16::MAX as usize;
 
-/// The packed entries of a payload.
+/// The packed entries of a payload that has them in the form `F`.
 #[inline]
-pub(crate) fn entries(payload: &[u8]) -> &[u8] {
-    &payload[COUNT..]
+pub(crate) fn entries<F: Form>(payload: &[u8]) -> Entries<'_, F> {
+    Entries::new(&payload[COUNT..])
 }
 
 /// How many entries a payload says it has. O(1).
@@ -28,19 +29,30 @@ pub(crate) fn count(payload: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([payload[0], payload[1]]))
 }
 
-/// A record whose packed entries are being edited; every edit keeps the count.
-///
-/// [`Packed::finish`] gives the record back. The caller says which kind it has.
-#[derive(Debug)]
-pub(crate) struct Packed {
-    /// `None` only inside of `splice`, while the record changes its size.
-    record: Option<Record>,
+/// A payload of `count` entries, whose bytes these are.
+pub(crate) fn payload(entries: &[u8], count: usize) -> Vec<u8> {
+    let count = u16::try_from(count).expect("the caller keeps to COUNT_MAX");
+    [&count.to_le_bytes()[..], entries].concat()
 }
 
-impl Packed {
-    /// `record` holds packed entries.
+/// A record of entries without backward lengths: as most have them.
+pub(crate) type Packed = PackedIn<OneWay>;
+
+/// A record whose packed entries of the form `F` are being edited; every edit keeps the count.
+///
+/// [`PackedIn::finish`] gives the record back. The caller says which kind it has.
+#[derive(Debug)]
+pub(crate) struct PackedIn<F> {
+    /// `None` only inside of `splice`, while the record changes its size.
+    record: Option<Record>,
+    form: PhantomData<F>,
+}
+
+impl<F: Form> PackedIn<F> {
+    /// `record` holds packed entries in the form `F`.
     pub(crate) fn of(record: Record) -> Self {
-        Packed { record: Some(record) }
+        debug_assert_eq!(F::BACKWARD, Kind::of(record.kind()) == Kind::ListTwoWay);
+        PackedIn { record: Some(record), form: PhantomData }
     }
 
     /// A record of `key` with these entries, of `kind`; `expiry` and `clock` as in
@@ -48,15 +60,15 @@ impl Packed {
     pub(crate) fn new(
         key: &[u8],
         expiry: Option<i64>,
-        kind: crate::Kind,
+        kind: Kind,
         clock: u32,
         first: &[Encoded<'_>],
     ) -> Self {
-        let len: usize = first.iter().map(Encoded::len).sum();
+        let len: usize = first.iter().map(Encoded::len::<F>).sum();
         let record = Record::new(key, expiry, kind as u8, clock, COUNT + len, |payload| {
-            super::write_all(first, &mut payload[COUNT..]);
+            super::write_all::<F>(first, &mut payload[COUNT..]);
         });
-        let mut packed = Packed::of(record);
+        let mut packed = PackedIn::of(record);
         packed.set_count(first.len());
         packed
     }
@@ -103,8 +115,9 @@ impl Packed {
         let payload = record.payload_mut();
         let mut at = COUNT;
         while at < payload.len() {
-            let next = super::after(payload, at);
-            if keep(super::get(payload, at)) {
+            let entries = Entries::<F>::new(payload);
+            let next = entries.after(at);
+            if keep(entries.get(at)) {
                 payload.copy_within(at..next, end);
                 end += next - at;
                 count += 1;
@@ -121,9 +134,11 @@ impl Packed {
     }
 }
 
-impl Room for Packed {
+impl<F: Form> Room for PackedIn<F> {
+    type Form = F;
+
     #[inline]
-    fn bytes(&self) -> &[u8] {
+    fn entries(&self) -> Entries<'_, F> {
         entries(self.record().payload())
     }
 

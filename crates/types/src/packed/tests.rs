@@ -21,62 +21,114 @@ fn texts() -> Vec<Vec<u8>> {
     texts
 }
 
-fn pack(texts: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for text in texts {
-        let at = bytes.len();
-        insert(&mut bytes, at, &[Encoded::of(text)]);
+/// Memory of its own for entries.
+struct Plain<F>(Vec<u8>, std::marker::PhantomData<F>);
+
+impl<F: Form> Room for Plain<F> {
+    type Form = F;
+
+    fn entries(&self) -> Entries<'_, F> {
+        Entries::new(&self.0)
     }
-    bytes
+
+    fn splice(&mut self, at: usize, old: usize, new: usize) -> &mut [u8] {
+        self.0.splice(at..at + old, vec![0xee; new]);
+        &mut self.0[at..at + new]
+    }
 }
 
-fn unpack(bytes: &[u8]) -> Vec<Vec<u8>> {
-    iter(bytes).map(|(_, v)| v.to_vec()).collect()
+fn pack<F: Form>(texts: &[Vec<u8>]) -> Plain<F> {
+    let mut room = Plain(Vec::new(), std::marker::PhantomData);
+    for text in texts {
+        let end = room.0.len();
+        replace(&mut room, end, 0, &[Encoded::of(text)]);
+    }
+    room
+}
+
+fn unpack<F: Form>(entries: Entries<'_, F>) -> Vec<Vec<u8>> {
+    entries.iter().map(|(_, v)| v.to_vec()).collect()
+}
+
+/// Everything that can be asked of entries that are these texts.
+fn examine<F: Form>(entries: Entries<'_, F>, texts: &[Vec<u8>]) {
+    assert_eq!(unpack(entries), texts);
+    let offsets: Vec<usize> = entries.offsets().collect();
+    assert!(entries.iter().map(|(at, _)| at).eq(offsets.iter().copied()));
+    let back: Vec<_> = entries.back().map(|(at, v)| (at, v.to_vec())).collect();
+    assert!(back.into_iter().rev().eq(offsets.iter().copied().zip(texts.iter().cloned())));
+    let behind = offsets.iter().copied().chain([entries.end()]);
+    for (n, at) in behind.enumerate() {
+        assert_eq!(entries.offset_of(texts.len(), n), at);
+        assert_eq!(unpack(entries.until(at)), texts[..n]);
+        assert_eq!(unpack(entries.from(at)), texts[n..]);
+    }
+    for (text, at) in texts.iter().zip(&offsets) {
+        let first = texts.iter().position(|t| t == text).map(|n| offsets[n]);
+        assert_eq!(entries.find(&Encoded::of(text), 1), first);
+        assert!(entries.holds(*at, &Encoded::of(text)));
+    }
+    let lengths = texts.iter().map(|text| Encoded::of(text).len::<F>());
+    assert_eq!(entries.end(), lengths.sum());
+}
+
+/// The two forms have the same texts and are made of each other.
+fn convert(texts: &[Vec<u8>]) {
+    let (one, two) = (pack::<OneWay>(texts), pack::<TwoWay>(texts));
+    assert_eq!(one.entries().in_form::<TwoWay>(), two.0);
+    assert_eq!(two.entries().in_form::<OneWay>(), one.0);
+    assert_eq!(one.entries().in_form::<OneWay>(), one.0);
+    assert_eq!(one.entries().len_in::<TwoWay>(), two.0.len());
+    assert_eq!(check(&two.0), Some(texts.len()));
 }
 
 #[test]
 fn every_length_and_integer_comes_back_from_both_ends() {
     let texts = texts();
-    let bytes = pack(&texts);
-    assert_eq!(unpack(&bytes), texts);
-    let mut back: Vec<_> = iter(&bytes).rev().map(|(_, v)| v.to_vec()).collect();
-    back.reverse();
-    assert_eq!(back, texts);
-    assert_eq!(check(&bytes), Some(texts.len()));
-    for (n, text) in texts.iter().enumerate() {
-        assert_eq!(find(&bytes, text, 1), nth(&bytes, n), "{n}");
-    }
+    examine(pack::<OneWay>(&texts).entries(), &texts);
+    examine(pack::<TwoWay>(&texts).entries(), &texts);
+    convert(&texts);
 }
 
 #[test]
 fn a_difference_is_seen_wherever_it_is() {
     for len in 0..40 {
         let text = vec![b'x'; len];
-        let bytes = pack(std::slice::from_ref(&text));
-        assert_eq!(find(&bytes, &text, 1), Some(0));
+        let room = pack::<OneWay>(std::slice::from_ref(&text));
+        assert_eq!(room.entries().find(&Encoded::of(&text), 1), Some(0));
         for at in 0..len {
             let mut other = text.clone();
             other[at] = b'y';
-            assert_eq!(find(&bytes, &other, 1), None, "byte {at} of {len}");
+            let found = room.entries().find(&Encoded::of(&other), 1);
+            assert_eq!(found, None, "byte {at} of {len}");
         }
     }
+}
+
+#[test]
+fn only_every_so_many_entries_are_compared() {
+    let texts: Vec<Vec<u8>> = [&b"a"[..], b"1", b"b", b"a", b"1", b"b"].map(Into::into).to_vec();
+    let room = pack::<OneWay>(&texts);
+    let find = |text, step| room.entries().find(&Encoded::of(text), step);
+    assert_eq!((find(b"a", 2), find(b"1", 2), find(b"b", 2)), (Some(0), Some(7), Some(3)));
+    assert_eq!((find(b"1", 3), find(b"a", 4), find(b"b", 4)), (None, Some(0), None));
 }
 
 /// Entries as they stand in the RDB format; its description gives these examples.
 #[test]
 fn the_bytes_are_those_of_a_listpack() {
-    assert_eq!(pack(&[b"0".to_vec()]), [0x00, 1]);
-    assert_eq!(pack(&[b"127".to_vec()]), [0x7f, 1]);
-    assert_eq!(pack(&[b"hello".to_vec()]), *b"\x85hello\x06");
-    assert_eq!(pack(&[b"-1".to_vec()]), [0xdf, 0xff, 2]);
-    assert_eq!(pack(&[b"4096".to_vec()]), [0xf1, 0x00, 0x10, 3]);
-    let long = pack(&[vec![b'x'; 500]]);
+    assert_eq!(pack::<TwoWay>(&[b"0".to_vec()]).0, [0x00, 1]);
+    assert_eq!(pack::<TwoWay>(&[b"127".to_vec()]).0, [0x7f, 1]);
+    assert_eq!(pack::<TwoWay>(&[b"hello".to_vec()]).0, *b"\x85hello\x06");
+    assert_eq!(pack::<TwoWay>(&[b"-1".to_vec()]).0, [0xdf, 0xff, 2]);
+    assert_eq!(pack::<TwoWay>(&[b"4096".to_vec()]).0, [0xf1, 0x00, 0x10, 3]);
+    let long = pack::<TwoWay>(&[vec![b'x'; 500]]).0;
     assert_eq!((&long[..2], &long[502..]), (&[0xe1, 0xf4][..], &[0x03, 0xf6][..]));
 }
 
 #[test]
 fn nonsense_is_refused() {
-    let good = pack(&[b"hello".to_vec(), b"4096".to_vec(), vec![b'x'; 500]]);
+    let good = pack::<TwoWay>(&[b"hello".to_vec(), b"4096".to_vec(), vec![b'x'; 500]]).0;
     for cut in 1..good.len() {
         let known = [0, 7, 11, good.len()];
         assert_eq!(check(&good[..cut]).is_some(), known.contains(&cut), "{cut}");
@@ -88,31 +140,51 @@ fn nonsense_is_refused() {
     assert_eq!(check(&[0xff; 16]), None);
 }
 
+/// Splices that are done to entries: where, how many go, what comes.
+type Edits = Vec<(usize, usize, Vec<Vec<u8>>)>;
+
+fn edited<F: Form>(start: &[Vec<u8>], edits: &Edits) {
+    let mut model = start.to_vec();
+    let mut room = pack::<F>(start);
+    for (at, count, with) in edits {
+        let at = *at.min(&model.len());
+        let count = *count.min(&(model.len() - at));
+        let offset = room.entries().offset_of(model.len(), at);
+        let entries: Vec<_> = with.iter().map(|t| Encoded::of(t)).collect();
+        replace(&mut room, offset, count, &entries);
+        model.splice(at..at + count, with.iter().cloned());
+        assert_eq!(unpack(room.entries()), model);
+    }
+    examine(room.entries(), &model);
+    convert(&model);
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => prop::collection::vec(any::<u8>(), 0..80),
+        1 => prop::collection::vec(any::<u8>(), 110..140),
+        4 => any::<i64>().prop_map(|n| (n >> (n & 63)).to_string().into_bytes()),
+    ]
+}
+
 proptest! {
     #[test]
     fn edits_are_those_of_a_vector(
-        start in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..12),
-        edits in prop::collection::vec((0usize..12, 0usize..4, prop::collection::vec(
-            prop::collection::vec(b'0'..=b'9', 0..4), 0..4)), 0..12),
+        start in prop::collection::vec(text(), 0..40),
+        edits in prop::collection::vec(
+            (0usize..50, 0usize..4, prop::collection::vec(text(), 0..4)), 0..12),
     ) {
-        let mut model = start.clone();
-        let mut bytes = pack(&start);
-        for (at, count, with) in edits {
-            let at = at.min(model.len());
-            let count = count.min(model.len() - at);
-            let offset = nth(&bytes, at).unwrap_or(bytes.len());
-            let entries: Vec<_> = with.iter().map(|t| Encoded::of(t)).collect();
-            replace(&mut bytes, offset, count, &entries);
-            model.splice(at..at + count, with);
-        }
-        prop_assert_eq!(unpack(&bytes), model);
+        edited::<OneWay>(&start, &edits);
+        edited::<TwoWay>(&start, &edits);
     }
 
     #[test]
     fn checking_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Some(n) = check(&bytes) {
-            prop_assert_eq!(iter(&bytes).count(), n);
-            prop_assert_eq!(iter(&bytes).rev().count(), n);
+            let entries = Entries::<TwoWay>::new(&bytes);
+            prop_assert_eq!(entries.iter().count(), n);
+            prop_assert_eq!(entries.back().count(), n);
+            prop_assert_eq!(unpack(entries), unpack(Entries::<OneWay>::new(&entries.in_form::<OneWay>())));
         }
     }
 }

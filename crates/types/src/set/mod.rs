@@ -28,7 +28,8 @@ pub use write::{Builder, Start, add, announce, create, remove, settle_as_ints};
 
 use crate::boxed;
 use crate::dict::Dict;
-use crate::packed::{self, Encoded, Value, record::count};
+use crate::packed::record::{count, entries};
+use crate::packed::{Encoded, Entries, OneWay, Value};
 use crate::string::Digits;
 use crate::{Kind, Record, Type};
 use std::ops::ControlFlow;
@@ -40,7 +41,7 @@ pub type Table = Dict;
 #[derive(Clone, Copy, Debug)]
 pub enum Set<'a> {
     Ints(Ints<'a>),
-    Packed { count: usize, entries: &'a [u8] },
+    Packed { count: usize, entries: Entries<'a, OneWay> },
     Table(&'a Table),
 }
 
@@ -61,7 +62,11 @@ impl Form {
             Kind::SetPacked => Some(Form::Packed),
             Kind::SetTable => Some(Form::Table),
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
-            Kind::ListPacked | Kind::ListChunks | Kind::ZsetPacked | Kind::ZsetTree => None,
+            Kind::ListPacked
+            | Kind::ListTwoWay
+            | Kind::ListChunks
+            | Kind::ZsetPacked
+            | Kind::ZsetTree => None,
             Kind::HashPacked | Kind::HashTable => None,
         }
     }
@@ -88,9 +93,7 @@ impl<'a> Set<'a> {
         let payload = record.payload();
         Some(match Form::of(record)? {
             Form::Ints => Set::Ints(Ints::of(payload)),
-            Form::Packed => {
-                Set::Packed { count: count(payload), entries: packed::record::entries(payload) }
-            }
+            Form::Packed => Set::Packed { count: count(payload), entries: entries(payload) },
             // SAFETY: a SetTable payload was made by `boxed::store` of a box of a Table, and it
             // is borrowed from its record.
             Form::Table => Set::Table(unsafe { boxed::view(payload) }),
@@ -124,7 +127,7 @@ impl<'a> Set<'a> {
                     Value::Bytes(text) => Encoded::of(text),
                     Value::Int(n) => Encoded::of_int(n),
                 };
-                packed::find_encoded(entries, &wanted, 1).is_some()
+                entries.find(&wanted, 1).is_some()
             }
             Set::Table(table) => table.contains(member.bytes(&mut Digits::new())),
         }
@@ -135,9 +138,7 @@ impl<'a> Set<'a> {
     pub fn try_each<B>(self, mut seen: impl FnMut(Value<'a>) -> ControlFlow<B>) -> ControlFlow<B> {
         match self {
             Set::Ints(ints) => ints.iter().map(Value::Int).try_for_each(seen),
-            Set::Packed { entries, .. } => {
-                packed::iter(entries).try_for_each(|(_, value)| seen(value))
-            }
+            Set::Packed { entries, .. } => entries.iter().try_for_each(|(_, value)| seen(value)),
             Set::Table(table) => table.iter().try_for_each(|e| seen(Value::Bytes(e.key))),
         }
     }

@@ -8,7 +8,7 @@
 use super::write::{Builder, Start};
 use super::{Form, Ints, Set, ints, table_mut};
 use crate::packed::record::Packed;
-use crate::packed::{self, Room, Value};
+use crate::packed::{Room, Value};
 use crate::{Limits, Record};
 use std::collections::HashSet;
 
@@ -43,8 +43,7 @@ impl<'a> Set<'a> {
             }
             Set::Packed { count: 0, .. } => None,
             Set::Packed { count, entries } => {
-                let at = packed::nth(entries, below(count, draw))?;
-                Some(packed::get(entries, at))
+                Some(entries.get(entries.offset_of(count, below(count, draw))))
             }
             Set::Table(table) => table.random(draw).map(|e| Value::Bytes(e.key)),
         }
@@ -59,7 +58,7 @@ impl<'a> Set<'a> {
         mut seen: impl FnMut(Value<'a>),
     ) {
         if let Set::Packed { count, entries } = self {
-            let members: Vec<Value<'a>> = packed::iter(entries).map(|(_, value)| value).collect();
+            let members: Vec<Value<'a>> = entries.iter().map(|(_, value)| value).collect();
             (0..times).for_each(|_| seen(members[below(count, draw)]));
             return;
         }
@@ -131,9 +130,9 @@ pub fn pop(
         }
         Form::Packed => {
             let mut packed = Packed::of(record);
-            let nth = below(packed.count(), draw);
-            let at = packed::nth(packed.bytes(), nth).expect("there are so many");
-            seen(packed::get(packed.bytes(), at));
+            let (entries, count) = (packed.entries(), packed.count());
+            let at = entries.offset_of(count, below(count, draw));
+            seen(entries.get(at));
             packed.remove(at, 1);
             packed.finish()
         }

@@ -6,7 +6,7 @@
 
 use super::{Form, Ints, Set, Table, ints, table_mut};
 use crate::packed::record::Packed;
-use crate::packed::{self, COUNT_MAX, Encoded, Room, Value};
+use crate::packed::{COUNT_MAX, Encoded, OneWay, Room, Value};
 use crate::string::{Digits, canonical_int};
 use crate::{Kind, Limits, Record, boxed};
 
@@ -173,13 +173,13 @@ fn add_text_to_ints(record: Record, member: Value<'_>, limits: &Limits) -> Recor
 fn add_packed(record: Record, member: Value<'_>, limits: &Limits) -> (Record, bool) {
     let mut packed = Packed::of(record);
     let entry = encoded(member);
-    if packed::find_encoded(packed.bytes(), &entry, 1).is_some() {
+    if packed.entries().find(&entry, 1).is_some() {
         return (packed.finish(), false);
     }
-    let end = packed.bytes().len();
+    let end = packed.entries().end();
     if packed.count() < packed_max(limits)
         && member.len() <= limits.set_value
-        && end + entry.len() <= BYTES_MAX
+        && end + entry.len::<OneWay>() <= BYTES_MAX
     {
         packed.insert(end, &[entry]);
         return (packed.finish(), true);
@@ -204,7 +204,7 @@ pub fn remove(mut record: Record, member: Value<'_>) -> (Record, bool) {
         }
         Form::Packed => {
             let mut packed = Packed::of(record);
-            let found = packed::find_encoded(packed.bytes(), &encoded(member), 1);
+            let found = packed.entries().find(&encoded(member), 1);
             if let Some(at) = found {
                 packed.remove(at, 1);
             }

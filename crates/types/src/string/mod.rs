@@ -58,7 +58,7 @@ impl Form {
             Kind::StrEmbedded | Kind::StrRaw => Some(Form::Inline),
             Kind::StrInt => Some(Form::Int),
             Kind::StrBlob => Some(Form::Blob),
-            Kind::ListPacked | Kind::ListChunks => None,
+            Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
             Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => None,
         }

@@ -9,7 +9,7 @@ use super::score::Score;
 use super::tree::Tree;
 use super::view::{Span, View};
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, Room, Value, after};
+use crate::packed::{COUNT_MAX, Encoded, Room, Value};
 use crate::{Kind, Limits, Record, boxed};
 
 /// What has become of an element.
@@ -48,7 +48,7 @@ impl Edit {
             Kind::ZsetPacked => Ok(Edit(Form::Packed(Packed::of(record)))),
             Kind::ZsetTree => Ok(Edit(Form::Tree(record))),
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Err(record),
-            Kind::ListPacked | Kind::ListChunks => Err(record),
+            Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => Err(record),
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => Err(record),
             Kind::HashPacked | Kind::HashTable => Err(record),
         }
@@ -82,7 +82,7 @@ impl Edit {
     #[inline]
     pub fn view(&self) -> View<'_> {
         match &self.0 {
-            Form::Packed(packed) => View::Packed(Pairs(packed.bytes()), packed.count() / 2),
+            Form::Packed(packed) => View::Packed(Pairs(packed.entries()), packed.count() / 2),
             Form::Tree(record) => View::of(record).expect("the record of a large set"),
             Form::Between => unreachable!("enlarge puts a form in its place"),
         }
@@ -110,7 +110,7 @@ impl Edit {
         self.0 = match std::mem::replace(&mut self.0, Form::Between) {
             Form::Packed(packed) => {
                 let mut tree = Tree::new();
-                let bytes = Pairs(packed.bytes());
+                let bytes = Pairs(packed.entries());
                 let mut room = crate::string::Digits::new();
                 bytes.iter().for_each(|p| tree.push(p.member.bytes(&mut room), p.score()));
                 Form::Tree(large(packed.finish(), tree))
@@ -131,21 +131,30 @@ impl Edit {
         match &mut self.0 {
             Form::Tree(record) => change_tree(Edit::tree(record), member, decide),
             Form::Packed(packed) => {
-                let found = Pairs(packed.bytes()).find(member).map(|pair| (pair.at, pair.score()));
+                let entry = Encoded::of(member);
+                let (found, last) = match Pairs(packed.entries()).find_or_last(&entry) {
+                    Ok(pair) => (Some((pair.at, pair.score())), None),
+                    Err(last) => (None, last),
+                };
                 let Some(score) = decide(found.map(|(_, score)| score)) else {
                     return Outcome::Same;
                 };
                 match found {
                     Some((_, old)) if old == score => Outcome::Same,
-                    Some((at, _)) => {
-                        move_packed(packed, at, member, score);
+                    Some((at, old)) => {
+                        move_packed(packed, at, old, member, score);
                         Outcome::Updated
                     }
                     None if fits(packed.count() / 2, member.len(), limits) => {
                         let text = Score::of(score);
                         let encoded = text.encoded();
-                        let at = Pairs(packed.bytes()).place(member, score, &encoded);
-                        packed.insert(at, &[Encoded::of(member), encoded]);
+                        let pairs = Pairs(packed.entries());
+                        // Elements often come in order.
+                        let at = match last.is_none_or(|p| p.cmp(member, score, &encoded).is_lt()) {
+                            true => pairs.0.end(),
+                            false => pairs.place(0, member, score, &encoded),
+                        };
+                        packed.insert(at, &[entry, encoded]);
                         Outcome::Added
                     }
                     None => {
@@ -175,7 +184,7 @@ impl Edit {
                 found.map(|place| tree.remove(place)).is_some()
             }
             Form::Packed(packed) => {
-                let found = Pairs(packed.bytes()).find(member).map(|pair| pair.at);
+                let found = Pairs(packed.entries()).find(member).map(|pair| pair.at);
                 found.map(|at| packed.remove(at, 2)).is_some()
             }
             Form::Between => unreachable!("enlarge puts a form in its place"),
@@ -186,17 +195,15 @@ impl Edit {
     /// O(log n + elements).
     pub fn remove_span(&mut self, span: Span, reverse: bool) {
         let len = self.len();
-        let skip = span.skip.min(len);
-        let count = span.count.min(len - skip);
-        let from = if reverse { len - skip - count } else { skip };
-        if count == 0 {
+        let ranks = span.ranks(len, reverse);
+        if ranks.is_empty() {
             return;
         }
         match &mut self.0 {
-            Form::Tree(record) => Edit::tree(record).remove_ranks(from..from + count),
+            Form::Tree(record) => Edit::tree(record).remove_ranks(ranks),
             Form::Packed(packed) => {
-                let at = Pairs(packed.bytes()).iter().nth(from).map(|pair| pair.at);
-                packed.remove(at.expect("a rank below the length"), 2 * count);
+                let at = Pairs(packed.entries()).offset_of(len, ranks.start);
+                packed.remove(at, 2 * ranks.len());
             }
             Form::Between => unreachable!("enlarge puts a form in its place"),
         }
@@ -206,8 +213,17 @@ impl Edit {
     #[inline]
     pub fn pop(&mut self, count: usize, reverse: bool, seen: impl FnMut(Value<'_>, f64)) {
         let span = Span { skip: 0, count };
-        self.view().walk(span, reverse, seen);
-        self.remove_span(span, reverse);
+        match &mut self.0 {
+            Form::Packed(packed) => {
+                let len = packed.count() / 2;
+                let at = Pairs(packed.entries()).walk(len, span, reverse, seen);
+                packed.remove(at, 2 * span.ranks(len, reverse).len());
+            }
+            Form::Tree(_) | Form::Between => {
+                self.view().walk(span, reverse, seen);
+                self.remove_span(span, reverse);
+            }
+        }
     }
 }
 
@@ -236,16 +252,17 @@ fn change_tree(
     }
 }
 
-/// Gives the element at `at`, which is `member`, another score.
-fn move_packed(packed: &mut Packed, at: usize, member: &[u8], score: f64) {
-    let bytes = packed.bytes();
-    let score_at = after(bytes, at);
-    let end = after(bytes, score_at);
+/// Gives the element at `at`, which is `member` with the score `old`, another score.
+fn move_packed(packed: &mut Packed, at: usize, old: f64, member: &[u8], score: f64) {
+    let entries = packed.entries();
+    let score_at = entries.after(at);
+    let end = entries.after(score_at);
     // Where the element belongs among the others, itself counting as one with the old score: it
     // stays where it is when that is in front of it or behind it.
     let text = Score::of(score);
     let encoded = text.encoded();
-    let to = Pairs(bytes).place(member, score, &encoded);
+    let from = if score > old { end } else { 0 };
+    let to = Pairs(entries).place(from, member, score, &encoded);
     if to == at || to == end {
         packed.replace(score_at, 1, &[encoded]);
         return;

@@ -5,13 +5,13 @@
 use super::range::Range;
 use super::score;
 use super::view::Span;
-use crate::packed::{self, Encoded, Value, after_short, before, get};
+use crate::packed::{Encoded, Entries, OneWay, Value};
 use crate::string::Digits;
 use std::cmp::Ordering;
 
 /// The entries of a packed sorted set.
 #[derive(Clone, Copy, Debug)]
-pub struct Pairs<'a>(pub(super) &'a [u8]);
+pub struct Pairs<'a>(pub(super) Entries<'a, OneWay>);
 
 /// An element.
 #[derive(Clone, Copy, Debug)]
@@ -19,22 +19,22 @@ pub(super) struct Pair<'a> {
     /// Offset of its member.
     pub(super) at: usize,
     pub(super) member: Value<'a>,
-    /// Where the entry of its score starts in `bytes`. It is decoded when it is wanted.
+    /// Where the entry of its score starts in `entries`. It is decoded when it is wanted.
     score_at: usize,
-    bytes: &'a [u8],
+    entries: Entries<'a, OneWay>,
 }
 
 impl Pair<'_> {
     #[inline]
     pub(super) fn score(&self) -> f64 {
-        score::read(get(self.bytes, self.score_at))
+        score::read(self.entries.get(self.score_at))
     }
 
     /// How the element compares to a member with a score, which `encoded` is the entry of.
     #[inline]
-    fn cmp(&self, member: &[u8], score: f64, encoded: &Encoded<'_>) -> Ordering {
+    pub(super) fn cmp(&self, member: &[u8], score: f64, encoded: &Encoded<'_>) -> Ordering {
         // A score has one entry, so most equal ones are seen without being read.
-        let same = encoded.is_at(self.bytes, self.score_at);
+        let same = self.entries.holds(self.score_at, encoded);
         let own = if same { score } else { self.score() };
         if own < score {
             Ordering::Less
@@ -72,34 +72,95 @@ impl<'a> Pairs<'a> {
     /// The element whose member is at `at`.
     #[inline]
     fn pair(self, at: usize) -> Pair<'a> {
-        Pair { at, member: get(self.0, at), score_at: after_short(self.0, at), bytes: self.0 }
+        let entries = self.0;
+        Pair { at, member: entries.get(at), score_at: entries.after(at), entries }
     }
 
-    pub(super) fn iter(self) -> impl DoubleEndedIterator<Item = Pair<'a>> {
-        Iter { pairs: self, at: 0, end: self.0.len() }
+    /// All elements in order.
+    #[inline]
+    pub(super) fn iter(self) -> Forward<'a> {
+        Forward { pairs: self, at: 0 }
     }
 
-    /// The element of `member`, with its rank when `RANK`.
-    pub(super) fn find(self, member: &[u8]) -> Option<Pair<'a>> {
-        packed::find(self.0, member, 2).map(|at| self.pair(at))
+    /// All elements from the last to the first. O(n) before the first one comes.
+    pub(super) fn back(self) -> impl Iterator<Item = Pair<'a>> {
+        let (entries, mut back) = (self.0, self.0.back());
+        std::iter::from_fn(move || {
+            let (score_at, _) = back.next()?;
+            let (at, member) = back.next().expect("a member in front of every score");
+            Some(Pair { at, member, score_at, entries })
+        })
     }
 
-    pub(super) fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
-        let at = packed::find(self.0, member, 2)?;
-        let rank = self.iter().take_while(|pair| pair.at < at).count();
-        Some((rank, self.pair(at).score()))
+    /// Offset of the element of a rank, of `len` elements.
+    pub(super) fn offset_of(self, len: usize, rank: usize) -> usize {
+        self.0.offset_of(2 * len, 2 * rank)
     }
 
-    /// Offset of the first element behind a member with a score, which is not in the set.
-    /// `encoded` is the entry of the score.
-    pub(super) fn place(self, member: &[u8], score: f64, encoded: &Encoded<'_>) -> usize {
-        let end = self.0.len();
-        let cmp = |pair: &Pair<'_>| pair.cmp(member, score, encoded);
-        // Elements often come in order.
-        if self.iter().next_back().is_none_or(|last| cmp(&last).is_lt()) {
-            return end;
+    /// Shows the elements of `span` of the `len` that there are, in order or in reverse; the
+    /// offset of the one of them that has the lowest rank.
+    pub(super) fn walk(
+        self,
+        len: usize,
+        span: Span,
+        reverse: bool,
+        mut seen: impl FnMut(Value<'_>, f64),
+    ) -> usize {
+        let ranks = span.ranks(len, reverse);
+        let at = self.offset_of(len, ranks.start);
+        let pairs = Pairs(self.0.from(at));
+        let show = |p: Pair<'_>| seen(p.member, p.score());
+        // One element has no order: nothing to be listed.
+        if reverse && ranks.len() > 1 {
+            pairs.back().skip(len - ranks.end).take(ranks.len()).for_each(show);
+        } else {
+            pairs.iter().take(ranks.len()).for_each(show);
         }
-        self.iter().find(|pair| cmp(pair).is_gt()).map_or(end, |pair| pair.at)
+        at
+    }
+
+    /// The element of `member`.
+    #[inline]
+    pub(super) fn find(self, member: &[u8]) -> Option<Pair<'a>> {
+        self.0.find(&Encoded::of(member), 2).map(|at| self.pair(at))
+    }
+
+    /// The element of `wanted`, or if there is none, the last one of the set, if any.
+    #[inline]
+    pub(super) fn find_or_last(self, wanted: &Encoded<'_>) -> Result<Pair<'a>, Option<Pair<'a>>> {
+        let (mut at, mut last) = (0, None);
+        while at < self.0.end() {
+            if self.0.holds(at, wanted) {
+                return Ok(self.pair(at));
+            }
+            last = Some(at);
+            at = self.0.after(self.0.after(at));
+        }
+        Err(last.map(|at| self.pair(at)))
+    }
+
+    /// The element of `member`, with how many are in front of it.
+    pub(super) fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
+        let wanted = Encoded::of(member);
+        self.iter()
+            .enumerate()
+            .find(|(_, pair)| self.0.holds(pair.at, &wanted))
+            .map(|(rank, pair)| (rank, pair.score()))
+    }
+
+    /// Offset of the first element at or behind `from` that is behind a member with a score.
+    /// `encoded` is the entry of the score.
+    #[inline]
+    pub(super) fn place(
+        self,
+        from: usize,
+        member: &[u8],
+        score: f64,
+        encoded: &Encoded<'_>,
+    ) -> usize {
+        Forward { pairs: self, at: from }
+            .find(|pair| pair.cmp(member, score, encoded).is_gt())
+            .map_or(self.0.end(), |pair| pair.at)
     }
 
     /// See [`View::select`](super::View::select). A range by member of a set with different
@@ -111,9 +172,9 @@ impl<'a> Pairs<'a> {
         offset: i64,
         limit: Option<usize>,
     ) -> Span {
-        let mut ends = self.iter();
-        let (first, last) = (ends.next(), ends.next_back());
-        let touches = match (first, last.or(first)) {
+        let mut all = self.iter();
+        let first = all.next();
+        let touches = match (first, all.last().or(first)) {
             (Some(first), Some(last)) => last.reaches(range) && first.allows(range),
             _ => false,
         };
@@ -125,9 +186,7 @@ impl<'a> Pairs<'a> {
         }
         match reverse {
             false => cut(self.iter(), offset, limit, |p| p.reaches(range), |p| p.allows(range)),
-            true => {
-                cut(self.iter().rev(), offset, limit, |p| p.allows(range), |p| p.reaches(range))
-            }
+            true => cut(self.back(), offset, limit, |p| p.allows(range), |p| p.reaches(range)),
         }
     }
 }
@@ -155,35 +214,22 @@ fn cut<'a>(
     Span { skip: skip.saturating_add(offset), count }
 }
 
-struct Iter<'a> {
+/// See [`Pairs::iter`].
+pub(super) struct Forward<'a> {
     pairs: Pairs<'a>,
     at: usize,
-    end: usize,
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for Forward<'a> {
     type Item = Pair<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Pair<'a>> {
-        if self.at == self.end {
+        if self.at == self.pairs.0.end() {
             return None;
         }
         let pair = self.pairs.pair(self.at);
-        self.at = after_short(self.pairs.0, pair.score_at);
+        self.at = self.pairs.0.after(pair.score_at);
         Some(pair)
-    }
-}
-
-impl DoubleEndedIterator for Iter<'_> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        if self.at == self.end {
-            return None;
-        }
-        let score = before(self.pairs.0, self.end);
-        self.end = before(self.pairs.0, score);
-        let member = get(self.pairs.0, self.end);
-        Some(Pair { at: self.end, member, score_at: score, bytes: self.pairs.0 })
     }
 }

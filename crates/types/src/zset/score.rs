@@ -47,14 +47,18 @@ pub(super) fn read(entry: Value<'_>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packed::{get, write_all};
+    use crate::packed::{Entries, OneWay};
 
     fn entry(score: f64) -> Vec<u8> {
         let score = Score::of(score);
         let encoded = score.encoded();
-        let mut bytes = vec![0; encoded.len()];
-        write_all(&[encoded], &mut bytes);
+        let mut bytes = vec![0; encoded.len::<OneWay>()];
+        encoded.write::<OneWay>(&mut bytes);
         bytes
+    }
+
+    fn value(entry: &[u8]) -> Value<'_> {
+        Entries::<OneWay>::new(entry).get(0)
     }
 
     #[test]
@@ -78,20 +82,20 @@ mod tests {
             f64::NEG_INFINITY,
             3.0000000000000004,
         ] {
-            assert_eq!(read(get(&entry(score), 0)), score);
+            assert_eq!(read(value(&entry(score))), score);
         }
-        assert!(read(get(&entry(-0.0), 0)).is_sign_positive());
+        assert!(read(value(&entry(-0.0))).is_sign_positive());
     }
 
     #[test]
     fn integers_are_integers() {
-        assert_eq!(entry(5.0), [5, 1]);
-        assert_eq!(entry(-1.0), [0xdf, 0xff, 2]);
-        assert_eq!(entry(1.5), b"\x831.5\x04");
+        assert_eq!(entry(5.0), [5]);
+        assert_eq!(entry(-1.0), [0xdf, 0xff]);
+        assert_eq!(entry(1.5), b"\x831.5");
         // The text of a larger one may be that of another integer, which reads back as it.
         let large = ((1u64 << 62) + 1024) as f64;
-        assert_eq!(get(&entry(large), 0), Value::Int(4_611_686_018_427_389_000));
-        assert_eq!(read(get(&entry(large), 0)), large);
-        assert_eq!(get(&entry(5e18), 0), Value::Bytes(b"5e+18"));
+        assert_eq!(value(&entry(large)), Value::Int(4_611_686_018_427_389_000));
+        assert_eq!(read(value(&entry(large))), large);
+        assert_eq!(value(&entry(5e18)), Value::Bytes(b"5e+18"));
     }
 }

@@ -3,8 +3,8 @@
 use super::pairs::Pairs;
 use super::range::Range;
 use super::tree::Tree;
+use crate::packed::Value;
 use crate::packed::record::{count, entries};
-use crate::packed::{self, Value};
 use crate::{Kind, Record, boxed};
 use std::ops::ControlFlow;
 
@@ -25,6 +25,15 @@ pub struct Span {
 
 impl Span {
     pub const NOTHING: Span = Span { skip: 0, count: 0 };
+
+    /// The ranks of the elements, of `len` that there are, when the walk begins at the front, or
+    /// with `reverse` at the back.
+    pub(super) fn ranks(self, len: usize, reverse: bool) -> std::ops::Range<usize> {
+        let skip = self.skip.min(len);
+        let count = self.count.min(len - skip);
+        let start = if reverse { len - skip - count } else { skip };
+        start..start + count
+    }
 }
 
 impl<'a> View<'a> {
@@ -38,7 +47,7 @@ impl<'a> View<'a> {
             // `Edit`, which is the only maker of such records; the borrow is the record's.
             Kind::ZsetTree => Some(View::Tree(unsafe { boxed::view::<Tree>(payload) })),
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
-            Kind::ListPacked | Kind::ListChunks => None,
+            Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
             Kind::HashPacked | Kind::HashTable => None,
         }
@@ -105,13 +114,8 @@ impl<'a> View<'a> {
     pub fn walk(self, span: Span, reverse: bool, mut seen: impl FnMut(Value<'_>, f64)) {
         let Span { skip, count } = span;
         match (self, reverse) {
-            (View::Packed(pairs, _), false) => {
-                let pairs = pairs.iter().skip(skip).take(count);
-                pairs.for_each(|pair| seen(pair.member, pair.score()));
-            }
-            (View::Packed(pairs, _), true) => {
-                let pairs = pairs.iter().rev().skip(skip).take(count);
-                pairs.for_each(|pair| seen(pair.member, pair.score()));
+            (View::Packed(pairs, len), reverse) => {
+                pairs.walk(len, span, reverse, seen);
             }
             (View::Tree(tree), false) => {
                 let elements = tree.forward(skip).take(count);
@@ -142,7 +146,7 @@ impl<'a> View<'a> {
             View::Tree(tree) => {
                 let mut left = count;
                 tree.scan(cursor, |member, score| {
-                    seen(packed::Value::Bytes(member), score);
+                    seen(Value::Bytes(member), score);
                     left = left.saturating_sub(1);
                     if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })

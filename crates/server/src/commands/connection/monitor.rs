@@ -30,7 +30,7 @@ fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let shared = &cx.session.shared;
     shared.monitor.store(true, Ordering::Relaxed);
-    crate::monitor::join(cx.core.srv, shared.id, shared.thread);
+    crate::monitor::join(cx.core.srv, shared.id, shared.thread());
     cx.reply.ok();
     Ok(())
 }

@@ -8,21 +8,21 @@
 
 use crate::server::Server;
 use crate::start;
+use crate::threads;
 use weft_config::{Config, Id};
 use weft_process::{limits, log_warning};
 
 /// Why a directive keeps its value, after `CONFIG SET failed (...) - `.
 type Refusal = (Id, String);
 
-/// Directives of which the threads keep sockets or themselves: changed by a restart.
-const FIXED: [(Id, &str); 3] = [
-    (Id::IO_THREADS, "can't change the number of I/O threads at run time"),
+/// Directives of which the threads keep sockets: changed by a restart.
+const FIXED: [(Id, &str); 2] = [
     (Id::PORT, "can't change the port at run time"),
     (Id::BIND, "can't change the listening addresses at run time"),
 ];
 
 /// Makes `config` effective, in which `changed` are new.
-pub fn apply(srv: &Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
+pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
     for (id, reason) in FIXED {
         if changed.contains(&id) {
             return Err((id, reason.into()));
@@ -38,10 +38,11 @@ pub fn apply(srv: &Server, config: &mut Config, changed: &[Id]) -> Result<(), Re
     Ok(())
 }
 
-fn apply_to_process(srv: &Server, config: &Config, id: Id) -> Result<(), String> {
+fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(), String> {
     match id {
         Id::DIR => change_directory(config),
         Id::MAXCLIENTS => raise_limit(config),
+        Id::IO_THREADS => threads::resize(srv, config, threads::wanted(srv, config)),
         Id::MAXMEMORY => {
             warn_of_eviction(srv, config);
             Ok(())

@@ -49,7 +49,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         killed += cx.core.between_batches(|_| others.iter().filter(|c| mark(c)).count());
         others.iter().for_each(|c| {
             srv.clients.remove(c.id);
-            srv.mailboxes[c.thread].send(Message::Kill { client: c.id });
+            srv.threads[c.thread()].mailbox.send(Message::Kill { client: c.clone() });
         });
     }
     killed

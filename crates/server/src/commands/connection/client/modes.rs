@@ -89,7 +89,7 @@ pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
     let gave_up = waiting.filter(|w| w.state.give_up());
     if let Some(waiting) = &gave_up {
         let client = waiting.client;
-        srv.mailboxes[waiting.thread].send(Message::Unblocked { client, error });
+        srv.threads[waiting.thread].mailbox.send(Message::Unblocked { client, error });
     }
     cx.reply.int(i64::from(gave_up.is_some()));
     Ok(())

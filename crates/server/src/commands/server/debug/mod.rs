@@ -12,6 +12,7 @@ mod protocol;
 use super::slowlog::unknown;
 use crate::commands::shape::{ADMIN, answer_help, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
+use crate::io::Message;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_base::num::parse_i64;
@@ -55,6 +56,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("mallctl", 1..=2, allocator_number),
     Sub("mallctl-str", 1..=1, allocator_text),
     Sub("object", 1..=2, inspect::object),
+    Sub("move-clients", 0..=0, move_clients),
     Sub("oom", 0..=0, run_out_of_memory),
     Sub("panic", 0..=0, panic),
     Sub("pause-cron", 1..=1, pause_cron),
@@ -93,6 +95,9 @@ const HELP: &[&str] = &[
     "    Answer, and set, a number of the allocator.",
     "MALLCTL-STR <name>",
     "    Answer a string of the allocator.",
+    "MOVE-CLIENTS",
+    "    Move every connection that may move to an I/O thread drawn at random. Those that are",
+    "    not active pass them on within a tick.",
     "OBJECT <key> [fast]",
     "    Answer how the value of <key> is stored; with fast, without its length on disk.",
     "OOM",
@@ -133,6 +138,12 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         Some(Sub(_, _, run)) => run(cx),
         None => Err(unknown(cx, "DEBUG")),
     }
+}
+
+fn move_clients(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().broadcast(|| Message::Scatter);
+    cx.reply.ok();
+    Ok(())
 }
 
 /// Like C's `atoi(...) != 0`, which the reference takes switches with.

@@ -1,0 +1,127 @@
+//! A machine as the kernel describes it: CPUs, cores, sockets, memory nodes, and what of it
+//! this process may use.
+//!
+//! Whoever places threads must know which CPUs share a core (each slows the other down) and
+//! which share a memory node (crossing it costs time on every cache miss). The kernel says so
+//! in a few hundred small files; [`Machine::read`] turns them into one value, and
+//! [`Machine::preferred`] turns that into the order in which threads should take CPUs. The
+//! server places its threads by it, and `weft-tune` plans with the same code, so that what is
+//! planned is what would be done.
+//!
+//! ```text
+//! machine ── node 0 (memory) ── socket ── core ── CPU, CPU     what the kernel calls a CPU is
+//!         └─ node 1 (memory) ── socket ── core ── CPU, CPU     a hardware thread of a core
+//! ```
+//!
+//! Everything is read below a root folder, so that tests can lay out machines that they do not
+//! have, and nothing fails: containers hide parts of `/sys`, virtual machines leave others out,
+//! and a server must start on all of them. What is missing or makes no sense becomes the plain
+//! case, which is one node, and each CPU a core of its own.
+//!
+//! | file below `/sys/devices/system` | says |
+//! |---|---|
+//! | `cpu/online`, `cpu/present` | which CPUs run, which could |
+//! | `cpu/cpuN/topology/core_cpus_list` (`thread_siblings_list` before Linux 5.3) | who shares the core |
+//! | `cpu/cpuN/topology/physical_package_id`, `die_id`, `core_id` | the socket; the core, where no list says it |
+//! | `cpu/cpuN/cpu_capacity`, `cpufreq/cpuinfo_max_freq` | how fast beside others |
+//! | `node/online`, `node/nodeN/cpulist`, `distance`, `meminfo` | the memory nodes |
+//!
+//! They are described in the kernel's `Documentation/admin-guide/cputopology.rst` and
+//! `Documentation/ABI/stable/sysfs-devices-node`.
+
+mod order;
+mod read;
+
+#[cfg(test)]
+mod tests;
+
+use crate::cgroup::CpuQuota;
+use crate::cpulist::CpuSet;
+
+/// A machine, or the part of it that can be seen.
+///
+/// However little could be read, this holds: there is at least one CPU and one node, each CPU
+/// is in exactly one node, namely the one that it names, and siblings name each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The CPUs that run, in ascending order of their numbers.
+    pub cpus: Vec<Cpu>,
+    /// CPUs that are there but switched off.
+    pub offline: CpuSet,
+    /// The memory nodes, in ascending order of their numbers; some may have no CPUs.
+    pub nodes: Vec<Node>,
+    /// Where this process may run: the affinity that it was started with, which the kernel
+    /// keeps within the control group's cpuset.
+    pub allowed: CpuSet,
+    /// How much CPU time the control group leaves, where it limits it.
+    pub quota: Option<CpuQuota>,
+}
+
+/// What the kernel calls a CPU: one hardware thread of a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The kernel's number of it.
+    pub id: usize,
+    /// The [`Node::id`] of its memory node.
+    pub node: usize,
+    /// The socket.
+    pub package: usize,
+    /// The physical core, counted over the whole machine from 0 in the order of first CPUs.
+    /// This is not the kernel's `core_id`, which starts anew in each socket and has gaps.
+    pub core: usize,
+    /// The CPUs of this core that run, itself included.
+    pub siblings: CpuSet,
+    /// The highest frequency, in kHz.
+    pub max_khz: Option<u64>,
+    /// Speed beside the machine's fastest CPU, which has 1024; known on few machines.
+    pub capacity: Option<u32>,
+}
+
+/// A memory node: CPUs and the memory near to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The kernel's number of it. There may be gaps.
+    pub id: usize,
+    /// Its CPUs that run.
+    pub cpus: CpuSet,
+    /// The cost of reaching each node's memory, by position in [`Machine::nodes`]; 10 is what
+    /// the own memory costs. (As firmware says, which is no measurement.)
+    pub distances: Vec<u32>,
+    /// Size of its memory.
+    pub memory_kib: Option<u64>,
+    /// Unused memory at the time of reading.
+    pub free_kib: Option<u64>,
+}
+
+impl Machine {
+    /// The CPUs that run and that this process may use; never empty.
+    pub fn usable(&self) -> CpuSet {
+        let online = self.online();
+        let usable = online.intersection(&self.allowed);
+        if usable.is_empty() { online } else { usable }
+    }
+
+    /// The CPUs that run.
+    pub fn online(&self) -> CpuSet {
+        self.cpus.iter().map(|cpu| cpu.id).collect()
+    }
+
+    /// A CPU by its number, where it runs. O(log CPUs).
+    pub fn cpu(&self, id: usize) -> Option<&Cpu> {
+        self.cpus.binary_search_by_key(&id, |cpu| cpu.id).ok().map(|at| &self.cpus[at])
+    }
+
+    /// A node by its number.
+    pub fn node(&self, id: usize) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// How many physical cores `cpus` are on.
+    pub fn cores(&self, cpus: &CpuSet) -> usize {
+        let mut cores: Vec<usize> =
+            self.cpus.iter().filter(|cpu| cpus.contains(cpu.id)).map(|cpu| cpu.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores.len()
+    }
+}

@@ -1,0 +1,153 @@
+//! Connections come, move and go: see also [`super::moving`].
+
+use super::{Worker, token};
+use crate::clients::ClientShared;
+use crate::io::backlog::Backlog;
+use crate::io::conn::{Conn, ReplyMode, Session};
+use crate::io::listen::{ACCEPTS_PER_TURN, Accepted};
+use crate::io::mailbox::Message;
+use crate::io::poll::Interest;
+use rustix::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_process::{log_verbose, log_warning};
+use weft_resp::{Parser, Proto, Reply};
+
+impl Worker {
+    pub(super) fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.listeners[listener].accept(self.core.settings.keepalive_s) {
+                Ok(Some(accepted)) => self.place(accepted),
+                Ok(None) => return,
+                Err(e) => {
+                    log_warning!("Accepting client connection: {e}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives a new connection to the active thread that has the fewest.
+    fn place(&mut self, accepted: Accepted) {
+        let srv = &self.core.srv;
+        let connections = srv.threads.iter().map(|t| t.stats.connections.get());
+        if connections.sum::<u64>() >= self.core.settings.maxclients as u64 {
+            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        srv.totals.connections.fetch_add(1, Ordering::Relaxed);
+        let thread = srv.threads.emptiest();
+        // Counted here, so that a burst is spread before its connections arrive.
+        srv.threads[thread].stats.connections.shared_add(1);
+        if thread == self.core.id {
+            self.adopt(accepted);
+        } else {
+            srv.threads[thread].mailbox.send(Message::Accepted(accepted));
+        }
+    }
+
+    pub(super) fn adopt(&mut self, accepted: Accepted) {
+        let srv = self.core.srv;
+        let settings = &self.core.settings;
+        let protected = settings.protected_mode && settings.password.is_empty();
+        if protected && !accepted.is_local {
+            let _ = rustix::io::write(&accepted.socket, crate::texts::PROTECTED.as_bytes());
+            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let id = srv.clients.next_id();
+        let fd = accepted.socket.as_raw_fd();
+        let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.now_ms()));
+        let authenticated = settings.password.is_empty();
+        shared.authenticated.store(authenticated, Ordering::Relaxed);
+        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
+        let conn = Conn {
+            fd: Arc::new(accepted.socket),
+            writing: false,
+            generation: self.generation,
+            session: Session {
+                shared: shared.clone(),
+                db: 0,
+                proto: Proto::Resp2,
+                authenticated,
+                reply_mode: ReplyMode::On,
+                close: false,
+                monitor: false,
+                no_touch: false,
+                import_source: false,
+                redirect_capable: false,
+                transaction: None,
+                watched: None,
+                waiting: None,
+                slow: None,
+            },
+            parser: Parser::default(),
+            inbuf: Vec::new(),
+            spans: Vec::new(),
+            args: Vec::new(),
+            big: None,
+            again: Default::default(),
+            suspended: None,
+            queued: false,
+            in_batch: false,
+            out: Backlog::default(),
+            interest: Interest::READ,
+            soft_since: Default::default(),
+            protocol_error: None,
+            work: 0,
+            work_period: 0,
+        };
+        let index = self.conns.insert(conn);
+        let conn = &self.conns[index];
+        if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
+            log_warning!("Registering a client connection: {e}");
+            self.conns.remove(index);
+            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            return;
+        }
+        log_verbose!("Accepted {}", shared.peer);
+        self.by_client.insert(id, index);
+        srv.clients.insert(shared);
+    }
+
+    /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
+    pub(super) fn close(&mut self, index: usize) {
+        let Some(conn) = self.conns.try_remove(index) else { return };
+        self.poll.remove(&conn.fd);
+        let id = conn.session.shared.id;
+        self.by_client.remove(&id);
+        self.queued.retain(|i| *i != index);
+        self.forget(&conn.session);
+        let srv = &self.core.srv;
+        srv.clients.remove(id);
+        if conn.session.monitor {
+            crate::monitor::leave(srv, id);
+        }
+        srv.threads[self.core.id].stats.connections.shared_sub(1);
+        conn.session.shared.closing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn kill(&mut self, client: Arc<ClientShared>) {
+        if let Some(index) = self.by_client.get(&client.id).copied() {
+            return self.close(index);
+        }
+        // It has moved, or is about to arrive here.
+        let thread = client.thread();
+        if thread != self.core.id && !client.closing.load(Ordering::Relaxed) {
+            self.core.srv.threads[thread].mailbox.send(Message::Kill { client });
+        }
+    }
+
+    pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        // RESET may have ended MONITOR since: the client expects replies only.
+        if !self.conns[index].session.monitor {
+            return;
+        }
+        let mut reply = Reply::new(self.conns[index].session.proto);
+        reply.raw(bytes);
+        self.deliver(index, &mut reply);
+    }
+}

@@ -1,0 +1,49 @@
+//! The first thread's part in the balance: once a tick it reads what all threads have noted of
+//! their loads, and tells them what follows.
+
+use super::balance::{Balance, Decision, Sample};
+use crate::io::Message;
+use crate::server::Server;
+use crate::settings::Settings;
+use weft_process::log_verbose;
+
+/// Reads the loads and acts on them. To be called on the first thread.
+pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
+    let (configured, active) = (srv.threads.configured(), srv.threads.active());
+    if configured == 1 && active == 1 {
+        return;
+    }
+    if !settings.threads_read {
+        return carry_out(srv, active, &Decision { active: 1, shifts: Vec::new() });
+    }
+    if settings.always_active {
+        return carry_out(srv, active, &Decision { active: configured, shifts: Vec::new() });
+    }
+    let samples: Vec<Sample> = srv
+        .threads
+        .iter()
+        .take(active)
+        .map(|thread| Sample {
+            pressure: thread.stats.pressure.get() as f64 / 1000.0,
+            busy_connections: thread.stats.busy_connections.get() as usize,
+        })
+        .collect();
+    let decision = balance.decide(now_ms, configured, active, &samples);
+    carry_out(srv, active, &decision);
+}
+
+fn carry_out(srv: &Server, before: usize, decision: &Decision) {
+    let after = decision.active;
+    if after != before {
+        log_verbose!("{after} of {} I/O threads are active", srv.threads.configured());
+        srv.threads.set_active(after);
+        // Those that have become active start their crons, those that are not any more pass on
+        // their connections.
+        (before.min(after)..before.max(after))
+            .for_each(|thread| srv.threads[thread].mailbox.send(Message::Wake));
+    }
+    for shift in &decision.shifts {
+        let message = Message::Shed { to: shift.to, share: shift.share };
+        srv.threads[shift.from].mailbox.send(message);
+    }
+}

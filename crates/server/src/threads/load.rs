@@ -1,0 +1,171 @@
+//! How busy the calling thread is, asked of the kernel a few times a second.
+//!
+//! Two figures, each a moving average:
+//!
+//! * **busy**: the share of time that it was running on a CPU. Threads here never spin, so this is
+//!   work, and it is what `top` shows.
+//! * **pressure**: how busy it would be if it got a CPU whenever it wants one: the time it was
+//!   running, as a share of the time it was running or had nothing to do. What it spent waiting for
+//!   a CPU is left out. A thread with a pressure of 1 never sleeps: there is always something ready
+//!   for it. This is what decides on the number of threads. By `busy`, a thread that gets half a
+//!   CPU would look half idle however much waits for it; and were waiting counted as work, other
+//!   processes' load would wake threads of ours that find no CPU either.
+//!
+//! Linux counts both for each thread in `/proc/thread-self/schedstat`: nanoseconds on a CPU,
+//! nanoseconds waiting on a run queue, number of slices
+//! (<https://docs.kernel.org/scheduler/sched-stats.html>). So nothing is measured on the path of
+//! a request. Where the file is missing, the thread's CPU time stands for both.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+use weft_process::stats::{Whose, cpu_time};
+
+/// Time constants of the moving averages, in seconds: the figure that is shown is calm, the one
+/// that decides follows a burst within two or three ticks.
+const CALM_S: f64 = 1.0;
+const QUICK_S: f64 = 0.15;
+
+/// Time that a thread has spent, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    running: f64,
+    waiting: f64,
+}
+
+/// A thread's load.
+#[derive(Debug)]
+pub struct Load {
+    /// Stays open: it is this thread's file, whoever reads it.
+    schedstat: Option<File>,
+    last: Spent,
+    at: Instant,
+    /// Share of one CPU, 0 to 1.
+    pub busy: f64,
+    /// Shares of time of late: on a CPU, and with nothing to do. The second may be negative for a
+    /// moment, because the kernel counts a wait when it is over.
+    running: f64,
+    idle: f64,
+}
+
+impl Load {
+    pub fn of_this_thread() -> Self {
+        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        let mut load = Load {
+            schedstat,
+            last: Spent::default(),
+            at: Instant::now(),
+            busy: 0.0,
+            running: 0.0,
+            idle: 1.0,
+        };
+        load.last = load.spent();
+        load
+    }
+
+    /// Takes a sample; to be called about `hz` times a second.
+    pub fn sample(&mut self) {
+        let now = Instant::now();
+        let elapsed = now.duration_since(self.at).as_secs_f64();
+        if elapsed < 0.001 {
+            return;
+        }
+        let spent = self.spent();
+        let running = (spent.running - self.last.running) / elapsed;
+        let waiting = (spent.waiting - self.last.waiting) / elapsed;
+        (self.at, self.last) = (now, spent);
+        self.busy = average(self.busy, running.min(1.0), elapsed, CALM_S);
+        self.running = average(self.running, running, elapsed, QUICK_S);
+        self.idle = average(self.idle, 1.0 - running - waiting, elapsed, QUICK_S);
+    }
+
+    /// 0 to 1; see the module's description.
+    pub fn pressure(&self) -> f64 {
+        pressure(self.running, self.idle)
+    }
+
+    /// Starts anew: the thread has slept, or is about to.
+    pub fn forget(&mut self) {
+        (self.busy, self.running, self.idle) = (0.0, 0.0, 1.0);
+        (self.at, self.last) = (Instant::now(), self.spent());
+    }
+
+    fn spent(&self) -> Spent {
+        self.schedstat.as_ref().and_then(read_schedstat).unwrap_or_else(|| {
+            let used = cpu_time(Whose::Thread);
+            Spent { running: (used.user_us + used.system_us) as f64 / 1e6, waiting: 0.0 }
+        })
+    }
+}
+
+/// Of averages, not an average of these: in one sample the two are often lumps of waiting apart.
+fn pressure(running: f64, idle: f64) -> f64 {
+    let running = running.max(0.0);
+    let known = running + idle.max(0.0);
+    if known > 0.0 { running / known } else { 0.0 }
+}
+
+/// Moves `old` towards `new`, which held for `elapsed` seconds: an exponential average with time
+/// constant `tau`, whatever the intervals.
+fn average(old: f64, new: f64, elapsed: f64, tau: f64) -> f64 {
+    old + (new - old) * (1.0 - (-elapsed / tau).exp())
+}
+
+fn read_schedstat(file: &File) -> Option<Spent> {
+    let mut buffer = [0u8; 80];
+    let n = file.read_at(&mut buffer, 0).ok()?;
+    parse_schedstat(std::str::from_utf8(&buffer[..n]).ok()?)
+}
+
+fn parse_schedstat(text: &str) -> Option<Spent> {
+    let mut fields = text.split_ascii_whitespace();
+    let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / 1e9);
+    Some(Spent { running: seconds()?, waiting: seconds()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line() {
+        let spent = parse_schedstat("1500000000 250000000 12\n").unwrap();
+        assert_eq!((spent.running, spent.waiting), (1.5, 0.25));
+        assert!(parse_schedstat("").is_none());
+        assert!(parse_schedstat("x 1 2").is_none());
+    }
+
+    #[test]
+    fn time_without_a_cpu_is_not_counted() {
+        assert_eq!(pressure(0.25, 0.25), 0.5);
+        assert!((pressure(0.3, 0.7) - 0.3).abs() < 1e-9);
+        assert_eq!(pressure(0.4, -0.01), 1.0);
+        assert_eq!(pressure(0.0, 1.0), 0.0);
+        assert_eq!(pressure(0.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn an_average_does_not_depend_on_how_often_it_is_taken() {
+        let often = (0..100).fold(0.0, |old, _| average(old, 1.0, 0.01, 0.5));
+        let seldom = average(0.0, 1.0, 1.0, 0.5);
+        assert!((often - seldom).abs() < 1e-9, "{often} {seldom}");
+        assert!(seldom > 0.8 && seldom < 0.9);
+    }
+
+    #[test]
+    fn a_thread_that_works_is_under_pressure_and_one_that_sleeps_is_not() {
+        let mut load = Load::of_this_thread();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        load.sample();
+        let asleep = load.pressure();
+        let until = Instant::now() + std::time::Duration::from_millis(600);
+        while Instant::now() < until {
+            std::hint::black_box(0);
+        }
+        load.sample();
+        // Whatever else the machine does, who never sleeps is under pressure.
+        assert!(asleep < 0.5 && load.pressure() > asleep + 0.3, "{asleep} {}", load.pressure());
+        load.forget();
+        assert_eq!(load.pressure(), 0.0);
+    }
+}

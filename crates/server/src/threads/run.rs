@@ -1,0 +1,116 @@
+//! Starting I/O threads, at the start of the server and when `io-threads` is raised.
+
+use crate::io::Listener;
+use crate::io::worker::Worker;
+use crate::server::Server;
+use crate::start::second_stack;
+use crate::threads::placement::Placement;
+use std::io;
+use weft_base::cpulist::CpuSet;
+use weft_base::topology;
+use weft_config::{Config, Id};
+use weft_process::{log_notice, log_warning};
+
+/// How many threads `io-threads` asks for. `auto` counts the CPUs that the process may use, also
+/// when the calling thread is bound to one of them.
+pub fn wanted(srv: &Server, config: &Config) -> usize {
+    match config.int_or_auto(Id::IO_THREADS) {
+        Some(n) => n.max(1) as usize,
+        None => {
+            let allowed = srv.allowed_cpus.len();
+            topology::usable_cpus_under(std::path::Path::new("/"), allowed)
+        }
+    }
+}
+
+/// Makes everything for `count` threads but the threads.
+///
+/// # Errors
+/// CPU lists that can't be (see [`Placement::of`]), and the kernel's, for want of descriptors.
+pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String> {
+    let placement = Placement::of(config, &srv.machine, &srv.allowed_cpus, count)?;
+    srv.set_placement(placement);
+    srv.threads.fill(count).map_err(|e| e.to_string())?;
+    srv.ks.gates().use_up_to(count);
+    srv.threads.note_started(count);
+    srv.threads.set_configured(count);
+    let settings = srv.settings();
+    if settings.always_active && settings.threads_read {
+        srv.threads.set_active(count);
+    }
+    Ok(())
+}
+
+/// Starts all prepared threads; the first takes the listeners.
+///
+/// # Errors
+/// The kernel's, when it has no room for another thread.
+pub fn start_prepared(srv: &'static Server, listeners: Vec<Listener>) -> io::Result<()> {
+    (1..srv.threads.started()).try_for_each(|id| spawn(srv, id, Vec::new()))?;
+    spawn(srv, 0, listeners)
+}
+
+/// Changes the number of threads while they run. Fewer: the others pass on their connections and
+/// sleep.
+///
+/// # Errors
+/// The kernel's; the number is then what it was.
+pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(), String> {
+    let before = srv.threads.configured();
+    let failed = |e: io::Error| format!("Can't start a thread: {e}");
+    srv.threads.fill(count).map_err(failed)?;
+    srv.ks.gates().use_up_to(count);
+    for id in srv.threads.started()..count {
+        spawn(srv, id, Vec::new()).map_err(failed)?;
+        srv.threads.note_started(id + 1);
+    }
+    srv.set_placement(Placement::of(config, &srv.machine, &srv.allowed_cpus, count)?);
+    srv.threads.set_configured(count);
+    if count != before {
+        log_notice!("io-threads: {before} before, {count} now");
+    }
+    Ok(())
+}
+
+fn spawn(srv: &'static Server, id: usize, listeners: Vec<Listener>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
+    let handle = thread.spawn(move || work(id, srv, listeners))?;
+    srv.threads[id].set_handle(handle);
+    Ok(())
+}
+
+/// Runs I/O thread `id` on the calling thread until the server stops.
+fn work(id: usize, srv: &'static Server, listeners: Vec<Listener>) {
+    let _stack = second_stack();
+    let ended = Worker::new(id, srv, listeners).and_then(|mut worker| worker.run());
+    if let Err(e) = ended {
+        log_warning!("I/O thread {id} failed: {e}");
+        srv.shut_down(1);
+    }
+}
+
+/// Lets the calling I/O thread `id` run where `placement` says, and notes where it may.
+pub fn bind(srv: &Server, id: usize, placement: &Placement) {
+    if let Some(cpus) = placement.io.get(id) {
+        bind_to(cpus);
+    }
+    srv.threads[id].note_cpus(topology::allowed_cpus());
+}
+
+/// Lets the calling thread run on `cpus`; an empty set leaves it where it is.
+pub fn bind_to(cpus: &CpuSet) {
+    if let Err(e) = topology::set_thread_affinity(cpus) {
+        log_warning!("A thread can't be bound to CPUs {cpus}: {e}");
+    }
+}
+
+/// Waits for all threads to end, also those that are started meanwhile.
+pub fn join(srv: &Server) {
+    let mut id = 0;
+    while id < srv.threads.started() {
+        if let Some(handle) = srv.threads[id].take_handle() {
+            let _ = handle.join();
+        }
+        id += 1;
+    }
+}

@@ -1,0 +1,170 @@
+//! CPU lists: what the kernel says of each thread is what the directives and INFO say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use weft_testkit::locate;
+use weft_testkit::{Client, Server};
+
+/// A CPU that no machine of ours has.
+const ABSENT: &str = "60000";
+
+/// `Cpus_allowed_list` of each thread of a process, by the thread's name.
+fn kernels_view(pid: u32) -> BTreeMap<String, String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process has threads");
+    tasks
+        .map(|task| {
+            let task = task.expect("a thread").path();
+            let name = fs::read_to_string(task.join("comm")).expect("a name");
+            let status = fs::read_to_string(task.join("status")).expect("a status");
+            let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+            (name.trim().to_string(), list.expect("a list").trim().to_string())
+        })
+        .collect()
+}
+
+fn field(client: &mut Client, name: &str) -> String {
+    let info = client.cmd(&["INFO", "threads"]).text();
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name} in {info}")).trim().to_string()
+}
+
+/// CPUs that this test may use.
+fn own_cpus() -> Vec<usize> {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).expect("a list");
+    list.trim()
+        .split(',')
+        .flat_map(|item| {
+            let (a, b) = item.split_once('-').unwrap_or((item, item));
+            a.parse::<usize>().expect("a CPU")..=b.parse().expect("a CPU")
+        })
+        .collect()
+}
+
+/// Checks that INFO and the kernel agree, and answers what they say of I/O threads and of the one
+/// that frees memory.
+fn agreed(server: &Server, threads: usize) -> (Vec<String>, String) {
+    let mut client = server.client();
+    // A thread goes to its place before it does anything else, but the first may be ahead.
+    for n in 0..threads {
+        while field(&mut client, &format!("io_thread_{n}_cpus")).is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    let kernel = kernels_view(server.pid());
+    let io: Vec<String> = (0..threads)
+        .map(|n| {
+            let told = field(&mut client, &format!("io_thread_{n}_cpus"));
+            assert_eq!(kernel[&format!("weft-io-{n}")], told, "{kernel:?}");
+            told
+        })
+        .collect();
+    let bio = field(&mut client, "bio_cpus");
+    assert_eq!(kernel["weft-bio-free"], bio, "{kernel:?}");
+    assert_eq!(kernel["weft-slow-0"], field(&mut client, "slow_cpus"), "{kernel:?}");
+    (io, bio)
+}
+
+#[test]
+fn threads_run_where_the_lists_say() {
+    let cpus = own_cpus();
+    if cpus.len() < 2 {
+        eprintln!("SKIP threads_run_where_the_lists_say: one CPU");
+        return;
+    }
+    let (first, second) = (cpus[0].to_string(), cpus[1].to_string());
+    let both = format!("{first},{second}");
+    let joined = if cpus[1] == cpus[0] + 1 { format!("{first}-{second}") } else { both.clone() };
+    let start = |args: &[&str]| Server::weft(args);
+    // One CPU for each of two threads.
+    let server = start(&["--io-threads", "2", "--server_cpulist", &both]);
+    let (io, _) = agreed(&server, 2);
+    assert_ne!(io[0], io[1]);
+    assert!(io.iter().all(|cpu| [&first, &second].contains(&cpu)), "{io:?}");
+    // More threads than CPUs: all share the list.
+    let server = start(&["--io-threads", "3", "--server-cpulist", &both]);
+    assert_eq!(agreed(&server, 3).0, vec![joined.clone(); 3]);
+    // One thread, one CPU of several, and the background elsewhere.
+    let server = start(&["--io-threads", "1", "--server-cpulist", &both, "--bio_cpulist", &second]);
+    assert_eq!(agreed(&server, 1), (vec![first.clone()], second.clone()));
+    // A range with a step.
+    let range = format!("{first}-{second}:{}", cpus[1] - cpus[0]);
+    let server = start(&["--io-threads", "4", "--server-cpulist", &range]);
+    assert_eq!(agreed(&server, 4).0, vec![joined.clone(); 4]);
+    // Everything by itself.
+    let server = start(&["--io-threads", "1", "--server-cpulist", "auto", "--bio-cpulist", "auto"]);
+    let (io, bio) = agreed(&server, 1);
+    assert!(io[0].parse::<usize>().is_ok() && io[0] != bio, "{io:?} {bio}");
+    // Nothing: as it was inherited.
+    let server = start(&["--io-threads", "2"]);
+    let inherited = field(&mut server.client(), "allowed_cpus");
+    assert_eq!(agreed(&server, 2), (vec![inherited.clone(); 2], inherited));
+}
+
+#[test]
+fn lists_follow_the_number_of_threads() {
+    let cpus = own_cpus();
+    if cpus.len() < 2 {
+        eprintln!("SKIP lists_follow_the_number_of_threads: one CPU");
+        return;
+    }
+    let both = format!("{},{}", cpus[0], cpus[1]);
+    let server = Server::weft(&["--io-threads", "2", "--server-cpulist", &both]);
+    let (apart, _) = agreed(&server, 2);
+    let mut client = server.client();
+    client.ok(&["CONFIG", "SET", "io-threads", "3"]);
+    // The threads are told by a message each.
+    let together = |server: &Server| {
+        let view = kernels_view(server.pid());
+        (0..3).map(|n| view[&format!("weft-io-{n}")].clone()).collect::<Vec<_>>()
+    };
+    while together(&server).iter().any(|list| apart.contains(list)) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    client.ok(&["CONFIG", "SET", "io-threads", "2"]);
+    while together(&server)[..2] != apart[..] {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// The mask that taskset gave is a limit, is shown, and `auto` keeps to it.
+#[test]
+fn inherited_affinity_is_respected() {
+    let cpus = own_cpus();
+    let last = cpus.last().expect("a CPU").to_string();
+    let found = Command::new("taskset").arg("--version").output();
+    if cpus.len() < 2 || found.is_err() {
+        eprintln!("SKIP inherited_affinity_is_respected: one CPU, or no taskset");
+        return;
+    }
+    let weft = locate::weft().to_str().expect("a path").to_string();
+    let within = |args: &[&str]| {
+        let mut all = vec!["-c", &last, &weft];
+        all.extend_from_slice(args);
+        Command::new("taskset").args(all).output().expect("taskset runs")
+    };
+    let first = cpus[0].to_string();
+    let refused = within(&["--port", "0", "--server-cpulist", &first]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    let wanted = format!("CPU {first} is not allowed to this process, but {last} are");
+    assert!(text.contains(&wanted), "{text}");
+}
+
+#[test]
+fn lists_that_can_not_be_stop_the_start() {
+    let weft = locate::weft();
+    for (name, list, wanted) in [
+        ("server-cpulist", ABSENT, "server-cpulist \"60000\": CPU 60000 does not exist"),
+        ("bio_cpulist", ABSENT, "bio-cpulist \"60000\": CPU 60000 does not exist"),
+        ("bgsave_cpulist", "3-1", "bgsave-cpulist \"3-1\": the range '3-1' ends before it begins"),
+        ("aof_rewrite_cpulist", "a", "aof-rewrite-cpulist \"a\": 'a' is not a CPU"),
+        ("server_cpulist", "0-7:0", "the stride of '0-7:0' must not be 0"),
+    ] {
+        let args = ["--port", "0", &format!("--{name}"), list];
+        let ended = Command::new(weft).args(args).output().expect("it runs");
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(!ended.status.success() && text.contains(wanted), "{name} {list}: {text}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Two servers in turns: the ratio of their figures, and how far it may be trusted.
+//!
+//! Two runs one after the other differ by what else the machine did meanwhile. In rounds, with
+//! the order turned in each (A B, B A, A B ...), a drift hits both alike, and the differences
+//! between rounds tell how much chance there is in the result. Each round gives one ratio. Ratios
+//! are averaged by their logarithms, so that A to B is the inverse of B to A, and the interval is
+//! Student's for their mean. It holds as far as rounds are independent of each other.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::result::Ratio;
+
+/// The mean ratio of pairs, with its interval; none for less than two pairs or figures that are
+/// not positive.
+pub fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Ratio> {
+    if pairs.len() < 2 || pairs.iter().any(|(a, b)| !(*a > 0.0 && *b > 0.0)) {
+        return None;
+    }
+    let logs: Vec<f64> = pairs.iter().map(|(a, b)| (a / b).ln()).collect();
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.5 + confidence / 2.0);
+    let half = t * (variance / n).sqrt();
+    Some(Ratio { ratio: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
+}
+
+/// Whether the second server goes first in this round, counted from 0.
+pub fn turned(round: u32) -> bool {
+    // A B, B A, B A, A B: a steady drift cancels out over four rounds
+    matches!(round % 4, 1 | 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+    use rand_distr::{Distribution, Normal};
+
+    #[test]
+    fn a_known_sample_has_its_known_interval() {
+        // logarithms -1, 0, 1: mean 0, deviation 1, t(0.975, 2) = 4.302653
+        let e = std::f64::consts::E;
+        let found = ratio(&[(1.0, e), (1.0, 1.0), (e, 1.0)], 0.95).unwrap();
+        assert!((found.ratio - 1.0).abs() < 1e-12);
+        assert!((found.high.ln() - 4.302_653 / 3f64.sqrt()).abs() < 1e-4, "{found:?}");
+        assert!((found.low * found.high - 1.0).abs() < 1e-9);
+        assert!(!found.differs());
+    }
+
+    #[test]
+    fn the_other_way_round_is_the_inverse() {
+        let pairs = [(2.0, 1.0), (2.2, 1.0), (1.9, 1.0)];
+        let there = ratio(&pairs, 0.99).unwrap();
+        let back = ratio(&pairs.map(|(a, b)| (b, a)), 0.99).unwrap();
+        assert!((there.ratio * back.ratio - 1.0).abs() < 1e-12);
+        assert!((there.low * back.high - 1.0).abs() < 1e-12);
+        assert!(there.differs() && back.differs());
+    }
+
+    #[test]
+    fn intervals_hold_as_often_as_they_say() {
+        let mut rng = SmallRng::seed_from_u64(7);
+        let noise = Normal::new(0.0f64, 0.05).unwrap();
+        let mut held = 0;
+        for _ in 0..2000 {
+            let pairs: Vec<(f64, f64)> = (0..10)
+                .map(|_| (noise.sample(&mut rng).exp() * 1.2, noise.sample(&mut rng).exp()))
+                .collect();
+            let found = ratio(&pairs, 0.9).unwrap();
+            held += i32::from(found.low < 1.2 && 1.2 < found.high);
+        }
+        assert!((1750..=1850).contains(&held), "{held} of 2000");
+    }
+
+    #[test]
+    fn too_little_gives_nothing() {
+        assert_eq!(ratio(&[(1.0, 1.0)], 0.95), None);
+        assert_eq!(ratio(&[(1.0, 1.0), (0.0, 1.0)], 0.95), None);
+    }
+
+    #[test]
+    fn each_server_goes_first_as_often() {
+        assert_eq!((0..100).filter(|&round| turned(round)).count(), 50);
+    }
+}

@@ -1,0 +1,44 @@
+//! Idle mode: opens connections and keeps them, for tests of what idle clients cost.
+
+use std::io::{IsTerminal, Write};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+
+use crate::options::Options;
+use crate::run::plain;
+use crate::session::Session;
+use crate::suite::Suite;
+
+/// Waits with open connections until one of them is closed.
+///
+/// # Errors
+/// Always, in the end: with what became of the connections.
+pub fn wait(session: &mut Session, options: &Options, suite: &Suite) -> Result<(), String> {
+    println!(
+        "Creating {} idle connections and waiting forever (Ctrl+C when done)",
+        options.clients
+    );
+    let _ = std::io::stdout().flush();
+    // so many connections and not one more
+    session.cpu = None;
+    let plan = session.plan(options, suite, suite.preload(), 1);
+    let sockets = session.connect(&plan, options.clients)?;
+    let failed = |e: rustix::io::Errno| format!("Error: epoll: {}", plain(&e.into()));
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    for (socket, node) in sockets.iter().flatten() {
+        let data = epoll::EventData::new_u64(*node as u64);
+        epoll::add(&epoll, socket, data, epoll::EventFlags::IN).map_err(failed)?;
+    }
+    if std::io::stdout().is_terminal() {
+        print!("clients: {}\r", options.clients);
+        let _ = std::io::stdout().flush();
+    }
+    let mut events = Vec::with_capacity(1);
+    match epoll::wait(&epoll, spare_capacity(&mut events), None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {
+            Err("Error: Server closed the connection".to_string())
+        }
+        Err(e) => Err(failed(e)),
+    }
+}

@@ -1,0 +1,77 @@
+//! The command line: that of valkey-benchmark, and what is ours beyond it.
+//!
+//! Scripts that call valkey-benchmark or redis-benchmark must go on working, so its spelling holds:
+//! `-h` is the host, `--help` the help, an option given twice counts by its last value, and the
+//! first word that is no option begins a command that takes everything behind it. Wrong use ends
+//! with status 1 and `Invalid option "X" or option argument missing`. Unlike there, a number that
+//! is none is refused rather than read as 0.
+
+mod raw;
+mod resolve;
+mod uri;
+
+pub use raw::{Raw, ReadFrom};
+pub use resolve::{Amount, Options, Output, Target};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// What was asked for is this text: status 0.
+    Print(String),
+    /// Wrong use. The first goes to standard output, the second to standard error: status 1.
+    Wrong(String, String),
+}
+
+/// Reads a command line without the program's name.
+///
+/// # Errors
+/// When there is nothing to run, be it that help was asked for or that something is wrong.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> {
+    let program = OsString::from("weft-benchmark");
+    let args = std::iter::once(program).chain(args);
+    let command = Raw::command().args_override_self(true).mut_args(|arg| {
+        // the value of an option is whatever follows it, be it another option
+        let takes_value = arg.get_action().takes_values() && !arg.is_positional();
+        if takes_value { arg.allow_hyphen_values(true) } else { arg }
+    });
+    let matches = command.clone().try_get_matches_from(args);
+    match matches.and_then(|matches| Raw::from_arg_matches(&matches)) {
+        Ok(raw) => Options::new(raw).map_err(|message| Stop::Wrong(String::new(), message)),
+        Err(error) => Err(explain(&error, command)),
+    }
+}
+
+fn explain(error: &clap::Error, mut command: clap::Command) -> Stop {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(" "),
+        _ => String::new(),
+    };
+    // clap shows the argument with the name of its value, "-n <REQUESTS>"
+    let option = context(ContextKind::InvalidArg);
+    let option = option.split([' ', '=']).next().unwrap_or_default().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Print(error.to_string()),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue
+            if !context(ContextKind::InvalidValue).is_empty() =>
+        {
+            let value = context(ContextKind::InvalidValue);
+            let why = std::error::Error::source(error).map_or(String::new(), |e| format!(": {e}"));
+            Stop::Wrong(String::new(), format!("Invalid value \"{value}\" of {option}{why}"))
+        }
+        _ => {
+            let usage = command.render_help();
+            Stop::Wrong(
+                format!("Invalid option \"{option}\" or option argument missing\n\n{usage}"),
+                String::new(),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Tests of the command line.
+
+use super::*;
+use crate::keys::KeyDistribution;
+use crate::sizes::SizeDistribution;
+use std::time::Duration;
+
+fn read(line: &str) -> Result<Options, Stop> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn options(line: &str) -> Options {
+    read(line).unwrap_or_else(|stop| panic!("{line}: {stop:?}"))
+}
+
+fn refused(line: &str) -> (String, String) {
+    match read(line) {
+        Err(Stop::Wrong(out, err)) => (out, err),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_the_default_of_the_reference() {
+    let o = options("");
+    assert_eq!(o.target, Target::Tcp("127.0.0.1".into(), 6379));
+    assert_eq!((o.clients, o.pipeline, o.amount), (50, 1, Amount::Requests(100_000)));
+    assert_eq!((o.keyspace, o.rate, o.keepalive, o.precision), (None, None, true, 3));
+    assert_eq!(o.sizes, SizeDistribution::fixed(3));
+    assert_eq!((o.output, o.login, o.db), (Output::Full, None, 0));
+}
+
+#[test]
+fn short_options_are_those_of_the_reference() {
+    let o =
+        options("-h box -p 7000 -a pw --user me -c 5 -n 10 -d 8 -r 100 -P 4 -k 0 -q -3 --dbnum 2");
+    assert_eq!(o.target, Target::Tcp("box".into(), 7000));
+    assert_eq!(o.login, Some((Some("me".into()), "pw".into())));
+    assert_eq!(
+        (o.clients, o.amount, o.keyspace, o.pipeline),
+        (5, Amount::Requests(10), Some(100), 4)
+    );
+    assert!(!o.keepalive && o.resp3 && o.db == 2 && o.output == Output::Quiet);
+    assert_eq!(options("-s /tmp/sock").target, Target::Unix("/tmp/sock".into()));
+}
+
+#[test]
+fn the_first_word_begins_a_command() {
+    let o = options("-n 5 lpush list -1 -q --csv");
+    assert_eq!(o.command.join(&b' '), b"lpush list -1 -q --csv");
+    assert_eq!(o.output, Output::Full);
+    assert_eq!(options("-q -- -x a").command.join(&b' '), b"-x a");
+}
+
+#[test]
+fn values_may_look_like_options_and_the_last_one_counts() {
+    assert_eq!(options("-a -secret").login, Some((None, "-secret".into())));
+    assert_eq!(options("-c 1 -c 2 -q -q").clients, 2);
+    assert_eq!(options("-r -5").keyspace, Some(0));
+}
+
+#[test]
+fn limits_are_those_of_the_reference() {
+    let o = options("-d 0 -P 0 --precision 9 --threads 1000 -c 0");
+    assert_eq!((o.sizes, o.pipeline, o.precision), (SizeDistribution::fixed(1), 1, 4));
+    assert_eq!((o.threads, o.clients), (Some(500), 1));
+    assert_eq!(o.warnings, ["WARNING: Too many threads, limiting threads to 500."]);
+    assert_eq!(options("--threads 0").threads, None);
+}
+
+#[test]
+fn wrong_options_are_named() {
+    for (line, option) in
+        [("--nosuch", "--nosuch"), ("-n", "-n"), ("-q -Z", "-Z"), ("--rfr", "--rfr")]
+    {
+        let (out, _) = refused(line);
+        let want = format!("Invalid option \"{option}\" or option argument missing\n\n");
+        assert!(out.starts_with(&want), "{line}: {out}");
+        assert!(out.contains("Usage:"));
+    }
+}
+
+#[test]
+fn wrong_values_are_named() {
+    assert_eq!(refused("-n abc").1, "Invalid value \"abc\" of -n: invalid digit found in string");
+    assert!(refused("-p 70000").1.contains("Invalid server port."));
+    assert!(refused("--keys zapf -r 5").1.contains("none of uniform"));
+    assert!(!refused("--sizes 5-3").1.is_empty());
+    assert!(!refused("--rfr maybe").1.is_empty() || !refused("--rfr maybe").0.is_empty());
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    for line in [
+        "-n 5 --duration 1",
+        "--duration 1 -n 5",
+        "--sequential --keys zipf -r 5",
+        "--keys zipf",
+        "--preload",
+        "--mptcp -s /tmp/sock",
+        "--mix get:1 get key",
+        "--vs box",
+        "--vs box:1 --cluster",
+        "--vs box:1 --rounds 1",
+        "--tls",
+        "--cacert x",
+        "--rdma",
+        "--fuzz",
+        "-u valkeys://box",
+    ] {
+        let (out, err) = refused(line);
+        assert!(out.is_empty() && err.len() > 10, "{line}: {err}");
+    }
+}
+
+#[test]
+fn ours_beyond_it() {
+    let o = options("--keys zipf:1.1 -r 9 --sizes 5-7 --duration 0.5 --warmup 2 --rps 100 --json");
+    assert_eq!(o.keys, KeyDistribution::Zipf(1.1));
+    assert_eq!(o.sizes, SizeDistribution::Ranges(vec![(5, 7, 1)]));
+    assert_eq!(o.amount, Amount::Time(Duration::from_millis(500)));
+    assert_eq!((o.warmup, o.rate, o.output), (Duration::from_secs(2), Some(100.0), Output::Json));
+    assert_eq!(options("--sequential -r 5").keys, KeyDistribution::Sequential);
+    assert_eq!(options("--vs [::1]:7000").versus, Some(Target::Tcp("::1".into(), 7000)));
+}
+
+#[test]
+fn uris_set_what_they_name() {
+    let o = options("-u valkey://me:pw@box:7000/3");
+    assert_eq!(o.target, Target::Tcp("box".into(), 7000));
+    assert_eq!((o.login, o.db), (Some((Some("me".into()), "pw".into())), 3));
+}
+
+#[test]
+fn help_and_version_are_asked_for_by_name() {
+    assert!(matches!(read("--help"), Err(Stop::Print(text)) if text.contains("Usage:")));
+    assert!(matches!(read("-v"), Err(Stop::Print(text)) if text.starts_with("weft-benchmark ")));
+}

@@ -1,0 +1,122 @@
+//! What all generator threads of one run share: what to send, how, and what is left to send.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use weft_base::clock::Clock;
+
+use crate::cluster::Cluster;
+use crate::connect::Address;
+use crate::keys::{Counters, KeyDistribution};
+use crate::suite::Test;
+use crate::verify::Content;
+
+/// A run of one test against one server, ready to go.
+#[derive(Debug)]
+pub struct Plan {
+    pub test: Test,
+    pub content: Content,
+    /// Templates per batch.
+    pub pipeline: usize,
+    /// Requests to send, or all that fit into the time.
+    pub requests: Option<u64>,
+    /// Nanoseconds before anything is counted, and after that; the latter only without a number
+    /// of requests.
+    pub warmup_ns: u64,
+    pub duration_ns: Option<u64>,
+    /// Requests per second of an open loop.
+    pub rate: Option<f64>,
+    pub keepalive: bool,
+    pub keep_going: bool,
+    pub verify: bool,
+    pub keyspace: u64,
+    pub keys: KeyDistribution,
+    pub counters: Counters,
+    pub seed: u64,
+    pub threads: usize,
+    pub precision: u8,
+    /// Requests that begin a new connection, encoded, and how many they are.
+    pub greeting: (Vec<u8>, u32),
+    /// Where to connect; in cluster mode one for each node.
+    pub addresses: Vec<Address>,
+    pub cluster: Option<Arc<Cluster>>,
+    pub clock: Clock,
+}
+
+/// What threads tell each other during a run.
+#[derive(Debug, Default)]
+pub struct Shared {
+    claimed: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    /// Everybody ends at the next opportunity.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants the run to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// One thread's part of the requests that are left.
+///
+/// Taken in portions, so that threads seldom meet on the counter, which shrink towards the end, so
+/// that no thread is left with much to do alone.
+#[derive(Debug)]
+pub struct Quota {
+    /// All there are; none when time is the limit.
+    all: Option<u64>,
+    portion: u64,
+    have: u64,
+}
+
+impl Quota {
+    pub fn new(plan: &Plan) -> Quota {
+        let portion = plan.requests.map_or(0, |n| n / (plan.threads as u64 * 128));
+        Quota { all: plan.requests, portion: portion.min(4096), have: 0 }
+    }
+
+    /// Takes up to `wanted` requests: how many there were.
+    #[inline]
+    pub fn take(&mut self, wanted: u64, shared: &Shared) -> u64 {
+        let Some(all) = self.all else { return wanted };
+        if self.have < wanted {
+            let portion = (wanted - self.have).max(self.portion);
+            let before = shared.claimed.fetch_add(portion, Ordering::Relaxed);
+            self.have += portion.min(all.saturating_sub(before));
+        }
+        let taken = wanted.min(self.have);
+        self.have -= taken;
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_requests_are_taken_once() {
+        let shared = Shared::default();
+        let mut threads = [7, 1, 0].map(|portion| Quota { all: Some(1000), portion, have: 0 });
+        let mut sum = 0;
+        loop {
+            let taken: u64 = threads.iter_mut().map(|quota| quota.take(16, &shared)).sum();
+            sum += taken;
+            if taken == 0 {
+                break;
+            }
+        }
+        assert_eq!(sum, 1000);
+    }
+
+    #[test]
+    fn without_a_number_there_is_no_end() {
+        let mut quota = Quota { all: None, portion: 0, have: 0 };
+        assert_eq!(quota.take(1 << 40, &Shared::default()), 1 << 40);
+    }
+}

@@ -1,0 +1,214 @@
+//! A server and how it is met: addresses, cluster, configuration, CPU; and plans for runs on it.
+
+use std::sync::Arc;
+
+use weft_base::clock::Clock;
+
+use crate::cluster::Cluster;
+use crate::connect::Address;
+use crate::control::{Control, Reply, greetings};
+use crate::cpu::ServerCpu;
+use crate::keys::{Counters, KeyDistribution};
+use crate::options::{Amount, Options, Target};
+use crate::plan::Plan;
+use crate::run::plain;
+use crate::suite::{Suite, Test};
+use crate::template::encode;
+
+/// Connections per thread, at least, before another thread is worth it.
+const CLIENTS_PER_THREAD: usize = 16;
+
+/// Requests per second that a thread surely sends, by the clock.
+const RATE_PER_THREAD: f64 = 50_000.0;
+
+/// What a server says about its persistence: `save` and `appendonly`.
+pub type Config = Option<(String, String)>;
+
+/// A server, or a cluster.
+#[derive(Debug)]
+pub struct Session {
+    pub target: Target,
+    pub cluster: Option<Arc<Cluster>>,
+    /// Places of the nodes, for messages; one without a cluster.
+    pub names: Vec<String>,
+    addresses: Vec<Address>,
+    greetings: Vec<Vec<String>>,
+    /// By node.
+    pub config: Vec<Config>,
+    pub cpu: Option<ServerCpu>,
+    pub threads: usize,
+    counters: Counters,
+    clock: Clock,
+}
+
+impl Session {
+    /// Gets to know a server.
+    ///
+    /// # Errors
+    /// When it can't be reached, or refuses.
+    pub fn open(target: &Target, options: &Options) -> Result<Session, String> {
+        let greetings = greetings(options);
+        let fetch = |mode| Cluster::fetch(target, mode, options.mptcp, greetings.clone());
+        let cluster = options.cluster.map(fetch).transpose().map_err(|e| {
+            format!("Failed to fetch cluster configuration from {target}: {}", plain(&e))
+        })?;
+        let cluster = cluster.map(Arc::new);
+        let targets = match &cluster {
+            None => vec![target.clone()],
+            Some(cluster) => cluster.nodes().iter().map(|node| node.target.clone()).collect(),
+        };
+        let mut session = Session {
+            target: target.clone(),
+            cluster,
+            names: targets.iter().map(Target::to_string).collect(),
+            addresses: Vec::new(),
+            greetings,
+            config: Vec::new(),
+            cpu: None,
+            threads: 1,
+            counters: Counters::default(),
+            clock: Clock::system(),
+        };
+        for target in &targets {
+            let could_not = |e: std::io::Error| {
+                format!("Could not connect to server at {target}: {}", plain(&e))
+            };
+            let address = Address::resolve(target, options.mptcp).map_err(could_not)?;
+            let mut control = Control::connect(&address).map_err(could_not)?;
+            control
+                .greet(&session.greetings)
+                .map_err(|e| format!("Node {target} replied with error:\n{}", plain(&e)))?;
+            session.config.push(configuration(&mut control, target)?);
+            session.addresses.push(address);
+        }
+        session.cpu = ServerCpu::find(&session.addresses, &session.greetings);
+        let local = session.addresses.iter().any(Address::is_local);
+        session.threads = threads(options, weft_base::topology::usable_cpus(), local);
+        Ok(session)
+    }
+
+    /// What must be there before a test, sent once.
+    ///
+    /// # Errors
+    /// When the server is gone. An error that it answers is left to the test to find.
+    pub fn prepare(&self, test: &Test) -> Result<(), String> {
+        let Some(request) = &test.prepare else { return Ok(()) };
+        let ask = |address| -> std::io::Result<Reply> {
+            let mut control = Control::connect(address)?;
+            control.greet(&self.greetings)?;
+            control.ask(request)
+        };
+        for (address, name) in self.addresses.iter().zip(&self.names) {
+            ask(address)
+                .map_err(|e| format!("Could not prepare the test at {name}: {}", plain(&e)))?;
+        }
+        Ok(())
+    }
+
+    /// A run of a test, with a share of what was asked for.
+    pub fn plan(&self, options: &Options, suite: &Suite, test: Test, share: u32) -> Plan {
+        let (requests, duration_ns) = match options.amount {
+            Amount::Requests(n) => (Some(n.div_ceil(u64::from(share))), None),
+            Amount::Time(time) => (None, Some((time / share).as_nanos() as u64)),
+        };
+        let mut greeting = Vec::new();
+        self.greetings.iter().for_each(|words| encode(words, &mut greeting));
+        Plan {
+            test,
+            content: suite.content(),
+            pipeline: options.pipeline,
+            requests,
+            warmup_ns: options.warmup.as_nanos() as u64,
+            duration_ns,
+            rate: options.rate,
+            keepalive: options.keepalive,
+            keep_going: options.keep_going,
+            verify: options.verify,
+            keyspace: options.keyspace.unwrap_or(0),
+            keys: options.keys,
+            counters: Arc::clone(&self.counters),
+            seed: options.seed,
+            threads: self.threads.min(options.clients),
+            precision: options.precision,
+            greeting: (greeting, self.greetings.len() as u32),
+            addresses: self.addresses.clone(),
+            cluster: self.cluster.clone(),
+            clock: self.clock.clone(),
+        }
+    }
+
+    /// The run that sets every key once: in order, with all speed, and no error is let pass.
+    pub fn preload_plan(&self, options: &Options, suite: &Suite) -> Plan {
+        Plan {
+            pipeline: options.pipeline.max(32),
+            requests: options.keyspace,
+            warmup_ns: 0,
+            duration_ns: None,
+            rate: None,
+            keep_going: false,
+            keys: KeyDistribution::Sequential,
+            counters: Counters::default(),
+            ..self.plan(options, suite, suite.preload(), 1)
+        }
+    }
+
+    /// Connects the clients of a run.
+    ///
+    /// # Errors
+    /// When the server can't be reached, or refuses.
+    pub fn connect(
+        &self,
+        plan: &Plan,
+        clients: usize,
+    ) -> Result<Vec<Vec<(std::os::fd::OwnedFd, usize)>>, String> {
+        crate::run::connect(plan, clients, &self.names, &self.greetings)
+    }
+}
+
+/// `save` and `appendonly`; none when the server does not tell.
+fn configuration(control: &mut Control, target: &Target) -> Result<Config, String> {
+    let mut values = Vec::new();
+    for name in ["save", "appendonly"] {
+        match control.ask(&["CONFIG", "GET", name]) {
+            Ok(Reply::Error(error)) if error.starts_with("NOAUTH") => {
+                return Err(format!("Node {target} replied with error:\n{error}"));
+            }
+            Ok(reply) if reply.items().len() >= 2 => {
+                values.push(String::from_utf8_lossy(reply.items()[1].text()).into_owned());
+            }
+            Ok(_) | Err(_) => return Ok(None),
+        }
+    }
+    Ok(values.pop().zip(values.pop()).map(|(appendonly, save)| (save, appendonly)))
+}
+
+/// How many generator threads are warranted. A server on this machine needs the other half of it.
+fn threads(options: &Options, cpus: usize, local: bool) -> usize {
+    let wanted = options.threads.unwrap_or_else(|| {
+        let cpus = if local { cpus / 2 } else { cpus };
+        let by_rate =
+            options.rate.map_or(usize::MAX, |rate| (rate / RATE_PER_THREAD).ceil() as usize);
+        cpus.min(options.clients / CLIENTS_PER_THREAD).min(by_rate)
+    });
+    wanted.clamp(1, options.clients)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::parse;
+
+    #[test]
+    fn threads_follow_connections_cpus_and_rate() {
+        let of = |line: &str, cpus, local| {
+            threads(&parse(line.split_whitespace().map(Into::into)).unwrap(), cpus, local)
+        };
+        assert_eq!((of("", 2, true), of("", 8, true), of("", 8, false)), (1, 3, 3));
+        assert_eq!(
+            (of("-c 500", 8, true), of("-c 500", 8, false), of("-c 1", 8, false)),
+            (4, 8, 1)
+        );
+        assert_eq!(of("-c 500 --rps 1000", 8, true), 1);
+        assert_eq!((of("--threads 3", 1, true), of("--threads 3 -c 2", 1, true)), (3, 2));
+    }
+}

@@ -1,0 +1,189 @@
+//! The content of replies, for `--verify`.
+//!
+//! A reply of the right type can still be the wrong one: another key's value, a value cut short, a
+//! reply that belongs to the request before. With `--verify` the values that are written tell
+//! which key they belong to: they begin with the twelve digits of the key's number, and go on with
+//! the same filler up to their size. What comes back is compared as it streams by.
+//!
+//! | test | checked |
+//! |---|---|
+//! | PING, SET, MSET | the text is PONG, OK |
+//! | GET, MGET | each value is null, or the one that belongs to its key, of a size that is written |
+//! | LPOP, RPOP, LRANGE | each element is filler of a size that is written |
+//! | all others | the type only |
+
+use std::collections::VecDeque;
+
+use crate::skipper::{Leaves, Types};
+use crate::template::{DIGITS, write_digits};
+
+/// What the values of a reply must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Anything.
+    Nothing,
+    /// This text.
+    Text(&'static [u8]),
+    /// Nulls, or values that belong to the keys asked for.
+    OfKeys,
+    /// Nulls, or filler.
+    Filler,
+}
+
+/// What the values that are written look like.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// As long as the largest value.
+    pub filler: Vec<u8>,
+    /// Smallest and largest size that is written.
+    pub sizes: (u64, u64),
+    /// Whether values begin with their key's digits; they are all the same when they are too
+    /// short for that, or when there is one key only.
+    pub keyed: bool,
+}
+
+/// How far a connection is in the value that it is reading.
+#[derive(Debug, Default)]
+pub struct Progress {
+    at: usize,
+    key: [u8; DIGITS],
+    null: bool,
+    /// Something in the current reply is wrong.
+    wrong: bool,
+    /// Keys that the current reply answered so far.
+    taken: usize,
+}
+
+impl Progress {
+    /// Whether the reply that ended was wrong; ready for the next one. It was for `asked` keys:
+    /// an error answers them all.
+    pub fn finish(&mut self, asked: usize, keys: &mut VecDeque<u64>) -> bool {
+        let taken = std::mem::take(&mut self.taken);
+        keys.drain(..asked.saturating_sub(taken).min(keys.len()));
+        std::mem::take(&mut self.wrong) || taken != asked
+    }
+}
+
+/// Compares the values of one reply with what they must be.
+#[derive(Debug)]
+pub struct Verifier<'a> {
+    pub check: Check,
+    pub content: &'a Content,
+    pub progress: &'a mut Progress,
+    /// The numbers of the keys that were asked for and not yet answered, in their order.
+    pub keys: &'a mut VecDeque<u64>,
+}
+
+impl Leaves for Verifier<'_> {
+    fn begin(&mut self, of: Types, len: Option<u64>) {
+        self.progress.at = 0;
+        self.progress.null = of == Types::NULL;
+        match self.check {
+            Check::Nothing | Check::Text(_) => return,
+            Check::OfKeys => match self.keys.pop_front() {
+                Some(key) => {
+                    self.progress.taken += 1;
+                    write_digits(&mut self.progress.key, key);
+                }
+                None => self.progress.wrong = true,
+            },
+            Check::Filler => {}
+        }
+        let (low, high) = self.content.sizes;
+        let fits = len.is_some_and(|len| (low..=high).contains(&len));
+        self.progress.wrong |= !self.progress.null && !fits;
+    }
+
+    fn text(&mut self, piece: &[u8]) {
+        let progress = &mut *self.progress;
+        let (at, end) = (progress.at, progress.at + piece.len());
+        progress.at = end;
+        let same = match self.check {
+            Check::Nothing => true,
+            Check::Text(text) => text.get(at..end).is_some_and(|text| text == piece),
+            _ if progress.null => true,
+            Check::OfKeys if self.content.keyed => {
+                let head = piece.len().min(DIGITS.saturating_sub(at));
+                let rest = at + head..end;
+                progress.key.get(at..at + head).is_none_or(|digits| digits == &piece[..head])
+                    && self.content.filler.get(rest).is_some_and(|text| text == &piece[head..])
+            }
+            Check::OfKeys | Check::Filler => {
+                self.content.filler.get(at..end).is_some_and(|text| text == piece)
+            }
+        };
+        progress.wrong |= !same;
+    }
+
+    fn end(&mut self) {
+        if let Check::Text(text) = self.check {
+            self.progress.wrong |= self.progress.at != text.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skipper::Skipper;
+
+    fn content(keyed: bool) -> Content {
+        Content { filler: vec![b'x'; 20], sizes: (14, 20), keyed }
+    }
+
+    /// Whether the reply is right, when it comes whole and in single bytes.
+    fn is_right(check: Check, content: &Content, asked: &[u64], reply: &str) -> bool {
+        let mut results = [1, reply.len()].map(|piece| {
+            let mut keys: VecDeque<u64> = asked.iter().copied().collect();
+            let (mut progress, mut skipper) = (Progress::default(), Skipper::default());
+            for mut piece in reply.as_bytes().chunks(piece) {
+                let mut verifier =
+                    Verifier { check, content, progress: &mut progress, keys: &mut keys };
+                while skipper.next(&mut piece, &mut verifier).unwrap().is_some() {}
+            }
+            !progress.finish(asked.len(), &mut keys) && keys.is_empty()
+        });
+        results.sort();
+        assert_eq!(results[0], results[1], "{reply:?}");
+        results[0]
+    }
+
+    #[test]
+    fn values_belong_to_their_keys() {
+        let of = |reply: &str| is_right(Check::OfKeys, &content(true), &[7], reply);
+        assert!(of("$14\r\n000000000007xx\r\n"));
+        assert!(of("$20\r\n000000000007xxxxxxxx\r\n"));
+        assert!(of("$-1\r\n") && of("_\r\n"));
+        assert!(!of("$14\r\n000000000008xx\r\n"), "another key's");
+        assert!(!of("$14\r\n000000000007xy\r\n"), "other content");
+        assert!(!of("$13\r\n000000000007x\r\n"), "cut short");
+    }
+
+    #[test]
+    fn elements_answer_keys_in_their_order() {
+        let of = |reply: &str| is_right(Check::OfKeys, &content(true), &[1, 2, 3], reply);
+        assert!(of("*3\r\n$14\r\n000000000001xx\r\n$-1\r\n$14\r\n000000000003xx\r\n"));
+        assert!(!of("*3\r\n$14\r\n000000000001xx\r\n$14\r\n000000000003xx\r\n$-1\r\n"));
+        assert!(!of("*4\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n"), "more than was asked for");
+    }
+
+    #[test]
+    fn an_error_answers_all_keys() {
+        let mut keys: VecDeque<u64> = [1, 2, 3].into();
+        let mut progress = Progress { taken: 1, ..Progress::default() };
+        assert!(progress.finish(3, &mut keys));
+        assert_eq!(keys, [3]);
+    }
+
+    #[test]
+    fn texts_and_filler() {
+        let pong = |reply: &str| is_right(Check::Text(b"PONG\r\n"), &content(false), &[], reply);
+        assert!(pong("+PONG\r\n"));
+        assert!(!pong("+PON\r\n") && !pong("+PONGS\r\n") && !pong("+PANG\r\n"));
+        let filler = |reply: &str| is_right(Check::Filler, &content(false), &[], reply);
+        assert!(filler("*2\r\n$14\r\nxxxxxxxxxxxxxx\r\n$15\r\nxxxxxxxxxxxxxxx\r\n"));
+        assert!(!filler("*1\r\n$14\r\nxxxxxxxxxxxxxy\r\n"));
+        assert!(!filler("*1\r\n$21\r\nxxxxxxxxxxxxxxxxxxxxx\r\n"), "longer than any");
+        assert!(is_right(Check::OfKeys, &content(false), &[3], "$14\r\nxxxxxxxxxxxxxx\r\n"));
+    }
+}

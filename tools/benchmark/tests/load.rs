@@ -1,0 +1,204 @@
+//! What goes beyond the reference: open loop, mixes, distributions, JSON, comparison; and that it
+//! runs against all servers.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{OURS, describe, json, ours, ours_ok, text};
+use weft_testkit::Server;
+
+/// Weft, and what else is there.
+fn servers() -> Vec<Server> {
+    let peers = [Server::valkey(&[]), Server::redis8(&[])];
+    if peers.iter().any(Option::is_none) {
+        eprintln!("SKIP peers: not all are in PEERS_BIN or PATH");
+    }
+    std::iter::once(Server::weft(&[])).chain(peers.into_iter().flatten()).collect()
+}
+
+#[test]
+fn all_tests_run_against_all_servers() {
+    for server in servers() {
+        for name in
+            "ping set get incr lpush rpush lpop rpop sadd hset spop zadd zpopmin lrange mset \
+                     mget xadd function_load fcall"
+                .split(' ')
+        {
+            for more in ["", "-3", "-P 16 -r 100 --verify"] {
+                let output = ours(server.port(), &format!("-n 100 -c 5 -q -t {name} {more}"));
+                // what a server does not know yet is its own affair, but must be said
+                let unknown = server.name() == "weft"
+                    && ["xadd", "function_load", "fcall"].contains(&name)
+                    && text(&output.stderr).contains("unknown command");
+                assert!(
+                    output.status.success() || unknown,
+                    "{} {name} {more}: {}",
+                    server.name(),
+                    describe(&output)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn json_has_what_a_sweep_needs() {
+    for server in servers() {
+        let document =
+            json(server.port(), "-n 2000 -c 10 -P 4 -r 100 -d 20 -t set,get --threads 2");
+        assert_eq!(document["format"], 1);
+        assert_eq!(document["error"], serde_json::Value::Null);
+        assert_eq!(document["settings"]["pipeline"], 4);
+        let tests = document["tests"].as_array().unwrap();
+        assert_eq!(tests.iter().map(|test| &test["test"]).collect::<Vec<_>>(), ["SET", "GET"]);
+        for test in tests {
+            assert_eq!((&test["requests"], &test["loop"]), (&2000.into(), &"closed".into()));
+            let latency = &test["latency_ms"];
+            let figures = ["min", "p50", "p95", "p99", "p99.9", "max"]
+                .map(|name| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {latency}")));
+            assert!(figures.is_sorted(), "{latency}");
+            assert!(latency["avg"].as_f64() <= latency["max"].as_f64());
+            assert_eq!(test["generator"]["busy"].as_array().unwrap().len(), 2);
+            assert!(test["generator"]["cpu_us"].as_f64().unwrap() > 0.0);
+            assert!(test["server_cpu"]["user_us"].as_f64().is_some(), "{test}");
+            assert_eq!(test["errors"], serde_json::json!({}));
+        }
+    }
+}
+
+#[test]
+fn exactly_so_many_requests_are_sent() {
+    let server = Server::weft(&[]);
+    for line in ["-n 1000 -P 16", "-n 1000 -c 7 --threads 3", "-n 1000 -k 0", "-n 7 -c 50"] {
+        server.client().cmd(&["DEL", "counter:__rand_int__"]);
+        let document = json(server.port(), &format!("{line} -t incr"));
+        let sent = document["tests"][0]["requests"].as_u64().unwrap();
+        let counted = server.client().cmd(&["GET", "counter:__rand_int__"]).text();
+        assert_eq!(counted, sent.to_string(), "{line}");
+        assert!(line.starts_with(&format!("-n {sent} ")), "{line}: {sent}");
+    }
+}
+
+#[test]
+fn an_open_loop_counts_a_stall() {
+    let server = Server::weft(&[]);
+    let call = "-t get --rps 2000 --duration 4 -c 10 --json";
+    let child = Command::new(OURS)
+        .args(["-p", &server.port().to_string()])
+        .args(call.split(' '))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("our own program");
+    std::thread::sleep(Duration::from_millis(1500));
+    server.signal(rustix::process::Signal::STOP);
+    std::thread::sleep(Duration::from_millis(500));
+    server.signal(rustix::process::Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let test = &document["tests"][0];
+    assert_eq!((&test["loop"], &test["target_rps"]), (&"open".into(), &2000.0.into()));
+    // an eighth of the time stood still, so one in a hundred waited for most of that: a slow
+    // machine only adds to it
+    let p99 = test["latency_ms"]["p99"].as_f64().unwrap();
+    assert!(p99 > 300.0, "p99 is {p99} ms after a stall of 500: {test}");
+    assert_eq!(test["requests"], 8000, "no request is left out");
+}
+
+#[test]
+fn mixes_are_told_apart() {
+    let server = Server::weft(&[]);
+    let document = json(server.port(), "-n 10000 -r 100 -d 16 --verify --mix GET:8,SET:2");
+    let commands = document["tests"][0]["commands"].as_array().unwrap();
+    let of = |name: &str| {
+        let found = commands.iter().find(|command| command["command"] == name).unwrap();
+        found["requests"].as_u64().unwrap()
+    };
+    assert_eq!(of("GET") + of("SET"), 10_000);
+    assert!((7700..8300).contains(&of("GET")), "{}", of("GET"));
+}
+
+#[test]
+fn preload_sets_every_key_in_every_size() {
+    let server = Server::weft(&[]);
+    ours_ok(
+        server.port(),
+        "-r 1000 --preload --sizes 20:1,300:1 --verify -t get -n 1000 -q --threads 2",
+    );
+    let mut client = server.client();
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 1000);
+    let sizes: Vec<i64> =
+        (0..1000).map(|key| client.cmd(&["STRLEN", &format!("key:{key:012}")]).int()).collect();
+    assert!(sizes.iter().all(|size| [20, 300].contains(size)));
+    assert!((400..600).contains(&sizes.iter().filter(|size| **size == 20).count()));
+}
+
+#[test]
+fn distributions_reach_the_server() {
+    let server = Server::weft(&[]);
+    ours_ok(server.port(), "-r 1000 --keys zipf:1.2 -t incr -n 20000 -P 10 -q");
+    let count = |key: u32| -> u64 {
+        server.client().cmd(&["GET", &format!("counter:{key:012}")]).text().parse().unwrap_or(0)
+    };
+    let (first, tenth) = (count(0), count(9));
+    assert!(first > 3000 && tenth > 100 && tenth < first / 8, "{first} {tenth}");
+    server.client().ok(&["FLUSHALL"]);
+    ours_ok(server.port(), "-r 500 --keys seq -t incr -n 1000 -P 10 -q --threads 2");
+    assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 500);
+    assert_eq!(server.client().cmd(&["GET", "counter:000000000499"]).text(), "2");
+}
+
+#[test]
+fn two_servers_give_a_ratio() {
+    let (first, second) = (Server::weft(&[]), Server::weft(&[]));
+    let versus = format!("-t get -n 4000 --rounds 4 --vs 127.0.0.1:{}", second.port());
+    let document = json(first.port(), &versus);
+    let comparison = &document["comparisons"][0];
+    let figure = |name: &str| comparison["rps"][name].as_f64().unwrap();
+    assert!(figure("low") <= figure("ratio") && figure("ratio") <= figure("high"));
+    assert_eq!((&comparison["rounds"], &comparison["confidence"]), (&4.into(), &0.99.into()));
+    assert_eq!(document["tests"].as_array().unwrap().len(), 2);
+    assert_eq!(document["tests"][1]["requests"], 4000);
+    let out = ours_ok(first.port(), &format!("{versus} -q"));
+    assert!(out.contains("requests per second: ") && out.contains("99 % interval"), "{out}");
+}
+
+#[test]
+fn histogram_logs_hold_each_test() {
+    let server = Server::weft(&[]);
+    let path = server.dir().join("latencies.hlog");
+    ours_ok(server.port(), &format!("-n 500 -t set,get -q --hdr {}", path.display()));
+    let log = std::fs::read_to_string(path).unwrap();
+    assert!(log.contains("Tag=SET,") && log.contains("Tag=GET,"), "{log}");
+}
+
+#[test]
+fn a_loop_goes_on_and_idle_connections_stay() {
+    let server = Server::weft(&[]);
+    let spawn = |line: &str| {
+        Command::new(OURS)
+            .args(["-p", &server.port().to_string()])
+            .args(line.split(' '))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("our own program")
+    };
+    let mut forever = spawn("-l -q -n 50 -t get");
+    let lines = BufReader::new(forever.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.filter(|line| line.starts_with("GET: ")).take(3).count(), 3);
+    forever.kill().unwrap();
+    forever.wait().unwrap();
+    let mut idle = spawn("-I -c 20");
+    let clients = || server.client().cmd(&["INFO", "clients"]).text();
+    let is_there =
+        |line: &str| line.strip_prefix("connected_clients:").is_some_and(|n| n.trim() == "21");
+    while !clients().lines().any(is_there) {
+        assert!(idle.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    idle.kill().unwrap();
+    idle.wait().unwrap();
+}

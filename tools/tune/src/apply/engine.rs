@@ -1,0 +1,275 @@
+//! Doing the steps, and undoing them.
+//!
+//! The order within a step is what makes it safe to be killed at any time: announce it in
+//! the state file, do it, read it back. Whatever may have been done has been announced, and
+//! what was there before stands in the state file since before the first step.
+//!
+//! Undoing goes backwards over all steps that were announced and sets the old value wherever
+//! another one is found. It can be repeated any number of times, and stopped at any time.
+//!
+//! Servers start threads when they like. A new thread has the mask of the one that started
+//! it, which after the first step is a mask of ours. So `carry_out` looks again when it is
+//! through, and `undo` looks for threads that came later; the value "before" of such a
+//! thread is the one that its process's first thread had.
+
+use std::io;
+
+use super::journal::{Before, End, Record};
+use super::processes::{self, ProcessId};
+use super::steps::{self, Step, Target, Trouble};
+use super::system::System;
+
+/// How often we look for threads that were started meanwhile. Each time there may be more,
+/// but nobody starts threads for ever.
+const LOOKS: usize = 5;
+
+/// Why a plan was not carried out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What went wrong.
+    pub reason: String,
+    /// What of the state before could not be put back; nothing, mostly.
+    pub left: Vec<String>,
+}
+
+/// What was done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Values that are others now.
+    pub changed: usize,
+    /// Values that were right already.
+    pub unchanged: usize,
+    /// Threads that ended meanwhile.
+    pub ended: usize,
+}
+
+enum Outcome {
+    Changed,
+    Unchanged,
+    Ended,
+}
+
+/// Does all steps of `before`, which has been recorded; undoes them when one fails.
+///
+/// # Errors
+/// [`Failure`], when everything that could be undone was.
+pub fn carry_out(
+    system: &mut dyn System,
+    record: &mut dyn Record,
+    before: &mut Before,
+) -> Result<Done, Failure> {
+    let mut begun = Vec::new();
+    match try_to_carry_out(system, record, before, &mut begun) {
+        Ok(done) => Ok(done),
+        Err(reason) => {
+            let mut left = undo(system, before, &begun).left;
+            if left.is_empty() {
+                left.extend(
+                    record.end(End::Reverted).err().map(|error| format!("state file: {error}")),
+                );
+            }
+            Err(Failure { reason, left })
+        }
+    }
+}
+
+fn try_to_carry_out(
+    system: &mut dyn System,
+    record: &mut dyn Record,
+    before: &mut Before,
+    begun: &mut Vec<usize>,
+) -> Result<Done, String> {
+    let mut done = Done::default();
+    let announce = |error: io::Error| format!("cannot write the state file: {error}");
+    for _ in 0..LOOKS {
+        for at in begun.len()..before.steps.len() {
+            record.begin(at).map_err(announce)?;
+            begun.push(at);
+            match perform(system, &before.steps[at])? {
+                Outcome::Changed => done.changed += 1,
+                Outcome::Unchanged => done.unchanged += 1,
+                Outcome::Ended => done.ended += 1,
+            }
+        }
+        let newcomers = newcomers(system, before)?;
+        if newcomers.is_empty() {
+            break;
+        }
+        for step in newcomers {
+            record.born(&step).map_err(announce)?;
+            before.steps.push(step);
+        }
+    }
+    let wrong = deviations(system, &before.steps);
+    match wrong.first() {
+        Some(wrong) => Err(format!("{wrong} after everything was done: something else changes it")),
+        None => record.end(End::Applied).map_err(announce).map(|()| done),
+    }
+}
+
+/// One step, read back.
+fn perform(system: &mut dyn System, step: &Step) -> Result<Outcome, String> {
+    let target = &step.target;
+    let failed = |trouble: Trouble| format!("cannot set {target} to {}: {trouble}", step.after);
+    let is_right = |system: &dyn System| match target.read(system) {
+        Ok(value) => Ok(Some((target.same(&value, &step.after), value))),
+        Err(Trouble::ThreadEnded) => Ok(None),
+        Err(trouble @ (Trouble::ProcessEnded | Trouble::Failed(_))) => Err(failed(trouble)),
+    };
+    match is_right(system)? {
+        None => return Ok(Outcome::Ended),
+        Some((true, _)) => return Ok(Outcome::Unchanged),
+        Some((false, _)) => {}
+    }
+    match target.write(system, &step.after) {
+        Ok(()) => {}
+        Err(Trouble::ThreadEnded) => return Ok(Outcome::Ended),
+        Err(trouble @ (Trouble::ProcessEnded | Trouble::Failed(_))) => return Err(failed(trouble)),
+    }
+    match is_right(system)? {
+        None => Ok(Outcome::Ended),
+        Some((true, _)) => Ok(Outcome::Changed),
+        Some((false, value)) => {
+            let why = "the system does not allow all of these CPUs";
+            Err(format!("{target} was set to {} and is {value}: {why}", step.after))
+        }
+    }
+}
+
+/// Steps for threads that are in no step yet.
+fn newcomers(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> {
+    let mut found = Vec::new();
+    for (instance, &id) in before.plan.instances.iter().zip(&before.processes) {
+        let process = processes::find(system, id.pid).filter(|process| process.id == id);
+        let process = process.ok_or_else(|| format!("process {} has ended", id.pid))?;
+        let wanted = steps::wanted_of(instance, &process).into_iter();
+        let wanted = wanted.filter(|(target, _)| !before.steps.iter().any(|s| s.target == *target));
+        for mut step in steps::observe(system, wanted.collect())? {
+            if let Some(inherited) = inherited(before, id, &step.before) {
+                step.before = inherited;
+            }
+            found.push(step);
+        }
+    }
+    Ok(found)
+}
+
+/// What a thread that was started while a plan was applied would have had without it: where
+/// its mask is one that the plan gave to a thread of its process, it comes from there, and
+/// that thread's mask before is the answer. The first thread is asked first, since most
+/// threads are started by it.
+fn inherited(before: &Before, id: ProcessId, mask: &str) -> Option<String> {
+    let gave = |step: &&Step| {
+        let target = &step.target;
+        belongs(step, id) && target.same(&step.after, mask) && !target.same(&step.before, mask)
+    };
+    let mut givers: Vec<&Step> = before.steps.iter().filter(gave).collect();
+    givers.sort_by_key(|step| !is_first_thread(step, id));
+    givers.first().map(|step| step.before.clone())
+}
+
+fn belongs(step: &Step, id: ProcessId) -> bool {
+    matches!(&step.target, Target::Thread { process, .. } if *process == id)
+}
+
+fn is_first_thread(step: &Step, id: ProcessId) -> bool {
+    matches!(&step.target, Target::Thread { process, tid, .. } if *process == id && *tid == id.pid)
+}
+
+/// Every value that is not what the steps want, in words.
+pub fn deviations(system: &dyn System, steps: &[Step]) -> Vec<String> {
+    let of = |step: &Step| match step.target.read(system) {
+        Ok(value) if step.target.same(&value, &step.after) => None,
+        Ok(value) => Some(format!("{} is {}, not {}", step.target, shown(&value), step.after)),
+        Err(Trouble::ThreadEnded) => None,
+        // said once, not for each of its threads
+        Err(Trouble::ProcessEnded) => {
+            Some(format!("{}: {}", step.target.owner(), Trouble::ProcessEnded))
+        }
+        Err(Trouble::Failed(error)) => Some(format!("{}: {error}", step.target)),
+    };
+    let mut wrong: Vec<String> = steps.iter().filter_map(of).collect();
+    wrong.dedup();
+    wrong
+}
+
+fn shown(value: &str) -> &str {
+    if value.is_empty() { "empty" } else { value }
+}
+
+/// What undoing came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Values put back.
+    pub restored: usize,
+    /// Values that were as before already.
+    pub unchanged: usize,
+    /// Threads that have ended, with or without their process.
+    pub ended: usize,
+    /// Values that were neither what we had set nor what was there before; put back too.
+    pub changed_by_others: Vec<String>,
+    /// What could not be put back.
+    pub left: Vec<String>,
+}
+
+/// Puts back what was there before the steps that were begun, the last first.
+pub fn undo(system: &mut dyn System, before: &Before, begun: &[usize]) -> Undone {
+    let mut undone = Undone::default();
+    for &at in begun.iter().rev() {
+        undo_step(system, &before.steps[at], &mut undone);
+    }
+    if !begun.is_empty() {
+        undo_newcomers(system, before, &mut undone);
+    }
+    undone
+}
+
+fn undo_step(system: &mut dyn System, step: &Step, undone: &mut Undone) {
+    let target = &step.target;
+    let now = match target.read(system) {
+        Ok(now) => now,
+        Err(Trouble::ThreadEnded | Trouble::ProcessEnded) => return undone.ended += 1,
+        Err(Trouble::Failed(error)) => return undone.left.push(format!("{target}: {error}")),
+    };
+    if target.same(&now, &step.before) {
+        return undone.unchanged += 1;
+    }
+    if !target.same(&now, &step.after) {
+        undone.changed_by_others.push(format!("{target} was {}", shown(&now)));
+    }
+    match target.write(system, &step.before).and_then(|()| target.read(system)) {
+        Ok(now) if target.same(&now, &step.before) => undone.restored += 1,
+        Ok(now) => {
+            undone.left.push(format!("{target} is {}, not {}", shown(&now), step.before));
+        }
+        Err(Trouble::ThreadEnded | Trouble::ProcessEnded) => undone.ended += 1,
+        Err(Trouble::Failed(error)) => undone.left.push(format!("{target}: {error}")),
+    }
+}
+
+/// Threads that were started since, with a mask that they can only have from the plan.
+fn undo_newcomers(system: &mut dyn System, before: &Before, undone: &mut Undone) {
+    for (instance, &id) in before.plan.instances.iter().zip(&before.processes) {
+        for _ in 0..LOOKS {
+            let Some(process) = processes::find(system, id.pid).filter(|found| found.id == id)
+            else {
+                break;
+            };
+            let wanted = steps::wanted_of(instance, &process).into_iter();
+            let unknown =
+                wanted.filter(|(target, _)| !before.steps.iter().any(|s| s.target == *target));
+            let found = steps::observe(system, unknown.collect()).unwrap_or_default();
+            let pinned: Vec<Step> = found
+                .into_iter()
+                .filter_map(|step| {
+                    let old = inherited(before, id, &step.before)?;
+                    Some(Step { before: old, after: step.before, ..step })
+                })
+                .collect();
+            if pinned.is_empty() {
+                break;
+            }
+            pinned.iter().for_each(|step| undo_step(system, step, undone));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The state file: what was there before a plan was applied, and how far that went.
+//!
+//! It must tell the truth whenever the program is killed, so it is written like a
+//! database's log. The first line holds the plan, the processes and every value as it was;
+//! it is written to a file beside, synced, and renamed into place before anything is
+//! changed, so it is there whole or not at all. Then each event adds a line and is synced
+//! before what it announces is done:
+//!
+//! ```text
+//! {"version":1,"boot":"...","plan":{...},"processes":[...],"steps":[...]}
+//! {"begin":0}            step 0 is about to be done
+//! {"born":{...}}         one more step: a thread that started meanwhile
+//! {"begin":1}
+//! {"end":"applied"}
+//! {"end":"reverted"}
+//! ```
+//!
+//! A last line without its line end was being written when the program was killed; what it
+//! announces has not been done, and it counts for nothing.
+//!
+//! A state file that was not reverted is never overwritten: it would be the only place where
+//! the machine's own values stand. A lock on a file beside keeps two programs from working
+//! on one state at the same time; the kernel releases it however its holder ends.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::processes::ProcessId;
+use super::steps::{Step, Target};
+use super::system::System;
+use crate::plan::Plan;
+
+const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// The form of the file.
+    pub version: u32,
+    /// Which run of the machine this is about: the next one knows nothing of it.
+    pub boot: String,
+    /// What is applied.
+    pub plan: Plan,
+    /// To which processes, in the order of the plan's instances.
+    pub processes: Vec<ProcessId>,
+    /// All values as they were.
+    pub steps: Vec<Step>,
+}
+
+impl Before {
+    /// What is recorded before anything is done.
+    pub fn new(boot: String, plan: Plan, processes: Vec<ProcessId>, steps: Vec<Step>) -> Before {
+        Before { version: VERSION, boot, plan, processes, steps }
+    }
+}
+
+/// How a story ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// Everything is done and was read back.
+    Applied,
+    /// Everything is as before.
+    Reverted,
+}
+
+/// A line behind the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Event {
+    Begin(usize),
+    Born(Step),
+    End(End),
+}
+
+/// Everything that a state file tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// Its first line, with the steps that were added.
+    pub before: Before,
+    /// Which steps were begun, by their place in `before.steps`, in that order. Those may
+    /// or may not be done.
+    pub begun: Vec<usize>,
+    /// How it ended, if it did.
+    pub end: Option<End>,
+}
+
+/// Where the engine announces what it does; a trait so that tests can stop it in between.
+pub trait Record {
+    /// A step is about to be done.
+    fn begin(&mut self, step: usize) -> io::Result<()>;
+    /// A step is added.
+    fn born(&mut self, step: &Step) -> io::Result<()>;
+    /// It is over.
+    fn end(&mut self, end: End) -> io::Result<()>;
+}
+
+/// An open state file.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+}
+
+impl Journal {
+    /// Starts a state file, in place of one that was reverted.
+    ///
+    /// # Errors
+    /// In words; also where an earlier state must be reverted first.
+    pub fn create(path: &Path, before: &Before) -> anyhow::Result<Journal> {
+        if let Some(story) = load(path)?
+            && story.end != Some(End::Reverted)
+            && story.before.boot == before.boot
+        {
+            bail!(
+                "{} holds the state before an earlier apply: run `weft-tune revert` first, or \
+                 name another file with --state",
+                path.display()
+            );
+        }
+        let mut first = serde_json::to_vec(before)?;
+        first.push(b'\n');
+        write_durably(path, &first).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Journal::append(path)?)
+    }
+
+    /// Goes on with a state file.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn append(path: &Path) -> io::Result<Journal> {
+        let file = File::options().append(true).open(path)?;
+        // a line that was being written when the program was killed would swallow the next
+        let whole = fs::read(path)?.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        file.set_len(whole as u64)?;
+        Ok(Journal { file })
+    }
+
+    fn add(&mut self, event: &Event) -> io::Result<()> {
+        let mut line = serde_json::to_vec(event)?;
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.file.sync_data()
+    }
+}
+
+impl Record for Journal {
+    fn begin(&mut self, step: usize) -> io::Result<()> {
+        self.add(&Event::Begin(step))
+    }
+
+    fn born(&mut self, step: &Step) -> io::Result<()> {
+        self.add(&Event::Born(step.clone()))
+    }
+
+    fn end(&mut self, end: End) -> io::Result<()> {
+        self.add(&Event::End(end))
+    }
+}
+
+/// Replaces a file as a whole, so that a crash leaves the old or the new one.
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = sibling(path, "new");
+    let mut file = File::create(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn sibling(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// What a state file tells, or `None` where there is none.
+///
+/// # Errors
+/// Where it cannot be read or is none of ours.
+pub fn load(path: &Path) -> anyhow::Result<Option<Story>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
+    };
+    read_story(&text).map(Some).with_context(|| format!("{} is no state file", path.display()))
+}
+
+fn read_story(text: &str) -> anyhow::Result<Story> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut lines = whole.split('\n');
+    let before: Before = serde_json::from_str(lines.next().unwrap_or_default())?;
+    if before.version != VERSION {
+        bail!("it has form {}, this program knows form {VERSION}", before.version);
+    }
+    let mut story = Story { before, begun: Vec::new(), end: None };
+    for line in lines {
+        match serde_json::from_str(line)? {
+            Event::Begin(step) if step < story.before.steps.len() => story.begun.push(step),
+            Event::Begin(step) => bail!("there is no step {step}"),
+            Event::Born(step) => story.before.steps.push(step),
+            Event::End(end) => story.end = Some(end),
+        }
+    }
+    let strange = story.before.steps.iter().find(|step| !is_ours(&step.target));
+    match strange {
+        Some(step) => bail!("it names {}, which no plan changes", step.target),
+        None => Ok(story),
+    }
+}
+
+/// Whether a target is one that a plan can have: a file that is written back, perhaps as
+/// root, must be one of those few.
+fn is_ours(target: &Target) -> bool {
+    match target {
+        Target::Thread { .. } => true,
+        Target::File { path, .. } => {
+            let place = ["proc/irq/", "sys/class/net/"].iter().any(|place| path.starts_with(place));
+            place && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+        }
+    }
+}
+
+/// The lock on a state, held as long as this lives.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held open")] File);
+
+/// Takes the lock of a state file, and makes its folder where there is none.
+///
+/// # Errors
+/// In words; also where another program holds it.
+pub fn lock(path: &Path) -> anyhow::Result<Lock> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let beside = sibling(path, "lock");
+    let file =
+        File::create(&beside).with_context(|| format!("cannot write {}", beside.display()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Lock(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            bail!("another weft-tune is at work with {}", path.display())
+        }
+        Err(e) => Err(e).with_context(|| format!("cannot lock {}", beside.display())),
+    }
+}
+
+/// The state file where none is named: below `XDG_STATE_HOME`, which is `~/.local/state`
+/// where it is not set.
+///
+/// # Errors
+/// Where there is neither.
+pub fn default_path() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_STATE_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(set("HOME")?.join(".local/state")));
+    let base = base.context("neither HOME nor XDG_STATE_HOME is set: name a file with --state")?;
+    Ok(base.join("weft-tune").join("placement"))
+}
+
+/// Which run of the machine this is.
+///
+/// # Errors
+/// Where the kernel does not say.
+pub fn boot(system: &dyn System) -> anyhow::Result<String> {
+    let path = "proc/sys/kernel/random/boot_id";
+    let id = system.read(path).with_context(|| format!("cannot read /{path}"))?;
+    Ok(id.trim().to_string())
+}

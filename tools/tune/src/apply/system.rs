@@ -1,0 +1,96 @@
+//! The machine as `apply`, `verify` and `revert` see it: files and masks of threads.
+//!
+//! Behind a trait, for one reason: that an operation which stops in the middle leaves
+//! nothing half done can only be tested by stopping it at every single step, which takes a
+//! machine that fails on demand. Paths are relative to the root of the machine, `proc/...`
+//! and `sys/...`, so that a folder of fixtures can stand for it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use weft_base::cpulist::CpuSet;
+use weft_base::topology;
+
+/// What is read and changed. Errors are those of the kernel.
+pub trait System {
+    /// A whole file.
+    fn read(&self, path: &str) -> io::Result<String>;
+
+    /// The names in a folder, in no order.
+    fn list(&self, path: &str) -> io::Result<Vec<String>>;
+
+    /// Where a symbolic link leads.
+    fn link(&self, path: &str) -> io::Result<PathBuf>;
+
+    /// The CPUs a thread may run on.
+    fn affinity(&self, thread: u32) -> io::Result<CpuSet>;
+
+    /// Replaces the value of a file that is there, in one call of write(2), as files of the
+    /// kernel want it.
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()>;
+
+    /// Confines a thread.
+    fn confine(&mut self, thread: u32, cpus: &CpuSet) -> io::Result<()>;
+}
+
+/// The machine that we run on.
+#[derive(Debug)]
+pub struct Real {
+    root: PathBuf,
+}
+
+impl Real {
+    /// With its files below `/`.
+    pub fn new() -> Real {
+        Real::at(Path::new("/"))
+    }
+
+    /// With its files elsewhere: for looking at another machine, whose threads have no masks
+    /// here.
+    pub fn at(root: &Path) -> Real {
+        Real { root: root.to_path_buf() }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(Path::new(path))
+    }
+}
+
+impl System for Real {
+    fn read(&self, path: &str) -> io::Result<String> {
+        let bytes = fs::read(self.path(path))?;
+        // names of threads may hold anything
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.path(path))?;
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn link(&self, path: &str) -> io::Result<PathBuf> {
+        fs::read_link(self.path(path))
+    }
+
+    fn affinity(&self, thread: u32) -> io::Result<CpuSet> {
+        topology::affinity_of(kernel_id(thread)?)
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
+        let mut file = File::options().write(true).open(self.path(path))?;
+        file.write_all(format!("{text}\n").as_bytes())
+    }
+
+    fn confine(&mut self, thread: u32, cpus: &CpuSet) -> io::Result<()> {
+        topology::set_affinity_of(kernel_id(thread)?, cpus)
+    }
+}
+
+/// The id as the kernel takes it. 0 would mean ourselves, which no caller means.
+fn kernel_id(thread: u32) -> io::Result<i32> {
+    match i32::try_from(thread) {
+        Ok(id) if id > 0 => Ok(id),
+        Ok(_) | Err(_) => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    }
+}

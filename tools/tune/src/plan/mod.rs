@@ -1,0 +1,186 @@
+//! `weft-tune plan`: where servers, their background work and interrupts should go.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`request`] | what is asked for |
+//! | [`planner`] | machine and request in, plan out; a pure function |
+//! | [`place`] | the servers' part of it |
+//! | [`interrupts`] | the interrupts' part |
+//! | [`model`] | the plan and its file |
+//! | [`show`] | the plan for people |
+//!
+//! Nothing is changed here, and nothing needs root: planning for a machine is done before one
+//! has it, from a copy of its `/proc` and `/sys` if need be.
+
+mod interrupts;
+mod model;
+mod place;
+mod planner;
+mod request;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use weft_base::cpulist::{self, CpuSet};
+use weft_base::machine::Machine;
+
+pub use model::{Instance, Interface, Plan, Queue};
+#[cfg(test)]
+pub use model::{Irq, Scheme, VERSION};
+
+use crate::apply::{Process, Real, Servers};
+use crate::host::Host;
+use crate::host::net::{self, Direction};
+use request::{Card, Choice, Request, Server};
+
+/// The most threads that a server is planned with where the number is left to us. What it
+/// does not use sleeps, but each needs a CPU that nobody else has.
+const THREADS: usize = 4;
+
+/// Plans where servers, their background threads and interrupts should go.
+///
+/// Changes nothing. `apply` carries the plan out.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many servers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["pid", "port"])]
+    instances: u16,
+
+    /// I/O threads of each, the main thread among them [default: those that run, or as many
+    /// as there are cores for, up to 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    #[command(flatten)]
+    servers: Servers,
+
+    /// A network interface whose interrupts are placed; may be repeated [default: all that
+    /// are up and have interrupts]
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<String>,
+
+    /// Where interrupts go
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    irq: Choice,
+
+    /// Use these CPUs only, as in 0-7:2 or 1,10-11
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<CpuSet>,
+
+    /// Write the plan to this file, for `apply`
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The machine whose /proc and /sys are below this folder
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    root: PathBuf,
+}
+
+fn cpu_list(text: &str) -> Result<CpuSet, String> {
+    match cpulist::parse(text) {
+        Ok(cpus) if cpus.is_empty() => Err("names no CPU".to_string()),
+        Ok(cpus) => Ok(cpus),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// The subcommand.
+///
+/// # Errors
+/// Where no plan can be made or written.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let machine = Machine::read(&args.root);
+    let plan = make(&args, &machine)?;
+    match args.json {
+        true => print!("{}", plan.to_json()),
+        false => print!("{}", show::text(&machine, &plan)),
+    }
+    if let Some(out) = &args.out {
+        fs::write(out, plan.to_json()).with_context(|| format!("{}", out.display()))?;
+        eprintln!("weft-tune: the plan is in {}", out.display());
+    }
+    Ok(())
+}
+
+fn make(args: &Args, machine: &Machine) -> anyhow::Result<Plan> {
+    let request = Request {
+        servers: servers(args, machine)?,
+        cards: cards(args)?,
+        irq: args.irq,
+        only: args.cpus.clone(),
+    };
+    Ok(planner::plan(machine, &request)?)
+}
+
+/// The servers to place: those that run, or as many as are asked for.
+fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
+    let threads = args.threads.map(usize::from);
+    if args.servers.is_empty() {
+        let count = usize::from(args.instances);
+        let cores = match &args.cpus {
+            Some(only) => machine.cores(&machine.usable().intersection(only)),
+            None => machine.cores(&machine.usable()),
+        };
+        // one core of each part is for background work
+        let threads = threads.unwrap_or((cores / count).saturating_sub(1).clamp(1, THREADS));
+        let server = |at| Server { name: format!("instance {}", at + 1), threads, process: None };
+        return Ok((0..count).map(server).collect());
+    }
+    let system = Real::at(&args.root);
+    let found = args.servers.find(&system)?;
+    let server = |(at, process): (usize, &Process)| Server {
+        name: match args.servers.port.get(at) {
+            Some(port) => format!("port {port}"),
+            None => format!("process {}", process.id.pid),
+        },
+        threads: threads.unwrap_or(process.io_threads()),
+        process: Some(process.id),
+    };
+    Ok(found.iter().enumerate().map(server).collect())
+}
+
+/// The interfaces whose interrupts are placed: those named, or all that are up and have any.
+fn cards(args: &Args) -> anyhow::Result<Vec<Card>> {
+    let all = net::read(&Host::new(&args.root));
+    let named = |name: &String| {
+        let found = all.iter().find(|interface| interface.name == *name);
+        found.with_context(|| format!("there is no network interface {name}"))
+    };
+    let chosen: Vec<&net::Interface> = match args.interface.is_empty() {
+        true => all.iter().filter(|i| i.state == "up" && !i.irqs.is_empty()).collect(),
+        false => args.interface.iter().map(named).collect::<anyhow::Result<_>>()?,
+    };
+    let mut cards: Vec<Card> = Vec::new();
+    for interface in chosen {
+        let mut card = card(interface);
+        // ports of one device may share an interrupt, and a name may be given twice
+        let is_new = |number: u32| cards.iter().all(|c| c.irqs.iter().all(|irq| irq.0 != number));
+        card.irqs.retain(|irq| is_new(irq.0));
+        if cards.iter().all(|other| other.name != card.name) {
+            cards.push(card);
+        }
+    }
+    Ok(cards)
+}
+
+fn card(interface: &net::Interface) -> Card {
+    let queues = |direction: Direction| {
+        let of_one = interface.queues.iter().filter(move |queue| queue.direction == direction);
+        of_one.filter(|queue| queue.cpus.is_some()).map(net::Queue::name).collect()
+    };
+    Card {
+        name: interface.name.clone(),
+        node: interface.node,
+        irqs: interface.irqs.iter().map(|irq| (irq.number, irq.name.clone())).collect(),
+        receive: queues(Direction::Rx),
+        transmit: queues(Direction::Tx),
+    }
+}

@@ -1,0 +1,58 @@
+//! What is asked of the planner.
+
+use weft_base::cpulist::CpuSet;
+
+use crate::apply::ProcessId;
+
+/// A plan to be made.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The servers, in the order of the plan.
+    pub servers: Vec<Server>,
+    /// Network interfaces whose interrupts are to be placed.
+    pub cards: Vec<Card>,
+    /// Where to.
+    pub irq: Choice,
+    /// Use no other CPUs than these.
+    pub only: Option<CpuSet>,
+}
+
+/// A server to be placed.
+#[derive(Clone, Debug, Default)]
+pub struct Server {
+    /// For people.
+    pub name: String,
+    /// I/O threads, the main thread among them; at least 1.
+    pub threads: usize,
+    /// The process, where it runs already.
+    pub process: Option<ProcessId>,
+}
+
+/// A network interface, as far as it can be placed.
+#[derive(Clone, Debug, Default)]
+pub struct Card {
+    /// Such as `eth0`.
+    pub name: String,
+    /// The memory node that it is attached to, where that is known.
+    pub node: Option<usize>,
+    /// Its interrupts: number and name.
+    pub irqs: Vec<(u32, String)>,
+    /// Receive queues that can be told who works for them.
+    pub receive: Vec<String>,
+    /// Transmit queues that can.
+    pub transmit: Vec<String>,
+}
+
+/// Where interrupts shall go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Choice {
+    /// To CPUs of their own where there are enough cores, else over those of the servers
+    #[default]
+    Auto,
+    /// To CPUs that do nothing else
+    Dedicated,
+    /// Over the CPUs of the servers
+    Spread,
+    /// They stay as they are
+    None,
+}

@@ -1,0 +1,87 @@
+//! `weft-tune revert`: puts back what was there before `apply`, value for value.
+//!
+//! It needs nothing but the state file, and it does not ask whether `apply` ended well: what
+//! may have been done has been announced there. Doing it twice, or after being stopped in the
+//! middle, is the same as doing it once.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::apply::{self, End, Journal, Real, Record, Story, System, Undone};
+
+/// Puts the state before `apply` back, also when that was killed in the middle.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The state file of `apply`
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+/// The subcommand.
+///
+/// # Errors
+/// Where nothing was recorded, or not everything could be put back.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let system = &mut Real::new();
+    let state = apply::state_path(args.state)?;
+    let _lock = apply::lock(&state)?;
+    let story = apply::load(&state)?;
+    let story = story.with_context(|| format!("nothing is recorded in {}", state.display()))?;
+    let boot = apply::boot(system)?;
+    let outcome = match (story.end, boot == story.before.boot) {
+        (Some(End::Reverted), _) => Outcome::AlreadyReverted,
+        (Some(End::Applied) | None, false) => Outcome::StartedAnew,
+        (Some(End::Applied) | None, true) => {
+            Outcome::Undone(revert(system, &mut Journal::append(&state)?, &story)?)
+        }
+    };
+    report(outcome, &state)
+}
+
+enum Outcome {
+    AlreadyReverted,
+    StartedAnew,
+    Undone(Undone),
+}
+
+/// Undoes a story, and records that where all of it worked.
+///
+/// # Errors
+/// Those of the state file.
+pub fn revert(
+    system: &mut dyn System,
+    record: &mut dyn Record,
+    story: &Story,
+) -> std::io::Result<Undone> {
+    let undone = apply::undo(system, &story.before, &story.begun);
+    if undone.left.is_empty() {
+        record.end(End::Reverted)?;
+    }
+    Ok(undone)
+}
+
+fn report(outcome: Outcome, state: &Path) -> anyhow::Result<()> {
+    let undone = match outcome {
+        Outcome::AlreadyReverted => {
+            println!("What {} records is reverted already.", state.display());
+            return Ok(());
+        }
+        Outcome::StartedAnew => {
+            println!("The machine was started anew since; nothing of the plan is left.");
+            return Ok(());
+        }
+        Outcome::Undone(undone) => undone,
+    };
+    for change in &undone.changed_by_others {
+        eprintln!("weft-tune: somebody else changed a value since: {change}; put back as well");
+    }
+    println!(
+        "{} values put back and read again, {} were as before, {} threads have ended.",
+        undone.restored, undone.unchanged, undone.ended
+    );
+    match undone.left.as_slice() {
+        [] => Ok(()),
+        left => bail!("not put back: {}", left.join("; ")),
+    }
+}

@@ -1,0 +1,118 @@
+//! `weft-tune verify`: whether the system still is as a plan says.
+//!
+//! Servers start threads, administrators run `taskset`, daemons move interrupts: a placement
+//! decays. This compares every value with the plan, threads that were started since
+//! included, and names each that differs.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use crate::apply::{self, End, Process, Real, Servers, Story, System};
+use crate::plan::Plan;
+
+/// Compares the system with a plan; exit status 1 where anything differs.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The plan; without it, the one that was applied last
+    plan: Option<PathBuf>,
+
+    #[command(flatten)]
+    servers: Servers,
+
+    /// The state file of `apply`
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+/// The subcommand.
+///
+/// # Errors
+/// Where anything differs, or cannot be told.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let system = &Real::new();
+    let wrong = match args.plan {
+        Some(path) => {
+            let plan = apply::read_plan(&path)?;
+            let processes = apply::processes_of(system, &plan, &args.servers)?;
+            compare(system, &plan, &processes)?
+        }
+        None => {
+            if !args.servers.is_empty() {
+                bail!("servers are named for a plan, and no plan is");
+            }
+            let state = apply::state_path(args.state)?;
+            let story = apply::load(&state)?;
+            let story = story.with_context(|| format!("there is no {}", state.display()))?;
+            compare_story(system, &story)?
+        }
+    };
+    for wrong in &wrong.values {
+        println!("{wrong}");
+    }
+    match wrong.values.len() {
+        0 => {
+            println!("{} values are as planned.", wrong.of);
+            Ok(())
+        }
+        1 => bail!("1 value of {} differs from the plan", wrong.of),
+        many => bail!("{many} values of {} differ from the plan", wrong.of),
+    }
+}
+
+/// What differs, out of how many values.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deviations {
+    /// Each in words.
+    pub values: Vec<String>,
+    /// How many were looked at.
+    pub of: usize,
+}
+
+/// Compares with a plan.
+///
+/// # Errors
+/// Where a value cannot be read.
+pub fn compare(
+    system: &dyn System,
+    plan: &Plan,
+    processes: &[Process],
+) -> anyhow::Result<Deviations> {
+    let wanted = apply::wanted(plan, processes);
+    let steps = apply::observe(system, wanted).map_err(anyhow::Error::msg)?;
+    Ok(Deviations { values: apply::deviations(system, &steps), of: steps.len() })
+}
+
+/// Compares with what a state file says was applied.
+///
+/// # Errors
+/// Where nothing is applied now.
+pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Deviations> {
+    let before = &story.before;
+    if apply::boot(system)? != before.boot {
+        bail!("the machine was started anew since the plan was applied; nothing of it is left");
+    }
+    if story.end == Some(End::Reverted) {
+        bail!("the plan was reverted, or its apply failed and was undone");
+    }
+    let mut plan = before.plan.clone();
+    let (mut gone, mut processes) = (Vec::new(), Vec::new());
+    let mut ids = before.processes.iter();
+    plan.instances.retain(|instance| {
+        let Some(&id) = ids.next() else { return false };
+        let process = apply::find(system, id.pid).filter(|process| process.id == id);
+        let runs = process.is_some();
+        if !runs {
+            gone.push(format!("process {} of {} has ended", id.pid, instance.name));
+        }
+        processes.extend(process);
+        runs
+    });
+    let mut deviations = compare(system, &plan, &processes)?;
+    deviations.of += gone.len();
+    deviations.values.splice(..0, gone);
+    if story.end.is_none() {
+        eprintln!("weft-tune: apply was stopped in the middle; `weft-tune revert` undoes it");
+    }
+    Ok(deviations)
+}
