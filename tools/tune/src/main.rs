@@ -5,12 +5,17 @@
 //! file only names them. Results go to standard output, remarks to standard error, and the exit
 //! status is 0 when what was asked was done, 1 when it was not, 2 for a wrong command line.
 
+mod advise;
 mod apply;
 mod cpus;
 mod doctor;
 mod host;
 mod plan;
+mod report;
+mod results;
 mod revert;
+mod stats;
+mod sweep;
 mod topology;
 mod verify;
 
@@ -27,6 +32,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Advise(advise::Args),
+    Report(report::Args),
+    Sweep(sweep::Args),
+    /// Becomes another program; used by `sweep` itself.
+    #[command(hide = true)]
+    Child(sweep::child::Args),
     Topology(topology::Args),
     Doctor(doctor::Args),
     Plan(plan::Args),
@@ -38,6 +49,10 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
+        Command::Advise(args) => advise::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Sweep(args) => sweep::run(args),
+        Command::Child(args) => sweep::child::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Plan(args) => plan::run(args),

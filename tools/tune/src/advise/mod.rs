@@ -1,0 +1,196 @@
+//! `weft-tune advise`: from recorded sweeps to what to configure.
+//!
+//! Two questions are answered for each server. *What should be configured?* is answered from the
+//! measurements alone ([`recommend`]), whatever law they follow. *What would more threads bring?*
+//! is answered by the scaling law fitted to each command ([`usl`]), together with how far that
+//! answer may be trusted ([`trust`]): which points broke the law, how the law of the lower points
+//! did on the upper ones, how many CPUs there are.
+
+mod laws;
+mod recommend;
+mod text;
+mod trust;
+mod usl;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use weft_base::cpulist;
+
+use crate::report::read_sweeps;
+use crate::report::summary::{Series, Summary};
+use laws::{Request, SeriesLaws};
+use recommend::{Advice, Spread, advise};
+
+/// Recommends io-threads, reads and placement from recorded sweeps.
+#[derive(Debug, Parser)]
+pub struct Args {
+    /// Results files of `weft-tune sweep`.
+    results: Vec<PathBuf>,
+    /// Also advise on the published sweep of Redis 6.2.1.
+    #[arg(long)]
+    published: bool,
+    /// Fit the law to these numbers of threads only, such as 1-6 or 1,2,4; all that follow it
+    /// otherwise.
+    #[arg(long, value_name = "LIST", value_parser = numbers)]
+    fit_threads: Option<Numbers>,
+    /// Predict for these numbers of threads; 1.5 and 2 times the most measured otherwise.
+    #[arg(long, value_name = "LIST", value_parser = numbers)]
+    predict: Option<Numbers>,
+    /// io-threads that are configured now; the fewest of the sweep otherwise.
+    #[arg(long, value_name = "N")]
+    now: Option<u32>,
+    /// io-threads-do-reads that is configured now.
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    now_reads: Option<bool>,
+    /// How much commands matter, such as GET:8,SET:2; commands not named do not matter.
+    #[arg(long, value_name = "LIST")]
+    weights: Option<String>,
+    /// Seed of the intervals.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Also write everything as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A list on the command line; a type of its own, or clap takes it for many options.
+#[derive(Clone, Debug)]
+struct Numbers(Vec<u32>);
+
+fn numbers(text: &str) -> Result<Numbers, String> {
+    let set = cpulist::parse(text).map_err(|e| e.to_string().replace("a CPU", "a number"))?;
+    if set.is_empty() || set.contains(0) {
+        return Err("numbers of threads from 1 are expected".into());
+    }
+    Ok(Numbers(set.iter().map(|n| n as u32).collect()))
+}
+
+fn yes_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" | "on" => Ok(true),
+        "no" | "off" => Ok(false),
+        _ => Err("yes or no is expected".into()),
+    }
+}
+
+/// Everything about one server of one sweep.
+#[derive(Debug, serde::Serialize)]
+pub struct ServerAdvice {
+    /// Where it comes from.
+    pub source: String,
+    /// Name of the server.
+    pub server: String,
+    /// What to configure.
+    pub advice: Advice,
+    /// How single runs spread, as a share; none without repeats and laws.
+    pub spread: Option<f64>,
+    /// The laws of each series.
+    pub laws: Vec<SeriesLaws>,
+}
+
+/// Reads, fits, recommends, prints.
+///
+/// # Errors
+/// When a file can't be read or written, or an option does not fit the sweep.
+pub fn run(args: Args) -> Result<()> {
+    let weights = args.weights.as_deref().map(weights).transpose()?;
+    let summary = Summary::of(read_sweeps(&args.results, args.published)?);
+    ensure!(!summary.series.is_empty(), "nothing was measured yet: no cell is recorded");
+    if let Some(unknown) =
+        weights.iter().flat_map(BTreeMap::keys).find(|name| !summary.commands.contains(name))
+    {
+        bail!("--weights: {unknown} was not measured");
+    }
+    let mut found = Vec::new();
+    for (sweep, server) in servers(&summary) {
+        found.push(on_server(&args, &summary, sweep, &server, weights.as_ref())?);
+    }
+    print!("{}", text::of(&found));
+    if let Some(file) = &args.json {
+        let mut text = serde_json::to_string_pretty(&found)?;
+        text.push('\n');
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// The servers that have series, in their order.
+fn servers(summary: &Summary) -> Vec<(usize, String)> {
+    let mut servers: Vec<(usize, String)> = Vec::new();
+    for series in &summary.series {
+        let server = (series.sweep, series.server.clone());
+        if !servers.contains(&server) {
+            servers.push(server);
+        }
+    }
+    servers
+}
+
+fn on_server(
+    args: &Args,
+    summary: &Summary,
+    sweep: usize,
+    server: &str,
+    weights: Option<&BTreeMap<String, f64>>,
+) -> Result<ServerAdvice> {
+    let of_server = |series: &&Series| series.sweep == sweep && series.server == server;
+    let series: Vec<&Series> = summary.series.iter().filter(of_server).collect();
+    let request = Request {
+        fit: args.fit_threads.as_ref().map(|list| &list.0[..]),
+        predict: args.predict.as_ref().map(|list| &list.0[..]),
+        seed: args.seed,
+        cpus: summary.sweeps[sweep].header.host.cpus,
+    };
+    let laws: Vec<SeriesLaws> = series
+        .iter()
+        .map(|series| laws::of(series, &summary.commands_of(&[series]), &request))
+        .collect();
+    let spread = Spread::of_repeats(&series).or_else(|| laws::spread(&laws));
+    let weight = |command: &str| match weights {
+        Some(weights) => weights.get(command).copied().unwrap_or(0.0),
+        None => 1.0,
+    };
+    let advice =
+        advise(&series, (args.now, args.now_reads), spread, weight).with_context(|| {
+            format!("{server}: the sweep holds nothing with what --now and --now-reads say")
+        })?;
+    Ok(ServerAdvice {
+        source: summary.sweeps[sweep].source.clone(),
+        server: server.into(),
+        advice,
+        spread: spread.map(|spread| spread.variance.sqrt()),
+        laws,
+    })
+}
+
+fn weights(text: &str) -> Result<BTreeMap<String, f64>> {
+    let mut weights = BTreeMap::new();
+    for item in text.split(',') {
+        let (name, weight) = item.split_once(':').unwrap_or((item, "1"));
+        let value: f64 =
+            weight.parse().ok().filter(|w: &f64| *w > 0.0 && w.is_finite()).with_context(|| {
+                format!("--weights: '{item}' is not a command and a number such as GET:8")
+            })?;
+        weights.insert(name.trim().to_ascii_uppercase(), value);
+    }
+    Ok(weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_weights_are_read() {
+        assert_eq!(numbers("1-3,8").unwrap().0, [1, 2, 3, 8]);
+        assert!(numbers("0-3").is_err() && numbers("").is_err() && numbers("a").is_err());
+        let weights = super::weights("get:8,SET").unwrap();
+        assert_eq!((weights["GET"], weights["SET"]), (8.0, 1.0));
+        for wrong in ["GET:x", "GET:0", "GET:-1", "GET:inf"] {
+            assert!(super::weights(wrong).is_err(), "{wrong}");
+        }
+    }
+}

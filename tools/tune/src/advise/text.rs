@@ -1,0 +1,184 @@
+//! The advice for people, as Markdown that reads well in a terminal.
+
+use std::fmt::Write;
+
+use super::ServerAdvice;
+use super::laws::{CommandLaw, FitResult, SeriesLaws};
+use super::recommend::{Advice, describe, percent};
+use super::usl::Interval;
+use crate::report::tables::grouped;
+
+/// Everything.
+pub fn of(found: &[ServerAdvice]) -> String {
+    let mut out = String::new();
+    for server in found {
+        let _ = writeln!(out, "# {} ({})\n", server.server, server.source);
+        recommendation(&mut out, &server.advice, server.spread);
+        for series in &server.laws {
+            laws(&mut out, series);
+        }
+    }
+    out
+}
+
+fn recommendation(out: &mut String, advice: &Advice, spread: Option<f64>) {
+    let _ = writeln!(out, "Now: {}.", describe(&advice.now));
+    match &advice.change {
+        Some(gain) => {
+            let _ = writeln!(out, "**Change to: {}.**", describe(&gain.setting));
+            let _ = writeln!(
+                out,
+                "Requests per second {} over {} commands and loads; {}.",
+                percent(gain),
+                gain.compared,
+                advice.reason
+            );
+            if gain.client_limited > 0 {
+                let _ = writeln!(
+                    out,
+                    "{} of the runs compared were limited by the generator: with a faster one the \
+                     gain may be larger.",
+                    gain.client_limited
+                );
+            }
+        }
+        None => {
+            let _ = writeln!(out, "**No change**: {}.", advice.reason);
+        }
+    }
+    if let Some(spread) = spread {
+        let _ = writeln!(
+            out,
+            "Single runs spread by {:.1} %. Intervals are 95 % for all settings at once.",
+            100.0 * spread
+        );
+    }
+    let rows = advice.gains.iter().map(|gain| {
+        let cpu = gain.cpu_factor.map(|factor| format!("{:+.1} %", 100.0 * (factor - 1.0)));
+        vec![
+            gain.setting.io_threads.to_string(),
+            if gain.setting.reads { "yes" } else { "no" }.to_string(),
+            gain.setting.placement.clone(),
+            percent(gain),
+            cpu.unwrap_or("–".into()),
+        ]
+    });
+    let names = ["io-threads", "reads", "placement", "throughput", "CPU per request"];
+    table(out, &names.map(String::from), rows.collect());
+}
+
+fn laws(out: &mut String, series: &SeriesLaws) {
+    let _ = writeln!(out, "## {}\n", series.name);
+    let fits = || series.laws.iter().filter_map(|law| Some((law, law.fit.as_ref()?)));
+    for law in series.laws.iter().filter(|law| law.fit.is_none()) {
+        let _ = writeln!(
+            out,
+            "{}: fewer than three numbers of threads to fit to, no law.",
+            law.command
+        );
+    }
+    if fits().next().is_none() {
+        out.push('\n');
+        return;
+    }
+    let names =
+        ["command", "λ", "σ", "κ", "peak", "back test", "outside the law"].map(String::from);
+    table(out, &names, fits().map(|(law, fit)| law_row(law, fit)).collect());
+    points(out, &fits().collect::<Vec<_>>());
+    predictions(out, &fits().collect::<Vec<_>>());
+    for (law, _) in fits().filter(|(law, _)| !law.client_limited.is_empty()) {
+        let _ = writeln!(
+            out,
+            "{}: runs with {} threads were limited by the generator and left out of the fit.",
+            law.command,
+            list(&law.client_limited)
+        );
+    }
+}
+
+fn law_row(law: &CommandLaw, fit: &FitResult) -> Vec<String> {
+    let between = |value: f64, interval: Option<Interval>| match interval {
+        Some((low, high)) => format!("{value:.4} ({low:.4}–{high:.4})"),
+        None => format!("{value:.4}"),
+    };
+    let outside: Vec<u32> = fit.points.iter().filter(|p| p.outside).map(|p| p.threads).collect();
+    vec![
+        law.command.clone(),
+        grouped(fit.lambda),
+        between(fit.sigma, fit.sigma_interval),
+        between(fit.kappa, fit.kappa_interval),
+        fit.peak.map_or("none".into(), |peak| format!("{peak:.0}")),
+        fit.back_test.map_or("–".into(), |test| {
+            format!("1–{} → {}: {:.1} %", test.fitted_to, test.asked_to, 100.0 * test.worst)
+        }),
+        if outside.is_empty() { "–".into() } else { list(&outside) },
+    ]
+}
+
+/// Predicted over measured for each number of threads; in brackets what the law was fitted to.
+fn points(out: &mut String, fits: &[(&CommandLaw, &FitResult)]) {
+    let mut threads: Vec<u32> =
+        fits.iter().flat_map(|(_, fit)| fit.points.iter().map(|p| p.threads)).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let _ = writeln!(out, "Law against measurement; in brackets what the law was fitted to.\n");
+    let names = ["command".to_string()].into_iter().chain(threads.iter().map(u32::to_string));
+    let rows = fits.iter().map(|(law, fit)| {
+        let cell = |threads: &u32| {
+            let Some(point) = fit.points.iter().find(|p| p.threads == *threads) else {
+                return "–".into();
+            };
+            let text = format!("{:+.1} %", 100.0 * point.error);
+            match (point.fitted, point.outside) {
+                (true, _) => format!("({text})"),
+                (false, true) => format!("{text} outside"),
+                (false, false) => text,
+            }
+        };
+        [law.command.clone()].into_iter().chain(threads.iter().map(cell)).collect()
+    });
+    table(out, &names.collect::<Vec<_>>(), rows.collect());
+}
+
+fn predictions(out: &mut String, fits: &[(&CommandLaw, &FitResult)]) {
+    let rows = fits.iter().flat_map(|(law, fit)| {
+        fit.predictions.iter().map(|prediction| {
+            let interval = prediction.interval.map_or("–".into(), |(low, high)| {
+                format!("{} to {}", grouped(low), grouped(high))
+            });
+            vec![
+                law.command.clone(),
+                prediction.threads.to_string(),
+                grouped(prediction.rps),
+                interval,
+                prediction.trust.text().into(),
+            ]
+        })
+    });
+    let names = ["command", "threads", "predicted", "95 % interval", "trust"].map(String::from);
+    table(out, &names, rows.collect());
+}
+
+fn list(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A Markdown table with aligned columns.
+fn table(out: &mut String, names: &[String], rows: Vec<Vec<String>>) {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| &row[column]).chain([&names[column]]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        format!("| {} |", padded.collect::<Vec<_>>().join(" | "))
+    };
+    let rule: Vec<String> =
+        widths.iter().map(|width| format!("{}:", "-".repeat(width + 1))).collect();
+    let _ = writeln!(out, "\n{}\n|{}|", line(names), rule.join("|"));
+    for row in &rows {
+        let _ = writeln!(out, "{}", line(row));
+    }
+    out.push('\n');
+}

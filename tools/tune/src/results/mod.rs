@@ -1,0 +1,26 @@
+//! Results of experiments: what is recorded, how it survives, and the one set that is shipped.
+//!
+//! A results file is text, one JSON value a line. The first line is the [`Header`]: the host, the
+//! programs and their versions, the generator, the grid. Each later line is one [`Cell`]: one run
+//! of one command at one setting. Lines are only ever appended, and each is on the disk before the
+//! next cell starts, so a power cut costs the cell that was running and nothing else.
+//!
+//! | what | where |
+//! |---|---|
+//! | header, cell, measurement | [`model`] |
+//! | the grid of an experiment | [`grid`] |
+//! | reading, and what to do with damage | [`file`](mod@file) |
+//! | appending: lock, sync, full disk | [`append`] |
+//! | this machine | [`host`] |
+//! | the shipped published sweep | [`published`] |
+
+pub mod append;
+pub mod file;
+pub mod grid;
+pub mod host;
+pub mod model;
+pub mod published;
+
+pub use file::Sweep;
+pub use grid::Grid;
+pub use model::{Cell, Header, Key, Outcome};

@@ -1,0 +1,267 @@
+//! One cell: a fresh server, what its command needs to find, a warm-up, the measurement.
+
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weft_base::cpulist;
+use weft_base::topology;
+
+use super::client::{Client, Reply};
+use super::generator::{Generator, Job};
+use super::proc::{Others, Usage};
+use super::run::{Runner, Trouble};
+use super::server::{Failure, Running, Server, Wanted};
+use super::stop::Stop;
+use crate::results::grid::{Grid, Placement, Span};
+use crate::results::model::{CpuTime, Measured, Program};
+use crate::results::{Cell, Key, Outcome};
+
+/// What cells that run for a time find, when the grid does not say: nobody knows how many
+/// requests will come.
+const PREFILL: u64 = 1_000_000;
+/// More than generators send beyond what was asked for.
+const SPARE: u64 = 10_000;
+/// How many requests in flight while storing what a command takes away.
+const PREFILL_PIPELINE: u32 = 64;
+
+/// Commands that take away or read, with those that store what they need.
+const NEEDS: [(&str, &str); 5] =
+    [("GET", "SET"), ("LPOP", "LPUSH"), ("RPOP", "RPUSH"), ("SPOP", "SADD"), ("ZPOPMIN", "ZADD")];
+
+/// Everything that cells share.
+pub struct Bench<'a> {
+    grid: &'a Grid,
+    generator: &'a dyn Generator,
+    stop: &'a Stop,
+    servers: Vec<Server>,
+    /// Server's and generator's CPUs by placement.
+    cpus: Vec<(String, String)>,
+    port: Option<u16>,
+    limit: Duration,
+}
+
+impl<'a> Bench<'a> {
+    /// Finds the servers and asks them what they know, and checks the CPUs.
+    ///
+    /// # Errors
+    /// When a server does not start, or CPUs are not there.
+    pub fn prepare(
+        grid: &'a Grid,
+        generator: &'a dyn Generator,
+        stop: &'a Stop,
+        port: Option<u16>,
+        limit: u64,
+    ) -> Result<Self> {
+        let cpus = grid.placements.iter().map(cpus_of).collect::<Result<_>>()?;
+        let servers = grid
+            .servers
+            .iter()
+            .map(|spec| Server::prepare(spec, port, stop))
+            .collect::<Result<_>>()?;
+        Ok(Self { grid, generator, stop, servers, cpus, port, limit: Duration::from_secs(limit) })
+    }
+
+    /// The servers for the header, and what must be known about them.
+    ///
+    /// # Errors
+    /// When one can't be asked.
+    pub fn programs(&self) -> Result<(Vec<Program>, Vec<String>)> {
+        let programs = self.servers.iter().map(Server::program).collect::<Result<_>>()?;
+        let names = self.grid.servers.iter().map(|spec| &spec.name);
+        let remarks = names
+            .zip(&self.servers)
+            .flat_map(|(name, s)| s.remarks().into_iter().map(move |r| format!("{name}: {r}")));
+        Ok((programs, remarks.collect()))
+    }
+
+    /// Runs a cell. None when the sweep is to stop.
+    ///
+    /// # Errors
+    /// When the key is not of this grid.
+    pub fn run(&self, key: &Key) -> Result<Option<Cell>> {
+        let server = self.grid.servers.iter().position(|spec| spec.name == key.server);
+        let server = &self.servers[server.context("a server of another grid")?];
+        let placement = self.grid.placements.iter().position(|p| p.name == key.placement);
+        let cpus = &self.cpus[placement.context("a placement of another grid")?];
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begun = Instant::now();
+        let mut remarks = server.remarks();
+        let outcome = match self.measure(key, server, cpus, &mut remarks) {
+            Ok(measured) => Outcome::Measured(measured),
+            Err(_) if self.stop.asked() => return Ok(None),
+            Err(Trouble::Stopped) => return Ok(None),
+            Err(Trouble::Failed(Failure { reason, log })) => Outcome::Failed { reason, log },
+        };
+        Ok(Some(Cell {
+            key: key.clone(),
+            started: Some(started.as_millis() as f64 / 1000.0),
+            took: Some((begun.elapsed().as_secs_f64() * 1000.0).round() / 1000.0),
+            outcome,
+            remarks,
+        }))
+    }
+
+    fn measure(
+        &self,
+        key: &Key,
+        server: &Server,
+        (server_cpus, bench_cpus): &(String, String),
+        remarks: &mut Vec<String>,
+    ) -> Result<Measured, Trouble> {
+        if self.stop.asked() {
+            return Err(Trouble::Stopped);
+        }
+        let wanted = Wanted {
+            io_threads: key.io_threads,
+            reads: key.reads,
+            cpus: server_cpus,
+            port: self.port,
+        };
+        let mut running = server.start(&wanted, self.stop)?;
+        let end = Instant::now() + self.limit;
+        let runner = Runner { generator: self.generator, cpus: bench_cpus, end, stop: self.stop };
+        if let Some(job) = self.prefill(key, running.port) {
+            runner.run(&mut running, &job)?;
+        }
+        let job = |span| self.job(key, running.port, span);
+        let (warmup, measure) = (job(self.grid.warmup), job(self.grid.measure));
+        if !matches!(self.grid.warmup, Span::Requests(0)) && self.grid.warmup != Span::Seconds(0.0)
+        {
+            runner.run(&mut running, &warmup)?;
+        }
+        let (before, others) = (Usage::of(running.pid()), Others::begin());
+        let ran = runner.run(&mut running, &measure)?;
+        let used = Usage::of(running.pid()).zip(before).map(|(after, b)| after.since(&b));
+        let others = used
+            .zip(ran.cpu)
+            .and_then(|(server, generator)| others?.end(server.user + server.system + generator));
+        let found = ran
+            .result(self.generator, &measure)
+            .map_err(|e| Failure::new(format!("{e:#}"), running.log()))?;
+        remarks.extend(found.remark.map(String::from));
+        if let Some((command, _)) = needs(&key.command).filter(|_| ran_empty(&running)) {
+            remarks.push(format!("{command} ran out of elements: use a larger prefill"));
+        }
+        let per_request = |seconds: f64| seconds * 1e6 / found.requests.max(1) as f64;
+        Ok(Measured {
+            rps: found.rps,
+            requests: found.requests,
+            mean_of: 1,
+            latency_ms: found.latency,
+            server_cpu_us: used.map(|used| CpuTime {
+                user: per_request(used.user),
+                system: per_request(used.system),
+            }),
+            server_switches: used.map(|used| used.switches),
+            generator_busy: found.busy,
+            others_cpus: others.map(|cpus| (cpus * 1000.0).round() / 1000.0),
+        })
+    }
+
+    fn job(&self, key: &Key, port: u16, span: Span) -> Job {
+        Job {
+            port,
+            command: key.command.clone(),
+            span,
+            clients: key.clients,
+            pipeline: key.pipeline,
+            data_bytes: key.data_bytes,
+            threads: self.grid.generator_threads,
+            keyspace: self.grid.keyspace,
+            sequential: false,
+        }
+    }
+
+    /// The job that stores what a command needs; none for commands that need nothing.
+    fn prefill(&self, key: &Key, port: u16) -> Option<Job> {
+        let (taker, giver) = needs(&key.command)?;
+        let requests = |span| match span {
+            Span::Requests(n) => n,
+            Span::Seconds(_) => PREFILL,
+        };
+        let elements = match (taker, self.grid.prefill) {
+            // it takes nothing away: one key, or each key once
+            ("GET", _) => self.grid.keyspace.max(1),
+            (_, Some(elements)) => elements,
+            (_, None) => {
+                let wanted = requests(self.grid.warmup) + requests(self.grid.measure);
+                // Generators send some more than they count; what is left tells that it was enough.
+                (wanted + wanted / 8 + SPARE).min(100 * PREFILL)
+            }
+        };
+        let distinct = giver == "SADD" || giver == "ZADD" || self.grid.keyspace > 0;
+        (elements > 0).then(|| Job {
+            command: giver.into(),
+            pipeline: PREFILL_PIPELINE,
+            // one connection, so that numbers come in order and none is left out
+            clients: 1,
+            threads: 1,
+            keyspace: if distinct { elements } else { 0 },
+            sequential: distinct,
+            ..self.job(key, port, Span::Requests(elements))
+        })
+    }
+}
+
+fn needs(command: &str) -> Option<(&'static str, &'static str)> {
+    NEEDS.into_iter().find(|(taker, _)| *taker == command)
+}
+
+/// Whether nothing is left: the one collection of the test is gone.
+fn ran_empty(running: &Running) -> bool {
+    let size = Client::connect(running.port).and_then(|mut client| client.ask(&["DBSIZE"]));
+    matches!(size, Ok(Reply::Number(0)))
+}
+
+/// A placement's lists as numbers.
+fn cpus_of(placement: &Placement) -> Result<(String, String)> {
+    let resolve = |list: &str| {
+        resolve(list, Path::new("/")).with_context(|| format!("placement {}", placement.name))
+    };
+    Ok((resolve(&placement.server_cpus)?, resolve(&placement.bench_cpus)?))
+}
+
+/// A list of CPUs, or those of `node0`; of these CPUs some must be allowed.
+fn resolve(list: &str, root: &Path) -> Result<String> {
+    let text = match list.strip_prefix("node") {
+        Some(node) => {
+            let node: u32 = node.parse().with_context(|| format!("'{list}' is no node"))?;
+            let file = root.join(format!("sys/devices/system/node/node{node}/cpulist"));
+            fs::read_to_string(file).with_context(|| format!("there is no {list}"))?
+        }
+        None => list.to_string(),
+    };
+    let cpus = cpulist::parse(text.trim())?;
+    let allowed = topology::allowed_cpus();
+    ensure!(
+        cpus.is_empty() || !cpus.intersection(&allowed).is_empty(),
+        "of the CPUs {list} none may be used here (allowed: {allowed})"
+    );
+    Ok(cpus.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_nodes_become_cpus() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = folder.path().join("sys/devices/system/node/node0");
+        fs::create_dir_all(&node).unwrap();
+        let first = topology::allowed_cpus().iter().next().unwrap();
+        fs::write(node.join("cpulist"), format!("{first}\n")).unwrap();
+        assert_eq!(resolve("node0", folder.path()).unwrap(), first.to_string());
+        assert_eq!(resolve("", folder.path()).unwrap(), "");
+        for wrong in ["node1", "nodeX", "x", "65000"] {
+            assert!(resolve(wrong, folder.path()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn commands_that_take_find_what_they_need() {
+        assert_eq!(needs("LPOP"), Some(("LPOP", "LPUSH")));
+        assert_eq!(needs("SET"), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! `weft-tune sweep`: runs a grid of settings, servers and commands, and records each cell.
+//!
+//! A cell is one run of one command on a fresh server. Cells run one after the other, repeats
+//! outermost and shuffled inside, so that a machine that changes in the meantime changes all
+//! settings alike. Each is on the disk before the next begins ([`crate::results`]); the same
+//! command on the same file goes on where it was stopped, by whatever.
+//!
+//! Nothing that goes wrong in a cell ends the sweep: the cell is recorded as failed, with what the
+//! server said last. What would go wrong in every cell is found out before the first.
+
+mod cell;
+pub mod child;
+mod client;
+mod generator;
+mod locate;
+mod plan;
+mod proc;
+mod progress;
+mod run;
+mod server;
+mod stop;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::results::append::Recorder;
+use crate::results::grid::{Grid, Placement, ServerSpec, Span};
+use crate::results::host::Host;
+use crate::results::model::{FORMAT, Header};
+use cell::Bench;
+use generator::Generator;
+use progress::Progress;
+use stop::Stop;
+
+/// Measures servers over a grid of settings and records every run.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "A grid file is TOML with the names of these options, and tables [[server]] \
+    (name, program, config, args) and [[placement]] (name, server-cpus, bench-cpus). Options on \
+    the command line replace what the file says. The same command on the same results file goes \
+    on where it was stopped."
+)]
+pub struct Args {
+    /// Where results are recorded.
+    #[arg(long, short, value_name = "FILE", default_value = "sweep.jsonl")]
+    output: PathBuf,
+    /// The grid as TOML.
+    #[arg(long, value_name = "FILE")]
+    grid: Option<PathBuf>,
+    /// A server to measure; any that takes the options of redis-server. May be repeated.
+    #[arg(long = "server", value_name = "NAME=PROGRAM", value_parser = server)]
+    servers: Vec<ServerSpec>,
+    /// io-threads, such as 1,2,4.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    io_threads: Vec<u32>,
+    /// io-threads-do-reads: off, on or both.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = off_on)]
+    reads: Vec<bool>,
+    /// Lengths of values in bytes.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    data_sizes: Vec<u32>,
+    /// Tests of the generator; the nine of the published sweep otherwise.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    commands: Vec<String>,
+    /// Numbers of connections.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    clients: Vec<u32>,
+    /// Numbers of requests in flight on each connection.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pipeline: Vec<u32>,
+    /// Runs of each cell.
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Measure each cell for so many requests, or for a time such as 2s.
+    #[arg(long, value_name = "REQUESTS|SECONDSs")]
+    measure: Option<Span>,
+    /// Run each cell so long before it is measured.
+    #[arg(long, value_name = "REQUESTS|SECONDSs")]
+    warmup: Option<Span>,
+    /// Threads of the generator.
+    #[arg(long, value_name = "N")]
+    generator_threads: Option<u32>,
+    /// Draw keys and members from that many; 0 names the same key in each request.
+    #[arg(long, value_name = "N")]
+    keyspace: Option<u64>,
+    /// Elements stored before commands that take some away (LPOP, SPOP ...).
+    #[arg(long, value_name = "N")]
+    prefill: Option<u64>,
+    /// Shuffles the order of the cells.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// CPUs for the servers: a list such as 0-3,8, or a node such as node0.
+    #[arg(long, value_name = "CPUS")]
+    server_cpus: Option<String>,
+    /// CPUs for the generator.
+    #[arg(long, value_name = "CPUS")]
+    bench_cpus: Option<String>,
+    /// The load generator: weft-benchmark, valkey-benchmark or redis-benchmark; looked for beside
+    /// this program, in PEERS_BIN and on PATH otherwise.
+    #[arg(long, value_name = "PROGRAM")]
+    generator: Option<String>,
+    /// Port for the servers; a free one for each cell otherwise.
+    #[arg(long)]
+    port: Option<u16>,
+    /// A cell that takes longer has failed, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    cell_limit: u64,
+    /// Go on where the file ends. This is always done; with this option it is an error when the
+    /// file is not there.
+    #[arg(long)]
+    resume: bool,
+    /// Run cells again that have failed.
+    #[arg(long)]
+    retry_failed: bool,
+    /// Only say what would be run.
+    #[arg(long)]
+    dry_run: bool,
+    /// No progress on standard error.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn server(text: &str) -> Result<ServerSpec, String> {
+    match text.split_once('=') {
+        Some((name, program)) if !name.is_empty() && !program.is_empty() => Ok(ServerSpec {
+            name: name.into(),
+            program: program.into(),
+            config: None,
+            args: Vec::new(),
+        }),
+        Some(_) | None => Err("NAME=PROGRAM is expected, such as valkey=valkey-server".into()),
+    }
+}
+
+fn off_on(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "yes" => Ok(true),
+        "off" | "no" => Ok(false),
+        _ => Err("off or on is expected".into()),
+    }
+}
+
+/// Runs the sweep, or what is left of it.
+///
+/// # Errors
+/// When the grid makes no sense, a program is missing, the file can't be used, the disk is full,
+/// or the sweep was stopped. What was recorded is kept.
+pub fn run(args: Args) -> Result<()> {
+    let grid = grid_of(&args)?;
+    let order = plan::order(&grid);
+    if args.dry_run {
+        print!("{}", toml::to_string(&grid)?);
+        let seconds = progress::guess(&grid) * order.len() as f64;
+        println!("# {} cells, about {}", order.len(), progress::time(seconds));
+        return Ok(());
+    }
+    ensure!(
+        !args.resume || args.output.exists(),
+        "nothing to resume: {} is not there",
+        args.output.display()
+    );
+    let stop = Stop::on_signals()?;
+    let generator = generator::find(args.generator.as_deref())?;
+    generator.check(&grid)?;
+    let bench = Bench::prepare(&grid, &*generator, &stop, args.port, args.cell_limit)?;
+    let header = header(&grid, &bench, &*generator)?;
+    let (mut recorder, found) = Recorder::open(&args.output, &header)?;
+    for remark in &found.remarks {
+        eprintln!("weft-tune: {remark}");
+    }
+    let left = plan::left(order, &found.cells, args.retry_failed);
+    let mut progress = Progress::new(&grid, &found.cells, left.len(), args.quiet);
+    for key in left {
+        progress.begin(&key);
+        let Some(cell) = bench.run(&key)? else {
+            bail!(
+                "stopped; {} cells are recorded in {}, the same command goes on from there",
+                progress.done(),
+                args.output.display()
+            );
+        };
+        recorder.append(&cell)?;
+        progress.end(&cell);
+    }
+    progress.finish();
+    println!("{} cells are recorded in {}", progress.done(), args.output.display());
+    Ok(())
+}
+
+/// The grid of the file with the options of the command line in it.
+fn grid_of(args: &Args) -> Result<Grid> {
+    let mut grid = match &args.grid {
+        Some(file) => {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            toml::from_str(&text).with_context(|| format!("{} is no grid", file.display()))?
+        }
+        None => Grid::default(),
+    };
+    fn list<T: Clone>(of_grid: &mut Vec<T>, given: &[T]) {
+        if !given.is_empty() {
+            *of_grid = given.to_vec();
+        }
+    }
+    fn value<T>(of_grid: &mut T, given: Option<T>) {
+        if let Some(given) = given {
+            *of_grid = given;
+        }
+    }
+    list(&mut grid.servers, &args.servers);
+    list(&mut grid.io_threads, &args.io_threads);
+    list(&mut grid.io_threads_do_reads, &args.reads);
+    list(&mut grid.data_sizes, &args.data_sizes);
+    list(&mut grid.commands, &args.commands);
+    list(&mut grid.clients, &args.clients);
+    list(&mut grid.pipeline, &args.pipeline);
+    value(&mut grid.repeats, args.repeats);
+    value(&mut grid.measure, args.measure);
+    value(&mut grid.warmup, args.warmup);
+    value(&mut grid.generator_threads, args.generator_threads);
+    value(&mut grid.keyspace, args.keyspace);
+    value(&mut grid.seed, args.seed);
+    grid.prefill = args.prefill.or(grid.prefill);
+    if args.server_cpus.is_some() || args.bench_cpus.is_some() {
+        grid.placements = vec![Placement {
+            name: "bound".into(),
+            server_cpus: args.server_cpus.clone().unwrap_or_default(),
+            bench_cpus: args.bench_cpus.clone().unwrap_or_default(),
+        }];
+    }
+    grid.completed()
+}
+
+fn header(grid: &Grid, bench: &Bench, generator: &dyn Generator) -> Result<Header> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (servers, remarks) = bench.programs()?;
+    Ok(Header {
+        format: FORMAT,
+        // 0 stands for "not run by this program"
+        created: now.as_secs().max(1),
+        recorded_by: format!("weft-tune {}", env!("CARGO_PKG_VERSION")),
+        host: Host::read(Path::new("/")),
+        servers,
+        generator: locate::program(generator.name(), generator.program())?,
+        grid: grid.clone(),
+        remarks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(line: &str) -> Result<Grid> {
+        let words = ["sweep"].into_iter().chain(line.split(' '));
+        grid_of(&Args::try_parse_from(words)?)
+    }
+
+    #[test]
+    fn options_make_a_grid() {
+        let grid = grid(
+            "--server a=redis-server --server b=/x/y --io-threads 1,2 --reads off,on --commands \
+             get,set --measure 2s --warmup 100 --server-cpus 0 --bench-cpus 1",
+        )
+        .unwrap();
+        assert_eq!(grid.servers.len(), 2);
+        assert_eq!(grid.io_threads_do_reads, [false, true]);
+        assert_eq!(grid.commands, ["GET", "SET"]);
+        assert_eq!((grid.measure, grid.warmup), (Span::Seconds(2.0), Span::Requests(100)));
+        assert_eq!(grid.placements[0].server_cpus, "0");
+    }
+
+    #[test]
+    fn the_command_line_goes_before_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grid.toml");
+        fs::write(&file, "io-threads = [8]\nrepeats = 5\nserver = [{name='a', program='b'}]\n")
+            .unwrap();
+        let grid = grid(&format!("--grid {} --io-threads 1", file.display())).unwrap();
+        assert_eq!((&grid.io_threads[..], grid.repeats), (&[1][..], 5));
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        for line in ["--server a", "--server =b", "--reads maybe --server a=b", "--measure x"] {
+            assert!(grid(line).is_err(), "{line}");
+        }
+        assert!(grid("--repeats 1").is_err(), "no server");
+    }
+}

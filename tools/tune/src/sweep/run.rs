@@ -1,0 +1,159 @@
+//! One run of the generator against a running server, watched.
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::fs::{self, File};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::child;
+use super::generator::{Found, Generator, Job, options};
+use super::proc::{Usage, Watch};
+use super::server::{Failure, Running, last_lines};
+use super::stop::Stop;
+
+/// Between two looks at the processes.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Why a run has no result.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The sweep is to stop; nothing is recorded.
+    Stopped,
+    /// The cell has failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// How to run the generator.
+pub struct Runner<'a> {
+    /// Which.
+    pub generator: &'a dyn Generator,
+    /// CPUs; any when empty.
+    pub cpus: &'a str,
+    /// When the cell has taken too long.
+    pub end: Instant,
+    /// Whether the sweep is to stop.
+    pub stop: &'a Stop,
+}
+
+/// A process that is killed when nobody holds it any more.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // an error means that it has ended already
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a run of the generator left behind.
+#[derive(Debug)]
+pub struct Ran {
+    /// What it printed.
+    output: String,
+    /// What it printed on standard error.
+    words: String,
+    /// CPU time of the whole process in seconds.
+    pub cpu: Option<f64>,
+    /// How busy its busiest thread was, as the kernel counts, from 0 to 1.
+    busy: Option<f64>,
+}
+
+impl Ran {
+    /// Its results. The busy share is the generator's own account where it gives one, else that of
+    /// the kernel.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn result(&self, generator: &dyn Generator, job: &Job) -> Result<Found> {
+        let found = generator.parse(&self.output, job);
+        let mut found = found.with_context(|| format!("the generator's output{}", self.words))?;
+        found.busy = found.busy.or(self.busy);
+        Ok(found)
+    }
+}
+
+impl Runner<'_> {
+    /// Runs a job to its end.
+    ///
+    /// # Errors
+    /// When the server or the generator fails, or the sweep is to stop.
+    pub fn run(&self, server: &mut Running, job: &Job) -> Result<Ran, Trouble> {
+        let fail = |e: anyhow::Error, server: &Running| {
+            Trouble::Failed(Failure::new(format!("{e:#}"), server.log()))
+        };
+        let mut child = self.spawn(server, job).map_err(|e| fail(e, server))?;
+        let begun = Instant::now();
+        let mut watch = Watch::new(child.0.id());
+        while !has_ended(&child.0) {
+            if self.stop.asked() {
+                return Err(Trouble::Stopped);
+            }
+            if let Some(why) = server.ended() {
+                return Err(Failure::new(format!("the server {why}"), server.log()).into());
+            }
+            if Instant::now() > self.end {
+                return Err(Failure::new("the cell took too long", server.log()).into());
+            }
+            watch.look();
+            thread::sleep(STEP);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        // A process that ended keeps its counts until it is waited for.
+        let cpu = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
+        let average = cpu.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
+        let ran = self.take(&mut child, server, cpu, watch.busiest().or(average));
+        // A server that died takes the generator with it; its own end is the better reason.
+        if let (Err(_), Some(why)) = (&ran, server.ended()) {
+            return Err(Failure::new(format!("the server {why}"), server.log()).into());
+        }
+        ran.map_err(|e| fail(e, server))
+    }
+
+    fn spawn(&self, server: &Running, job: &Job) -> Result<Guarded> {
+        let mut command = child::command(self.generator.program(), self.cpus)?;
+        let child = command
+            .args(options(job))
+            .arg(self.generator.form())
+            .current_dir(server.dir())
+            .stdin(Stdio::null())
+            .stdout(File::create(server.dir().join("generator-out"))?)
+            .stderr(File::create(server.dir().join("generator-err"))?)
+            .spawn()
+            .context("cannot start the generator")?;
+        Ok(Guarded(child))
+    }
+
+    /// What a run that has ended left behind.
+    fn take(
+        &self,
+        child: &mut Guarded,
+        server: &Running,
+        cpu: Option<f64>,
+        busy: Option<f64>,
+    ) -> Result<Ran> {
+        let status = child.0.wait()?;
+        let words = last_lines(&server.dir().join("generator-err")).join("; ");
+        let words = if words.is_empty() { words } else { format!(" ({words})") };
+        ensure!(status.success(), "the generator ended: {status}{words}");
+        let bytes = fs::read(server.dir().join("generator-out"))?;
+        Ok(Ran { output: String::from_utf8_lossy(&bytes).into_owned(), words, cpu, busy })
+    }
+}
+
+/// Whether a process has ended, without waiting for it, so that its counts stay readable.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match Pid::from_raw(child.id().cast_signed()) {
+        Some(pid) => !matches!(waitid(WaitId::Pid(pid), options), Ok(None)),
+        None => true,
+    }
+}

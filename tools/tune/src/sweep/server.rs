@@ -1,0 +1,309 @@
+//! Servers under test: what they are, what they know, and one process for each cell.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+use super::child;
+use super::client::{Client, Reply};
+use super::locate;
+use super::stop::Stop;
+use crate::results::grid::ServerSpec;
+use crate::results::model::Program;
+
+/// How long a server may take to answer.
+const START: Duration = Duration::from_secs(30);
+/// Between two questions whether it does.
+const STEP: Duration = Duration::from_millis(10);
+/// Last lines of a log that are kept.
+const LOG_LINES: usize = 12;
+/// Attempts to find a port that nobody takes in between.
+const PORTS: usize = 4;
+
+/// The two directives that a sweep sets.
+const IO_THREADS: &str = "io-threads";
+const READS: &str = "io-threads-do-reads";
+
+/// What a server makes of a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knows {
+    /// It takes it and answers it.
+    Well,
+    /// It takes it, but CONFIG GET does not name it: it has no effect any more.
+    Takes,
+    /// It does not start with it.
+    Not,
+}
+
+impl Knows {
+    /// What to say about it in a record; nothing when all is well.
+    pub fn remark(self, directive: &str) -> Option<String> {
+        match self {
+            Self::Well => None,
+            Self::Takes => Some(format!(
+                "{directive} is taken but not named by CONFIG GET: it may have no effect"
+            )),
+            Self::Not => Some(format!("{directive} is unknown to this server and was left out")),
+        }
+    }
+}
+
+/// A server of the grid.
+#[derive(Debug)]
+pub struct Server {
+    spec: ServerSpec,
+    program: PathBuf,
+    config: Option<PathBuf>,
+    io_threads: Knows,
+    reads: Knows,
+}
+
+/// What a cell wants of its server.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// io-threads.
+    pub io_threads: u32,
+    /// io-threads-do-reads.
+    pub reads: bool,
+    /// CPUs; any when empty.
+    pub cpus: &'a str,
+    /// Port; a free one when absent.
+    pub port: Option<u16>,
+}
+
+impl Server {
+    /// Finds a server and asks it what it knows.
+    ///
+    /// # Errors
+    /// When it is not there or does not start at all.
+    pub fn prepare(spec: &ServerSpec, port: Option<u16>, stop: &Stop) -> Result<Self> {
+        let program =
+            locate::find(&spec.program).with_context(|| format!("server {}", spec.name))?;
+        let config = spec.config.as_ref().map(std::path::absolute).transpose()?;
+        let mut server = Self {
+            spec: spec.clone(),
+            program,
+            config,
+            io_threads: Knows::Well,
+            reads: Knows::Well,
+        };
+        let wanted = Wanted { io_threads: 1, reads: false, cpus: "", port };
+        let running = loop {
+            match server.start(&wanted, stop) {
+                Ok(running) => break running,
+                // A server names what it does not know on its way out, the shorter name in the
+                // longer.
+                Err(e) if server.reads == Knows::Well && e.log_names(READS) => {
+                    server.reads = Knows::Not;
+                }
+                Err(e) if server.io_threads == Knows::Well && e.log_names(IO_THREADS) => {
+                    server.io_threads = Knows::Not;
+                }
+                Err(e) => bail!("server {} does not start: {e}", spec.name),
+            }
+        };
+        let mut client = Client::connect(running.port)?;
+        for (directive, knows) in [(IO_THREADS, &mut server.io_threads), (READS, &mut server.reads)]
+        {
+            if *knows == Knows::Well
+                && client.ask(&["CONFIG", "GET", directive])? == Reply::List(Vec::new())
+            {
+                *knows = Knows::Takes;
+            }
+        }
+        Ok(server)
+    }
+
+    /// For the header of the results.
+    ///
+    /// # Errors
+    /// When it can't be asked.
+    pub fn program(&self) -> Result<Program> {
+        locate::program(&self.spec.name, &self.program)
+    }
+
+    /// What a reader must know about this server.
+    pub fn remarks(&self) -> Vec<String> {
+        let both = [self.io_threads.remark(IO_THREADS), self.reads.remark(READS)];
+        both.into_iter().flatten().collect()
+    }
+
+    /// Starts one for a cell and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not, with its last words.
+    pub fn start(&self, wanted: &Wanted, stop: &Stop) -> Result<Running, Failure> {
+        let mut last = None;
+        for _ in 0..if wanted.port.is_some() { 1 } else { PORTS } {
+            match self.start_once(wanted, stop) {
+                Err(e) if e.log.iter().any(|line| line.contains("already in use")) => {
+                    last = Some(e);
+                }
+                other => return other,
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::new("there is no free port", Vec::new())))
+    }
+
+    fn start_once(&self, wanted: &Wanted, stop: &Stop) -> Result<Running, Failure> {
+        let mut running = self.spawn(wanted).map_err(|e| Failure::new(format!("{e:#}"), vec![]))?;
+        let end = Instant::now() + START;
+        loop {
+            if let Some(why) = running.ended() {
+                return Err(Failure::new(format!("the server {why}"), running.log()));
+            }
+            let pong = Client::connect(running.port).and_then(|mut client| client.ask(&["PING"]));
+            if matches!(&pong, Ok(Reply::Text(text)) if text == "PONG") {
+                return Ok(running);
+            }
+            if Instant::now() > end || stop.asked() {
+                let why = pong.err().map(|e| format!(": {e:#}")).unwrap_or_default();
+                return Err(Failure::new(
+                    format!("the server does not answer{why}"),
+                    running.log(),
+                ));
+            }
+            thread::sleep(STEP);
+        }
+    }
+
+    fn spawn(&self, wanted: &Wanted) -> Result<Running> {
+        let dir = TempDir::with_prefix("weft-tune-")?;
+        let port = match wanted.port {
+            Some(port) => port,
+            None => TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port(),
+        };
+        let log = File::create(dir.path().join("log"))?;
+        let mut command = child::command(&self.program, wanted.cpus)?;
+        command.args(&self.config);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        // Nothing on disk: a sweep measures threads. What the grid adds may say otherwise.
+        command.args(["--save", "", "--appendonly", "no", "--logfile", ""]);
+        if self.io_threads != Knows::Not {
+            command.args(["--io-threads", &wanted.io_threads.to_string()]);
+        }
+        if self.reads != Knows::Not {
+            command.args(["--io-threads-do-reads", if wanted.reads { "yes" } else { "no" }]);
+        }
+        let child = command
+            .args(&self.spec.args)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start the server")?;
+        Ok(Running { child, port, dir })
+    }
+}
+
+/// A server process. Killed on drop, its folder removed.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// On 127.0.0.1.
+    pub port: u16,
+    dir: TempDir,
+}
+
+impl Running {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its folder, also for files of the generator.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// How it ended; none as long as it runs.
+    pub fn ended(&mut self) -> Option<String> {
+        match self.child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(format!("ended: {status}")),
+            Err(e) => Some(format!("is lost: {e}")),
+        }
+    }
+
+    /// The last lines that it logged.
+    pub fn log(&self) -> Vec<String> {
+        last_lines(&self.dir.path().join("log"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // an error means that it has ended already
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The last lines of a file that say something.
+pub fn last_lines(file: &Path) -> Vec<String> {
+    let text = fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = text.unwrap_or_default();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| line.to_string()).collect()
+}
+
+/// Why a cell has no figures.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// For people.
+    pub reason: String,
+    /// Last lines of the server.
+    pub log: Vec<String>,
+}
+
+impl Failure {
+    /// With a reason.
+    pub fn new(reason: impl Into<String>, log: Vec<String>) -> Self {
+        Self { reason: reason.into(), log }
+    }
+
+    /// Whether the server complained about this directive, as `>>> 'io-threads "4"'`.
+    fn log_names(&self, directive: &str) -> bool {
+        self.log.iter().any(|line| {
+            line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+                .any(|word| word.trim_start_matches('-') == directive)
+        })
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.reason)?;
+        self.log.iter().try_for_each(|line| write!(f, "\n  | {line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_its_directive_and_no_other() {
+        let failure = Failure::new("x", vec![">>> 'io-threads-do-reads \"no\"'".into()]);
+        assert!(failure.log_names(READS) && !failure.log_names(IO_THREADS));
+        let failure = Failure::new("x", vec!["unknown option --io-threads 4".into()]);
+        assert!(failure.log_names(IO_THREADS) && !failure.log_names(READS));
+    }
+
+    #[test]
+    fn logs_are_cut_to_their_last_lines() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text: String = (0..50).map(|i| format!("line {i}\n\n")).collect();
+        fs::write(file.path(), text).unwrap();
+        let lines = last_lines(file.path());
+        assert_eq!((lines.len(), lines[11].as_str()), (LOG_LINES, "line 49"));
+        assert!(last_lines(Path::new("/no/such/file")).is_empty());
+    }
+}

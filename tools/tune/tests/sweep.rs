@@ -1,0 +1,405 @@
+//! The program from outside: sweeps over a real server, killed, resumed, disturbed, and what
+//! report and advise make of their files.
+//!
+//! The server is valkey-server from `PEERS_BIN` or PATH; without it these tests say so and skip.
+//! The load comes from a script that prints what a generator prints, so that a cell takes
+//! milliseconds and its figures are known; one test takes the real generator.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const TUNE: &str = env!("CARGO_BIN_EXE_weft-tune");
+
+/// A program of the peers; says so when it is not there.
+fn peer(name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("PEERS_BIN").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = named.into_iter().chain(std::env::split_paths(&path)).map(|dir| dir.join(name));
+    let found = found.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("SKIP: no {name} in PEERS_BIN or on PATH");
+    }
+    found
+}
+
+/// A folder with a generator that answers at once.
+struct Place {
+    dir: TempDir,
+    server: PathBuf,
+}
+
+impl Place {
+    fn new() -> Option<Self> {
+        let place = Self { server: peer("valkey-server")?, dir: TempDir::new().unwrap() };
+        place
+            .script("generator", "sleep 0.02\nprintf '\"GET\",\"1000.50\"\\n\"SET\",\"900\"\\n'\n");
+        Some(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        // asked for its version it answers at once, whatever it does otherwise
+        let version = "case \"$1\" in --version) echo a script; exit ;; esac";
+        fs::write(&path, format!("#!/bin/sh\n{version}\n{text}")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A sweep of 8 cells on `server`.
+    fn sweep(&self, server: &Path) -> Command {
+        let mut command = Command::new(TUNE);
+        command.arg("sweep").arg("--server").arg(format!("s={}", server.display()));
+        command.args(["--io-threads", "1,2", "--commands", "get,set", "--repeats", "2"]);
+        command.args(["--measure", "1000", "--warmup", "0", "--output"]).arg(self.path("r.jsonl"));
+        command.arg("--generator").arg(self.path("generator"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn lines(&self) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(self.path("r.jsonl")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The cells of the file, each as text.
+    fn cells(&self) -> Vec<String> {
+        let cells = self.lines();
+        cells.iter().filter_map(|line| Some(line.get("cell")?.get("key")?.to_string())).collect()
+    }
+
+    fn tune(&self, args: &[&str]) -> Output {
+        Command::new(TUNE).args(args).current_dir(self.dir.path()).output().unwrap()
+    }
+}
+
+#[track_caller]
+fn passed(output: &Output) {
+    assert!(output.status.success(), "{}", said(output));
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_sweep_records_each_cell_once() {
+    let Some(place) = Place::new() else { return };
+    passed(&place.sweep(&place.server).output().unwrap());
+    let cells = place.cells();
+    assert_eq!((cells.len(), cells.iter().collect::<BTreeSet<_>>().len()), (8, 8));
+    let header = &place.lines()[0]["header"];
+    assert!(header["servers"][0]["version"].as_str().unwrap().contains("alkey"));
+    let measured = &place.lines()[1]["cell"]["outcome"]["measured"];
+    assert_eq!(measured["requests"], 1000);
+    for figure in ["server_cpu_us", "server_switches", "generator_busy", "others_cpus"] {
+        assert!(!measured[figure].is_null(), "{figure}: {measured}");
+    }
+    // once more: nothing is left to do
+    let before = fs::read(place.path("r.jsonl")).unwrap();
+    passed(&place.sweep(&place.server).output().unwrap());
+    assert_eq!(fs::read(place.path("r.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn killed_again_and_again_it_ends_with_the_same_cells() {
+    let Some(place) = Place::new() else { return };
+    for round in 0..3 {
+        let mut child = place.sweep(&place.server).stderr(Stdio::null()).spawn().unwrap();
+        // until it has recorded one more, or is done
+        for _ in 0..3000 {
+            if place.cells().len() > round || child.try_wait().unwrap().is_some() {
+                break;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    // and the power fails in the middle of a line
+    let mut bytes = fs::read(place.path("r.jsonl")).unwrap();
+    bytes.truncate(bytes.len() - 20);
+    fs::write(place.path("r.jsonl"), bytes).unwrap();
+    let output = place.sweep(&place.server).output().unwrap();
+    passed(&output);
+    assert!(said(&output).contains("cut in half"), "{}", said(&output));
+    assert!(said(&output).contains("going on"), "{}", said(&output));
+    let cells = place.cells();
+    assert_eq!((cells.len(), cells.iter().collect::<BTreeSet<_>>().len()), (8, 8));
+}
+
+#[test]
+fn ctrl_c_ends_it_cleanly_and_leaves_no_server() {
+    let Some(place) = Place::new() else { return };
+    place.script("generator", "echo $$ >> ../../generator.pids\nexec sleep 60\n");
+    let mut sweep = place.sweep(&place.server);
+    // the generator's folder is that of the server, inside of this one
+    fs::create_dir(place.path("tmp")).unwrap();
+    sweep.env("TMPDIR", place.path("tmp"));
+    let child = sweep.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pids = || fs::read_to_string(place.path("generator.pids")).unwrap_or_default();
+    for _ in 0..3000 {
+        if !pids().is_empty() {
+            break;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    let generator = pids().lines().next().expect("the generator runs").to_string();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("goes on from there"), "{}", said(&output));
+    assert!(!Path::new(&format!("/proc/{generator}")).exists());
+    assert_eq!(fs::read_dir(place.path("tmp")).unwrap().count(), 0, "a server's folder is left");
+    assert!(place.cells().is_empty() && place.lines().len() == 1);
+}
+
+#[test]
+fn a_killed_sweep_leaves_no_server_either() {
+    let Some(place) = Place::new() else { return };
+    let server = format!(
+        "echo $$ >> {}\nexec {} \"$@\"\n",
+        place.path("pids").display(),
+        place.server.display()
+    );
+    let server = place.script("server", &server);
+    place.script("generator", "sleep 60\n");
+    let mut child = place.sweep(&server).stderr(Stdio::null()).spawn().unwrap();
+    // the second is that of the first cell; the first was asked what it knows
+    let pids = || fs::read_to_string(place.path("pids")).unwrap_or_default();
+    let count = || pids().lines().count();
+    for _ in 0..3000 {
+        if count() >= 3 {
+            break;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let last = pids().lines().last().unwrap().to_string();
+    for _ in 0..3000 {
+        // a zombie that nobody has waited for yet holds no port any more
+        let stat = fs::read_to_string(format!("/proc/{last}/stat")).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z ") {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("server {last} lives on");
+}
+
+#[test]
+fn two_sweeps_on_one_file_are_refused() {
+    let Some(place) = Place::new() else { return };
+    place.script("generator", "sleep 60\n");
+    let mut first = place.sweep(&place.server).stderr(Stdio::null()).spawn().unwrap();
+    for _ in 0..3000 {
+        if place.lines().len() == 1 {
+            break;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    let second = place.sweep(&place.server).output().unwrap();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    assert!(said(&second).contains("in use by another sweep"), "{}", said(&second));
+}
+
+#[test]
+fn a_file_that_cannot_grow_keeps_what_was_recorded() {
+    let Some(place) = Place::new() else { return };
+    // The limit on the size of files stands in for the end of the disk. It holds for the server's
+    // log as well, which stays below it.
+    let sweep = place.sweep(&place.server);
+    let words: Vec<String> = [sweep.get_program()]
+        .into_iter()
+        .chain(sweep.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let script = format!("trap '' XFSZ; ulimit -f 4; exec {}", words.join(" "));
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = said(&output);
+    assert!(text.contains("are kept") && text.contains("run the same command again"), "{text}");
+    let kept = place.cells();
+    assert!(!kept.is_empty() && kept.len() < 8, "{} cells", kept.len());
+    assert!(fs::read(place.path("r.jsonl")).unwrap().ends_with(b"\n"), "half a line is left");
+    passed(&place.sweep(&place.server).output().unwrap());
+    assert_eq!(place.cells()[..kept.len()], kept);
+    assert_eq!(place.cells().len(), 8);
+}
+
+#[test]
+fn a_server_that_dies_costs_its_cells_only() {
+    let Some(place) = Place::new() else { return };
+    // With two threads it dies under load, as long as a file is there. The generator waits for
+    // longer than that, with any number of threads.
+    fs::write(place.path("unlucky"), "").unwrap();
+    let unlucky = place.path("unlucky").display().to_string();
+    place.script(
+        "generator",
+        &format!("[ -e {unlucky} ] && sleep 2\nprintf '\"GET\",\"1000\"\\n\"SET\",\"900\"\\n'\n"),
+    );
+    let server = place.script(
+        "server",
+        &format!(
+            "case \"$*\" in *'--io-threads 2'*)\n\
+             [ -e {unlucky} ] && (sleep 1; echo 'out of luck'; kill -9 $$) & ;; esac\n\
+             exec {} \"$@\"\n",
+            place.server.display()
+        ),
+    );
+    let output = place.sweep(&server).output().unwrap();
+    passed(&output);
+    assert!(said(&output).contains("4 cells have failed"), "{}", said(&output));
+    assert_eq!(place.cells().len(), 8);
+    let failed: Vec<serde_json::Value> = place
+        .lines()
+        .into_iter()
+        .filter(|line| !line["cell"]["outcome"]["failed"].is_null())
+        .collect();
+    assert_eq!(failed.len(), 4);
+    let failure = &failed[0]["cell"]["outcome"]["failed"];
+    assert!(failure["reason"].as_str().unwrap().contains("signal: 9"), "{failure}");
+    assert!(failure["log"].to_string().contains("out of luck"), "{failure}");
+    // the report shows them, and they are run again when asked for
+    let report = place.tune(&["report", "r.jsonl"]);
+    passed(&report);
+    assert!(String::from_utf8_lossy(&report.stdout).contains("Runs that failed"));
+    fs::remove_file(place.path("unlucky")).unwrap();
+    passed(&place.sweep(&server).arg("--retry-failed").output().unwrap());
+    let report = place.tune(&["report", "r.jsonl"]);
+    assert!(!String::from_utf8_lossy(&report.stdout).contains("Runs that failed"));
+}
+
+#[test]
+fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
+    let Some(place) = Place::new() else { return };
+    let server = place.script(
+        "server",
+        &format!(
+            "case \"$*\" in *io-threads-do-reads*) echo \">>> 'io-threads-do-reads'\"; exit 1; esac\n\
+             exec {} \"$@\"\n",
+            place.server.display()
+        ),
+    );
+    passed(&place.sweep(&server).output().unwrap());
+    let remarks = place.lines()[1]["cell"]["remarks"].to_string();
+    assert!(remarks.contains("io-threads-do-reads is unknown to this server"), "{remarks}");
+    assert!(place.lines()[1]["cell"]["outcome"]["measured"].is_object());
+}
+
+#[test]
+fn wrong_use_has_a_clear_message() {
+    let Some(place) = Place::new() else { return };
+    let server = format!("s={}", place.server.display());
+    for (args, code, message) in [
+        (&["sweep", "--no-such-option"][..], 2, "unexpected argument"),
+        (&["sweep"], 1, "no server to measure"),
+        (&["sweep", "--server", "s=/no/such/server"], 1, "is no program"),
+        (&["sweep", "--server", &server, "--io-threads", "0"], 1, "io-threads: 0"),
+        (&["sweep", "--server", &server, "--server-cpus", "60000"], 1, "none may be used"),
+        (&["sweep", "--server", &server, "--generator", "/no/such"], 1, "is no program"),
+        (&["sweep", "--server", "s=/bin/false"], 1, "does not start"),
+        (&["sweep", "--server", &server, "--resume"], 1, "nothing to resume"),
+        (&["report", "missing"], 1, "cannot read missing"),
+        (&["report"], 1, "no results"),
+        (&["report", "diary"], 1, "is no results file"),
+        (&["advise", "--published", "--fit-threads", "x"], 2, "x"),
+        (&["advise", "--published", "--weights", "NOPE:1"], 1, "NOPE was not measured"),
+        (&["advise", "--published", "--now", "99"], 1, "--now"),
+    ] {
+        fs::write(place.path("diary"), "dear diary\n").unwrap();
+        let generator = place.path("generator");
+        let mut command = Command::new(TUNE);
+        command.args(args).current_dir(place.dir.path());
+        if args[0] == "sweep" && !args.contains(&"--generator") && code == 1 {
+            command.arg("--generator").arg(generator);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
+    }
+    assert_eq!(fs::read(place.path("diary")).unwrap(), b"dear diary\n");
+}
+
+#[test]
+fn the_real_generator_is_understood() {
+    let (Some(place), Some(generator)) = (Place::new(), peer("valkey-benchmark")) else { return };
+    let output = Command::new(TUNE)
+        .args(["sweep", "--io-threads", "1", "--commands", "get,lpop,spop,mset", "--repeats", "1"])
+        .args(["--measure", "2000", "--warmup", "200", "--output"])
+        .arg(place.path("r.jsonl"))
+        .arg("--server")
+        .arg(format!("s={}", place.server.display()))
+        .arg("--generator")
+        .arg(generator)
+        .output()
+        .unwrap();
+    passed(&output);
+    assert_eq!(place.cells().len(), 4);
+    for line in &place.lines()[1..] {
+        let measured = &line["cell"]["outcome"]["measured"];
+        assert!(measured["rps"].as_f64().unwrap() > 0.0, "{line}");
+        assert!(measured["latency_ms"]["p99"].as_f64().unwrap() > 0.0, "{line}");
+        assert!(!line["cell"].to_string().contains("ran out of elements"), "{line}");
+    }
+    passed(&place.tune(&["report", "r.jsonl", "--html", "r.html", "--csv", "r.csv"]));
+    let page = fs::read_to_string(place.path("r.html")).unwrap();
+    assert!(page.contains("grid.toml") && page.contains("Server CPU per request"));
+}
+
+/// A sweep of four threads, written by hand, with a gain that ends at two.
+fn recorded(place: &Path) {
+    let published =
+        Command::new(TUNE).args(["report", "--published", "--json", "-"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&published.stdout).unwrap();
+    let mut header = report["sweeps"][0].clone();
+    header.as_object_mut().unwrap().retain(|name, _| name != "source" && name != "notes");
+    let mut text = format!("{}\n", serde_json::json!({ "header": header }));
+    for (threads, rps) in [(1, 100.0), (2, 170.0), (3, 171.0), (4, 170.5)] {
+        for (repeat, factor) in [(1, 0.99), (2, 1.0), (3, 1.01)] {
+            let cell = serde_json::json!({ "cell": {
+                "key": { "server": "s", "placement": "p", "io_threads": threads, "reads": false,
+                    "data_bytes": 64, "command": "GET", "clients": 50, "pipeline": 1,
+                    "repeat": repeat },
+                "outcome": { "measured": { "rps": rps * factor, "requests": 1000,
+                    "generator_busy": if threads == 4 { 0.95 } else { 0.3 } } },
+            }});
+            text += &format!("{cell}\n");
+        }
+    }
+    fs::write(place.join("hand.jsonl"), text).unwrap();
+}
+
+#[test]
+fn advice_from_a_file_and_a_report_with_marks() {
+    let dir = TempDir::new().unwrap();
+    recorded(dir.path());
+    let run =
+        |args: &[&str]| Command::new(TUNE).args(args).current_dir(dir.path()).output().unwrap();
+    let output = run(&["advise", "hand.jsonl", "--json", "a.json"]);
+    passed(&output);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("**Change to: io-threads 2,"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.path().join("a.json")).unwrap()).unwrap();
+    assert_eq!(json[0]["advice"]["change"]["setting"]["io_threads"], 2);
+    let output = run(&["advise", "hand.jsonl", "--now", "2"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("**No change**"));
+    let output = run(&["report", "hand.jsonl"]);
+    passed(&output);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("| 4 | 170.50 † |") && text.contains("| 2 | 170.00 |"), "{text}");
+}
