@@ -115,16 +115,18 @@ impl Finding {
         self
     }
 
-    /// What changes it, and how to make that last.
+    /// What changes it, and how to make that last; nothing where there is no value to change.
     pub fn cure(mut self, change: &str, keep: &str) -> Finding {
-        self.change = Some(change.to_string());
-        self.keep = Some(keep.to_string());
+        if self.value.is_some() {
+            self.change = Some(change.to_string());
+            self.keep = Some(keep.to_string());
+        }
         self
     }
 
     /// Whether the present value lasts.
     pub fn lasting(mut self, lasting: impl Into<String>) -> Finding {
-        self.lasting = Some(lasting.into());
+        self.lasting = self.value.is_some().then(|| lasting.into());
         self
     }
 

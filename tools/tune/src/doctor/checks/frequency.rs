@@ -19,7 +19,9 @@ pub fn governor(patient: &Patient) -> Vec<Finding> {
             Ok(governor) => {
                 found.entry(governor).or_default().0.insert(cpu.id);
             }
-            Err(e) => error = Some((cpu.id, e)),
+            Err(e) => {
+                error.get_or_insert((cpu.id, e));
+            }
         }
     }
     let first = patient.machine.cpus[0].id;

@@ -34,14 +34,14 @@ pub fn cpu_time(patient: &Patient) -> Vec<Finding> {
         finding.all(
             Severity::Warning,
             "The group used its time up, and all its threads were stopped until the next \
-             period: pauses of up to a tenth of a second for every client.",
+             period (a tenth of a second where nothing else is set): pauses for every client.",
         )
     } else if cpu.cpus() < usable as f64 {
         finding.all(
             Severity::Advice,
             "There is less time than CPUs: when more threads than that are busy, all of them \
-             are stopped until the next period. Weft takes the limit into account where \
-             io-threads is 'auto'; others must be told.",
+             are stopped until the next period. Weft's default number of threads takes the limit \
+             into account; other servers must be told.",
         )
     } else {
         finding.all(Severity::Ok, "As much as the CPUs that it may use.")
@@ -77,8 +77,8 @@ pub fn memory(patient: &Patient) -> Vec<Finding> {
             .all(
                 Severity::Advice,
                 "Beyond it the kernel ends the server, or slows it down first. The page cache \
-                 and, for a server that forks, the pages copied meanwhile count as well. Set \
-                 'maxmemory' below: three quarters for Weft, half for one that forks to save.",
+                 and, for a server that forks, the pages copied meanwhile count as well: set \
+                 'maxmemory' well below it.",
             )
             .cure(
                 "CONFIG SET maxmemory ... on the server",

@@ -127,18 +127,25 @@ fn judge_defrag(finding: Finding, enabled: Option<&str>, defrag: Option<&str>) -
 
 /// `vm.overcommit_memory`.
 pub fn overcommit(patient: &Patient) -> Vec<Finding> {
-    use Severity::{Ok as Fine, Warning};
+    use Severity::{Advice, Ok as Fine, Warning};
     let name = "vm.overcommit_memory";
     let finding = match super::sysctl(patient, "overcommit", name, "Containers may hide it.") {
         Err(finding) => finding,
         Ok((finding, value)) => match value.as_str() {
+            "0" if counts_only_mappings(patient) => finding.judged(
+                Fine,
+                Advice,
+                "The kernel refuses what obviously is too much: since Linux 5.2 a mapping larger \
+                 than all memory and swap, which no fork of a server has. Redis and Valkey warn \
+                 of this value all the same, for the sake of older kernels. Weft does not fork.",
+            ),
             "0" => finding.judged(
                 Fine,
                 Warning,
-                "The kernel refuses what obviously is too much. A server that forks to save \
-                 asks, for a moment, for as much memory again as it has; when it is larger than \
-                 half of the memory that may fail, and with it saving, rewriting the log and \
-                 full synchronization of replicas. Weft does not fork.",
+                "The kernel compares what is asked for with what is free, roughly. A server that \
+                 forks to save asks, for a moment, for as much memory again as it has: when it \
+                 is large that may be refused, and with it saving, rewriting the log and full \
+                 synchronization of replicas. Weft does not fork.",
             ),
             "1" => finding.all(Fine, "The kernel never refuses memory in advance."),
             "2" => finding.all(
@@ -152,4 +159,12 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
     vec![
         super::set(finding, name, "1").see("https://docs.kernel.org/mm/overcommit-accounting.html"),
     ]
+}
+
+/// Whether this kernel, in mode 0, looks at single mappings only (Linux 5.2, "mm: fix
+/// false-positive OVERCOMMIT_GUESS failures"), and not at what is free.
+fn counts_only_mappings(patient: &Patient) -> bool {
+    let release = patient.host.text("proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(2))
 }

@@ -6,13 +6,25 @@ use crate::doctor::finding::Severity;
 const FOLDER: &str = "sys/devices/system/cpu/vulnerabilities";
 const PAGE: &str = "https://docs.kernel.org/admin-guide/hw-vuln/index.html";
 
-/// Words of the kernel for what is done at each entry to it or exit from it. (Other
-/// mitigations act when tasks are switched, or only where a program asks for them.)
-const AT_EACH_CALL: &[&str] =
-    &["PTI", "Clear CPU buffers", "IBRS", "untrained return thunk", "Safe RET"];
+/// What is done at each entry to the kernel, or at each return from it: the file, and what it
+/// says behind `Mitigation: ` and before the first semicolon. Other mitigations act when tasks
+/// are switched, when guests are entered, or where a program asks for them. `mmio_stale_data`
+/// is not here: where its clearing of buffers is done for programs at all, that is because of
+/// another vulnerability, which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
+const AT_EACH_CALL: &[(&str, &[&str])] = &[
+    ("meltdown", &["PTI"]),
+    ("mds", &["Clear CPU buffers"]),
+    ("tsx_async_abort", &["Clear CPU buffers"]),
+    ("reg_file_data_sampling", &["Clear Register File"]),
+    ("tsa", &["Clear CPU buffers", "Clear CPU buffers: user/kernel boundary"]),
+    ("spectre_v2", &["IBRS"]),
+    ("retbleed", &["IBRS", "IBPB", "Stuffing", "untrained return thunk"]),
+    ("spec_rstack_overflow", &["Safe RET", "IBPB"]),
+];
 
-/// Of those, what the word IBRS must not be taken for: it is set once, and costs nothing then.
-const SET_ONCE: &[&str] = &["Enhanced IBRS", "Enhanced / Automatic IBRS", "Automatic IBRS"];
+/// In the same file as others, but at each entry as well: a loop that clears the history of
+/// branches.
+const HISTORY_LOOP: &str = "BHI: SW loop";
 
 /// All vulnerabilities that the kernel knows of.
 pub fn look(patient: &Patient) -> Vec<Finding> {
@@ -30,16 +42,18 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
             Some((name, state))
         })
         .collect();
-    let those = |is_so: fn(&str) -> bool| -> Vec<&str> {
-        let so = states.iter().filter(|(_, state)| is_so(state));
+    let those = |is_so: fn(&str, &str) -> bool| -> Vec<&str> {
+        let so = states.iter().filter(|(name, state)| is_so(name, state));
         so.map(|(name, _)| name.as_str()).collect()
     };
-    let open = those(|state| state.starts_with("Vulnerable"));
+    // With a capital: also a part of what is otherwise mitigated, such as "BHI: Vulnerable".
+    // "SMT vulnerable" is only that siblings may see each other.
+    let open = those(|_, state| state.contains("Vulnerable"));
     let calls = those(at_each_call);
     let mut facts = vec![format!(
         "{} known, {} of them mitigated",
         states.len(),
-        those(|state| state.starts_with("Mitigation")).len()
+        those(|_, state| state.starts_with("Mitigation")).len()
     )];
     if !calls.is_empty() {
         facts.push(format!("at each system call: {}", calls.join(", ")));
@@ -64,19 +78,18 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
             ),
         (true, false) => finding.all(
             Severity::Advice,
-            "The processor has vulnerabilities that are not mitigated: nothing is slower for \
-             it, but programs and tenants may read what is not theirs.",
+            "Not all of the processor's vulnerabilities are mitigated, or not wholly: nothing is \
+             slower for that, but programs or tenants may read what is not theirs.",
         ),
     };
     vec![finding.see(PAGE)]
 }
 
-fn at_each_call(state: &str) -> bool {
-    let Some(done) = state.strip_prefix("Mitigation:") else { return false };
-    let rest = SET_ONCE.iter().fold(done.to_string(), |text, once| text.replace(once, ""));
-    // "PBRSB-eIBRS" and the like are other things than IBRS.
-    let mut parts = rest.split([';', ':', ',']).map(str::trim);
-    parts.any(|part| AT_EACH_CALL.contains(&part))
+fn at_each_call(name: &str, state: &str) -> bool {
+    let Some(done) = state.strip_prefix("Mitigation: ") else { return false };
+    let main = done.split(';').next().unwrap_or_default().trim();
+    let listed = AT_EACH_CALL.iter().find(|(listed, _)| *listed == name);
+    listed.is_some_and(|(_, words)| words.contains(&main)) || done.contains(HISTORY_LOOP)
 }
 
 fn boot(patient: &Patient) -> String {

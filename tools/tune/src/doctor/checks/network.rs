@@ -16,8 +16,9 @@ pub fn somaxconn(patient: &Patient) -> Vec<Finding> {
 
 /// `net.ipv4.tcp_max_syn_backlog`.
 pub fn syn_backlog(patient: &Patient) -> Vec<Finding> {
-    let why = "How many connections may be half open. Beyond it the kernel answers with \
-               cookies, or, without net.ipv4.tcp_syncookies, not at all.";
+    let why = "How many connections of a listener may be half open where \
+               net.ipv4.tcp_syncookies is 0; those beyond are not answered. With cookies they \
+               are, at the cost of some options of TCP.";
     vec![judge(patient, "syn-backlog", "net.ipv4.tcp_max_syn_backlog", Severity::Advice, why)]
 }
 
