@@ -130,7 +130,7 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
     use Severity::{Ok as Fine, Warning};
     let name = "vm.overcommit_memory";
     let finding = match super::sysctl(patient, "overcommit", name, "Containers may hide it.") {
-        Err(finding) => finding,
+        Err(finding) => *finding,
         Ok((finding, value)) => match value.as_str() {
             "0" => finding.judged(
                 Fine,
