@@ -125,10 +125,8 @@ fn bounded(rows: impl Iterator<Item = ([f64; 3], f64, f64)>) -> Option<[f64; 3]>
 /// Solves a symmetric system for the free unknowns, the others being 0. None when singular.
 fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Option<[f64; 3]> {
     for i in (0..3).filter(|&i| !free[i]) {
-        for j in 0..3 {
-            left[i][j] = 0.0;
-            left[j][i] = 0.0;
-        }
+        left[i] = [0.0; 3];
+        left.iter_mut().for_each(|row| row[i] = 0.0);
         left[i][i] = 1.0;
         right[i] = 0.0;
     }
@@ -140,9 +138,8 @@ fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Optio
         }
         for row in i + 1..3 {
             let factor = left[row][i] / left[i][i];
-            for column in i..3 {
-                left[row][column] -= factor * left[i][column];
-            }
+            let above = left[i];
+            left[row].iter_mut().zip(above).skip(i).for_each(|(cell, up)| *cell -= factor * up);
             right[row] -= factor * right[i];
         }
     }

@@ -130,7 +130,7 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
     use Severity::{Advice, Ok as Fine, Warning};
     let name = "vm.overcommit_memory";
     let finding = match super::sysctl(patient, "overcommit", name, "Containers may hide it.") {
-        Err(finding) => finding,
+        Err(finding) => *finding,
         Ok((finding, value)) => match value.as_str() {
             "0" if counts_only_mappings(patient) => finding.judged(
                 Fine,

@@ -55,7 +55,7 @@ fn sysctl(
     check: &'static str,
     name: &str,
     without: &str,
-) -> Result<(Finding, String), Finding> {
+) -> Result<(Finding, String), Box<Finding>> {
     let file = format!("proc/sys/{}", name.replace('.', "/"));
     match patient.host.read(&file) {
         Ok(value) => {
@@ -63,7 +63,7 @@ fn sysctl(
                 .lasting(patient.sysctl.lasting(name, &value));
             Ok((finding, value))
         }
-        Err(error) => Err(Finding::unreadable(check, name, &file, &error, without)),
+        Err(error) => Err(Box::new(Finding::unreadable(check, name, &file, &error, without))),
     }
 }
 

@@ -31,7 +31,7 @@ fn judge(
 ) -> Finding {
     let without = "It belongs to the network namespace; a container may not show it.";
     let finding = match super::sysctl(patient, check, name, without) {
-        Err(finding) => finding,
+        Err(finding) => *finding,
         Ok((finding, value)) => match value.parse::<u64>() {
             Ok(value) if value >= BACKLOG => {
                 finding.all(Severity::Ok, "Enough for the default 'tcp-backlog' of 511.")

@@ -13,7 +13,7 @@ pub fn balancing(patient: &Patient) -> Vec<Finding> {
             let why = format!("{} With one memory node it would have no effect.", finding.why);
             finding.unknown(&why)
         }
-        Err(finding) => finding,
+        Err(finding) => *finding,
         Ok((finding, value)) => match value.parse::<u32>() {
             Ok(0) => finding.all(Severity::Ok, "Off."),
             Ok(_) if nodes == 1 => {

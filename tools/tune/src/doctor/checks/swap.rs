@@ -19,7 +19,7 @@ pub fn swappiness(patient: &Patient) -> Vec<Finding> {
     let name = "vm.swappiness";
     let meminfo = patient.host.text(FILE).unwrap_or_default();
     let finding = match super::sysctl(patient, "swappiness", name, "Containers may hide it.") {
-        Err(finding) => finding,
+        Err(finding) => *finding,
         Ok((finding, value)) => match (kib(&meminfo, "SwapTotal:"), value.parse::<u32>()) {
             (_, Err(_)) => finding.unknown("This is no number that we know."),
             (Some(0), Ok(_)) => finding.all(Severity::Ok, "Without effect: there is no swap."),
