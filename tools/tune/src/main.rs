@@ -33,7 +33,7 @@ struct Cli {
 enum Command {
     Advise(advise::Args),
     Report(report::Args),
-    Sweep(sweep::Args),
+    Sweep(Box<sweep::Args>),
     /// Becomes another program; used by `sweep` itself.
     #[command(hide = true)]
     Child(sweep::child::Args),
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let done: anyhow::Result<()> = match cli.command {
         Command::Advise(args) => advise::run(args),
         Command::Report(args) => report::run(args),
-        Command::Sweep(args) => sweep::run(args),
+        Command::Sweep(args) => sweep::run(*args),
         Command::Child(args) => sweep::child::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Plan(args) => plan::run(args),

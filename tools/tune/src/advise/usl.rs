@@ -125,10 +125,8 @@ fn bounded(rows: impl Iterator<Item = ([f64; 3], f64, f64)>) -> Option<[f64; 3]>
 /// Solves a symmetric system for the free unknowns, the others being 0. None when singular.
 fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Option<[f64; 3]> {
     for i in (0..3).filter(|&i| !free[i]) {
-        for j in 0..3 {
-            left[i][j] = 0.0;
-            left[j][i] = 0.0;
-        }
+        left.iter_mut().for_each(|row| row[i] = 0.0);
+        left[i] = [0.0; 3];
         left[i][i] = 1.0;
         right[i] = 0.0;
     }
@@ -138,10 +136,11 @@ fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Optio
         if left[i][i] <= 1e-12 * scale[i] {
             return None;
         }
+        let pivot = left[i];
         for row in i + 1..3 {
-            let factor = left[row][i] / left[i][i];
-            for column in i..3 {
-                left[row][column] -= factor * left[i][column];
+            let factor = left[row][i] / pivot[i];
+            for (value, above) in left[row].iter_mut().zip(pivot) {
+                *value -= factor * above;
             }
             right[row] -= factor * right[i];
         }

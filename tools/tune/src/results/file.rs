@@ -34,7 +34,7 @@ impl Sweep {
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let contents = parse(&bytes).with_context(|| path.display().to_string())?;
-        let name = path.file_name().map_or_else(|| path.as_os_str(), |name| name);
+        let name = path.file_name().unwrap_or(path.as_os_str());
         Ok(Self {
             source: name.to_string_lossy().into_owned(),
             header: contents.header,
