@@ -8,6 +8,7 @@
 mod advise;
 mod apply;
 mod cpus;
+mod doctor;
 mod host;
 mod plan;
 mod report;
@@ -30,14 +31,16 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum Command {
     Advise(advise::Args),
     Report(report::Args),
-    Sweep(Box<sweep::Args>),
+    Sweep(sweep::Args),
     /// Becomes another program; used by `sweep` itself.
     #[command(hide = true)]
     Child(sweep::child::Args),
     Topology(topology::Args),
+    Doctor(doctor::Args),
     Plan(plan::Args),
     Apply(apply::Args),
     Verify(verify::Args),
@@ -49,9 +52,10 @@ fn main() -> ExitCode {
     let done: anyhow::Result<()> = match cli.command {
         Command::Advise(args) => advise::run(args),
         Command::Report(args) => report::run(args),
-        Command::Sweep(args) => sweep::run(*args),
+        Command::Sweep(args) => sweep::run(args),
         Command::Child(args) => sweep::child::run(args),
         Command::Topology(args) => topology::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Verify(args) => verify::run(args),

@@ -298,14 +298,13 @@ mod tests {
     #[test]
     fn trust_ends_where_experience_ends() {
         let good = BackTest { fitted_to: 6, asked_to: 10, worst: 0.05 };
-        let test = Some(good);
+        let (test, bad) = (Some(good), Some(BackTest { worst: 0.2, ..good }));
         assert_eq!(trust_in(8, 10, None, test, Some(48)), Trust::Measured);
         assert_eq!(trust_in(16, 10, None, test, Some(48)), Trust::Tested);
         assert_eq!(trust_in(17, 10, None, test, Some(48)), Trust::Untested);
         assert_eq!(trust_in(16, 10, None, test, Some(12)), Trust::NoCpu);
         assert_eq!(trust_in(16, 10, Some(11), test, Some(48)), Trust::Broken);
         assert_eq!(trust_in(16, 10, None, None, None), Trust::Untested);
-        let bad = Some(BackTest { worst: 0.2, ..good });
         assert_eq!(trust_in(11, 10, None, bad, None), Trust::Untested);
     }
 }

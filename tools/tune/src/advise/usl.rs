@@ -125,8 +125,8 @@ fn bounded(rows: impl Iterator<Item = ([f64; 3], f64, f64)>) -> Option<[f64; 3]>
 /// Solves a symmetric system for the free unknowns, the others being 0. None when singular.
 fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Option<[f64; 3]> {
     for i in (0..3).filter(|&i| !free[i]) {
-        left.iter_mut().for_each(|row| row[i] = 0.0);
         left[i] = [0.0; 3];
+        left.iter_mut().for_each(|row| row[i] = 0.0);
         left[i][i] = 1.0;
         right[i] = 0.0;
     }
@@ -136,12 +136,10 @@ fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Optio
         if left[i][i] <= 1e-12 * scale[i] {
             return None;
         }
-        let pivot = left[i];
         for row in i + 1..3 {
-            let factor = left[row][i] / pivot[i];
-            for (value, above) in left[row].iter_mut().zip(pivot) {
-                *value -= factor * above;
-            }
+            let factor = left[row][i] / left[i][i];
+            let above = left[i];
+            left[row].iter_mut().zip(above).skip(i).for_each(|(cell, up)| *cell -= factor * up);
             right[row] -= factor * right[i];
         }
     }

@@ -221,7 +221,8 @@ fn names_interface(irq: &str, interface: &str) -> bool {
 }
 
 /// Name and counts of each numbered interrupt.
-type Interrupts = BTreeMap<u32, (String, BTreeMap<usize, u64>)>;
+type Interrupts = BTreeMap<u32, NameAndCounts>;
+type NameAndCounts = (String, BTreeMap<usize, u64>);
 
 /// Reads `/proc/interrupts`: a heading with the CPUs, then for each interrupt its number, a
 /// count for each CPU, the controller, the hardware's number and kind, and the names.
@@ -235,7 +236,7 @@ fn parse_interrupts(text: &str) -> Interrupts {
     lines.filter_map(|line| parse_interrupt(line, &cpus)).collect()
 }
 
-fn parse_interrupt(line: &str, cpus: &[usize]) -> Option<(u32, (String, BTreeMap<usize, u64>))> {
+fn parse_interrupt(line: &str, cpus: &[usize]) -> Option<(u32, NameAndCounts)> {
     let (number, rest) = line.split_once(':')?;
     let number = number.trim().parse().ok()?;
     let mut words = rest.split_whitespace();

@@ -116,7 +116,9 @@ fn reads(series: &[&Series], commands: &[&str]) -> Markup {
             p { "Throughput with reads on, in per cent of that with reads off." }
             (charts::reads(&pairs, commands))
             div class="tables" {
-                @for (off, on) in &pairs { (table(&tables::of_reads(off, on, &off.commands_of(commands)))) }
+                @for (off, on) in &pairs {
+                    (table(&tables::of_reads(off, on, &off.commands_of(commands))))
+                }
             }
         }
     }

@@ -1,0 +1,59 @@
+//! Where the kernel reads the time.
+
+use super::{Finding, Patient};
+use crate::doctor::finding::Severity;
+
+const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
+
+/// Sources that programs can read without a system call.
+const FAST: &[&str] =
+    &["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
+
+/// Sources that are a device: each reading goes out of the processor, and takes a system call.
+const SLOW: &[&str] = &["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
+
+/// `current_clocksource`.
+pub fn look(patient: &Patient) -> Vec<Finding> {
+    let (check, subject) = ("clocksource", "clock source");
+    let (file, page) = (
+        format!("{FOLDER}/current_clocksource"),
+        "https://docs.kernel.org/timers/timekeeping.html",
+    );
+    let available = patient.host.text(&format!("{FOLDER}/available_clocksource"));
+    let available = available.unwrap_or_default();
+    let finding = match patient.host.read(&file) {
+        Err(error) => Finding::unreadable(check, subject, &file, &error, ""),
+        Ok(source) => {
+            let finding = Finding::new(check, subject, &file, &source).lasting(
+                "the kernel chooses at each start, and may leave a clock that it finds unstable",
+            );
+            if FAST.contains(&source.as_str()) {
+                finding.all(Severity::Ok, "Read without a system call.")
+            } else if SLOW.contains(&source.as_str()) {
+                judge_slow(finding, &available)
+            } else {
+                finding.unknown("This is no source that we know.")
+            }
+        }
+    };
+    vec![finding.see(page)]
+}
+
+fn judge_slow(finding: Finding, available: &str) -> Finding {
+    let finding = finding.all(
+        Severity::Warning,
+        "Each reading of the time is a system call and an access to a slow device, a microsecond \
+         in all. Servers read it for every turn of their loop and more; Weft only where the \
+         processor's counter is no clock, which is likely here.",
+    );
+    match available.split_whitespace().find(|source| FAST.contains(source)) {
+        Some(source) => finding.cure(
+            &format!("echo {source} > /{FOLDER}/current_clocksource"),
+            &format!("clocksource={source} on the kernel's command line"),
+        ),
+        None => {
+            let why = format!("{} The kernel offers no better one.", finding.why);
+            Finding { why, ..finding }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How fast cores run.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Patient};
+use crate::cpus::{Cpus, strided};
+use crate::doctor::finding::Severity;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// The governors of all CPUs: who runs under which.
+pub fn governor(patient: &Patient) -> Vec<Finding> {
+    let (check, subject) = ("governor", "frequency governor");
+    let file = |cpu: usize| format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor");
+    let mut found: BTreeMap<String, Cpus> = BTreeMap::new();
+    let mut error = None;
+    for cpu in &patient.machine.cpus {
+        match patient.host.read(&file(cpu.id)) {
+            Ok(governor) => {
+                found.entry(governor).or_default().0.insert(cpu.id);
+            }
+            Err(e) => error = Some((cpu.id, e)),
+        }
+    }
+    let first = patient.machine.cpus[0].id;
+    let driver = patient.host.text(&format!("{CPU}/cpu{first}/cpufreq/scaling_driver"));
+    let finding = match error {
+        Some((cpu, error)) if found.is_empty() => Finding::unreadable(
+            check,
+            subject,
+            &file(cpu),
+            &error,
+            "Virtual machines have no such setting: their host decides. On hardware, the \
+             firmware may.",
+        ),
+        Some(_) | None => judge_governors(
+            Finding::new(check, subject, &file(first), shown(&found)),
+            &found,
+            driver.as_deref(),
+        ),
+    };
+    vec![
+        finding
+            .lasting("a restart brings back what the kernel or a service such as tuned sets")
+            .cure(
+                "cpupower frequency-set -g performance",
+                "tuned-adm profile throughput-performance, or cpufreq.default_governor=\
+                 performance on the kernel's command line",
+            )
+            .see("https://docs.kernel.org/admin-guide/pm/cpufreq.html"),
+    ]
+}
+
+fn shown(found: &BTreeMap<String, Cpus>) -> String {
+    match found.len() {
+        1 => found.keys().next().cloned().unwrap_or_default(),
+        _ => {
+            let one = |(governor, cpus): (&String, &Cpus)| {
+                format!("{governor} on CPUs {}", strided(cpus))
+            };
+            found.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn judge_governors(
+    finding: Finding,
+    found: &BTreeMap<String, Cpus>,
+    driver: Option<&str>,
+) -> Finding {
+    use Severity::{Advice, Ok, Warning};
+    // In their active modes these drivers have governors of their own, by the same names: their
+    // "powersave" follows the load.
+    let by_hardware = matches!(driver, Some("intel_pstate" | "amd-pstate-epp"));
+    let judge = |governor: &String| match governor.as_str() {
+        "performance" => (Ok, "Cores run as fast as they can."),
+        "powersave" if !by_hardware => (
+            Warning,
+            "Cores run at their lowest frequency whatever the load: requests take a multiple of \
+             the time.",
+        ),
+        "powersave" | "schedutil" | "ondemand" | "conservative" => (
+            Advice,
+            "Cores slow down between requests and take time to speed up: at low and middle load \
+             latency is higher, and differs from one measurement to the next.",
+        ),
+        "userspace" => (Advice, "A program sets the frequency; see scaling_setspeed."),
+        _ => (Severity::Unknown, "This is no governor that we know."),
+    };
+    let worst = found.keys().map(judge).max_by_key(|(severity, _)| *severity);
+    match worst {
+        Some((Severity::Unknown, why)) => finding.unknown(why),
+        Some((severity, why)) => finding.all(severity, why),
+        None => finding.unknown("There is no governor."),
+    }
+}
+
+/// Turbo: either of two files, depending on the driver.
+pub fn turbo(patient: &Patient) -> Vec<Finding> {
+    let (check, subject) = ("turbo", "turbo");
+    let (intel, other) = (format!("{CPU}/intel_pstate/no_turbo"), format!("{CPU}/cpufreq/boost"));
+    let page = "https://docs.kernel.org/admin-guide/pm/cpufreq.html#frequency-boost-support";
+    let (file, text, on) = match (patient.host.read(&intel), patient.host.read(&other)) {
+        (Ok(text), _) => (intel, text, "0"),
+        (Err(_), Ok(text)) => (other, text, "1"),
+        (Err(_), Err(error)) => {
+            let without = format!(
+                "Nor is /{intel}. Virtual machines have neither: their host decides. On \
+                 hardware, the firmware may."
+            );
+            return vec![Finding::unreadable(check, subject, &other, &error, &without).see(page)];
+        }
+    };
+    let finding = Finding::new(check, subject, &file, &text);
+    let finding = match text.as_str() {
+        text if text == on => finding.all(Severity::Ok, "On."),
+        "0" | "1" => finding.all(
+            Severity::Advice,
+            "Off: cores stay at their nominal frequency. Measurements are steadier, but a \
+             server with few busy threads is slower than it could be.",
+        ),
+        _ => finding.unknown("This is no setting that we know."),
+    };
+    vec![
+        finding
+            .lasting("a restart brings back what the firmware or a service such as tuned sets")
+            .cure(
+                &format!("echo {on} > /{file}"),
+                &format!("a line in /etc/tmpfiles.d/weft.conf: 'w /{file} - - - - {on}'"),
+            )
+            .see(page),
+    ]
+}

@@ -1,0 +1,79 @@
+//! Swap.
+
+use super::{Finding, Patient};
+use crate::doctor::finding::Severity;
+
+const FILE: &str = "proc/meminfo";
+
+/// The most that `vm.swappiness` should be on a host for a server of this kind.
+const SWAPPINESS: u32 = 10;
+
+/// A line of `/proc/meminfo`, in KiB.
+fn kib(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// `vm.swappiness`.
+pub fn swappiness(patient: &Patient) -> Vec<Finding> {
+    let name = "vm.swappiness";
+    let meminfo = patient.host.text(FILE).unwrap_or_default();
+    let finding = match super::sysctl(patient, "swappiness", name, "Containers may hide it.") {
+        Err(finding) => *finding,
+        Ok((finding, value)) => match (kib(&meminfo, "SwapTotal:"), value.parse::<u32>()) {
+            (_, Err(_)) => finding.unknown("This is no number that we know."),
+            (Some(0), Ok(_)) => finding.all(Severity::Ok, "Without effect: there is no swap."),
+            (_, Ok(value)) if value <= SWAPPINESS => {
+                finding.all(Severity::Ok, "The page cache is given up before a server's memory.")
+            }
+            (_, Ok(_)) => finding.all(
+                Severity::Advice,
+                "How readily the kernel moves a server's memory to disk to keep more of the \
+                 page cache. A key that is on disk is read in milliseconds while its thread \
+                 waits. 1 to 10 keeps swap for emergencies.",
+            ),
+        },
+    };
+    vec![
+        super::set(finding, name, "1")
+            .see("https://docs.kernel.org/admin-guide/sysctl/vm.html#swappiness"),
+    ]
+}
+
+/// Swap in use.
+pub fn used(patient: &Patient) -> Vec<Finding> {
+    let (check, subject) = ("swap-used", "swap in use");
+    let page = "https://docs.kernel.org/filesystems/proc.html#meminfo";
+    let text = match patient.host.read(FILE) {
+        Ok(text) => text,
+        Err(error) => {
+            return vec![Finding::unreadable(check, subject, FILE, &error, "").see(page)];
+        }
+    };
+    let (Some(total), Some(free)) = (kib(&text, "SwapTotal:"), kib(&text, "SwapFree:")) else {
+        let finding = Finding::new(check, subject, FILE, "not in the file");
+        return vec![finding.unknown("The kernel says nothing about swap.").see(page)];
+    };
+    let used = total.saturating_sub(free);
+    let value = format!("{} MB of {} MB", used >> 10, total >> 10);
+    let finding = Finding::new(check, subject, FILE, value);
+    let finding = match (total, used) {
+        (0, _) => finding.all(
+            Severity::Ok,
+            "There is none: memory that runs out ends a process, so set 'maxmemory'.",
+        ),
+        (_, 0) => finding.all(Severity::Ok, "None of it is used."),
+        (_, _) => finding
+            .all(
+                Severity::Warning,
+                "Memory of some process is on disk. If it is the server's, requests for it wait \
+                 for the disk; 'grep VmSwap /proc/PID/status' tells whose it is.",
+            )
+            .cure(
+                "swapoff -a && swapon -a (only with more free memory than swap in use)",
+                "less memory for the server ('maxmemory'), a lower vm.swappiness, or \
+                 MemorySwapMax=0 in its systemd unit",
+            ),
+    };
+    vec![finding.see(page)]
+}

@@ -1,0 +1,113 @@
+//! `weft-tune doctor`: what a host does to an in-memory server, and what to do about it.
+//!
+//! Each check reads a file or two, says what stands there, whether that is good, why it
+//! matters, which command changes it at once, and whether the present value would outlast a
+//! restart. What cannot be read is said to be so and never guessed. The verdict is given twice
+//! where it differs: servers that fork to save (Redis, Valkey) suffer from things that Weft,
+//! which does not fork, does not mind, and Weft asks for huge pages where they avoid them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`finding`] | what a check says |
+//! | [`checks`] | the table of checks, a file for each tight family |
+//! | [`sysctl`] | what the files of sysctl would set at the next start |
+//! | [`text`] | the text for people |
+
+mod checks;
+mod finding;
+mod sysctl;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::bail;
+use weft_base::machine::Machine;
+
+use crate::host::Host;
+use finding::{Finding, Severity};
+use sysctl::Sysctl;
+
+/// Examines what the host does to a server, and says what to do about it.
+///
+/// Changes nothing. Most limits are those of the shell that it runs in: run it the way the
+/// server is run.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Read the files of the host below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+
+    /// Which servers run here
+    #[arg(long, value_enum, default_value_t = Server::Any)]
+    server: Server,
+
+    /// Exit with status 1 when there are warnings
+    #[arg(long)]
+    strict: bool,
+}
+
+/// For whom findings are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Server {
+    /// Either: the graver judgement counts
+    Any,
+    /// Weft
+    Weft,
+    /// Redis or Valkey
+    Redis,
+}
+
+/// What checks look at.
+pub struct Patient {
+    /// The files.
+    pub host: Host,
+    /// The machine.
+    pub machine: Machine,
+    /// What is set at start.
+    pub sysctl: Sysctl,
+}
+
+impl Patient {
+    /// The host with these files.
+    pub fn new(host: Host) -> Patient {
+        let machine = Machine::read(host.root());
+        let sysctl = Sysctl::read(&host);
+        Patient { host, machine, sysctl }
+    }
+}
+
+/// All findings, the gravest first.
+pub fn examine(host: Host, server: Server) -> Vec<Finding> {
+    let patient = Patient::new(host);
+    let mut found: Vec<Finding> =
+        checks::TABLE.iter().flat_map(|check| (check.look)(&patient)).collect();
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity(server)));
+    found
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the output cannot be written, or with `--strict` when there are warnings.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let found = examine(Host::new(&args.root), args.server);
+    let out = match args.json {
+        true => serde_json::to_string_pretty(&found)? + "\n",
+        false => text::print(&found, args.server),
+    };
+    io::stdout().write_all(out.as_bytes())?;
+    let warnings =
+        found.iter().filter(|finding| finding.severity(args.server) == Severity::Warning).count();
+    if args.strict && warnings > 0 {
+        bail!("{warnings} findings are warnings");
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Each check with good values, bad ones, and none.
