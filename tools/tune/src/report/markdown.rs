@@ -14,8 +14,10 @@ pub fn text(summary: &Summary, title: &str) -> String {
         let commands = summary.commands_of(&series);
         section(&mut out, 2, &load.to_string());
         for figure in Figure::ALL {
-            let found: Vec<Table> =
-                series.iter().filter_map(|s| tables::of_figure(figure, s, &commands)).collect();
+            let found: Vec<Table> = series
+                .iter()
+                .filter_map(|s| tables::of_figure(figure, s, &s.commands_of(&commands)))
+                .collect();
             if !found.is_empty() {
                 section(&mut out, 3, figure.name());
                 found.iter().for_each(|found| table(&mut out, found));
@@ -25,7 +27,7 @@ pub fn text(summary: &Summary, title: &str) -> String {
         if !pairs.is_empty() {
             section(&mut out, 3, "io-threads-do-reads on against off, %");
             for (off, on) in pairs {
-                table(&mut out, &tables::of_reads(off, on, &commands));
+                table(&mut out, &tables::of_reads(off, on, &off.commands_of(&commands)));
             }
         }
         section(&mut out, 3, "Runs");

@@ -182,6 +182,11 @@ impl Series {
         wanted.map(|((threads, _), point)| (*threads, point))
     }
 
+    /// Those of these commands that it ran.
+    pub fn commands_of<'a>(&self, commands: &[&'a str]) -> Vec<&'a str> {
+        commands.iter().copied().filter(|command| self.of(command).next().is_some()).collect()
+    }
+
     /// Mean with so many threads in per cent of that with the fewest.
     pub fn relative(&self, threads: u32, command: &str) -> Option<f64> {
         let base = self.point(self.base()?, command)?.mean()?;

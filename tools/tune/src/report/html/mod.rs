@@ -91,8 +91,10 @@ fn keys(series: &[&Series]) -> Markup {
 }
 
 fn figure_section(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
-    let found: Vec<Table> =
-        series.iter().filter_map(|s| tables::of_figure(figure, s, commands)).collect();
+    let found: Vec<Table> = series
+        .iter()
+        .filter_map(|s| tables::of_figure(figure, s, &s.commands_of(commands)))
+        .collect();
     html! {
         @if !found.is_empty() {
             h3 { (figure.name()) }
@@ -114,7 +116,9 @@ fn reads(series: &[&Series], commands: &[&str]) -> Markup {
             p { "Throughput with reads on, in per cent of that with reads off." }
             (charts::reads(&pairs, commands))
             div class="tables" {
-                @for (off, on) in &pairs { (table(&tables::of_reads(off, on, commands))) }
+                @for (off, on) in &pairs {
+                    (table(&tables::of_reads(off, on, &off.commands_of(commands))))
+                }
             }
         }
     }
