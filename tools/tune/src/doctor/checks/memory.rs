@@ -136,8 +136,9 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
                 Fine,
                 Advice,
                 "The kernel refuses what obviously is too much: since Linux 5.2 a mapping larger \
-                 than all memory and swap, which no fork of a server has. Redis and Valkey warn \
-                 of this value all the same, for the sake of older kernels. Weft does not fork.",
+                 than all memory and swap, which a fork of a server hardly ever has. Redis and \
+                 Valkey warn of this value all the same, for the sake of older kernels. Weft \
+                 does not fork.",
             ),
             "0" => finding.judged(
                 Fine,

@@ -76,11 +76,16 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
                 "none: it is decided at the start",
                 "mitigations=off on the kernel's command line, if at all",
             ),
-        (true, false) => finding.all(
-            Severity::Advice,
-            "Not all of the processor's vulnerabilities are mitigated, or not wholly: nothing is \
-             slower for that, but programs or tenants may read what is not theirs.",
-        ),
+        (true, false) => finding
+            .all(
+                Severity::Advice,
+                "Not all of the processor's vulnerabilities are mitigated, or not wholly: \
+                 nothing is slower for that, but programs or tenants may read what is not theirs.",
+            )
+            .cure(
+                "none: it is decided at the start",
+                "a newer kernel or microcode, and no mitigations=off on the kernel's command line",
+            ),
     };
     vec![finding.see(PAGE)]
 }
