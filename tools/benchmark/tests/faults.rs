@@ -165,8 +165,11 @@ fn slots_that_move() {
         a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
     }
     // gone for good: MOVED
-    for slot in 50..2000 {
+    for slot in 50..400 {
         let slot = slot.to_string();
+        // Taken over by the rules, with an epoch of its own: else the two go on to dispute it.
+        b.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
+        a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
         b.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
         a.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
     }
