@@ -90,7 +90,8 @@ pub struct Totals {
     pub acl_denied_auth: AtomicU64,
     pub evict_cycles: AtomicU64,
     pub expire_cycles_capped: AtomicU64,
-    pub expire_ms: AtomicU64,
+    /// Microseconds spent on active expiry.
+    pub expire_us: AtomicU64,
     pub oom_errors: AtomicU64,
     pub last_save_s: AtomicI64,
     pub dirty_base: AtomicU64,

@@ -44,7 +44,7 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("expired_stale_perc", "0.00");
     text.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     text.field("expired_time_cap_reached_count", shared(&srv.totals.expire_cycles_capped));
-    text.field("expire_cycle_cpu_milliseconds", shared(&srv.totals.expire_ms));
+    text.field("expire_cycle_cpu_milliseconds", shared(&srv.totals.expire_us) / 1000);
     text.field("evicted_keys", totals.evicted);
     text.field("evicted_clients", shared(&srv.totals.evicted_clients));
     text.zeros(&["evicted_scripts", "total_eviction_exceeded_time"]);

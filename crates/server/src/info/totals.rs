@@ -149,7 +149,7 @@ pub fn reset(srv: &Server) {
         &totals.output_limit_disconnections,
         &totals.acl_denied_auth,
         &totals.expire_cycles_capped,
-        &totals.expire_ms,
+        &totals.expire_us,
     ] {
         counter.store(0, Ordering::Relaxed);
     }

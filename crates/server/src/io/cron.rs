@@ -122,16 +122,21 @@ impl Cron {
         let started = Instant::now();
         let gates = srv.ks.gates();
         let id = core.id;
+        let mut capped = false;
         core.gate(|core| {
             let mut keep_going = || {
                 // Between two steps whoever wants to stop the world may do so.
                 gates.leave(id);
                 gates.enter(id);
-                started.elapsed() < budget
+                capped = started.elapsed() >= budget;
+                !capped
             };
             let (state, shards) = (&mut self.sweep, &self.shards);
             expiry::sweep(&srv.ks, &mut core.turn, state, shards, effort, &mut keep_going);
         });
         core.free_trash();
+        let totals = &srv.totals;
+        totals.expire_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);
+        totals.expire_cycles_capped.fetch_add(u64::from(capped), Ordering::Relaxed);
     }
 }
