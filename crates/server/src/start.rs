@@ -5,7 +5,7 @@ use crate::bio::Bio;
 use crate::commandlog::LogKind;
 use crate::io::Listener;
 use crate::server::Server;
-use crate::slow::SlowLane;
+use crate::slow::{self, SlowLane};
 use crate::threads::{self, MAX_IO_THREADS};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
@@ -111,7 +111,7 @@ fn introduce(srv: &Server, title: Option<Title>, supervisor: &Supervisor) {
     *srv.info.title() = title;
     let _ = srv.info.supervisor.set(supervisor.name());
     let _ = srv.info.listeners.set(announce::listener_lines(&config));
-    let mut rng = weft_keyspace::turn::Rng::new(srv.seed(MAX_IO_THREADS));
+    let mut rng = weft_keyspace::turn::Rng::new(srv.seed(MAX_IO_THREADS + slow::THREADS));
     srv.info.set_replication_id(crate::info::state::random_id(|| rng.next()));
     // What the kernel refuses has been logged, and is no reason not to serve.
     let _ = apply_oom_score(srv, &config);

@@ -4,9 +4,9 @@
 //! `pressure` how busy it would be if it got a CPU whenever it wants one, which decides on how many
 //! threads are active (see [`crate::threads`]). Threads do not spin: both are useful work.
 //!
-//! One line for each thread that exists, counted from the start (CONFIG RESETSTAT leaves them alone, so that
-//! a balance can be judged over the server's life). CPU times are as of the thread's last cron,
-//! at most a tenth of a second ago while it turns at all.
+//! One line for each thread that exists, counted from the start (CONFIG RESETSTAT leaves them alone,
+//! so that a balance can be judged over the server's life). CPU times are as of the thread's last
+//! cron, at most a tenth of a second ago while it turns at all.
 
 use super::text::Text;
 use crate::dispatch::Core;

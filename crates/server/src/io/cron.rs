@@ -102,10 +102,8 @@ impl Cron {
         let active = core.srv.threads.active();
         if self.active != active {
             self.active = active;
-            self.shards = (core.id..SHARDS).step_by(active).map(|shard| shard as u16).collect();
-            if core.id >= active {
-                self.shards.clear();
-            }
+            let own = |shard: &u16| usize::from(*shard) % active == core.id;
+            self.shards = (0..SHARDS as u16).filter(own).collect();
         }
     }
 

@@ -152,8 +152,8 @@ impl Worker {
 
     /// Whether this thread is not wanted now, and has nothing left to do.
     fn has_no_part(&self) -> bool {
-        let helps = self.is_divided() && self.core.id < self.core.srv.threads.configured();
-        !self.is_active() && self.conns.is_empty() && !helps
+        let helps = || self.is_divided() && self.core.id < self.core.srv.threads.configured();
+        !self.is_active() && self.conns.is_empty() && !helps()
     }
 
     fn is_active(&self) -> bool {

@@ -54,7 +54,7 @@ impl IoThread {
     }
 }
 
-/// The I/O threads, by number. The first is the main thread, which is always active.
+/// The I/O threads, by number. The first accepts connections and is always active.
 #[derive(Debug)]
 pub struct Pool {
     places: Box<[OnceLock<IoThread>]>,

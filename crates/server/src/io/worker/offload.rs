@@ -65,8 +65,10 @@ impl Worker {
 
     /// Decides, before the replies of a batch are sent, whether others are to help.
     pub(super) fn plan_offload(&mut self, replies: usize) {
-        let threads = self.core.srv.threads.configured();
-        self.offloads = self.is_divided() && threads > 1 && replies >= WORTH_IT * threads;
+        self.offloads = self.is_divided() && {
+            let threads = self.core.srv.threads.configured();
+            threads > 1 && replies >= WORTH_IT * threads
+        };
     }
 
     /// Takes the reply of a connection to be sent with others; whether that is possible.

@@ -76,7 +76,7 @@ pub fn reply(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// No command of this server blocks, so there is never a client to wake.
+/// CLIENT UNBLOCK: ends a client's wait for a key, as if its time were over or with an error.
 pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
     // The reference looks at the reason only when nothing follows it.
     if cx.args.len() == 4 && !cx.is(3, "timeout") && !cx.is(3, "error") {
