@@ -32,7 +32,7 @@ use crate::db::Db;
 use crate::keyspace::{Hasher, Keyspace, SHARDS};
 use crate::turn::{Rng, Turn};
 use std::cell::Cell;
-use weft_table::{TableMut, Verdict};
+use weft_table::{TableMut, Verdict, Which};
 use weft_types::{Record, Values};
 
 /// Candidates that a pool remembers.
@@ -391,7 +391,7 @@ fn search(table: &mut Shard<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) 
         cursor = table.sweep(
             cursor,
             SEARCH_BUCKETS,
-            true,
+            Which::Expiring,
             |record| {
                 found = true;
                 offer(&record);

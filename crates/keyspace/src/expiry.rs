@@ -1,4 +1,5 @@
-//! Active expiry: removing keys whose time has come and that nobody asks for any more.
+//! Active expiry: removing keys, and fields of hashes, whose time has come and that nobody asks
+//! for any more.
 //!
 //! Keys that are met are removed on the way (see [`crate::db`]); the others would take memory
 //! forever. Each thread therefore sweeps its share of the shards now and then, in steps:
@@ -12,6 +13,8 @@
 //!
 //! A step costs some tens of microseconds and holds one shard, so nobody waits for it. Only
 //! records with an expiry are touched, and segments without any are passed over by a counter.
+//! Fields that expire are hidden by every command, but only writes of their hash and this sweep
+//! remove them; the steps of that walk are in [`fields`].
 //!
 //! **When to stop.** As in Redis: looking at keys pays as long as a good part of them has
 //! expired. Each database is left when of those looked at last only a few were stale, by
@@ -23,10 +26,13 @@
 //! Unlike Redis, which samples by chance within each database, a sweep goes on where the last
 //! one stopped. It reaches every key in turn, and none is looked at twice while others wait.
 
+mod fields;
+
 use crate::db::Db;
 use crate::keyspace::Keyspace;
 use crate::turn::Turn;
-use weft_table::Verdict;
+use fields::Inside;
+use weft_table::{Verdict, Which};
 
 /// Buckets (of 8 keys) looked at per step; a step then goes on to the end of its segment.
 const BUCKETS_PER_STEP: usize = 16;
@@ -36,10 +42,11 @@ const DATABASES_PER_SWEEP: usize = 16;
 /// Where a thread's sweeps have come to. It stays valid when the shards of the thread change.
 #[derive(Debug, Default)]
 pub struct SweepState {
-    /// The database with which the next sweep begins.
-    next_db: usize,
-    /// By database.
-    places: Vec<Place>,
+    /// The walk with which the next sweep begins: over the keys of a database (even) or over the
+    /// fields of its hashes (odd), so that neither starves when time is short.
+    next: usize,
+    keys: Vec<Place>,
+    fields: Vec<Inside>,
 }
 
 /// A place in the walk over the tables of one database.
@@ -51,10 +58,16 @@ struct Place {
     cursor: u64,
 }
 
+impl Place {
+    fn next_shard(&mut self, shards: &[u16]) {
+        *self = Place { nth: (self.nth + 1) % shards.len(), cursor: 0 };
+    }
+}
+
 /// What a sweep has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Keys with an expiry that were looked at.
+    /// Keys and fields with an expiry that were looked at.
     pub examined: u64,
     /// How many of them had expired and were removed.
     pub expired: u64,
@@ -79,9 +92,10 @@ impl Effort {
 }
 
 /// Removes expired keys of `shards`, those this thread is responsible for, at the time
-/// `turn.now_ms`; counts them in `turn.tally.expired`. `effort` is `active-expire-effort`, 1 to
-/// 10. `keep_going` is asked after each step, which takes some tens of microseconds: `false`
-/// ends the sweep. At least one step is made if there is anything to look at.
+/// `turn.now_ms`, and expired fields of their hashes; counts both in `turn.tally`. `effort` is
+/// `active-expire-effort`, 1 to 10. `keep_going` is asked after each step, which takes some tens
+/// of microseconds: `false` ends the sweep. At least one step is made if there is anything to
+/// look at.
 ///
 /// Must be called inside the thread's gate and outside of every guard. Nothing is held while
 /// `keep_going` runs: it may leave the gate and enter it again, so that whoever stops the world
@@ -100,17 +114,26 @@ pub fn sweep(
         return total;
     }
     let effort = Effort::new(effort);
-    state.places.resize(ks.databases(), Place::default());
-    for _ in 0..ks.databases().min(DATABASES_PER_SWEEP) {
-        let db = state.next_db % ks.databases();
-        let mut walk = Walk { ks, shards, db, place: state.places[db] };
-        let done = walk.sweep(turn, effort, &mut total, keep_going);
-        state.places[db] = walk.place;
+    state.keys.resize(ks.databases(), Place::default());
+    state.fields.resize_with(ks.databases(), Inside::default);
+    for _ in 0..2 * ks.databases().min(DATABASES_PER_SWEEP) {
+        let db = state.next / 2 % ks.databases();
+        let walk = Walk { ks, shards, db };
+        let done = match state.next % 2 {
+            0 => walk.repeat(turn, effort, &mut total, keep_going, |walk, turn| {
+                walk.keys_step(turn, &mut state.keys[db])
+            }),
+            _ => walk.repeat(turn, effort, &mut total, keep_going, |walk, turn| {
+                walk.fields_step(turn, &mut state.fields[db])
+            }),
+        };
         if !done {
             total.unfinished = true;
+        }
+        state.next = (state.next + 1) % (2 * ks.databases());
+        if !done {
             return total;
         }
-        state.next_db = (db + 1) % ks.databases();
     }
     total
 }
@@ -120,12 +143,11 @@ struct Walk<'a> {
     ks: &'a Keyspace,
     shards: &'a [u16],
     db: usize,
-    place: Place,
 }
 
 /// What came out of a step.
 enum Step {
-    /// This many keys were looked at, and that many had expired.
+    /// This many keys or fields were looked at, and that many had expired.
     Swept { examined: u64, expired: u64 },
     /// No table has expiring keys and is free.
     Nothing,
@@ -133,20 +155,20 @@ enum Step {
 
 impl Walk<'_> {
     /// Makes steps until few stale keys are left (`true`) or time is up (`false`).
-    fn sweep(
-        &mut self,
+    fn repeat(
+        &self,
         turn: &mut Turn,
         effort: Effort,
         total: &mut Swept,
         keep_going: &mut dyn FnMut() -> bool,
+        mut step: impl FnMut(&Self, &mut Turn) -> Step,
     ) -> bool {
         let (mut sampled, mut stale) = (0, 0);
         loop {
-            let Step::Swept { examined, expired } = self.step(turn) else {
+            let Step::Swept { examined, expired } = step(self, turn) else {
                 return true;
             };
             turn.drop_trash();
-            turn.tally.expired += expired;
             total.examined += examined;
             total.expired += expired;
             sampled += examined;
@@ -165,19 +187,19 @@ impl Walk<'_> {
 
     /// Looks at a few buckets of the next table that has expiring keys and whose shard is free.
     /// O(shards) if there is none.
-    fn step(&mut self, turn: &mut Turn) -> Step {
+    fn keys_step(&self, turn: &mut Turn, place: &mut Place) -> Step {
         // One more than there are shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
-            let shard = self.shards[self.place.nth % self.shards.len()];
+            let shard = self.shards[place.nth % self.shards.len()];
             let expiring = self.ks.table(shard, self.db).expiring() > 0;
             if expiring && let Ok(guard) = self.ks.guard_one(shard) {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
                 let mut db = Db::new(&guard, turn, self.db);
                 let cursor = db.sweep_table(shard).sweep(
-                    self.place.cursor,
+                    place.cursor,
                     BUCKETS_PER_STEP,
-                    true,
+                    Which::Expiring,
                     |record| {
                         examined += 1;
                         match record.expiry() {
@@ -191,24 +213,21 @@ impl Walk<'_> {
                     db.went(shard, record.key(), record.expiry());
                 });
                 drop(guard);
-                self.place.cursor = cursor;
+                place.cursor = cursor;
                 if cursor == 0 {
-                    self.next_shard();
+                    place.next_shard(self.shards);
                 }
                 let expired = dead.len() as u64;
+                turn.tally.expired += expired;
                 dead.into_iter().for_each(|record| turn.discard(record));
                 if examined > 0 {
                     return Step::Swept { examined, expired };
                 }
             } else {
-                self.next_shard();
+                place.next_shard(self.shards);
             }
         }
         Step::Nothing
-    }
-
-    fn next_shard(&mut self) {
-        self.place = Place { nth: (self.place.nth + 1) % self.shards.len(), cursor: 0 };
     }
 }
 

@@ -118,6 +118,11 @@ impl Keyspace {
             .fold((0, 0), |(n, e), t| (n + t.len(), e + t.expiring()))
     }
 
+    /// Keys of one database that hold fields with an expiry; as [`Keyspace::counts`].
+    pub fn timed(&self, db: usize) -> usize {
+        (0..SHARDS as u16).map(|s| self.table(s, db).marked()).sum()
+    }
+
     /// Bytes of one database's tables beside the records; a moment's value when the world runs.
     pub fn table_memory(&self, db: usize) -> usize {
         (0..SHARDS as u16).map(|s| self.table(s, db).memory_usage()).sum()

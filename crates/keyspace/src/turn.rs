@@ -14,6 +14,8 @@ pub struct Tally {
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
+    /// Fields of hashes.
+    pub expired_fields: u64,
     pub evicted: u64,
     /// Changes of the keyspace, as `rdb_changes_since_last_save` counts them.
     pub dirty: u64,

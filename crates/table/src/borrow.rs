@@ -130,12 +130,6 @@ impl<'a, O: Owner> RecordMut<'a, O> {
         self.record().set_kind(kind);
     }
 
-    /// See [`Record::set_owner_flags`].
-    #[inline]
-    pub fn set_owner_flags(&mut self, flags: u8) {
-        self.record().set_owner_flags(flags);
-    }
-
     /// See [`Record::set_expiry_in_place`].
     #[inline]
     pub fn set_expiry_in_place(&mut self, at: i64) -> bool {

@@ -71,6 +71,13 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.table.expiring()
     }
 
+    /// How many records are marked ([`MARK`](crate::MARK)).
+    #[inline]
+    #[must_use]
+    pub fn marked(&self) -> usize {
+        self.table.marked()
+    }
+
     /// See [`Table::memory_usage`].
     #[must_use]
     pub fn memory_usage(&self) -> usize {
@@ -113,8 +120,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
     #[inline]
     pub fn insert(&mut self, hash: u64, record: Record<O>) {
         debug_assert!(self.find(hash, record.key()).is_none(), "key inserted twice");
-        let expiring = record.has_expiry();
-        let word = Word::new(h16(hash), record.address(), expiring);
+        let tags = record.tags();
+        let word = Word::new(h16(hash), record.address(), tags);
         let segment = match self.segment(hash) {
             Some((_, segment)) if segment.len() < limit(segment.buckets.len()) => segment,
             _ => self.make_room(hash),
@@ -123,7 +130,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         // Now the slot owns it.
         let _ = record.into_raw();
         self.table.len.add(1);
-        self.table.expiring.add(usize::from(expiring));
+        self.table.expiring.add(usize::from(tags.expiring));
+        self.table.marked.add(usize::from(tags.marked));
     }
 
     /// Inserts a record or puts it in the place of the one with its key, which
@@ -151,6 +159,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         let record = word.record()?;
         self.table.len.sub(1);
         self.table.expiring.sub(usize::from(word.expiring()));
+        self.table.marked.sub(usize::from(word.marked()));
         // SAFETY: the word came from a slot, so it owned a record of owner
         // `O`; the slot is empty now and the ownership ours.
         Some(unsafe { Record::from_raw(record) })
@@ -178,8 +187,9 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         for (a, b) in [
             (&a.len, &b.len),
             (&a.expiring, &b.expiring),
+            (&a.marked, &b.marked),
             (&a.segments, &b.segments),
-            (&a.segment_bytes, &b.segment_bytes),
+            (&a.lines, &b.lines),
             (&a.deepest, &b.deepest),
         ] {
             let value = a.get();
@@ -306,10 +316,13 @@ impl<'t, O: Owner, H: KeyHasher> Hole<'t, O, H> {
             "a record must be replaced by one with the same key"
         );
         let old = slot.segment.word(slot.place);
-        let new = Word::new(old.h16(), record.address(), record.has_expiry());
+        let new = Word::new(old.h16(), record.address(), record.tags());
         slot.segment.exchange(slot.place, new);
-        slot.table.table.expiring.sub(usize::from(old.expiring()));
-        slot.table.table.expiring.add(usize::from(new.expiring()));
+        let table = slot.table.table;
+        table.expiring.sub(usize::from(old.expiring()));
+        table.expiring.add(usize::from(new.expiring()));
+        table.marked.sub(usize::from(old.marked()));
+        table.marked.add(usize::from(new.marked()));
         let _ = record.into_raw();
         let slot = ManuallyDrop::new(self);
         // SAFETY: the slot owns the record; the table is borrowed for 't by

@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 use crate::borrow::RecordRef;
 use crate::draft::{Draft, write_lengths};
 use crate::layout::{EXPIRY, Form, HEADER, Header, LONG_KEY, LONG_PAYLOAD, OWNER_SHIFT};
+use crate::slot::Tags;
 
 /// Payloads from this size on come zeroed from the allocator, which may have
 /// zeroed pages at hand; smaller ones are cleared here.
@@ -31,6 +32,10 @@ const ALLOC_ZEROED_MIN: usize = 4096;
 
 /// The largest clock: it has 24 bits.
 pub const CLOCK_MAX: u32 = (1 << 24) - 1;
+
+/// The owner's bit of a *marked* record: a table counts those and finds them without a look at the
+/// others. It is for what must be attended to now and then, as the owner sees it.
+pub const MARK: u8 = 1;
 
 /// Gives meaning to the payloads of its records.
 ///
@@ -199,7 +204,7 @@ impl<O: Owner> Record<O> {
         self.header().word.store(word(self.kind(), clock), Ordering::Relaxed);
     }
 
-    /// Four bits for the owner's use.
+    /// Four bits for the owner's use. The first is [`MARK`].
     #[inline]
     #[must_use]
     pub fn owner_flags(&self) -> u8 {
@@ -216,6 +221,13 @@ impl<O: Owner> Record<O> {
         assert!(flags < 16, "the owner has four bits");
         let header = self.header_mut();
         header.flags = (header.flags & 0xf) | (flags << OWNER_SHIFT);
+    }
+
+    /// What a table notes of the record beside its address.
+    #[inline(always)]
+    pub(crate) fn tags(&self) -> Tags {
+        let flags = self.header().flags;
+        Tags { expiring: flags & EXPIRY != 0, marked: flags & (MARK << OWNER_SHIFT) != 0 }
     }
 
     /// Whether the record has an expiry; cheaper than reading it.

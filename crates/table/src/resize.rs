@@ -24,7 +24,7 @@ use crate::directory::Root;
 use crate::ops::TableMut;
 use crate::prefetch::prefetch_read;
 use crate::record::Owner;
-use crate::segment::{MAX_SLOTS, Segment, SegmentWord, limit, size_above, size_for};
+use crate::segment::{LINE, MAX_SLOTS, Segment, SegmentWord, limit, size_above, size_for};
 use crate::slot::Word;
 use crate::table::KeyHasher;
 
@@ -84,13 +84,13 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
 
     fn allocate(&mut self, buckets: usize, depth: u32) -> SegmentWord {
         let word = SegmentWord::allocate(buckets, depth);
-        self.table.segment_bytes.add(word.bytes());
+        self.table.lines.add(word.bytes() / LINE);
         word
     }
 
     /// Retires a segment that no root or directory word leads to any more.
     fn retire(&mut self, word: SegmentWord) {
-        self.table.segment_bytes.sub(word.bytes());
+        self.table.lines.sub(word.bytes() / LINE);
         // SAFETY: the callers, all in this file, have put other words wherever
         // this one stood, and do not use views of it afterwards.
         unsafe { word.retire() };

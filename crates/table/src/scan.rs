@@ -53,6 +53,36 @@ use crate::segment::{Place, Segment};
 use crate::slot::{Bucket, SLOTS, Word};
 use crate::table::KeyHasher;
 
+/// Which records a sweep shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    All,
+    /// Those that have an expiry.
+    Expiring,
+    /// Those with [`MARK`](crate::MARK).
+    Marked,
+}
+
+impl Which {
+    /// How many there are of these.
+    fn count(self, all: usize, expiring: usize, marked: usize) -> usize {
+        match self {
+            Which::All => all,
+            Which::Expiring => expiring,
+            Which::Marked => marked,
+        }
+    }
+
+    #[inline(always)]
+    fn has(self, word: Word) -> bool {
+        match self {
+            Which::All => true,
+            Which::Expiring => word.expiring(),
+            Which::Marked => word.marked(),
+        }
+    }
+}
+
 /// Stripes of h16.
 const STRIPES: u64 = 64;
 /// Values of h16 in a stripe.
@@ -120,9 +150,8 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
 
     /// One step of a walk by the server: shows the records of one segment and
     /// of those behind it until `max_buckets` buckets have been visited, to the
-    /// end of the segment. With `only_expiring` it shows those that have an
-    /// expiry and does not touch the others. `f` decides; what it removes is
-    /// given to `removed`.
+    /// end of the segment. It shows those of `which` and does not touch the
+    /// others. `f` decides; what it removes is given to `removed`.
     ///
     /// Start at 0; the walk is complete when 0 is returned. Every record that
     /// is there all the time is shown at least once. If a closure panics, the
@@ -131,14 +160,14 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
         &mut self,
         cursor: u64,
         max_buckets: usize,
-        only_expiring: bool,
+        which: Which,
         mut f: impl FnMut(RecordMut<'_, O>) -> Verdict,
         mut removed: impl FnMut(Record<O>),
     ) -> u64 {
         let mut prefix = cursor;
         let mut visited = 0;
         while prefix < 1 << PREFIX_BITS {
-            if only_expiring && self.expiring() == 0 {
+            if which.count(self.len(), self.expiring(), self.marked()) == 0 {
                 return 0;
             }
             let hash = prefix << PREFIX_BITS;
@@ -146,11 +175,11 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
                 return 0;
             };
             prefix = end_of(segment, prefix);
-            if only_expiring && segment.expiring() == 0 {
+            if which.count(segment.len(), segment.expiring(), segment.marked()) == 0 {
                 visited += 1;
             } else {
                 visited += segment.buckets.len();
-                self.sweep_segment(segment, only_expiring, &mut f, &mut removed);
+                self.sweep_segment(segment, which, &mut f, &mut removed);
                 if segment.len() * 4 < segment.slots() {
                     self.shrink(hash);
                 }
@@ -165,14 +194,14 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
     fn sweep_segment(
         &mut self,
         segment: Segment<'_>,
-        only_expiring: bool,
+        which: Which,
         f: &mut impl FnMut(RecordMut<'_, O>) -> Verdict,
         removed: &mut impl FnMut(Record<O>),
     ) {
-        prefetch_records(&segment.buckets[0], only_expiring);
+        prefetch_records(&segment.buckets[0], which);
         for at in 0..segment.buckets.len() {
             if let Some(next) = segment.buckets.get(at + 1) {
-                prefetch_records(next, only_expiring);
+                prefetch_records(next, which);
             }
             for slot in 0..SLOTS {
                 let place = Place { bucket: at, slot };
@@ -180,7 +209,7 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
                 let Some(record) = word.record() else {
                     continue;
                 };
-                if only_expiring && !word.expiring() {
+                if !which.has(word) {
                     continue;
                 }
                 // SAFETY: a word in a slot stands for a live record; `self` is
@@ -201,7 +230,7 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
     pub fn for_each<'s>(&'s self, mut f: impl FnMut(RecordRef<'s, O>)) {
         for segment in self.segments() {
             for bucket in segment.buckets {
-                prefetch_records(bucket, false);
+                prefetch_records(bucket, Which::All);
                 for record in bucket.words().filter_map(Word::record) {
                     // SAFETY: a word in a slot stands for a live record, which
                     // is shared while `self` is borrowed.
@@ -222,10 +251,10 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
 }
 
 /// Prefetches the start of each record of a bucket.
-fn prefetch_records(bucket: &Bucket, only_expiring: bool) {
+fn prefetch_records(bucket: &Bucket, which: Which) {
     for word in bucket.words() {
         if let Some(record) = word.record()
-            && (!only_expiring || word.expiring())
+            && which.has(word)
         {
             prefetch_read(record.as_ptr());
         }

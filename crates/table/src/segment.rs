@@ -41,7 +41,8 @@ pub(crate) const MAX_BUCKETS: usize = SIZES[SIZES.len() - 1];
 /// Slots of the largest segment.
 pub(crate) const MAX_SLOTS: usize = MAX_BUCKETS * SLOTS;
 
-const LINE: usize = 64;
+/// Bytes of a cache line; segments are made of these.
+pub(crate) const LINE: usize = 64;
 /// Bits of a segment's address that are free for the number of buckets.
 const BUCKETS_MASK: usize = LINE - 1;
 const _: () = assert!(MAX_BUCKETS <= BUCKETS_MASK);
@@ -79,6 +80,7 @@ pub(crate) fn home(h16: u16, buckets: usize) -> usize {
 struct Header {
     len: Cell<u16>,
     expiring: Cell<u16>,
+    marked: Cell<u16>,
     depth: Cell<u8>,
     buckets: Cell<u8>,
     displaced: [Cell<u8>; MAX_BUCKETS],
@@ -210,6 +212,12 @@ impl<'a> Segment<'a> {
         usize::from(self.header.expiring.get())
     }
 
+    /// Marked entries.
+    #[inline(always)]
+    pub(crate) fn marked(self) -> usize {
+        usize::from(self.header.marked.get())
+    }
+
     /// Local depth: how many leading bits of the hash its entries share.
     #[inline(always)]
     pub(crate) fn depth(self) -> u32 {
@@ -290,8 +298,7 @@ impl<'a> Segment<'a> {
         };
         self.buckets[at].0[slot].store(word);
         self.header.len.set(self.header.len.get() + 1);
-        let expiring = self.header.expiring.get() + u16::from(word.expiring());
-        self.header.expiring.set(expiring);
+        self.note(word);
         Place { bucket: at, slot }
     }
 
@@ -312,8 +319,7 @@ impl<'a> Segment<'a> {
             at = self.after(at);
         }
         self.header.len.set(self.header.len.get() - 1);
-        let expiring = self.header.expiring.get() - u16::from(word.expiring());
-        self.header.expiring.set(expiring);
+        self.forget(word);
         word
     }
 
@@ -323,8 +329,22 @@ impl<'a> Segment<'a> {
         let old = self.word(place);
         debug_assert!(!old.is_empty() && old.h16() == word.h16());
         self.buckets[place.bucket].0[place.slot].store(word);
-        let expiring = self.header.expiring.get() - u16::from(old.expiring());
-        self.header.expiring.set(expiring + u16::from(word.expiring()));
+        self.forget(old);
+        self.note(word);
+    }
+
+    /// Counts the tags of a word that comes.
+    #[inline(always)]
+    fn note(self, word: Word) {
+        self.header.expiring.set(self.header.expiring.get() + u16::from(word.expiring()));
+        self.header.marked.set(self.header.marked.get() + u16::from(word.marked()));
+    }
+
+    /// And of one that goes.
+    #[inline(always)]
+    fn forget(self, word: Word) {
+        self.header.expiring.set(self.header.expiring.get() - u16::from(word.expiring()));
+        self.header.marked.set(self.header.marked.get() - u16::from(word.marked()));
     }
 
     /// All words, bucket by bucket.

@@ -4,17 +4,17 @@
 //! ```text
 //!  63            48 47                                            3 2 1 0
 //! ┌────────────────┬───────────────────────────────────────────────┬─┬─┬─┐
-//! │ h16            │ address of the record (a multiple of 8)       │0│0│E│
+//! │ h16            │ address of the record (a multiple of 8)       │0│M│E│
 //! └────────────────┴───────────────────────────────────────────────┴─┴─┴─┘
 //!   low 16 bits of                                  E: the record has an
-//!   the key's hash                                  expiry
+//!   the key's hash                                  expiry; M: it is marked
 //! ```
 //!
 //! A word of zero is an empty slot. `h16` does three things: it filters (a
 //! lookup follows a pointer to a wrong key once in 65 536 slots), it gives the
 //! home bucket, so that a segment can grow or lose an entry without a look at
-//! any record, and it gives the stripe of the entry in a scan. `E` lets active
-//! expiry find its candidates without touching records.
+//! any record, and it gives the stripe of the entry in a scan. `E` and `M` let
+//! sweeps find their candidates without touching records.
 //!
 //! Addresses have 47 bits: that is what user space has on x86-64 and on
 //! aarch64 unless a program asks for more by name. [`Word::new`] asserts it.
@@ -34,11 +34,19 @@ const H16_SHIFT: u32 = 48;
 const ADDRESS_BITS: u32 = 47;
 const ADDRESS_MASK: usize = ((1 << ADDRESS_BITS) - 1) & !0b111;
 const EXPIRING: usize = 1;
+const MARKED: usize = 2;
 
 /// The part of a hash that is kept in a slot.
 #[inline(always)]
 pub(crate) fn h16(hash: u64) -> u16 {
     hash as u16
+}
+
+/// What a word says of its record beside where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tags {
+    pub(crate) expiring: bool,
+    pub(crate) marked: bool,
 }
 
 /// The value of a slot.
@@ -52,13 +60,15 @@ impl Word {
     ///
     /// If `record` is not a multiple of 8 below 2^47.
     #[inline]
-    pub(crate) fn new(h16: u16, record: NonNull<u8>, expiring: bool) -> Word {
+    pub(crate) fn new(h16: u16, record: NonNull<u8>, tags: Tags) -> Word {
         let address = record.as_ptr().addr();
         assert!(
             address & !ADDRESS_MASK == 0,
             "a record's address must be a multiple of 8 below 2^47"
         );
-        let tag = (usize::from(h16) << H16_SHIFT) | usize::from(expiring);
+        let tag = (usize::from(h16) << H16_SHIFT)
+            | (usize::from(tags.marked) * MARKED)
+            | (usize::from(tags.expiring) * EXPIRING);
         Word(record.as_ptr().map_addr(|address| address | tag))
     }
 
@@ -75,6 +85,11 @@ impl Word {
     #[inline(always)]
     pub(crate) fn expiring(self) -> bool {
         self.0.addr() & EXPIRING != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn marked(self) -> bool {
+        self.0.addr() & MARKED != 0
     }
 
     /// The record, `None` in an empty slot.
@@ -191,6 +206,8 @@ impl Iterator for Matches {
 mod tests {
     use super::*;
 
+    const NO_TAGS: Tags = Tags { expiring: false, marked: false };
+
     fn bucket() -> Bucket {
         Bucket([const { Slot(AtomicPtr::new(std::ptr::null_mut())) }; SLOTS])
     }
@@ -200,11 +217,11 @@ mod tests {
         let mut record = 0u64;
         let record = NonNull::from(&mut record).cast::<u8>();
         for h16 in [0, 1, 0x7fff, 0x8000, 0xffff] {
-            for expiring in [false, true] {
-                let word = Word::new(h16, record, expiring);
+            for (expiring, marked) in [(false, false), (true, false), (false, true), (true, true)] {
+                let word = Word::new(h16, record, Tags { expiring, marked });
                 assert!(!word.is_empty());
                 assert_eq!(word.h16(), h16);
-                assert_eq!(word.expiring(), expiring);
+                assert_eq!((word.expiring(), word.marked()), (expiring, marked));
                 assert_eq!(word.record(), Some(record));
             }
         }
@@ -216,7 +233,7 @@ mod tests {
     #[should_panic(expected = "below 2^47")]
     fn an_address_beyond_47_bits_is_refused() {
         let far = std::ptr::without_provenance_mut::<u8>(1 << 47);
-        let _ = Word::new(1, NonNull::new(far).unwrap(), false);
+        let _ = Word::new(1, NonNull::new(far).unwrap(), NO_TAGS);
     }
 
     #[test]
@@ -228,7 +245,7 @@ mod tests {
         for subset in subsets {
             for (i, slot) in bucket.0.iter().enumerate() {
                 let h16 = if subset & (1 << i) == 0 { 0x1234 } else { 0xabcd };
-                slot.store(Word::new(h16, record, i % 2 == 0));
+                slot.store(Word::new(h16, record, Tags { expiring: i % 2 == 0, marked: false }));
             }
             // SAFETY: the bucket is known to this thread only.
             let found = unsafe { bucket.matches(0xabcd) };
@@ -243,7 +260,7 @@ mod tests {
         let bucket = bucket();
         for i in 0..SLOTS {
             assert_eq!(bucket.vacancy(), Some(i));
-            bucket.0[i].store(Word::new(0, record, false));
+            bucket.0[i].store(Word::new(0, record, NO_TAGS));
         }
         assert_eq!(bucket.vacancy(), None);
         bucket.0[5].store(Word::EMPTY);

@@ -19,7 +19,7 @@
 //! A planner that loses the race prefetches the wrong line, and that is all.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::detached::Detached;
 use crate::directory::Root;
@@ -27,6 +27,7 @@ use crate::epoch::Guard;
 use crate::ops::TableMut;
 use crate::prefetch::prefetch_read;
 use crate::record::Owner;
+use crate::segment::LINE;
 use crate::slot::h16;
 
 /// Hashes keys. The hash must be good in all its 64 bits: the top ones choose
@@ -42,22 +43,27 @@ pub trait KeyHasher: Copy {
     fn hash(&self, key: &[u8]) -> u64;
 }
 
-/// A counter that one thread writes and others may read.
+/// A counter that one thread writes and others may read. 32 bits are enough for what a table
+/// counts: its records alone would take more than 256 GiB.
 #[derive(Default)]
-pub(crate) struct Counter(AtomicUsize);
+pub(crate) struct Counter(AtomicU32);
 
 impl Counter {
     pub(crate) const fn new() -> Self {
-        Counter(AtomicUsize::new(0))
+        Counter(AtomicU32::new(0))
     }
 
     #[inline(always)]
     pub(crate) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) as usize
     }
 
+    /// # Panics
+    ///
+    /// If `value` has more than 32 bits.
     #[inline(always)]
     pub(crate) fn set(&self, value: usize) {
+        let value = u32::try_from(value).expect("a table counts up to 2^32");
         self.0.store(value, Ordering::Relaxed);
     }
 
@@ -81,9 +87,10 @@ pub struct Table<O: Owner, H: KeyHasher> {
     root: AtomicPtr<u8>,
     pub(crate) len: Counter,
     pub(crate) expiring: Counter,
-    /// How many segments there are, and how many bytes they take.
+    pub(crate) marked: Counter,
+    /// How many segments there are, and how many cache lines they take.
     pub(crate) segments: Counter,
-    pub(crate) segment_bytes: Counter,
+    pub(crate) lines: Counter,
     /// Segments whose local depth is the global depth. While there is one, the
     /// directory cannot be halved. Without meaning at depth 0.
     pub(crate) deepest: Counter,
@@ -108,8 +115,9 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
             root: AtomicPtr::new(Root::EMPTY.into_raw()),
             len: Counter::new(),
             expiring: Counter::new(),
+            marked: Counter::new(),
             segments: Counter::new(),
-            segment_bytes: Counter::new(),
+            lines: Counter::new(),
             deepest: Counter::new(),
             hasher,
             owner: PhantomData,
@@ -137,11 +145,18 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
         self.expiring.get()
     }
 
+    /// How many records are marked ([`MARK`](crate::MARK)), with the same restriction.
+    #[inline]
+    #[must_use]
+    pub fn marked(&self) -> usize {
+        self.marked.get()
+    }
+
     /// Bytes allocated for directory and segments, without the records; with
     /// the same restriction. O(1).
     #[must_use]
     pub fn memory_usage(&self) -> usize {
-        self.root(Ordering::Relaxed).bytes() + self.segment_bytes.get()
+        self.root(Ordering::Relaxed).bytes() + self.lines.get() * LINE
     }
 
     /// The table's hasher.
@@ -227,7 +242,7 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
             unsafe { Detached::new(self.root(Ordering::Relaxed), self.len(), self.memory_usage()) };
         self.set_root(Root::EMPTY);
         for counter in
-            [&self.len, &self.expiring, &self.segments, &self.segment_bytes, &self.deepest]
+            [&self.len, &self.expiring, &self.marked, &self.segments, &self.lines, &self.deepest]
         {
             counter.set(0);
         }

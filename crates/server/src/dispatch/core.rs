@@ -118,6 +118,7 @@ impl Core {
         stats.hits.add(tally.hits);
         stats.misses.add(tally.misses);
         stats.expired.add(tally.expired);
+        stats.expired_fields.add(tally.expired_fields);
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);

@@ -40,7 +40,7 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
 fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     let srv = core.srv;
     text.field("expired_keys", totals.expired);
-    text.field("expired_fields", 0);
+    text.field("expired_fields", totals.expired_fields);
     text.field("expired_stale_perc", "0.00");
     text.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     text.field("expired_time_cap_reached_count", shared(&srv.totals.expire_cycles_capped));

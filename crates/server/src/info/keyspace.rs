@@ -19,9 +19,13 @@ pub fn write(core: &mut Core, text: &mut Text) {
             continue;
         }
         let ttl = if expires == 0 { 0 } else { average_ttl(core, db) };
-        let line =
-            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items=0");
-        text.field(&format!("db{db}"), line);
+        let timed = core.srv.ks.timed(db);
+        text.field(
+            &format!("db{db}"),
+            format_args!(
+                "keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={timed}"
+            ),
+        );
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Totals {
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
+    pub expired_fields: u64,
     pub evicted: u64,
     pub net_in: u64,
     pub net_out: u64,
@@ -57,6 +58,7 @@ impl Totals {
             hits: sum(|t| &t.hits),
             misses: sum(|t| &t.misses),
             expired: sum(|t| &t.expired),
+            expired_fields: sum(|t| &t.expired_fields),
             evicted: sum(|t| &t.evicted),
             net_in: sum(|t| &t.net_in),
             net_out: sum(|t| &t.net_out),
@@ -98,6 +100,7 @@ impl Totals {
         take(&mut self.hits, base.hits);
         take(&mut self.misses, base.misses);
         take(&mut self.expired, base.expired);
+        take(&mut self.expired_fields, base.expired_fields);
         take(&mut self.evicted, base.evicted);
         take(&mut self.net_in, base.net_in);
         take(&mut self.net_out, base.net_out);

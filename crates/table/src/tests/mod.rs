@@ -31,9 +31,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use proptest::prelude::*;
+
 use crate::borrow::RecordRef;
 use crate::ops::TableMut;
-use crate::record::{Owner, Record};
+use crate::record::{MARK, Owner, Record};
+use crate::scan::Which;
 use crate::segment::{Place, SegmentWord, home};
 use crate::slot::{SLOTS, h16};
 use crate::table::{KeyHasher, Table};
@@ -82,9 +85,37 @@ impl Token {
         Arc::strong_count(&self.0) - 1
     }
 
+    /// A record, marked if [`is_marked`] says so.
     pub(crate) fn record(&self, key: &[u8], expiry: Option<i64>) -> Record<Counted> {
-        Record::from_bytes(key, expiry, TOKEN, 0, &self.payload())
+        marked(Record::from_bytes(key, expiry, TOKEN, 0, &self.payload()))
     }
+}
+
+/// Whether records of this key and this expiry are marked in these tests.
+pub(crate) fn is_marked(n: u32, expiry: Option<i64>) -> bool {
+    (n + u32::from(expiry.is_some())).is_multiple_of(3)
+}
+
+/// Whether a sweep of these shows a record of this key and this expiry.
+pub(crate) fn shown(which: Which, n: u32, expiry: Option<i64>) -> bool {
+    match which {
+        Which::All => true,
+        Which::Expiring => expiry.is_some(),
+        Which::Marked => is_marked(n, expiry),
+    }
+}
+
+pub(crate) fn which() -> impl Strategy<Value = Which> {
+    prop::sample::select(vec![Which::All, Which::Expiring, Which::Marked])
+}
+
+/// The record with the mark that it should have if its key is a number.
+pub(crate) fn marked(mut record: Record<Counted>) -> Record<Counted> {
+    if let Ok(n) = record.key().try_into() {
+        let n = u32::from_le_bytes(n);
+        record.set_owner_flags(if is_marked(n, record.expiry()) { MARK } else { 0 });
+    }
+    record
 }
 
 /// Hashers of various quality. A key is a number of 4 bytes.
@@ -153,7 +184,7 @@ pub(crate) fn check<H: KeyHasher>(table: &TableMut<'_, Counted, H>) {
     let words = unsafe { root.words() };
     let mut bytes = root.bytes();
     let mut at = 0;
-    let (mut len, mut expiring, mut segments, mut deepest) = (0, 0, 0, 0);
+    let (mut len, mut expiring, mut marked, mut segments, mut deepest) = (0, 0, 0, 0, 0);
     while at < words.len().max(1) && !root.is_empty() {
         let word = match words.get(at) {
             Some(word) => SegmentWord::from_raw(word.load(Ordering::Relaxed)),
@@ -174,12 +205,13 @@ pub(crate) fn check<H: KeyHasher>(table: &TableMut<'_, Counted, H>) {
         at += share;
         len += segment.len();
         expiring += segment.expiring();
+        marked += segment.marked();
         bytes += word.bytes();
         segments += 1;
         deepest += usize::from(depth == root.depth());
     }
     assert_eq!(table.len(), len);
-    assert_eq!(table.expiring(), expiring);
+    assert_eq!((table.expiring(), table.marked()), (expiring, marked));
     assert_eq!(table.memory_usage(), bytes);
     assert_eq!(table.table.segments.get(), segments);
     if root.depth() > 0 {
@@ -193,7 +225,7 @@ fn check_segment<H: KeyHasher>(
     belongs: impl Fn(u64) -> bool,
 ) {
     let count = segment.buckets.len();
-    let (mut len, mut expiring) = (0, 0);
+    let (mut len, mut expiring, mut marked) = (0, 0, 0);
     let mut displaced = vec![0; count];
     let mut seen = HashSet::new();
     for bucket in 0..count {
@@ -208,9 +240,11 @@ fn check_segment<H: KeyHasher>(
             assert!(belongs(hash), "entry in the segment of another prefix");
             assert_eq!(word.h16(), h16(hash));
             assert_eq!(word.expiring(), record.has_expiry());
+            assert_eq!(word.marked(), record.owner_flags() & MARK != 0);
             assert!(seen.insert(record.key().to_vec()), "key twice in the table");
             len += 1;
             expiring += usize::from(word.expiring());
+            marked += usize::from(word.marked());
             let mut at = home(word.h16(), count);
             while at != bucket {
                 displaced[at] += 1;
@@ -219,7 +253,7 @@ fn check_segment<H: KeyHasher>(
         }
     }
     assert_eq!(segment.len(), len);
-    assert_eq!(segment.expiring(), expiring);
+    assert_eq!((segment.expiring(), segment.marked()), (expiring, marked));
     for (at, &count) in displaced.iter().enumerate() {
         let counter = usize::from(segment.displaced(at));
         assert!(counter == count || counter == 255, "{counter} displaced instead of {count}");

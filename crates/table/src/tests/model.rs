@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::{Hasher, PLAIN, TestTable, Token, check, key, keys_of, number, rng};
+use super::{
+    Hasher, PLAIN, TestTable, Token, check, is_marked, key, keys_of, marked, number, rng, shown,
+    which,
+};
 use crate::record::Record;
-use crate::scan::Verdict;
+use crate::scan::{Verdict, Which};
 use crate::table::KeyHasher;
 
 #[derive(Clone, Debug)]
@@ -18,7 +21,7 @@ enum Step {
     /// Gives so many keys another expiry, through `update`.
     Expire(u32, u32, Option<i64>),
     /// Removes by a sweep all keys with this remainder modulo 3.
-    Sweep(u32, bool),
+    Sweep(u32, Which),
     /// Takes everything out.
     Take,
     /// Exchanges the contents with another table.
@@ -33,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (range(), any::<Option<i64>>()).prop_map(|((a, n), at)| Step::Put(a, n, at)),
         5 => range().prop_map(|(a, n)| Step::Remove(a, n)),
         3 => (range(), any::<Option<i64>>()).prop_map(|((a, n), at)| Step::Expire(a, n, at)),
-        2 => (0..3u32, any::<bool>()).prop_map(|(rest, only)| Step::Sweep(rest, only)),
+        2 => (0..3u32, which()).prop_map(|(rest, which)| Step::Sweep(rest, which)),
         1 => Just(Step::Take),
         1 => Just(Step::Swap),
     ]
@@ -83,13 +86,13 @@ impl Pair {
         let slot = table.find_mut(hash, &key);
         assert_eq!(slot.is_some(), self.model.contains_key(&n));
         if let Some(slot) = slot {
-            let record = slot.update(|record| record.with_expiry(expiry));
+            let record = slot.update(|record| marked(record.with_expiry(expiry)));
             assert_eq!(record.expiry(), expiry);
             self.model.insert(n, expiry);
         }
     }
 
-    fn sweep(&mut self, rest: u32, only_expiring: bool) {
+    fn sweep(&mut self, rest: u32, which: Which) {
         let mut table = self.table.get_mut();
         let mut removed = Vec::new();
         let mut cursor = 0;
@@ -97,13 +100,12 @@ impl Pair {
             cursor = table.sweep(
                 cursor,
                 10,
-                only_expiring,
+                which,
                 |record| {
-                    assert!(record.has_expiry() || !only_expiring);
-                    match number(record.into_ref()) % 3 == rest {
-                        true => Verdict::Remove,
-                        false => Verdict::Keep,
-                    }
+                    let expiry = record.expiry();
+                    let n = number(record.into_ref());
+                    assert!(shown(which, n, expiry));
+                    if n % 3 == rest { Verdict::Remove } else { Verdict::Keep }
                 },
                 |record| removed.push(u32::from_le_bytes(record.key().try_into().unwrap())),
             );
@@ -115,10 +117,8 @@ impl Pair {
         for n in removed {
             assert!(self.model.remove(&n).is_some(), "removed twice or never there");
         }
-        let left = self
-            .model
-            .iter()
-            .find(|&(n, expiry)| n % 3 == rest && (expiry.is_some() || !only_expiring));
+        let left =
+            self.model.iter().find(|&(&n, &expiry)| n % 3 == rest && shown(which, n, expiry));
         assert_eq!(left, None, "the sweep has missed a record");
     }
 
@@ -128,6 +128,8 @@ impl Pair {
         check(&table);
         assert_eq!(table.len(), self.model.len());
         assert_eq!(table.expiring(), self.model.values().flatten().count());
+        let marked = self.model.iter().filter(|&(&n, &expiry)| is_marked(n, expiry)).count();
+        assert_eq!(table.marked(), marked);
         let mut keys: Vec<_> = self.model.keys().copied().collect();
         keys.sort_unstable();
         assert_eq!(keys_of(&table), keys);
@@ -186,7 +188,7 @@ proptest! {
                 Step::Expire(from, n, expiry) => {
                     (from..from + n).for_each(|n| pair.expire(n, expiry));
                 }
-                Step::Sweep(rest, only_expiring) => pair.sweep(rest, only_expiring),
+                Step::Sweep(rest, which) => pair.sweep(rest, which),
                 Step::Take => {
                     let detached = pair.table.get_mut().take();
                     prop_assert_eq!(detached.len(), pair.model.len());

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Counted, FUSE, Hasher, TestTable, Token, Touchy, check, key, keys_of, number};
-use crate::scan::Verdict;
+use crate::scan::{Verdict, Which};
 use crate::segment::{MAX_BUCKETS, limit};
 use crate::table::{KeyHasher, Table};
 
@@ -50,7 +50,7 @@ fn a_sweep_that_panics_stops_between_two_records() {
         let _ = table.sweep(
             0,
             1000,
-            true,
+            Which::Expiring,
             |_| {
                 shown += 1;
                 assert!(shown <= 60, "enough");
@@ -62,7 +62,7 @@ fn a_sweep_that_panics_stops_between_two_records() {
     check(&table);
     assert_eq!((table.len(), token.owned()), (40, 40));
     fails(|| {
-        let _ = table.sweep(0, 1000, true, |_| Verdict::Remove, |_| panic!("no"));
+        let _ = table.sweep(0, 1000, Which::Expiring, |_| Verdict::Remove, |_| panic!("no"));
     });
     check(&table);
     assert_eq!((table.len(), token.owned()), (39, 39));

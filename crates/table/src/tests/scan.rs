@@ -4,17 +4,22 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use super::{Hasher, TestTable, Token, check, key, number};
-use crate::scan::{CURSOR_END, Verdict};
+use super::{Hasher, TestTable, Token, check, key, number, shown, which};
+use crate::scan::{CURSOR_END, Verdict, Which};
 use crate::table::KeyHasher;
 
 /// Keys from here on come and go during a scan; those below stay.
 const PASSING: u32 = 1_000_000;
 
+/// The expiry of a key in these tests.
+fn expiry_of(n: u32) -> Option<i64> {
+    n.is_multiple_of(2).then_some(5)
+}
+
 fn insert(table: &mut TestTable, token: &Token, n: u32) {
     let key = key(n);
     let hash = table.hasher().hash(&key);
-    table.get_mut().replace_or_insert(hash, token.record(&key, n.is_multiple_of(2).then_some(5)));
+    table.get_mut().replace_or_insert(hash, token.record(&key, expiry_of(n)));
 }
 
 fn remove(table: &mut TestTable, n: u32) {
@@ -65,7 +70,7 @@ fn cursors_from_nowhere_are_harmless() {
         assert_eq!(table.scan(cursor, |_| panic!("nothing there")), 0);
     }
     for cursor in [1 << 32, 1 << 40, u64::MAX] {
-        let next = table.sweep(cursor, 1, false, |_| panic!("nothing"), |_| panic!("nothing"));
+        let next = table.sweep(cursor, 1, Which::All, |_| panic!("nothing"), |_| panic!("nothing"));
         assert_eq!(next, 0);
     }
     let mut rng = super::rng(3);
@@ -158,7 +163,7 @@ proptest! {
     fn what_stays_is_shown_by_a_sweep_whatever_comes_and_goes(
         staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
         first in 0..if cfg!(miri) { 200u32 } else { 3000 },
-        only_expiring: bool,
+        which in which(),
         churns in churn(),
     ) {
         let token = Token::default();
@@ -170,7 +175,7 @@ proptest! {
         let mut cursor = 0;
         for &churn in churns.iter().cycle() {
             // Of what comes and goes, the sweep removes some itself.
-            cursor = table.get_mut().sweep(cursor, 1, only_expiring, |record| {
+            cursor = table.get_mut().sweep(cursor, 1, which, |record| {
                 let n = number(record.into_ref());
                 seen.insert(n);
                 if n >= PASSING && n.is_multiple_of(5) { Verdict::Remove } else { Verdict::Keep }
@@ -181,8 +186,8 @@ proptest! {
             }
             passing.step(&mut table, &token, churn);
         }
-        let missed = (0..staying).find(|n| !seen.contains(n) && (!only_expiring || n % 2 == 0));
+        let missed = (0..staying).find(|&n| !seen.contains(&n) && shown(which, n, expiry_of(n)));
         prop_assert_eq!(missed, None);
-        prop_assert!(!only_expiring || seen.iter().all(|n| n % 2 == 0));
+        prop_assert!(seen.iter().all(|&n| shown(which, n, expiry_of(n))));
     }
 }

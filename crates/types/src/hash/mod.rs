@@ -22,7 +22,7 @@ mod pick;
 mod tests;
 mod write;
 
-pub use write::{Old, announce, create, expire, expire_all, remove, set};
+pub use write::{Old, Step, announce, create, expire, expire_some, is_timed, remove, set};
 
 use crate::boxed;
 use crate::dict::{Dict, Entry};

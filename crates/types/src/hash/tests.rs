@@ -128,8 +128,10 @@ fn apply(
             model.retain(|_, (_, expiry)| lives(*expiry, *now));
             let (mut cursor, mut removed) = (0, 0);
             loop {
-                let (next, more) = expire_all(&mut record, cursor, *now);
-                (cursor, removed) = (next, removed + more);
+                let step;
+                (record, step) = expire_some(record, cursor, *now);
+                assert!(step.removed <= step.examined);
+                (cursor, removed) = (step.next, removed + step.removed);
                 if cursor == 0 {
                     break;
                 }
@@ -159,6 +161,7 @@ proptest! {
             }
         }
         check(&record, &model, now);
+        prop_assert_eq!(is_timed(&record), model.values().any(|(_, expiry)| expiry.is_some()));
     }
 }
 

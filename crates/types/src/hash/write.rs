@@ -9,6 +9,7 @@ use crate::packed::record::Packed;
 use crate::packed::{COUNT_MAX, Encoded, Room, record::entries};
 use crate::string::Digits;
 use crate::{Kind, Limits, Record, boxed};
+use weft_table::MARK;
 
 /// The most bytes of a packed hash, whatever the directives say: what the reference calls safe.
 const BYTES_MAX: usize = 1 << 30;
@@ -40,8 +41,11 @@ impl Old {
 }
 
 pub(super) fn table_record(key: &[u8], table: Table, expiry: Option<i64>, clock: u32) -> Record {
+    let timed = table.expiring() > 0;
     let payload = boxed::store(Box::new(table));
-    Record::from_bytes(key, expiry, Kind::HashTable as u8, clock, &payload)
+    let mut record = Record::from_bytes(key, expiry, Kind::HashTable as u8, clock, &payload);
+    mark(&mut record, timed);
+    record
 }
 
 /// Whether fields and values, one behind the other, are few and short enough for a packed hash.
@@ -105,6 +109,8 @@ pub fn set(
                 false if was_over => Old::Expired,
                 false => Old::Live,
             };
+            let timed = table.expiring() > 0;
+            mark(&mut record, timed);
             (record, old)
         }
     }
@@ -157,6 +163,8 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
                 return (record, Old::Expired);
             }
             let old = if table.remove(field) { Old::Live } else { Old::Absent };
+            let timed = table.expiring() > 0;
+            mark(&mut record, timed);
             (record, old)
         }
     }
@@ -170,31 +178,63 @@ pub fn expire(mut record: Record, field: &[u8], expiry: Option<i64>) -> Record {
         (Form::Packed, None) => record,
         (Form::Packed, Some(_)) => expire(to_table(record), field, expiry),
         (Form::Table, _) => {
-            table_mut(&mut record).set_expiry(field, expiry);
+            let table = table_mut(&mut record);
+            table.set_expiry(field, expiry);
+            let timed = table.expiring() > 0;
+            mark(&mut record, timed);
             record
         }
     }
 }
 
-/// One step of the removal of fields whose time is over at `now_ms`: the cursor of the next step,
-/// 0 after the last, and how many were removed. A step is a piece of bounded size.
-pub fn expire_all(record: &mut Record, cursor: u64, now_ms: i64) -> (u64, usize) {
-    match Form::of_hash(record) {
-        Form::Packed => (0, 0),
+/// What [`expire_some`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The cursor of the next step; 0 after the last.
+    pub next: u64,
+    /// Fields with an expiry that were looked at.
+    pub examined: usize,
+    /// How many of them were over, and are gone now.
+    pub removed: usize,
+}
+
+/// One step, from `cursor`, of the removal of fields whose time is over at `now_ms`: a piece of the
+/// hash of bounded size. Begins with 0. The last field leaves an empty hash behind.
+#[must_use]
+pub fn expire_some(mut record: Record, cursor: u64, now_ms: i64) -> (Record, Step) {
+    let mut step = Step::default();
+    match Form::of_hash(&record) {
+        Form::Packed => {}
         Form::Table => {
-            let table = table_mut(record);
-            if table.expiring() == 0 {
-                return (0, 0);
+            let table = table_mut(&mut record);
+            if table.expiring() > 0 {
+                step.next = table.sweep(cursor, |e| {
+                    let over = !lives(e.expiry, now_ms);
+                    step.examined += 1;
+                    step.removed += usize::from(over);
+                    over
+                });
             }
-            let mut removed = 0;
-            let next = table.sweep(cursor, |e| {
-                let over = !lives(e.expiry, now_ms);
-                removed += usize::from(over);
-                over
-            });
-            (next, removed)
+            let timed = table.expiring() > 0;
+            mark(&mut record, timed);
         }
     }
+    (record, step)
+}
+
+/// Marks the records of hashes in which fields expire, so that they are found when that is due.
+#[inline]
+fn mark(record: &mut Record, timed: bool) {
+    if is_timed(record) != timed {
+        record.set_owner_flags(if timed { MARK } else { 0 });
+    }
+}
+
+/// Whether a field of the hash has an expiry. O(1).
+#[inline]
+#[must_use]
+pub fn is_timed(record: &Record) -> bool {
+    record.owner_flags() & MARK != 0
 }
 
 /// The table of a HashTable.

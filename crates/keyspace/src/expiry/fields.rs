@@ -1,0 +1,212 @@
+//! The walk over the fields of hashes that expire, in steps like those over the keys.
+//!
+//! Records of hashes with such fields are marked, so a sweep of the table finds them and touches
+//! no others. A hash can be larger than a step may be: the walk notes the names of the marked keys
+//! of a few buckets, then visits them one by one, a piece of a hash at a time, and looks the name
+//! up again each time. Whatever has become of the key meanwhile, it sees what is there.
+
+use super::{BUCKETS_PER_STEP, Place, Step, Walk};
+use crate::db::{Db, Rework};
+use crate::keyspace::Key;
+use crate::turn::Turn;
+use weft_table::{Verdict, Which};
+use weft_types::{Record, hash};
+
+/// Fields with an expiry to look at in one step, before the last piece of a hash.
+const FIELDS_PER_STEP: usize = 100;
+
+/// A place in the walk over the hashes of one database.
+#[derive(Debug, Default)]
+pub(super) struct Inside {
+    /// Where the names were taken from.
+    place: Place,
+    /// Marked keys that are still to be visited.
+    names: Vec<Box<[u8]>>,
+    /// Where in the hash of the last name the walk is.
+    cursor: u64,
+}
+
+impl Walk<'_> {
+    /// Visits a few pieces of hashes with expiring fields. O(shards) if there are none.
+    pub(super) fn fields_step(&self, turn: &mut Turn, inside: &mut Inside) -> Step {
+        let (mut examined, mut expired) = (0, 0);
+        while examined < FIELDS_PER_STEP {
+            // One round of names at most, lest a step go round a few small hashes.
+            if inside.names.is_empty() && (examined > 0 || !self.more_names(turn, inside)) {
+                break;
+            }
+            let Some(name) = inside.names.last() else { break };
+            let key = self.ks.key(name);
+            let step = match self.ks.guard_one(key.shard) {
+                Ok(guard) => {
+                    let mut db = Db::new(&guard, turn, self.db);
+                    expire_some(&mut db, &key, inside.cursor)
+                }
+                // A busy shard is passed over.
+                Err(_) => hash::Step::default(),
+            };
+            examined += step.examined;
+            expired += step.removed;
+            inside.cursor = step.next;
+            if step.next == 0 {
+                inside.names.pop();
+            }
+        }
+        turn.tally.expired_fields += expired as u64;
+        match examined {
+            0 => Step::Nothing,
+            _ => Step::Swept { examined: examined as u64, expired: expired as u64 },
+        }
+    }
+
+    /// Notes the marked keys of a few buckets of the next table that has some and whose shard is
+    /// free; whether there are any.
+    fn more_names(&self, turn: &mut Turn, inside: &mut Inside) -> bool {
+        let place = &mut inside.place;
+        for _ in 0..=self.shards.len() {
+            let shard = self.shards[place.nth % self.shards.len()];
+            let marked = self.ks.table(shard, self.db).marked() > 0;
+            if marked && let Ok(guard) = self.ks.guard_one(shard) {
+                let mut db = Db::new(&guard, turn, self.db);
+                place.cursor = db.sweep_table(shard).sweep(
+                    place.cursor,
+                    BUCKETS_PER_STEP,
+                    Which::Marked,
+                    |record| {
+                        inside.names.push(record.key().into());
+                        Verdict::Keep
+                    },
+                    drop,
+                );
+                if place.cursor == 0 {
+                    place.next_shard(self.shards);
+                }
+                if !inside.names.is_empty() {
+                    return true;
+                }
+            } else {
+                place.next_shard(self.shards);
+            }
+        }
+        false
+    }
+}
+
+/// One step through the hash of `key`; nothing if it holds none any more.
+fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
+    // Nobody uses the key: its access clock stays.
+    let no_touch = std::mem::replace(&mut db.turn.no_touch, true);
+    let now = db.turn.now_ms;
+    let step = db.rework(key, |record, _| match record {
+        None => (Rework::Absent, hash::Step::default()),
+        Some(record) if hash::is_hash(&record) => expire_some_of(record, cursor, now),
+        Some(other) => (Rework::Same(other), hash::Step::default()),
+    });
+    db.turn.no_touch = no_touch;
+    step
+}
+
+fn expire_some_of(record: Record, cursor: u64, now_ms: i64) -> (Rework, hash::Step) {
+    let (record, step) = hash::expire_some(record, cursor, now_ms);
+    if step.removed == 0 {
+        (Rework::Same(record), step)
+    } else if hash::len(&record) == 0 {
+        (Rework::Emptied(record), hash::Step { next: 0, ..step })
+    } else {
+        (Rework::Changed(record), step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SweepState, sweep};
+    use super::*;
+    use crate::keyspace::{Keyspace, SHARDS};
+    use weft_types::Limits;
+
+    const NOW: i64 = 1_000_000;
+
+    /// A hash of `dead` fields that have expired at `NOW`, `live` that will, and `kept` others.
+    fn put(ks: &Keyspace, turn: &mut Turn, name: &[u8], dead: u32, live: u32, kept: u32) {
+        let guard = ks.world();
+        let mut db = Db::new(&guard, turn, 0);
+        let key = db.key(name);
+        let limits = Limits::default();
+        let mut record = hash::create(name, &[], 0, &limits);
+        for n in 0..dead + live + kept {
+            let expiry = match n {
+                n if n < dead => Some(NOW),
+                n if n < dead + live => Some(NOW + 1),
+                _ => None,
+            };
+            let field = n.to_string().into_bytes();
+            record = hash::set(record, &field, b"value", expiry, 0, &limits).0;
+        }
+        db.set(&key, record);
+    }
+
+    fn len(ks: &Keyspace, turn: &mut Turn, name: &[u8]) -> Option<usize> {
+        let guard = ks.world();
+        let mut db = Db::new(&guard, turn, 0);
+        let key = db.key(name);
+        db.peek(&key).map(|record| hash::len(&record))
+    }
+
+    fn sweep_often(ks: &Keyspace, turn: &mut Turn, times: usize) {
+        let shards: Vec<u16> = (0..SHARDS as u16).collect();
+        let mut state = SweepState::default();
+        for _ in 0..times {
+            sweep(ks, turn, &mut state, &shards, 1, &mut || true);
+        }
+    }
+
+    #[test]
+    fn removes_expired_fields_and_the_keys_they_leave_empty() {
+        let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+        let mut turn = Turn::new(NOW, 1);
+        put(&ks, &mut turn, b"some", 300, 20, 10);
+        put(&ks, &mut turn, b"large", 20_000, 0, 1);
+        put(&ks, &mut turn, b"all", 5, 0, 0);
+        put(&ks, &mut turn, b"none", 0, 40, 3);
+        put(&ks, &mut turn, b"plain", 0, 0, 600);
+        assert_eq!(ks.timed(0), 4);
+        sweep_often(&ks, &mut turn, 50);
+        assert_eq!(len(&ks, &mut turn, b"some"), Some(30));
+        assert_eq!(len(&ks, &mut turn, b"large"), Some(1));
+        assert_eq!(len(&ks, &mut turn, b"all"), None);
+        assert_eq!(len(&ks, &mut turn, b"none"), Some(43));
+        assert_eq!(len(&ks, &mut turn, b"plain"), Some(600));
+        assert_eq!(turn.tally.expired_fields, 20_305);
+        assert_eq!((turn.tally.expired, ks.timed(0)), (0, 2));
+        turn.set_time(NOW + 1);
+        sweep_often(&ks, &mut turn, 50);
+        assert_eq!(ks.timed(0), 0);
+        assert_eq!(turn.tally.expired_fields, 20_365);
+        turn.drop_trash();
+    }
+
+    #[test]
+    fn a_key_that_changes_under_the_walk() {
+        let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+        let mut turn = Turn::new(NOW, 1);
+        put(&ks, &mut turn, b"h", 5000, 0, 0);
+        let shards: Vec<u16> = (0..SHARDS as u16).collect();
+        let mut state = SweepState::default();
+        let swept = sweep(&ks, &mut turn, &mut state, &shards, 1, &mut || false);
+        // Keys come first, and there are none; then one step of fields.
+        assert!(swept.unfinished && swept.expired > 0 && swept.expired < 5000, "{swept:?}");
+        {
+            let guard = ks.world();
+            let mut db = Db::new(&guard, &mut turn, 0);
+            let key = db.key(b"h");
+            let new = weft_types::string::New::Bytes(b"text");
+            db.set(&key, weft_types::string::record(b"h", new, None, 0));
+        }
+        assert_eq!(ks.timed(0), 0, "what takes the place of a hash is not marked");
+        sweep_often(&ks, &mut turn, 3);
+        let before = turn.tally.expired_fields;
+        sweep(&ks, &mut turn, &mut state, &shards, 1, &mut || true);
+        assert_eq!(turn.tally.expired_fields, before);
+        assert_eq!(ks.counts(0).0, 1);
+    }
+}
