@@ -81,6 +81,12 @@ def command(*args):
     return b"*%d\r\n" % len(args) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in args)
 
 
+def weft(io_threads):
+    """The command that starts Weft."""
+    program = os.environ.get("WEFT_SERVER", str(ROOT / "target/release/weft-server"))
+    return [program, "--port", "{port}", "--bind", "127.0.0.1", "--io-threads", str(io_threads)]
+
+
 def servers(io_threads=1, cpus=None, floor=False):
     found = []
     valkey = peer("valkey-server")
@@ -88,9 +94,7 @@ def servers(io_threads=1, cpus=None, floor=False):
         line = [valkey, "--port", "{port}", "--bind", "127.0.0.1", "--save", "",
                 "--io-threads", str(io_threads)]
         found.append(("valkey", line))
-    weft = os.environ.get("WEFT_SERVER", str(ROOT / "target/release/weft-server"))
-    found.append(("weft", [weft, "--port", "{port}", "--bind", "127.0.0.1",
-                           "--io-threads", str(io_threads)]))
+    found.append(("weft", weft(io_threads)))
     if floor:
         found.append(("floor", [str(ROOT / "target/release/examples/floor"), "{port}"]))
     return [Server(name, line, cpus) for name, line in found]

@@ -107,3 +107,114 @@ fn a_long_command_ends_with_its_client() {
     assert_eq!(client.cmd(&["KEYS", "k77777"]).items().len(), 1);
     assert!(server.is_alive());
 }
+
+/// A server with a set of so many members that a transaction with it is long.
+fn with_large_set(threads: &str) -> Server {
+    let server = Server::weft(&["--io-threads", threads, "--io-threads-always-active", "yes"]);
+    let mut client = server.client();
+    for part in 0..100 {
+        let members: Vec<String> = (0..1000).map(|n| format!("m{}", part * 1000 + n)).collect();
+        let add = ["SADD", "large"].into_iter().chain(members.iter().map(|m| &m[..]));
+        client.cmd(&add.collect::<Vec<_>>());
+    }
+    server
+}
+
+/// CPU of the slow lane's threads, in the kernel's ticks.
+fn slow_ticks(server: &Server) -> u64 {
+    let tasks = format!("/proc/{}/task", server.pid());
+    let threads = std::fs::read_dir(tasks).expect("the server runs").flatten();
+    threads
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
+        .filter(|stat| stat.contains("(weft-slow-"))
+        .map(|stat| {
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split(' ').collect();
+            fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()
+        })
+        .sum()
+}
+
+#[test]
+fn long_transactions_leave_their_thread() {
+    let server = with_large_set("1");
+    let mut client = server.client();
+    let batch: Vec<Vec<&str>> = vec![
+        vec!["MULTI"],
+        vec!["SMEMBERS", "large"],
+        vec!["INCR", "n"],
+        vec!["EXEC"],
+        vec!["GET", "n"],
+        vec!["PING"],
+    ];
+    let before = slow_ticks(&server);
+    for n in 1..=30i64 {
+        let replies = client.pipeline(&batch).expect("the server answers");
+        let texts: Vec<String> = replies[..3].iter().map(|r| r.value.text()).collect();
+        assert_eq!(texts, ["OK", "QUEUED", "QUEUED"]);
+        let exec = replies[3].value.items();
+        assert_eq!((exec[0].items().len(), exec[1].int()), (100_000, n));
+        assert_eq!(replies[4].value.text(), n.to_string());
+        assert_eq!(replies[5].value.text(), "PONG");
+    }
+    // Three million members were answered.
+    assert!(slow_ticks(&server) > before, "they ran elsewhere");
+}
+
+#[test]
+fn long_transactions_are_atomic_and_keep_their_watches() {
+    let server = with_large_set("4");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = server.client();
+            let mut n = 0;
+            while !done.load(Ordering::Relaxed) {
+                n += 1;
+                let value = n.to_string();
+                writer.ok(&["MULTI"]);
+                writer.cmd(&["SET", "a", &value]);
+                writer.cmd(&["SET", "other", &value]);
+                writer.cmd(&["EXEC"]);
+            }
+        });
+        let mut reader = server.client();
+        let (mut broken, mut kept) = (0, 0);
+        for round in 0..60 {
+            let watched = if round % 2 == 0 { "a" } else { "large" };
+            reader.ok(&["WATCH", watched]);
+            reader.ok(&["MULTI"]);
+            for queued in [&["GET", "a"][..], &["SMEMBERS", "large"], &["GET", "other"]] {
+                assert_eq!(reader.cmd(queued).text(), "QUEUED");
+            }
+            let exec = reader.cmd(&["EXEC"]);
+            if exec.is_null() {
+                broken += 1;
+                assert_eq!(watched, "a", "nobody has changed it");
+                continue;
+            }
+            kept += 1;
+            assert_eq!(exec.items()[0], exec.items()[2]);
+            assert_eq!(exec.items()[1].items().len(), 100_000);
+        }
+        assert!(kept >= 30 && broken > 0, "{kept} ran, {broken} did not");
+        done.store(true, Ordering::Relaxed);
+        // Nothing of the transactions is left with the connection.
+        assert_ne!(reader.cmd(&["GET", "a"]).text(), "QUEUED");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_its_long_transaction() {
+    let mut server = with_large_set("2");
+    for _ in 0..30 {
+        let mut gone = server.client();
+        let batch: [&[&str]; 4] = [&["MULTI"], &["SMEMBERS", "large"], &["INCR", "n"], &["EXEC"]];
+        for request in batch {
+            gone.send_raw(&weft_testkit::client::encode(request)).unwrap();
+        }
+        drop(gone);
+    }
+    let mut client = server.client();
+    assert_eq!(client.cmd(&["SCARD", "large"]).int(), 100_000);
+    assert!(server.is_alive());
+}

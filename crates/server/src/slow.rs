@@ -10,7 +10,7 @@
 
 use crate::dispatch::guarded::{DataFn, Need, Ran, attempt, need};
 use crate::dispatch::table::Run;
-use crate::dispatch::{Core, execute};
+use crate::dispatch::{Core, execute, transaction};
 use crate::io::conn::ArgBuf;
 use crate::io::{Message, Session};
 use crate::server::Server;
@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use weft_commands::{Lane, spec::Lock};
-use weft_keyspace::{Busy, Waiter};
+use weft_keyspace::{Busy, Guard, Waiter};
 use weft_resp::{Blob, Reply};
 
 /// How many threads. A command that stops the world or walks all keys has to wait for the others
@@ -31,7 +31,7 @@ pub const THREADS: usize = 2;
 pub struct Job {
     pub cmd: &'static crate::dispatch::Cmd,
     pub args: Vec<ArgBuf>,
-    /// A copy of the connection's.
+    /// A copy of the connection's; for EXEC, with its transaction.
     pub session: Session,
     /// Set when the client is gone.
     pub cancel: Arc<AtomicBool>,
@@ -106,11 +106,7 @@ fn run(srv: &'static Server, n: usize) {
 
 fn run_job(core: &mut Core, job: Job) {
     let Job { cmd, args, mut session, cancel } = job;
-    let Run::Data { lock, run } = cmd.run else {
-        unreachable!("only commands on keys weigh their work");
-    };
     core.begin();
-    core.turn.cancel = Some(cancel);
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
         .iter()
@@ -122,23 +118,31 @@ fn run_job(core: &mut Core, job: Job) {
         .collect();
     let request = execute::Request { cmd: Some(cmd), args: &slices, blobs: &blobs, key: None };
     let mut reply = Reply::new(session.proto);
-    let ran = held(core, &mut session, cmd, (lock, run), &request, &mut reply);
-    core.turn.cancel = None;
-    let client = session.shared.id;
-    let message = match ran {
-        Ran::Ended(result) => {
-            if let Err(e) = &result {
-                reply.clear();
-                execute::refuse(core, &mut reply, e);
+    let done = match cmd.run {
+        Run::Data { lock, run } => {
+            core.turn.cancel = Some(cancel);
+            let ran = held(core, &mut session, cmd, (lock, run), &request, &mut reply);
+            core.turn.cancel = None;
+            if let Ran::Ended(result) = &ran {
+                if let Err(e) = result {
+                    reply.clear();
+                    execute::refuse(core, &mut reply, e);
+                }
+                execute::account(core, &session, cmd, &request, &reply, result.is_err());
             }
-            execute::account(core, &session, cmd, &request, &reply, result.is_err());
-            Some(Message::SlowDone { client, reply })
+            matches!(ran, Ran::Ended(_))
         }
-        // The message was sent while the shards were held.
-        Ran::Not(_) => None,
+        // Once begun it runs to its end, whether its client is there or not.
+        Run::Exec => {
+            transaction::exec_slow(core, &mut session, cmd, &request, &mut reply);
+            true
+        }
+        Run::Server(_) | Run::Watch => unreachable!("only commands on keys weigh their work"),
     };
     core.free_trash();
-    if let Some(message) = message {
+    // Else the message was sent while the shards were held.
+    if done {
+        let message = Message::SlowDone { client: session.shared.id, reply };
         core.srv.threads[session.shared.thread()].mailbox.send(message);
     }
 }
@@ -153,37 +157,44 @@ fn held(
     reply: &mut Reply,
 ) -> Ran {
     let srv = core.srv;
-    let waiter = Waiter { thread: core.waiter(), token: 0 };
-    let wait = || std::thread::park();
-    let (one, set) = match need(&srv.ks, cmd, lock, request, session.db) {
-        Need::World => {
-            return core.world(|core, guard| {
-                attempt(core, session, cmd, run, request, reply, guard, Lane::Slow)
-            });
-        }
+    match need(&srv.ks, cmd, lock, request, session.db) {
+        Need::World => core.world(|core, guard| {
+            attempt(core, session, cmd, run, request, reply, guard, Lane::Slow)
+        }),
         Need::Names => {
-            let mut guard = srv.ks.cut(waiter, &wait, core.turn.now_ms);
-            return attempt(core, session, cmd, run, request, reply, &mut guard, Lane::Slow);
+            let waiter = Waiter { thread: core.waiter(), token: 0 };
+            let mut guard = srv.ks.cut(waiter, &std::thread::park, core.turn.now_ms);
+            attempt(core, session, cmd, run, request, reply, &mut guard, Lane::Slow)
         }
-        Need::One(shard) => (Some(shard), weft_keyspace::ShardSet::default()),
-        Need::Shards(set) => (None, set),
-    };
+        shards @ (Need::One(_) | Need::Shards(_)) => holding(core, &shards, |core, guard| {
+            let ran = attempt(core, session, cmd, run, request, reply, guard, Lane::Slow);
+            // Its thread must know what the client waits for before anybody serves it.
+            if let Some(waiting) = session.waiting.take() {
+                let message = Message::SlowBlocked { client: session.shared.id, waiting };
+                srv.threads[session.shared.thread()].mailbox.send(message);
+            }
+            ran
+        }),
+    }
+}
+
+/// Runs `f` with these shards in hand, however long it takes to get them.
+pub fn holding<T>(
+    core: &mut Core,
+    shards: &Need,
+    f: impl FnOnce(&mut Core, &mut Guard<'_>) -> T,
+) -> T {
+    let srv = core.srv;
+    let waiter = Waiter { thread: core.waiter(), token: 0 };
     loop {
         let lane = srv.ks.slow();
-        let guard = match one {
-            Some(shard) => srv.ks.guard_one(shard),
-            None => srv.ks.guard(set.clone()),
+        let guard = match shards {
+            Need::One(shard) => srv.ks.guard_one(*shard),
+            Need::Shards(set) => srv.ks.guard(set.clone()),
+            Need::World | Need::Names => unreachable!("these have ways of their own"),
         };
         match guard {
-            Ok(mut guard) => {
-                let ran = attempt(core, session, cmd, run, request, reply, &mut guard, Lane::Slow);
-                // Its thread must know what the client waits for before anybody serves it.
-                if let Some(waiting) = session.waiting.take() {
-                    let message = Message::SlowBlocked { client: session.shared.id, waiting };
-                    srv.threads[session.shared.thread()].mailbox.send(message);
-                }
-                return ran;
-            }
+            Ok(mut guard) => return f(core, &mut guard),
             Err(busy) => {
                 drop(lane);
                 park(srv, busy, waiter);

@@ -31,7 +31,6 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum Command {
     Advise(advise::Args),
     Report(report::Args),

@@ -384,6 +384,29 @@ fn recorded(place: &Path) {
 }
 
 #[test]
+fn advice_from_a_sweep_of_its_own() {
+    let Some(place) = Place::new() else { return };
+    let output = Command::new(TUNE)
+        .args(["advise", "--seconds", "0.02", "--json", "a.json", "--server"])
+        .arg(format!("s={}", place.server.display()))
+        .arg("--generator")
+        .arg(place.path("generator"))
+        .current_dir(place.dir.path())
+        .output()
+        .unwrap();
+    passed(&output);
+    let recorded = fs::read_to_string(place.path("advise.jsonl")).unwrap();
+    // Four thread counts and more, reads off and on, two commands, three repeats, and the header.
+    assert!(recorded.lines().count() > 4 * 2 * 2 * 3, "{recorded}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
+    assert_eq!(json[0]["server"], "s");
+    // The generator says the same of every setting.
+    assert!(json[0]["advice"]["change"].is_null(), "{json}");
+    assert!(json[0]["advice"]["gains"].as_array().is_some_and(|gains| gains.len() >= 7), "{json}");
+}
+
+#[test]
 fn advice_from_a_file_and_a_report_with_marks() {
     let dir = TempDir::new().unwrap();
     recorded(dir.path());

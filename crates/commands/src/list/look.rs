@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_types::list::List;
 use weft_types::packed::Value;
 use weft_types::string::Digits;
 
@@ -89,9 +90,11 @@ fn lindex(ctx: &mut Ctx<'_>) -> CmdResult {
     let list = list(&record)?;
     let index = weft_base::num::parse_i64(ctx.args[2]).ok_or(crate::error::NOT_AN_INTEGER)?;
     let index = if index < 0 { index.saturating_add(list.len() as i64) } else { index };
-    match usize::try_from(index).ok().and_then(|index| list.get(index)) {
-        Some(value) => answer(ctx.reply, value),
-        None => ctx.reply.null(),
+    let shown = usize::try_from(index)
+        .ok()
+        .and_then(|index| list.get(index, |value| answer(ctx.reply, value)));
+    if shown.is_none() {
+        ctx.reply.null();
     }
     Ok(())
 }
@@ -110,8 +113,12 @@ fn lrange(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(count)?;
     ctx.reply.array(count);
     if let Some(record) = ctx.db.peek(&key) {
-        let values = list(&record)?.iter_from(start).take(count);
-        values.for_each(|value| answer(ctx.reply, value));
+        let mut left = count;
+        list(&record)?.each_from(start, |value| {
+            answer(ctx.reply, value);
+            left -= 1;
+            left > 0
+        });
     }
     Ok(())
 }
@@ -165,26 +172,28 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Shows the places of the matches to `found`, which says whether to go on.
-    fn run<'v>(
-        &self,
-        values: impl Iterator<Item = Value<'v>>,
-        len: usize,
-        mut found: impl FnMut(usize) -> bool,
-    ) {
-        let most = if self.most == 0 { len } else { self.most };
-        let mut skip = self.skip;
-        for (n, value) in values.take(most).enumerate() {
-            if value.bytes(&mut Digits::new()) != self.text {
-                continue;
-            }
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
-            if !found(if self.back { len - 1 - n } else { n }) {
-                return;
-            }
+    /// Shows the places of the matches in `list` to `found`, which says whether to go on.
+    fn run(&self, list: List<'_>, mut found: impl FnMut(usize) -> bool) {
+        let len = list.len();
+        let mut left = if self.most == 0 { len } else { self.most };
+        let (mut n, mut skip) = (0, self.skip);
+        let look = |value: Value<'_>| {
+            let place = if self.back { len - 1 - n } else { n };
+            n += 1;
+            left -= 1;
+            let go_on = match value.bytes(&mut Digits::new()) == self.text {
+                true if skip == 0 => found(place),
+                true => {
+                    skip -= 1;
+                    true
+                }
+                false => true,
+            };
+            go_on && left > 0
+        };
+        match self.back {
+            false => list.each_from(0, look),
+            true => list.each_back_from(0, look),
         }
     }
 }
@@ -205,15 +214,10 @@ fn lpos(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(n) => n,
     };
     if let Some(record) = ctx.db.peek(&key) {
-        let list = list(&record)?;
-        let found = |place| {
+        search.run(list(&record)?, |place| {
             places.push(place);
             places.len() < wanted
-        };
-        match search.back {
-            false => search.run(list.iter_from(0), len, found),
-            true => search.run(list.iter_back_from(0), len, found),
-        }
+        });
     }
     match (search.count, places.first()) {
         (None, Some(place)) => ctx.reply.int(*place as i64),

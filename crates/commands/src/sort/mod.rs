@@ -153,8 +153,12 @@ fn elements(record: &Record) -> Vec<Vec<u8>> {
     let mut elements = Vec::new();
     match Kind::of(record.kind()).type_of() {
         Type::List => {
-            let values = List::of(record).into_iter().flat_map(|list| list.iter_from(0));
-            elements.extend(values.map(|value| value.to_vec()));
+            if let Some(list) = List::of(record) {
+                list.each_from(0, |value| {
+                    elements.push(value.to_vec());
+                    true
+                });
+            }
         }
         Type::Set => {
             if let Some(set) = Set::of(record) {

@@ -1,6 +1,6 @@
 //! When a small collection becomes a large one.
 
-use super::{COMPRESSION, EFFECTIVE, HYPERLOGLOGS, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
+use super::{EFFECTIVE, HYPERLOGLOGS, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
 use crate::directive::Flags;
 use crate::kind::{bytes, int};
 
@@ -34,7 +34,7 @@ section! {
         kind: int(0, INT_MAX),
         default: "0",
         flags: Flags::DEBUG,
-        status: COMPRESSION,
+        status: EFFECTIVE,
         doc: "Compress the blocks of a list but for so many at each end. 0 compresses none.",
     }
     SET_MAX_INTSET_ENTRIES = "set-max-intset-entries" {

@@ -199,7 +199,6 @@ const MODULES: Status = Status::NotYet("modules");
 const KEYSPACE_EVENTS: Status = Status::NotYet("keyspace notifications");
 const TRACKING: Status = Status::NotYet("client-side caching");
 const ACL: Status = Status::NotYet("access control lists");
-const COMPRESSION: Status = Status::NotYet("compression of lists");
 const HYPERLOGLOGS: Status = Status::NotYet("HyperLogLogs");
 const STREAMS: Status = Status::NotYet("streams");
 const DEFRAG: Status = Status::NotYet("active defragmentation");

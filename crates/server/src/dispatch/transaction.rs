@@ -2,7 +2,8 @@
 //!
 //! EXEC takes the union of the shards of all queued commands and of the watched keys, in order,
 //! as one multi-key command would; nobody sees a state in between. A queued command that needs
-//! the whole keyspace makes EXEC stop the world.
+//! the whole keyspace makes EXEC stop the world. A queue with much to do is run by the slow lane,
+//! as a single command with much to do is.
 
 use crate::blocking::serve;
 use crate::dispatch::execute::{self, Flow, Request, account_since, feed_monitors, refuse};
@@ -11,12 +12,15 @@ use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{ConnCx, Core};
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
+use crate::slow;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Error, Flags, Lane};
+use weft_commands::spec::{Group, Spec};
+use weft_commands::{CmdResult, Error, FAST_WORK, Flags, Lane};
 use weft_keyspace::{Busy, Db, Guard, Keyspace, ShardSet, Watch};
 use weft_resp::{Blob, Reply};
+use weft_types::value;
 
 const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
 const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");
@@ -41,6 +45,15 @@ impl Transaction {
     /// How many commands are queued.
     pub fn commands(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether all commands are about keys, and none about the connection, which only its own
+    /// thread may change.
+    fn is_of_keys(&self) -> bool {
+        self.queue.iter().all(|queued| match queued.cmd.run {
+            Run::Data { .. } => true,
+            Run::Server(_) | Run::Exec | Run::Watch => false,
+        })
     }
 
     /// Bytes of the queued arguments.
@@ -126,32 +139,87 @@ pub fn exec(
     if cfg!(feature = "planted-race") {
         return exec_one_by_one(core, session, &transaction, reply);
     }
-    let done = match shards(&core.srv.ks, session, &transaction) {
-        Some(set) => match core.srv.ks.guard(set) {
+    let ks = &core.srv.ks;
+    let flow = match shards(ks, session, &transaction) {
+        Some(set) => match ks.guard(set) {
+            Ok(guard) if is_heavy(core, session, &transaction, &guard) => Flow::Slow,
             Ok(mut guard) => {
                 run_all(core, session, &transaction, reply, &mut guard);
-                drop(guard);
-                core.free_trash();
-                Ok(())
+                Flow::Done
             }
-            Err(busy) => Err(busy),
+            Err(busy) => Flow::Busy(busy),
         },
+        // To stop the world would be to wait for the slow lane: let it wait there.
+        None if ks.is_slow_lane_busy() && transaction.is_of_keys() => Flow::Slow,
         None => {
             core.world(|core, guard| run_all(core, session, &transaction, reply, guard));
-            Ok(())
+            Flow::Done
         }
     };
-    match done {
-        Ok(()) => {
+    core.free_trash();
+    match flow {
+        Flow::Done => {
             discard(session);
             feed_monitors(core, session, cmd, request.args);
             execute::count_since(core, cmd, from);
-            Flow::Done
         }
-        Err::<(), Busy>(busy) => {
+        Flow::Busy(_) | Flow::Slow | Flow::Paused | Flow::Blocked => {
             session.transaction = Some(transaction);
-            Flow::Busy(busy)
         }
+    }
+    flow
+}
+
+/// EXEC in the slow lane, for a session that [`exec`] has sent there with its transaction.
+pub fn exec_slow(
+    core: &mut Core,
+    session: &mut Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) {
+    let from = core.last_tick;
+    let Some(transaction) = session.transaction.take() else { return };
+    match shards(&core.srv.ks, session, &transaction) {
+        Some(set) => slow::holding(core, &Need::Shards(set), |core, guard| {
+            run_all(core, session, &transaction, reply, guard);
+        }),
+        None => core.world(|core, guard| run_all(core, session, &transaction, reply, guard)),
+    }
+    feed_monitors(core, session, cmd, request.args);
+    execute::count_since(core, cmd, from);
+}
+
+/// Whether the queue is too much for an I/O thread, by its length and by the sizes of the
+/// collections that its commands may walk over. All of its shards are held. O(commands).
+fn is_heavy(
+    core: &mut Core,
+    session: &Session,
+    transaction: &Transaction,
+    guard: &Guard<'_>,
+) -> bool {
+    if !transaction.is_of_keys() {
+        return false;
+    }
+    let mut work = transaction.queue.len();
+    let mut db = Db::new(guard, &mut core.turn, session.db);
+    for queued in transaction.queue.iter().filter(|queued| may_walk(queued.cmd.spec)) {
+        let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+        let _ = queued.cmd.spec.key_positions(&args, |at| {
+            let key = db.key(args[at]);
+            work += db.peek(&key).map_or(0, |record| value::elements(&record));
+        });
+    }
+    work > FAST_WORK
+}
+
+/// Whether the work of the command can be in proportion to the value that it finds.
+fn may_walk(spec: &Spec) -> bool {
+    match spec.group {
+        Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Generic => {
+            !spec.flags.has(Flags::FAST)
+        }
+        Group::String | Group::Transactions | Group::Connection | Group::Server => false,
     }
 }
 

@@ -1,10 +1,12 @@
 //! A long list: the row of its chunks.
 
+use super::End;
 use super::chunk::Chunk;
-use super::{End, Iter, IterBack, Run};
 use crate::Limits;
 use crate::packed::{COUNT_MAX, Encoded, Entries, Form, TwoWay, Value};
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// What the reference counts for the frame of each of its chunks (bytes). Here there is none, but
 /// where a chunk is full must be the same, since OBJECT ENCODING depends on it.
@@ -70,6 +72,9 @@ pub struct Chunks {
     chunks: VecDeque<Chunk>,
     len: usize,
     fill: Fill,
+    /// `list-compress-depth`: how many chunks at either end are never pressed, while all others
+    /// are; 0: none is pressed. Like `fill`, as it was when the list became a long one.
+    depth: usize,
 }
 
 /// Where an element is: chunk, place in it, offset of its entry.
@@ -82,12 +87,12 @@ pub(super) struct Place {
 
 impl Chunks {
     /// The list of these packed entries, as its one chunk.
-    pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize, fill: Fill) -> Self {
+    pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize, limits: &Limits) -> Self {
         let mut chunks = VecDeque::new();
         if count > 0 {
             chunks.push_back(Chunk::of(entries, count));
         }
-        Chunks { chunks, len: count, fill }
+        Chunks { chunks, len: count, fill: Fill::of(limits), depth: limits.list_compress }
     }
 
     /// Elements. O(1).
@@ -106,20 +111,37 @@ impl Chunks {
         row + self.chunks.iter().map(Chunk::memory).sum::<usize>()
     }
 
-    pub(super) fn entries(&self, chunk: usize) -> Option<Entries<'_, TwoWay>> {
-        self.chunks.get(chunk).map(Chunk::entries)
+    /// The bytes of the entries of each chunk.
+    pub(super) fn texts(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        self.chunks.iter().map(Chunk::text)
     }
 
     /// The entries and their number, when the list has shrunk so far that it goes back into its
     /// record: one chunk, at most half full by what the directive says now.
     pub(super) fn as_small(&self, fill: Fill) -> Option<(Entries<'_, TwoWay>, usize)> {
         let chunk = self.chunks.front().filter(|_| self.chunks.len() == 1)?;
-        let small = fill.fits_half(framed(chunk.entries()), chunk.count());
-        (small && chunk.count() <= COUNT_MAX).then(|| (chunk.entries(), chunk.count()))
+        // At the end of the row, it is never pressed.
+        let entries = chunk.plain_entries()?;
+        let small = fill.fits_half(framed(entries), chunk.count());
+        (small && chunk.count() <= COUNT_MAX).then(|| (entries, chunk.count()))
     }
 
     fn allows(&self, chunk: &Chunk, len: usize) -> bool {
         !self.fill.exceeds(chunk.bytes() + FRAME + len + GUESS, chunk.count() + 1)
+    }
+
+    /// Whether chunks are pressed where they should be and nowhere else.
+    #[cfg(test)]
+    pub(super) fn keeps_depth(&self) -> bool {
+        let inner = self.depth..self.chunks.len().saturating_sub(self.depth);
+        self.chunks.iter().enumerate().all(|(at, chunk)| {
+            let mut wanted = chunk.clone();
+            match self.depth > 0 && inner.contains(&at) {
+                true => wanted.press(),
+                false => wanted.unpress(),
+            }
+            chunk.is_pressed() == wanted.is_pressed()
+        })
     }
 
     /// Adds an element at one end. Amortized O(1).
@@ -156,6 +178,26 @@ impl Chunks {
             End::Left => self.chunks.push_front(Chunk::default()),
             End::Right => self.chunks.push_back(Chunk::default()),
         }
+        self.keep_depth(0..0);
+    }
+
+    /// Presses and decompresses chunks as `list-compress-depth` says, after chunks have come or
+    /// gone at one place of the row or been changed in `touched`. O(depth) beside what is pressed.
+    fn keep_depth(&mut self, touched: Range<usize>) {
+        if self.depth == 0 {
+            return;
+        }
+        let (depth, end) = (self.depth, self.chunks.len());
+        for at in 0..depth.min(end) {
+            self.chunks[at].unpress();
+            self.chunks[end - 1 - at].unpress();
+        }
+        let inner = depth..end.saturating_sub(depth);
+        let edges = [inner.start, inner.end.saturating_sub(1)];
+        let touched = touched.start.max(inner.start)..touched.end.min(inner.end);
+        for at in edges.into_iter().filter(|at| inner.contains(at)).chain(touched) {
+            self.chunks[at].press();
+        }
     }
 
     /// Takes up to `n` elements from one end, shown to `seen` in the order of their going.
@@ -167,7 +209,7 @@ impl Chunks {
             };
             let Some(chunk) = chunk else { return };
             let taken = n.min(chunk.count());
-            let bytes = show(chunk.entries(), end, taken, seen);
+            let bytes = show(Entries::new(&chunk.text()), end, taken, seen);
             match end {
                 End::Left => chunk.drop_left(taken, bytes),
                 End::Right => chunk.drop_right(taken, bytes),
@@ -179,6 +221,7 @@ impl Chunks {
                     End::Left => self.chunks.pop_front(),
                     End::Right => self.chunks.pop_back(),
                 };
+                self.keep_depth(0..0);
             }
         }
     }
@@ -191,7 +234,8 @@ impl Chunks {
                 End::Right => self.chunks.back(),
             };
             let Some(count) = chunk.map(Chunk::count).filter(|count| *count <= n) else {
-                return self.pop(end, n, &mut |_| {});
+                self.pop(end, n, &mut |_| {});
+                return self.keep_depth(0..0);
             };
             match end {
                 End::Left => self.chunks.pop_front(),
@@ -202,9 +246,10 @@ impl Chunks {
         }
     }
 
-    /// Finds the element at `index`, which must be below the length, from the nearer end.
-    pub(super) fn find(&self, index: usize) -> Place {
-        let (chunk, nth) = if index < self.len / 2 {
+    /// The chunk of the element at `index`, which must be below the length, and its place in the
+    /// chunk; looked for from the nearer end.
+    fn locate(&self, index: usize) -> (usize, usize) {
+        if index < self.len / 2 {
             let mut before = 0;
             let found = self.chunks.iter().position(|chunk| {
                 let here = index < before + chunk.count();
@@ -219,28 +264,55 @@ impl Chunks {
                 index >= behind
             });
             (found.expect("below the length"), index - behind)
-        };
-        let (entries, count) = (self.chunks[chunk].entries(), self.chunks[chunk].count());
-        Place { chunk, nth, at: entries.offset_of(count, nth) }
+        }
     }
 
-    pub(super) fn iter_from(&self, index: usize) -> Iter<'_> {
+    /// Finds the element at `index`, which must be below the length.
+    pub(super) fn find(&self, index: usize) -> Place {
+        let (chunk, nth) = self.locate(index);
+        let at = offset(&self.chunks[chunk], nth);
+        Place { chunk, nth, at }
+    }
+
+    /// Shows the elements from `index` to the tail to `seen`, until it says `false`.
+    pub(super) fn each_from(&self, index: usize, seen: &mut impl FnMut(Value<'_>) -> bool) {
         if index >= self.len {
-            return Iter { rest: None, run: Run::TwoWay(Entries::new(&[]).iter()) };
+            return;
         }
-        let place = self.find(index);
-        let entries = self.chunks[place.chunk].entries().from(place.at);
-        Iter { rest: Some((self, place.chunk + 1)), run: Run::TwoWay(entries.iter()) }
+        let (first, nth) = self.locate(index);
+        let mut skip = nth;
+        for chunk in self.chunks.range(first..) {
+            let text = chunk.text();
+            let entries = Entries::<TwoWay>::new(&text);
+            let entries = match std::mem::take(&mut skip) {
+                0 => entries,
+                nth => entries.from(entries.offset_of(chunk.count(), nth)),
+            };
+            if !entries.iter().all(|(_, value)| seen(value)) {
+                return;
+            }
+        }
     }
 
-    pub(super) fn iter_back_from(&self, back: usize) -> IterBack<'_> {
+    /// Shows the elements from the one `back` places before the tail to the head to `seen`, until
+    /// it says `false`.
+    pub(super) fn each_back_from(&self, back: usize, seen: &mut impl FnMut(Value<'_>) -> bool) {
         if back >= self.len {
-            return IterBack { rest: None, run: Run::TwoWay(Entries::<TwoWay>::new(&[]).back()) };
+            return;
         }
-        let place = self.find(self.len - 1 - back);
-        let entries = self.chunks[place.chunk].entries();
-        let entries = entries.until(entries.after(place.at));
-        IterBack { rest: Some((self, place.chunk)), run: Run::TwoWay(entries.back()) }
+        let (last, nth) = self.locate(self.len - 1 - back);
+        let mut keep = Some(nth + 1);
+        for chunk in self.chunks.range(..=last).rev() {
+            let text = chunk.text();
+            let entries = Entries::<TwoWay>::new(&text);
+            let entries = match keep.take() {
+                Some(n) => entries.until(entries.offset_of(chunk.count(), n)),
+                None => entries,
+            };
+            if !entries.back().all(|(_, value)| seen(value)) {
+                return;
+            }
+        }
     }
 
     /// Puts `text` in the place of the element at `place`. An element that is too large for any
@@ -250,9 +322,11 @@ impl Chunks {
         let alone = chunk.count() == 1 && self.fill.exceeds(chunk.bytes() + FRAME, 1);
         if alone && !self.fill.exceeds(text.len(), 1) {
             self.insert(place, text, true);
-            return self.remove_at(place);
+            self.remove_at(place);
+        } else {
+            self.chunks[place.chunk].replace(place.at, 1, &[Encoded::of(text)]);
         }
-        self.chunks[place.chunk].replace(place.at, 1, &[Encoded::of(text)]);
+        self.keep_depth(around(place.chunk));
     }
 
     /// Removes the element at `place`.
@@ -276,7 +350,10 @@ impl Chunks {
                 End::Left => {}
                 End::Right => chunk -= 1,
             }
-            let hits = hits(self.chunks[chunk].entries(), &wanted, end, most - removed);
+            let hits = {
+                let text = self.chunks[chunk].text();
+                hits(Entries::<TwoWay>::new(&text), &wanted, end, most - removed)
+            };
             removed += hits.len();
             let emptied = hits.len() == self.chunks[chunk].count();
             // From the right, so that the offsets of those on the left stay valid.
@@ -287,6 +364,9 @@ impl Chunks {
                 chunk += 1;
             }
         }
+        if removed > 0 {
+            self.keep_depth(0..self.chunks.len());
+        }
         removed
     }
 
@@ -294,11 +374,20 @@ impl Chunks {
     /// its neighbour at the edge, or is split, and the parts are joined with what is beside them
     /// where that fits.
     pub(super) fn insert(&mut self, place: Place, text: &[u8], after: bool) {
-        let Place { chunk, nth, at } = place;
         self.len += 1;
+        self.chunks[place.chunk].unpress();
+        self.insert_into(place, text, after);
+        self.keep_depth(around(place.chunk));
+    }
+
+    fn insert_into(&mut self, place: Place, text: &[u8], after: bool) {
+        let Place { chunk, nth, at } = place;
         let full = !self.allows(&self.chunks[chunk], text.len());
         let entry = Encoded::of(text);
-        let at = if after { self.chunks[chunk].entries().after(at) } else { at };
+        let at = match after {
+            true => Entries::<TwoWay>::new(&self.chunks[chunk].text()).after(at),
+            false => at,
+        };
         if !full {
             return self.chunks[chunk].replace(at, 0, &[entry]);
         }
@@ -372,6 +461,17 @@ impl Chunks {
         }
         true
     }
+}
+
+/// The chunks that a change at this one can have touched: it is split, and each part joined with
+/// two neighbours at most.
+fn around(chunk: usize) -> Range<usize> {
+    chunk.saturating_sub(3)..chunk + 4
+}
+
+/// Where the `nth` entry of a chunk is.
+fn offset(chunk: &Chunk, nth: usize) -> usize {
+    Entries::<TwoWay>::new(&chunk.text()).offset_of(chunk.count(), nth)
 }
 
 /// Shows `n` entries from one end; answers their length in bytes.

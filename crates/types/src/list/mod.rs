@@ -12,7 +12,8 @@
 //!
 //! A chunk holds as much as `list-max-listpack-size` allows, 8 KiB by default. Pushing and popping
 //! happen at the ends of the row, in chunks that keep some slack at their own ends, so that they
-//! cost O(1) and move nothing; an inner chunk has no slack. Positions are found by the counts of
+//! cost O(1) and move nothing; an inner chunk has no slack, and `list-compress-depth` can have it
+//! compressed. Positions are found by the counts of
 //! the chunks, from the nearer end. After Redis's quicklist (Matt Stancliff, 2014), from which the
 //! rules come by which OBJECT ENCODING changes and chunks are split and joined.
 //!
@@ -25,7 +26,7 @@ mod tests;
 mod write;
 
 use crate::packed::record::{count, entries};
-use crate::packed::{self, Entries, Form, OneWay, TwoWay, Value};
+use crate::packed::{Entries, Form, OneWay, TwoWay, Value};
 use crate::{Kind, Record, boxed};
 pub use chunks::Chunks;
 pub use write::{create, insert, pop, push, remove, rotate, set, trim};
@@ -81,34 +82,42 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
-    /// The element at `index`. O(1) at the ends, O(chunks + elements of a chunk) within.
-    pub fn get(self, index: usize) -> Option<Value<'a>> {
-        self.iter_from(index).next()
+    /// What `show` makes of the element at `index`, if there is one. O(1) at the ends, O(chunks +
+    /// elements of a chunk) within.
+    pub fn get<T>(self, index: usize, show: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+        let (mut show, mut shown) = (Some(show), None);
+        self.each_from(index, |value| {
+            shown = show.take().map(|show| show(value));
+            false
+        });
+        shown
     }
 
-    /// The elements from `index` to the tail.
-    pub fn iter_from(self, index: usize) -> Iter<'a> {
+    /// Shows the elements from `index` to the tail to `seen`, until it says `false`.
+    #[inline]
+    pub fn each_from(self, index: usize, mut seen: impl FnMut(Value<'_>) -> bool) {
         match self {
             List::Packed { entries, count } => {
-                Iter { rest: None, run: Run::OneWay(behind(entries, count, index).iter()) }
+                behind(entries, count, index).iter().all(|(_, value)| seen(value));
             }
             List::TwoWay { entries, count } => {
-                Iter { rest: None, run: Run::TwoWay(behind(entries, count, index).iter()) }
+                behind(entries, count, index).iter().all(|(_, value)| seen(value));
             }
-            List::Chunks(chunks) => chunks.iter_from(index),
+            List::Chunks(chunks) => chunks.each_from(index, &mut seen),
         }
     }
 
-    /// The elements from the one `back` places before the tail (0: the last) to the head.
-    pub fn iter_back_from(self, back: usize) -> IterBack<'a> {
+    /// Shows the elements from the one `back` places before the tail (0: the last) to the head to
+    /// `seen`, until it says `false`.
+    pub fn each_back_from(self, back: usize, mut seen: impl FnMut(Value<'_>) -> bool) {
         match self {
             List::Packed { entries, count } => {
-                IterBack { rest: None, run: Run::OneWay(in_front(entries, count, back).back()) }
+                in_front(entries, count, back).back().all(|(_, value)| seen(value));
             }
             List::TwoWay { entries, count } => {
-                IterBack { rest: None, run: Run::TwoWay(in_front(entries, count, back).back()) }
+                in_front(entries, count, back).back().all(|(_, value)| seen(value));
             }
-            List::Chunks(chunks) => chunks.iter_back_from(back),
+            List::Chunks(chunks) => chunks.each_back_from(back, &mut seen),
         }
     }
 }
@@ -121,76 +130,6 @@ fn behind<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'
 /// The entries without the last `n` of `count`; none if there are not so many.
 fn in_front<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
     entries.until(entries.offset_of(count, count.saturating_sub(n)))
-}
-
-/// Entries of either form.
-#[derive(Debug)]
-enum Run<A, B> {
-    OneWay(A),
-    TwoWay(B),
-}
-
-impl<'a, A, B> Run<A, B>
-where
-    A: Iterator<Item = (usize, Value<'a>)>,
-    B: Iterator<Item = (usize, Value<'a>)>,
-{
-    #[inline]
-    fn next(&mut self) -> Option<Value<'a>> {
-        let next = match self {
-            Run::OneWay(entries) => entries.next(),
-            Run::TwoWay(entries) => entries.next(),
-        };
-        next.map(|(_, value)| value)
-    }
-}
-
-/// Elements towards the tail.
-#[derive(Debug)]
-pub struct Iter<'a> {
-    /// The chunks behind the one that is being read.
-    rest: Option<(&'a Chunks, usize)>,
-    run: Run<packed::Iter<'a, OneWay>, packed::Iter<'a, TwoWay>>,
-}
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = Value<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Value<'a>> {
-        loop {
-            if let Some(value) = self.run.next() {
-                return Some(value);
-            }
-            let (chunks, next) = self.rest?;
-            self.run = Run::TwoWay(chunks.entries(next)?.iter());
-            self.rest = Some((chunks, next + 1));
-        }
-    }
-}
-
-/// Elements towards the head.
-#[derive(Debug)]
-pub struct IterBack<'a> {
-    /// How many chunks are left before the one that is being read.
-    rest: Option<(&'a Chunks, usize)>,
-    run: Run<<OneWay as Form>::Back<'a>, <TwoWay as Form>::Back<'a>>,
-}
-
-impl<'a> Iterator for IterBack<'a> {
-    type Item = Value<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Value<'a>> {
-        loop {
-            if let Some(value) = self.run.next() {
-                return Some(value);
-            }
-            let (chunks, left) = self.rest.filter(|(_, left)| *left > 0)?;
-            self.run = Run::TwoWay(chunks.entries(left - 1)?.back());
-            self.rest = Some((chunks, left - 1));
-        }
-    }
 }
 
 /// Elements of the list of `record`, 0 if it is none. O(1).

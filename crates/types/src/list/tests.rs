@@ -97,18 +97,40 @@ fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limi
     }
 }
 
+fn from(list: List<'_>, index: usize) -> Vec<Vec<u8>> {
+    let mut texts = Vec::new();
+    list.each_from(index, |value| {
+        texts.push(value.to_vec());
+        true
+    });
+    texts
+}
+
+fn back_from(list: List<'_>, back: usize) -> Vec<Vec<u8>> {
+    let mut texts = Vec::new();
+    list.each_back_from(back, |value| {
+        texts.push(value.to_vec());
+        true
+    });
+    texts
+}
+
 fn check(record: &Record, model: &VecDeque<String>) {
     let list = List::of(record).expect("a list");
     assert_eq!(list.len(), model.len());
-    let forward: Vec<Vec<u8>> = list.iter_from(0).map(|v| v.to_vec()).collect();
+    let forward = from(list, 0);
     assert!(forward.iter().map(|v| &v[..]).eq(model.iter().map(|t| t.as_bytes())), "{model:?}");
-    let back: Vec<Vec<u8>> = list.iter_back_from(0).map(|v| v.to_vec()).collect();
+    let back = back_from(list, 0);
     assert!(back.iter().rev().eq(forward.iter()));
     for n in [0, model.len() / 3, model.len() / 2, model.len() - 1, model.len()] {
         let wanted = model.get(n).map(|t| t.as_bytes().to_vec());
-        assert_eq!(list.get(n).map(Value::to_vec), wanted);
+        assert_eq!(list.get(n, |value| value.to_vec()), wanted);
+        assert!(from(list, n).iter().eq(forward.iter().skip(n)));
         let from_back = model.len().checked_sub(n + 1).map(|i| model[i].as_bytes().to_vec());
-        assert_eq!(list.iter_back_from(n).next().map(Value::to_vec), from_back);
+        assert_eq!(back_from(list, n).first().cloned(), from_back);
+    }
+    if let List::Chunks(chunks) = list {
+        assert!(chunks.keeps_depth(), "{chunks:?}");
     }
 }
 
@@ -117,9 +139,10 @@ proptest! {
     fn lists_are_like_a_deque(
         size in prop_oneof![Just(-1i64), 1..6i64, 30..100i64],
         start in prop_oneof![Just(1usize), 20..80usize],
+        depth in prop_oneof![Just(0usize), 1..4usize, Just(usize::MAX)],
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        let limits = Limits { list_size: size, ..Limits::default() };
+        let limits = Limits { list_size: size, list_compress: depth, ..Limits::default() };
         let mut model: VecDeque<String> = VecDeque::from(vec!["0".to_string(); start]);
         let mut record = create(b"key", 7, End::Right, &vec![&b"0"[..]; start], &limits);
         for step in steps {
@@ -232,9 +255,24 @@ fn a_long_list_is_chunked_and_comes_back() {
         record = push(record, side, &[text.as_bytes()], &limits);
     }
     assert_eq!(Kind::of(record.kind()), Kind::ListChunks);
-    let bytes: usize = List::of(&record).unwrap().iter_from(0).map(|v| v.len() + 2).sum();
+    let bytes: usize = from(List::of(&record).unwrap(), 0).iter().map(|v| v.len() + 2).sum();
     let memory = memory(&record, 5);
     assert!(memory < bytes + bytes / 20 + 16 * 1024, "{memory} for {bytes}");
     record = pop(record, End::Left, 19_900, &limits, |_| {});
     assert_eq!((len(&record), Kind::of(record.kind())), (101, Kind::ListTwoWay));
+}
+
+#[test]
+fn inner_chunks_are_compressed() {
+    let plain = Limits::default();
+    let pressed = Limits { list_compress: 1, ..plain };
+    let texts: Vec<String> =
+        (0..20_000).map(|n| format!("a text that is like others {n}")).collect();
+    let (large, small) = (of_texts(&texts, &plain), of_texts(&texts, &pressed));
+    let (small_size, large_size) = (memory(&small, 0), memory(&large, 0));
+    assert!(small_size * 2 < large_size, "{small_size} of {large_size}");
+    check(&small, &texts.clone().into());
+    let copy = duplicate(&small, b"copy", None, 0);
+    assert!(memory(&copy, 0) <= small_size);
+    check(&copy, &texts.into());
 }

@@ -224,15 +224,12 @@ fn insert_packed<F: Form>(
 
 fn find_text(chunks: &Chunks, text: &[u8]) -> Option<Place> {
     let wanted = Encoded::of(text);
-    let mut chunk = 0;
-    while let Some(entries) = chunks.entries(chunk) {
-        let found = entries.offsets().enumerate().find(|(_, at)| entries.holds(*at, &wanted));
-        if let Some((nth, at)) = found {
-            return Some(Place { chunk, nth, at });
-        }
-        chunk += 1;
-    }
-    None
+    chunks.texts().enumerate().find_map(|(chunk, text)| {
+        let entries = Entries::<TwoWay>::new(&text);
+        let mut offsets = entries.offsets().enumerate();
+        let (nth, at) = offsets.find(|(_, at)| entries.holds(*at, &wanted))?;
+        Some(Place { chunk, nth, at })
+    })
 }
 
 /// Removes up to `most` elements that equal `text`, looked for from `end` on; answers how many.
@@ -308,7 +305,7 @@ fn before_growth(record: Record, values: &[&[u8]], limits: &Limits) -> Record {
                 && too_much(fill, framed(entries) + more, len)
             {
                 let entries = entries.in_form::<TwoWay>();
-                let chunks = Chunks::of(Entries::new(&entries), count, fill);
+                let chunks = Chunks::of(Entries::new(&entries), count, limits);
                 return to_chunks(record, chunks);
             }
             let bytes = entries.end() + more + HEAD_MOST * values.len();
@@ -324,7 +321,7 @@ fn before_growth(record: Record, values: &[&[u8]], limits: &Limits) -> Record {
             if !too_much(fill, framed(entries) + more, len) {
                 return record;
             }
-            let chunks = Chunks::of(entries, count, fill);
+            let chunks = Chunks::of(entries, count, limits);
             to_chunks(record, chunks)
         }
         Some(List::Chunks(_)) | None => record,

@@ -1,4 +1,5 @@
-//! `weft-tune advise`: from recorded sweeps to what to configure.
+//! `weft-tune advise`: from recorded sweeps, or a short one that it runs itself, to what to
+//! configure.
 //!
 //! Two questions are answered for each server. *What should be configured?* is answered from the
 //! measurements alone ([`recommend`]), whatever law they follow. *What would more threads bring?*
@@ -21,14 +22,29 @@ use weft_base::cpulist;
 
 use crate::report::read_sweeps;
 use crate::report::summary::{Series, Summary};
+use crate::results::grid::ServerSpec;
+use crate::sweep::{self, Short};
 use laws::{Request, SeriesLaws};
 use recommend::{Advice, Spread, advise};
 
-/// Recommends io-threads, reads and placement from recorded sweeps.
+/// Recommends io-threads, reads and placement from recorded sweeps, or from a short one of its own.
 #[derive(Debug, Parser)]
 pub struct Args {
     /// Results files of `weft-tune sweep`.
     results: Vec<PathBuf>,
+    /// First run a short sweep of this server, some minutes long; any that takes the options of
+    /// redis-server. May be repeated.
+    #[arg(long = "server", value_name = "NAME=PROGRAM", value_parser = sweep::server)]
+    servers: Vec<ServerSpec>,
+    /// Where that sweep is recorded; the same command goes on where it was stopped.
+    #[arg(long, value_name = "FILE", default_value = "advise.jsonl")]
+    record: PathBuf,
+    /// Measure each cell of that sweep for so many seconds.
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    seconds: f64,
+    /// The load generator of that sweep; as of `weft-tune sweep`.
+    #[arg(long, value_name = "PROGRAM")]
+    generator: Option<String>,
     /// Also advise on the published sweep of Redis 6.2.1.
     #[arg(long)]
     published: bool,
@@ -97,7 +113,18 @@ pub struct ServerAdvice {
 /// When a file can't be read or written, or an option does not fit the sweep.
 pub fn run(args: Args) -> Result<()> {
     let weights = args.weights.as_deref().map(weights).transpose()?;
-    let summary = Summary::of(read_sweeps(&args.results, args.published)?);
+    let mut files = args.results.clone();
+    if !args.servers.is_empty() {
+        let short = Short {
+            servers: args.servers.clone(),
+            output: args.record.clone(),
+            generator: args.generator.clone(),
+            seconds: args.seconds,
+        };
+        short.run()?;
+        files.push(args.record.clone());
+    }
+    let summary = Summary::of(read_sweeps(&files, args.published)?);
     ensure!(!summary.series.is_empty(), "nothing was measured yet: no cell is recorded");
     if let Some(unknown) =
         weights.iter().flat_map(BTreeMap::keys).find(|name| !summary.commands.contains(name))

@@ -106,6 +106,18 @@ pub fn examine(host: Host, server: Server, only: &[String]) -> Vec<Finding> {
     found
 }
 
+/// What stands in the way of good figures on this host, a line for each warning.
+pub fn warnings() -> Vec<String> {
+    examine(Host::new(std::path::Path::new("/")), Server::Any, &[])
+        .iter()
+        .filter(|finding| finding.severity(Server::Any) == Severity::Warning)
+        .map(|finding| {
+            let value = finding.value.as_deref().unwrap_or("not known");
+            format!("host: {}: {value} ({})", finding.subject, finding.file)
+        })
+        .collect()
+}
+
 /// Runs the command.
 ///
 /// # Errors

@@ -5,6 +5,8 @@
 //! settings alike. Each is on the disk before the next begins ([`crate::results`]); the same
 //! command on the same file goes on where it was stopped, by whatever.
 //!
+//! What `weft-tune doctor` warns of on this host is said first and recorded with the results.
+//!
 //! Nothing that goes wrong in a cell ends the sweep: the cell is recorded as failed, with what the
 //! server said last. What would go wrong in every cell is found out before the first.
 
@@ -26,6 +28,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::doctor;
 use crate::results::append::Recorder;
 use crate::results::grid::{Grid, Placement, ServerSpec, Span};
 use crate::results::host::Host;
@@ -123,7 +126,8 @@ pub struct Args {
     quiet: bool,
 }
 
-fn server(text: &str) -> Result<ServerSpec, String> {
+/// Reads `NAME=PROGRAM`.
+pub fn server(text: &str) -> Result<ServerSpec, String> {
     match text.split_once('=') {
         Some((name, program)) if !name.is_empty() && !program.is_empty() => Ok(ServerSpec {
             name: name.into(),
@@ -168,7 +172,7 @@ pub fn run(args: Args) -> Result<()> {
     let bench = Bench::prepare(&grid, &*generator, &stop, args.port, args.cell_limit)?;
     let header = header(&grid, &bench, &*generator)?;
     let (mut recorder, found) = Recorder::open(&args.output, &header)?;
-    for remark in &found.remarks {
+    for remark in found.remarks.iter().chain(&header.remarks).filter(|_| !args.quiet) {
         eprintln!("weft-tune: {remark}");
     }
     let left = plan::left(order, &found.cells, args.retry_failed);
@@ -188,6 +192,45 @@ pub fn run(args: Args) -> Result<()> {
     progress.finish();
     println!("{} cells are recorded in {}", progress.done(), args.output.display());
     Ok(())
+}
+
+/// Numbers of I/O threads that a short sweep tries, as far as there are CPUs; at least the first
+/// four, so that a law can be fitted.
+const SHORT_THREADS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+
+/// A sweep that takes some minutes: reads and writes of short values over the thread counts that
+/// fit this machine, with reads off and on.
+#[derive(Clone, Debug)]
+pub struct Short {
+    /// The servers.
+    pub servers: Vec<ServerSpec>,
+    /// Where it is recorded.
+    pub output: PathBuf,
+    /// As `--generator`.
+    pub generator: Option<String>,
+    /// How long each cell is measured.
+    pub seconds: f64,
+}
+
+impl Short {
+    /// Runs it, or what is left of it.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn run(self) -> Result<()> {
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(4);
+        run(Args {
+            output: self.output,
+            servers: self.servers,
+            generator: self.generator,
+            io_threads: SHORT_THREADS.into_iter().filter(|n| *n <= cpus).collect(),
+            reads: vec![false, true],
+            commands: vec!["GET".into(), "SET".into()],
+            measure: Some(Span::Seconds(self.seconds)),
+            warmup: Some(Span::Seconds(self.seconds / 4.0)),
+            ..Args::parse_from(["sweep"])
+        })
+    }
 }
 
 /// The grid of the file with the options of the command line in it.
@@ -236,7 +279,8 @@ fn grid_of(args: &Args) -> Result<Grid> {
 
 fn header(grid: &Grid, bench: &Bench, generator: &dyn Generator) -> Result<Header> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (servers, remarks) = bench.programs()?;
+    let (servers, mut remarks) = bench.programs()?;
+    remarks.extend(doctor::warnings());
     Ok(Header {
         format: FORMAT,
         // 0 stands for "not run by this program"

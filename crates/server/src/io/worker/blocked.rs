@@ -5,6 +5,8 @@
 
 use super::Worker;
 use crate::blocking::Waiting;
+use crate::dispatch::table::Run;
+use crate::dispatch::transaction;
 use crate::io::ReplyMode;
 use crate::io::conn::{ArgBuf, Suspended};
 use crate::slow::Job;
@@ -48,9 +50,17 @@ impl Worker {
             unreachable!("it was found before");
         };
         let cancel = Arc::new(AtomicBool::new(false));
-        let session = &mut self.conns[index].session;
-        session.slow = Some(cancel.clone());
-        let session = session.detached();
+        let own = &mut self.conns[index].session;
+        own.slow = Some(cancel.clone());
+        let mut session = own.detached();
+        match cmd.run {
+            Run::Exec => {
+                session.transaction = own.transaction.take();
+                session.watched = own.watched.take();
+                transaction::renew_shared(own);
+            }
+            Run::Data { .. } | Run::Server(_) | Run::Watch => {}
+        }
         self.suspend(index, Suspended::Slow);
         self.core.srv.slow.send(Job { cmd, args, session, cancel });
     }

@@ -69,6 +69,11 @@ pub const RULES: &[Rule] = &[
         Exact,
     ),
     fixed(
+        8,
+        "DEL <key=a> ; CONFIG SET list-compress-depth (1|2) ; CONFIG SET list-max-listpack-size 3 ; RPUSH <a> <value>... ; RPUSH <a> aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 2 3 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb 5 6 cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc 8 9 ; LINSERT <a> (BEFORE|AFTER) (2|5|8) <member> ; LSET <a> (0|1|4|-2|30) <member> ; LPOS <a> (2|5|9) ; LINDEX <a> <index> ; LREM <a> <int> (3|6) ; LRANGE <a> <index> <index> ; LTRIM <a> <index> <index> ; LPOP <a> ; SORT <a> ALPHA ; LRANGE <a> 0 -1 ; CONFIG SET list-max-listpack-size -2 ; CONFIG SET list-compress-depth 0",
+        Exact,
+    ),
+    fixed(
         5,
         "DEL <key=a> ; CONFIG SET list-max-listpack-size -1 ; RPUSH <a> <value>... ; RPUSH <a> <value>... ; LSET <a> 0 <value> ; OBJECT ENCODING <a> ; LPOP <a> ; OBJECT ENCODING <a> ; LRANGE <a> 0 -1 ; CONFIG SET list-max-listpack-size -2",
         Exact,

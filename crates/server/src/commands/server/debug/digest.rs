@@ -49,8 +49,12 @@ impl Digest {
                 }
             }
             Type::List => {
-                let values = List::of(record).into_iter().flat_map(|list| list.iter_from(0));
-                values.for_each(|value| self.ordered(value.bytes(&mut Digits::new())));
+                if let Some(list) = List::of(record) {
+                    list.each_from(0, |value| {
+                        self.ordered(value.bytes(&mut Digits::new()));
+                        true
+                    });
+                }
             }
             Type::Set => {
                 if let Some(set) = Set::of(record) {
