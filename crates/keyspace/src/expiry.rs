@@ -64,13 +64,28 @@ impl Place {
     }
 }
 
-/// What a sweep has done.
+/// What was met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Keys and fields with an expiry that were looked at.
+pub struct Met {
+    /// How many with an expiry were looked at.
     pub examined: u64,
     /// How many of them had expired and were removed.
     pub expired: u64,
+}
+
+impl Met {
+    fn add(&mut self, other: Met) {
+        self.examined += other.examined;
+        self.expired += other.expired;
+    }
+}
+
+/// What a sweep has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub keys: Met,
+    /// Fields of hashes.
+    pub fields: Met,
     /// Whether time ran out while there was still much to remove: sweep again soon.
     pub unfinished: bool,
 }
@@ -120,10 +135,10 @@ pub fn sweep(
         let db = state.next / 2 % ks.databases();
         let walk = Walk { ks, shards, db };
         let done = match state.next % 2 {
-            0 => walk.repeat(turn, effort, &mut total, keep_going, |walk, turn| {
+            0 => walk.repeat(turn, effort, &mut total.keys, keep_going, |walk, turn| {
                 walk.keys_step(turn, &mut state.keys[db])
             }),
-            _ => walk.repeat(turn, effort, &mut total, keep_going, |walk, turn| {
+            _ => walk.repeat(turn, effort, &mut total.fields, keep_going, |walk, turn| {
                 walk.fields_step(turn, &mut state.fields[db])
             }),
         };
@@ -145,39 +160,27 @@ struct Walk<'a> {
     db: usize,
 }
 
-/// What came out of a step.
-enum Step {
-    /// This many keys or fields were looked at, and that many had expired.
-    Swept { examined: u64, expired: u64 },
-    /// No table has expiring keys and is free.
-    Nothing,
-}
-
 impl Walk<'_> {
     /// Makes steps until few stale keys are left (`true`) or time is up (`false`).
     fn repeat(
         &self,
         turn: &mut Turn,
         effort: Effort,
-        total: &mut Swept,
+        total: &mut Met,
         keep_going: &mut dyn FnMut() -> bool,
-        mut step: impl FnMut(&Self, &mut Turn) -> Step,
+        mut step: impl FnMut(&Self, &mut Turn) -> Option<Met>,
     ) -> bool {
-        let (mut sampled, mut stale) = (0, 0);
+        let mut sample = Met::default();
         loop {
-            let Step::Swept { examined, expired } = step(self, turn) else {
-                return true;
-            };
+            let Some(met) = step(self, turn) else { return true };
             turn.drop_trash();
-            total.examined += examined;
-            total.expired += expired;
-            sampled += examined;
-            stale += expired;
-            if sampled >= effort.sample {
-                if stale * 100 <= sampled * effort.tolerated {
+            total.add(met);
+            sample.add(met);
+            if sample.examined >= effort.sample {
+                if sample.expired * 100 <= sample.examined * effort.tolerated {
                     return true;
                 }
-                (sampled, stale) = (0, 0);
+                sample = Met::default();
             }
             if !keep_going() {
                 return false;
@@ -186,8 +189,8 @@ impl Walk<'_> {
     }
 
     /// Looks at a few buckets of the next table that has expiring keys and whose shard is free.
-    /// O(shards) if there is none.
-    fn keys_step(&self, turn: &mut Turn, place: &mut Place) -> Step {
+    /// `None`, after O(shards), if there is none.
+    fn keys_step(&self, turn: &mut Turn, place: &mut Place) -> Option<Met> {
         // One more than there are shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
             let shard = self.shards[place.nth % self.shards.len()];
@@ -221,13 +224,13 @@ impl Walk<'_> {
                 turn.tally.expired += expired;
                 dead.into_iter().for_each(|record| turn.discard(record));
                 if examined > 0 {
-                    return Step::Swept { examined, expired };
+                    return Some(Met { examined, expired });
                 }
             } else {
                 place.next_shard(self.shards);
             }
         }
-        Step::Nothing
+        None
     }
 }
 
@@ -283,15 +286,15 @@ mod tests {
         let mut state = SweepState::default();
         let first = sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut || true);
         assert!(!first.unfinished);
-        let left = 20_000 - first.expired;
+        let left = 20_000 - first.keys.expired;
         assert!(left < 8000, "{first:?}");
         // A database without stale keys is left after one sample.
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
         let idle =
             sweep(&ks, &mut turn, &mut SweepState::default(), &all_shards(), 1, &mut || true);
-        assert_eq!(idle.expired, 0);
-        assert!(idle.examined >= 20 && idle.examined < 2000, "{idle:?}");
+        assert_eq!(idle.keys.expired, 0);
+        assert!(idle.keys.examined >= 20 && idle.keys.examined < 2000, "{idle:?}");
     }
 
     #[test]
@@ -303,8 +306,8 @@ mod tests {
         while ks.counts(0).1 > 0 {
             let before = ks.counts(0).1;
             let swept = sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut || false);
-            assert!(swept.expired > 0 && swept.unfinished, "{swept:?}");
-            assert_eq!(before - ks.counts(0).1, swept.expired as usize);
+            assert!(swept.keys.expired > 0 && swept.unfinished, "{swept:?}");
+            assert_eq!(before - ks.counts(0).1, swept.keys.expired as usize);
             sweeps += 1;
         }
         assert!(sweeps > 10);

@@ -7,7 +7,7 @@ use crate::io::Message;
 use crate::memory::Memory;
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
-use crate::stats::ThreadStats;
+use crate::stats::{StaleShare, ThreadStats};
 use crate::threads::placement::Placement;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
@@ -92,6 +92,9 @@ pub struct Totals {
     pub expire_cycles_capped: AtomicU64,
     /// Microseconds spent on active expiry.
     pub expire_us: AtomicU64,
+    /// Keys and fields that have expired and are still there, as the sweeps find them.
+    pub stale_keys: StaleShare,
+    pub stale_fields: StaleShare,
     pub oom_errors: AtomicU64,
     pub last_save_s: AtomicI64,
     pub dirty_base: AtomicU64,

@@ -194,6 +194,29 @@ impl ThreadStats {
     }
 }
 
+/// The share of stale ones among those that expire, as the sweeps of active expiry meet it: an
+/// average in which each sweep counts for a twentieth, as in the reference.
+#[derive(Debug, Default)]
+pub struct StaleShare(AtomicU64);
+
+impl StaleShare {
+    /// A sweep has looked at `examined` and found `expired` of them over.
+    pub fn note(&self, examined: u64, expired: u64) {
+        let before = f64::from_bits(self.0.load(Ordering::Relaxed));
+        let met = if examined > 0 { expired as f64 / examined as f64 } else { 0.0 };
+        // Of two threads at the same time one goes unnoticed: it is an estimate.
+        self.0.store((before * 0.95 + met * 0.05).to_bits(), Ordering::Relaxed);
+    }
+
+    pub fn percent(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed)) * 100.0
+    }
+
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 //! of a few buckets, then visits them one by one, a piece of a hash at a time, and looks the name
 //! up again each time. Whatever has become of the key meanwhile, it sees what is there.
 
-use super::{BUCKETS_PER_STEP, Place, Step, Walk};
+use super::{BUCKETS_PER_STEP, Met, Place, Walk};
 use crate::db::{Db, Rework};
 use crate::keyspace::Key;
 use crate::turn::Turn;
@@ -27,8 +27,9 @@ pub(super) struct Inside {
 }
 
 impl Walk<'_> {
-    /// Visits a few pieces of hashes with expiring fields. O(shards) if there are none.
-    pub(super) fn fields_step(&self, turn: &mut Turn, inside: &mut Inside) -> Step {
+    /// Visits a few pieces of hashes with expiring fields. `None`, after O(shards), if there are
+    /// none.
+    pub(super) fn fields_step(&self, turn: &mut Turn, inside: &mut Inside) -> Option<Met> {
         let (mut examined, mut expired) = (0, 0);
         while examined < FIELDS_PER_STEP {
             // One round of names at most, lest a step go round a few small hashes.
@@ -53,10 +54,7 @@ impl Walk<'_> {
             }
         }
         turn.tally.expired_fields += expired as u64;
-        match examined {
-            0 => Step::Nothing,
-            _ => Step::Swept { examined: examined as u64, expired: expired as u64 },
-        }
+        (examined > 0).then_some(Met { examined: examined as u64, expired: expired as u64 })
     }
 
     /// Notes the marked keys of a few buckets of the next table that has some and whose shard is
@@ -194,7 +192,8 @@ mod tests {
         let mut state = SweepState::default();
         let swept = sweep(&ks, &mut turn, &mut state, &shards, 1, &mut || false);
         // Keys come first, and there are none; then one step of fields.
-        assert!(swept.unfinished && swept.expired > 0 && swept.expired < 5000, "{swept:?}");
+        let expired = swept.fields.expired;
+        assert!(swept.unfinished && expired > 0 && expired < 5000, "{swept:?}");
         {
             let guard = ks.world();
             let mut db = Db::new(&guard, &mut turn, 0);

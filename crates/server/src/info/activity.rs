@@ -41,8 +41,9 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     let srv = core.srv;
     text.field("expired_keys", totals.expired);
     text.field("expired_fields", totals.expired_fields);
-    text.field("expired_stale_perc", "0.00");
-    text.field("expired_keys_with_volatile_items_stale_perc", "0.00");
+    text.hundredths("expired_stale_perc", srv.totals.stale_keys.percent());
+    let fields = srv.totals.stale_fields.percent();
+    text.hundredths("expired_keys_with_volatile_items_stale_perc", fields);
     text.field("expired_time_cap_reached_count", shared(&srv.totals.expire_cycles_capped));
     text.field("expire_cycle_cpu_milliseconds", shared(&srv.totals.expire_us) / 1000);
     text.field("evicted_keys", totals.evicted);

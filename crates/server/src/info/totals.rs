@@ -156,4 +156,6 @@ pub fn reset(srv: &Server) {
     ] {
         counter.store(0, Ordering::Relaxed);
     }
+    totals.stale_keys.reset();
+    totals.stale_fields.reset();
 }

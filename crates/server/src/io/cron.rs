@@ -130,7 +130,10 @@ impl Cron {
                 !capped
             };
             let (state, shards) = (&mut self.sweep, &self.shards);
-            expiry::sweep(&srv.ks, &mut core.turn, state, shards, effort, &mut keep_going);
+            let swept =
+                expiry::sweep(&srv.ks, &mut core.turn, state, shards, effort, &mut keep_going);
+            srv.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
+            srv.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
         });
         core.free_trash();
         let totals = &srv.totals;
