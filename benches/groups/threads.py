@@ -44,6 +44,7 @@ def bench_steps(options):
         generate(server, "-t set -n 200000 -P 16 -r 100000")
     print("| load | " + " | ".join(f"{n}" for n in STEPS) + " | worst step up |")
     print("|---|" + "---|" * (len(STEPS) + 1))
+    relative = {server.name: [] for server in group}
     for test in ("get", "set"):
         for depth, count in ((1, 100_000), (4, 250_000), (16, 600_000), (64, 1_000_000)):
             rows = {server.name: [] for server in group}
@@ -61,5 +62,13 @@ def bench_steps(options):
             row = " | ".join(f"{rate:,.0f}, {cpu:.2f}" for rate, cpu in zip(rates, cpus))
             worst = min(after / before for before, after in zip(rates, rates[1:])) - 1
             print(f"| {test.upper()}, depth {depth} | {row} | {worst:+.1%} |", flush=True)
+            middle = statistics.geometric_mean(rates)
+            for server, rate in zip(group, rates):
+                relative[server.name].append(rate / middle)
+    # A single load is good to some percent; all of them together tell small steps.
+    means = [statistics.geometric_mean(each) for each in relative.values()]
+    worst = min(after / before for before, after in zip(means, means[1:])) - 1
+    print("| all loads, relative | " + " | ".join(f"{mean:.3f}" for mean in means)
+          + f" | {worst:+.1%} |", flush=True)
     for server in group:
         server.stop()
