@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use weft_base::slot::key_slot;
 
-use crate::connect::Address;
+use crate::connect::{Address, Transport};
 use crate::control::{Control, Reply};
 use crate::options::{ReadFrom, Target};
 
@@ -37,7 +37,7 @@ pub struct Node {
 #[derive(Debug)]
 pub struct Cluster {
     mode: ReadFrom,
-    mptcp: bool,
+    transport: Transport,
     greetings: Vec<Vec<String>>,
     tags: Vec<[u8; 3]>,
     nodes: Mutex<Arc<Vec<Node>>>,
@@ -52,15 +52,16 @@ impl Cluster {
     pub fn fetch(
         target: &Target,
         mode: ReadFrom,
-        mptcp: bool,
+        transport: &Transport,
         greetings: Vec<Vec<String>>,
     ) -> io::Result<Cluster> {
-        let nodes = ask_for_nodes(target, mode, mptcp, &greetings)?;
+        let nodes = ask_for_nodes(target, mode, transport, &greetings)?;
         if nodes.is_empty() {
             return Err(io::Error::other("Invalid cluster: 0 node(s)."));
         }
         let (nodes, version) = (Mutex::new(Arc::new(nodes)), AtomicU64::new(0));
-        Ok(Cluster { mode, mptcp, greetings, tags: tags(), nodes, version })
+        let transport = transport.clone();
+        Ok(Cluster { mode, transport, greetings, tags: tags(), nodes, version })
     }
 
     /// The nodes now. A node keeps its place in this list.
@@ -99,7 +100,7 @@ impl Cluster {
         eprintln!("WARNING: Cluster slots configuration changed, fetching new one...");
         let mut failure = io::Error::other("no node to ask");
         for node in nodes.iter() {
-            match ask_for_nodes(&node.target, self.mode, self.mptcp, &self.greetings) {
+            match ask_for_nodes(&node.target, self.mode, &self.transport, &self.greetings) {
                 Ok(fresh) => {
                     *nodes = Arc::new(merged(&nodes, fresh));
                     self.version.fetch_add(1, Ordering::Release);
@@ -128,10 +129,10 @@ fn merged(old: &[Node], mut fresh: Vec<Node>) -> Vec<Node> {
 fn ask_for_nodes(
     target: &Target,
     mode: ReadFrom,
-    mptcp: bool,
+    transport: &Transport,
     greetings: &[Vec<String>],
 ) -> io::Result<Vec<Node>> {
-    let mut control = Control::connect(&Address::resolve(target, mptcp)?)?;
+    let mut control = Control::connect(&Address::resolve(target, transport)?)?;
     control.greet(greetings)?;
     match control.ask(&["CLUSTER", "SLOTS"])? {
         Reply::Error(error) => Err(io::Error::other(format!("CLUSTER SLOTS ERROR: {error}"))),
@@ -240,7 +241,7 @@ impl Follower {
 
     fn send(&mut self, to: &Target, request: &[u8], asking: bool) -> io::Result<Reply> {
         if !self.controls.contains_key(to) {
-            let mut control = Control::connect(&Address::resolve(to, self.cluster.mptcp)?)?;
+            let mut control = Control::connect(&Address::resolve(to, &self.cluster.transport)?)?;
             control.greet(&self.cluster.greetings)?;
             self.controls.insert(to.clone(), control);
         }

@@ -1,23 +1,51 @@
-//! Sockets: names to addresses, connections with and without waiting.
+//! Names to addresses, and connections to them, with and without waiting.
 
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt,
 };
 
-use crate::options::Target;
+use crate::options::{Options, Target};
+use crate::stream::{NonBlocking, Waiting};
+use crate::tls::Tls;
+
+/// How servers are talked to.
+#[derive(Clone, Debug, Default)]
+pub struct Transport {
+    /// Multipath TCP is used.
+    pub mptcp: bool,
+    pub tls: Option<Tls>,
+}
+
+impl Transport {
+    /// What the options ask for.
+    ///
+    /// # Errors
+    /// When certificates or keys can't be used.
+    pub fn new(options: &Options) -> Result<Transport, String> {
+        let tls = options.tls.as_ref().map(Tls::new).transpose()?;
+        Ok(Transport { mptcp: options.mptcp, tls })
+    }
+}
 
 /// A resolved [`Target`].
 #[derive(Clone, Debug)]
-pub enum Address {
-    /// The address, and whether multipath TCP is used.
-    Tcp(SocketAddr, bool),
+pub enum Place {
+    Tcp(SocketAddr),
     Unix(SocketAddrUnix),
+}
+
+/// Where a server is, and how it is talked to.
+#[derive(Clone, Debug)]
+pub struct Address {
+    pub place: Place,
+    transport: Transport,
 }
 
 impl Address {
@@ -25,37 +53,38 @@ impl Address {
     ///
     /// # Errors
     /// When the name is not known.
-    pub fn resolve(target: &Target, mptcp: bool) -> io::Result<Address> {
+    pub fn resolve(target: &Target, transport: &Transport) -> io::Result<Address> {
+        let at = |place| Address { place, transport: transport.clone() };
         match target {
-            Target::Unix(path) => Ok(Address::Unix(SocketAddrUnix::new(path.as_str())?)),
+            Target::Unix(path) => Ok(at(Place::Unix(SocketAddrUnix::new(path.as_str())?))),
             Target::Tcp(host, port) => {
                 let all: Vec<SocketAddr> = (host.as_str(), *port).to_socket_addrs()?.collect();
                 let accepts = |address: &&SocketAddr| {
-                    all.len() == 1 || Address::Tcp(**address, mptcp).connect().is_ok()
+                    all.len() == 1 || at(Place::Tcp(**address)).connect_waiting().is_ok()
                 };
                 let first = all.iter().find(accepts).or(all.first());
                 let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-                Ok(Address::Tcp(*first.ok_or_else(none)?, mptcp))
+                Ok(at(Place::Tcp(*first.ok_or_else(none)?)))
             }
         }
     }
 
     /// Whether it is on this machine for sure.
     pub fn is_local(&self) -> bool {
-        match self {
-            Address::Tcp(address, _) => address.ip().is_loopback(),
-            Address::Unix(_) => true,
+        match &self.place {
+            Place::Tcp(address) => address.ip().is_loopback(),
+            Place::Unix(_) => true,
         }
     }
 
     fn socket(&self, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | SocketFlags::CLOEXEC;
-        match self {
-            Address::Unix(_) => socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None),
-            Address::Tcp(address, mptcp) => {
+        match &self.place {
+            Place::Unix(_) => socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None),
+            Place::Tcp(address) => {
                 let family =
                     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                let protocol = if *mptcp { ipproto::MPTCP } else { ipproto::TCP };
+                let protocol = if self.transport.mptcp { ipproto::MPTCP } else { ipproto::TCP };
                 let socket = socket_with(family, SocketType::STREAM, flags, Some(protocol))?;
                 sockopt::set_tcp_nodelay(&socket, true)?;
                 Ok(socket)
@@ -64,38 +93,54 @@ impl Address {
     }
 
     fn connect_socket(&self, socket: &OwnedFd) -> rustix::io::Result<()> {
-        match self {
-            Address::Unix(path) => connect(socket, path),
-            Address::Tcp(address, _) => connect(socket, address),
+        match &self.place {
+            Place::Unix(path) => connect(socket, path),
+            Place::Tcp(address) => connect(socket, address),
         }
     }
 
-    /// A connection that waits for input and output.
-    ///
-    /// # Errors
-    /// When nobody accepts it.
-    pub fn connect(&self) -> io::Result<File> {
+    fn connect_waiting(&self) -> rustix::io::Result<OwnedFd> {
         let socket = self.socket(SocketFlags::empty())?;
         self.connect_socket(&socket)?;
-        Ok(File::from(socket))
+        Ok(socket)
+    }
+
+    /// A connection that waits for input and output, for input no longer than `patience`.
+    ///
+    /// # Errors
+    /// When nobody accepts it, or one of the sides does not accept the other by TLS.
+    pub fn connect(&self, patience: Duration) -> io::Result<Waiting> {
+        let socket = File::from(self.connect_waiting()?);
+        let stream = match &self.transport.tls {
+            None => Waiting::Plain(socket),
+            Some(tls) => Waiting::shake(tls.session()?, socket)?,
+        };
+        sockopt::set_socket_timeout(&stream, sockopt::Timeout::Recv, Some(patience))?;
+        Ok(stream)
     }
 
     /// A connection that never waits, and is perhaps not established yet: then it becomes
-    /// writable, or broken, later.
+    /// writable, or broken, later. Over TLS the handshake is still to be done.
     ///
     /// # Errors
     /// When it is refused at once.
-    pub fn start_connect(&self) -> io::Result<OwnedFd> {
+    pub fn start_connect(&self) -> io::Result<NonBlocking> {
+        let socket = self.start_socket()?;
+        let session = self.transport.tls.as_ref().map(Tls::session).transpose()?;
+        Ok(NonBlocking::new(socket, session))
+    }
+
+    fn start_socket(&self) -> rustix::io::Result<OwnedFd> {
         let socket = self.socket(SocketFlags::NONBLOCK)?;
         match self.connect_socket(&socket) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             // a Unix socket whose queue is full does not promise to become writable: wait
             Err(Errno::AGAIN) => {
-                let socket = OwnedFd::from(self.connect()?);
+                let socket = self.connect_waiting()?;
                 rustix::io::ioctl_fionbio(&socket, true)?;
                 Ok(socket)
             }
-            Err(e) => Err(e.into()),
+            Err(e) => Err(e),
         }
     }
 }
@@ -106,19 +151,30 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn resolve(target: Target) -> io::Result<Address> {
+        Address::resolve(&target, &Transport::default())
+    }
+
+    /// Where it listens.
+    fn address(listener: &TcpListener) -> Address {
+        let place = Place::Tcp(listener.local_addr().unwrap());
+        Address { place, transport: Transport::default() }
+    }
+
     #[test]
     fn names_become_addresses() {
-        let local = Address::resolve(&Target::Tcp("127.0.0.1".into(), 1), false).unwrap();
-        assert!(local.is_local());
-        assert!(Address::resolve(&Target::Tcp("no.such.host.invalid".into(), 1), false).is_err());
-        assert!(Address::resolve(&Target::Unix("/tmp/sock".into()), false).unwrap().is_local());
+        assert!(resolve(Target::Tcp("127.0.0.1".into(), 1)).unwrap().is_local());
+        assert!(resolve(Target::Tcp("no.such.host.invalid".into(), 1)).is_err());
+        assert!(resolve(Target::Unix("/tmp/sock".into())).unwrap().is_local());
     }
 
     #[test]
     fn bytes_go_there_and_back() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::Tcp(listener.local_addr().unwrap(), false);
-        let mut client = address.connect().unwrap();
+        let address = address(&listener);
+        let mut client = address.connect(PATIENCE).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         client.write_all(b"ping").unwrap();
         let mut got = [0; 4];
@@ -131,8 +187,8 @@ mod tests {
     #[test]
     fn nobody_there_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::Tcp(listener.local_addr().unwrap(), false);
+        let address = address(&listener);
         drop(listener);
-        assert!(address.connect().is_err());
+        assert!(address.connect(PATIENCE).is_err());
     }
 }

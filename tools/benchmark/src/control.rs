@@ -2,15 +2,13 @@
 //!
 //! It waits for each reply and builds it whole, so nothing that is measured goes through it.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
-
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::connect::Address;
 use crate::options::Options;
 use crate::skipper::Types;
+use crate::stream::Waiting;
 use crate::template::encode;
 
 /// How long a reply may take.
@@ -53,17 +51,16 @@ impl Reply {
 /// A connection that waits.
 #[derive(Debug)]
 pub struct Control {
-    stream: BufReader<File>,
+    stream: BufReader<Waiting>,
 }
 
 impl Control {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody accepts the connection.
+    /// As [`Address::connect`].
     pub fn connect(address: &Address) -> io::Result<Control> {
-        let stream = address.connect()?;
-        set_socket_timeout(&stream, Timeout::Recv, Some(PATIENCE))?;
+        let stream = address.connect(PATIENCE)?;
         Ok(Control { stream: BufReader::with_capacity(16 << 10, stream) })
     }
 
@@ -113,7 +110,7 @@ impl Control {
     }
 
     /// The connection itself, from which nothing unread may be left.
-    pub fn into_stream(self) -> File {
+    pub fn into_stream(self) -> Waiting {
         self.stream.into_inner()
     }
 
@@ -192,12 +189,15 @@ pub fn greetings(options: &Options) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect::Transport;
+    use crate::options::Target;
     use std::net::TcpListener;
 
     /// What a client reads when the server says this and goes away.
     fn read(text: &'static str) -> Vec<io::Result<Reply>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::Tcp(listener.local_addr().unwrap(), false);
+        let target = Target::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
+        let address = Address::resolve(&target, &Transport::default()).unwrap();
         let server = std::thread::spawn(move || {
             listener.accept().unwrap().0.write_all(text.as_bytes()).unwrap();
         });

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::connect::Address;
+use crate::connect::{Address, Place};
 use crate::control::{Control, Reply};
 
 /// CPU time in microseconds.
@@ -114,12 +114,12 @@ fn from_proc(pid: u32) -> Option<CpuTime> {
 
 /// The process of this machine that listens there.
 fn listener(address: &Address) -> Option<u32> {
-    let inode = match address {
-        Address::Tcp(at, _) if address.is_local() => ["/proc/net/tcp", "/proc/net/tcp6"]
+    let inode = match &address.place {
+        Place::Tcp(at) if address.is_local() => ["/proc/net/tcp", "/proc/net/tcp6"]
             .iter()
             .find_map(|table| listening_tcp(&fs::read_to_string(table).ok()?, at.port()))?,
-        Address::Tcp(..) => return None,
-        Address::Unix(path) => {
+        Place::Tcp(_) => return None,
+        Place::Unix(path) => {
             let path = path.path()?.to_string_lossy().into_owned();
             listening_unix(&fs::read_to_string("/proc/net/unix").ok()?, &path)?
         }
@@ -164,6 +164,7 @@ pub fn own_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect::Transport;
     use crate::options::Target;
     use std::net::TcpListener;
 
@@ -181,7 +182,7 @@ mod tests {
     fn the_one_who_listens_is_found() {
         let listener_socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::Tcp("127.0.0.1".into(), listener_socket.local_addr().unwrap().port());
-        let address = Address::resolve(&target, false).unwrap();
+        let address = Address::resolve(&target, &Transport::default()).unwrap();
         assert_eq!(listener(&address), Some(std::process::id()));
         assert!(from_proc(std::process::id()).is_some());
     }
@@ -192,7 +193,10 @@ mod tests {
         let path = dir.path().join("sock");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let target = Target::Unix(path.to_string_lossy().into_owned());
-        assert_eq!(listener(&Address::resolve(&target, false).unwrap()), Some(std::process::id()));
+        assert_eq!(
+            listener(&Address::resolve(&target, &Transport::default()).unwrap()),
+            Some(std::process::id())
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Idle mode: opens connections and keeps them, for tests of what idle clients cost.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -8,6 +8,7 @@ use rustix::event::epoll;
 use crate::options::Options;
 use crate::run::plain;
 use crate::session::Session;
+use crate::stream::{INPUT, NonBlocking};
 use crate::suite::Suite;
 
 /// Waits with open connections until one of them is closed.
@@ -23,22 +24,30 @@ pub fn wait(session: &mut Session, options: &Options, suite: &Suite) -> Result<(
     // so many connections and not one more
     session.cpu = None;
     let plan = session.plan(options, suite, suite.preload(), 1);
-    let sockets = session.connect(&plan, options.clients)?;
+    let mut streams: Vec<NonBlocking> =
+        session.connect(&plan, options.clients)?.into_iter().flatten().map(|(s, _)| s).collect();
     let failed = |e: rustix::io::Errno| format!("Error: epoll: {}", plain(&e.into()));
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
-    for (socket, node) in sockets.iter().flatten() {
-        let data = epoll::EventData::new_u64(*node as u64);
-        epoll::add(&epoll, socket, data, epoll::EventFlags::IN).map_err(failed)?;
+    for (i, stream) in streams.iter().enumerate() {
+        let data = epoll::EventData::new_u64(i as u64);
+        epoll::add(&epoll, stream, data, epoll::EventFlags::IN).map_err(failed)?;
     }
     if std::io::stdout().is_terminal() {
         print!("clients: {}\r", options.clients);
         let _ = std::io::stdout().flush();
     }
-    let mut events = Vec::with_capacity(1);
-    match epoll::wait(&epoll, spare_capacity(&mut events), None) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {
-            Err("Error: Server closed the connection".to_string())
+    let (mut events, mut input) = (Vec::with_capacity(1), vec![0; INPUT]);
+    loop {
+        match epoll::wait(&epoll, spare_capacity(&mut events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(failed(e)),
         }
-        Err(e) => Err(failed(e)),
+        for event in events.drain(..) {
+            match streams[event.data.u64() as usize].recv(&mut input) {
+                // over TLS a server sends things beside replies, such as tickets
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Ok(_) | Err(_) => return Err("Error: Server closed the connection".to_string()),
+            }
+        }
     }
 }

@@ -13,7 +13,8 @@
 //! | [`suite`], [`template`], [`keys`], [`sizes`] | what is sent |
 //! | [`skipper`], [`verify`] | what comes back |
 //! | [`schedule`] | when, for an open loop |
-//! | [`connect`], [`control`], [`session`], [`cluster`] | the server |
+//! | [`connect`], [`stream`], [`tls`] | connections |
+//! | [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
 //! | [`cpu`], [`compare`] | what it costs, and against whom |
 //! | [`result`], [`report`], [`hdrlog`] | the figures |
@@ -37,10 +38,12 @@ mod schedule;
 mod session;
 mod sizes;
 mod skipper;
+mod stream;
 mod suite;
 mod tally;
 mod tasks;
 mod template;
+mod tls;
 mod verify;
 mod worker;
 

@@ -1,6 +1,5 @@
 //! One run: connects, starts the threads, gathers their counts, and sees what it cost.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use crate::control::Control;
 use crate::cpu::{CpuTime, ServerCpu};
 use crate::plan::{Plan, Shared};
+use crate::stream::NonBlocking;
 use crate::tally::Tally;
 use crate::worker::{Message, TICK_NS, Usage, Worker};
 
@@ -36,7 +36,7 @@ pub struct Moment<'a> {
     pub warming_up: bool,
 }
 
-/// Connects the clients of a run, with greetings: the sockets by thread, with the places of their
+/// Connects the clients of a run, with greetings: the streams by thread, with the places of their
 /// nodes.
 ///
 /// # Errors
@@ -46,8 +46,9 @@ pub fn connect(
     clients: usize,
     names: &[String],
     greetings: &[Vec<String>],
-) -> Result<Vec<Vec<(OwnedFd, usize)>>, String> {
-    let mut threads: Vec<Vec<(OwnedFd, usize)>> = (0..plan.threads).map(|_| Vec::new()).collect();
+) -> Result<Vec<Vec<(NonBlocking, usize)>>, String> {
+    let mut threads: Vec<Vec<(NonBlocking, usize)>> =
+        (0..plan.threads).map(|_| Vec::new()).collect();
     for client in 0..clients {
         let node = client % plan.addresses.len();
         let failed = |what: &str, e: &std::io::Error| {
@@ -56,10 +57,11 @@ pub fn connect(
         let mut control = Control::connect(&plan.addresses[node])
             .map_err(|e| failed("Could not connect to server at", &e))?;
         control.greet(greetings).map_err(|e| failed("Error from server", &e))?;
-        let socket = OwnedFd::from(control.into_stream());
-        rustix::io::ioctl_fionbio(&socket, true)
-            .map_err(|e| failed("Could not connect to server at", &e.into()))?;
-        threads[client % plan.threads].push((socket, node));
+        let stream = control
+            .into_stream()
+            .into_nonblocking()
+            .map_err(|e| failed("Could not connect to server at", &e))?;
+        threads[client % plan.threads].push((stream, node));
     }
     Ok(threads)
 }
@@ -73,13 +75,13 @@ pub fn plain(e: &std::io::Error) -> String {
     }
 }
 
-/// Runs a plan over sockets that [`connect`] made.
+/// Runs a plan over streams that [`connect`] made.
 ///
 /// # Errors
 /// With what ended it early.
 pub fn run(
     plan: &Arc<Plan>,
-    sockets: Vec<Vec<(OwnedFd, usize)>>,
+    streams: Vec<Vec<(NonBlocking, usize)>>,
     server_cpu: Option<&mut ServerCpu>,
     watch: &mut dyn FnMut(&Moment) -> Result<(), String>,
 ) -> Result<Outcome, String> {
@@ -87,9 +89,9 @@ pub fn run(
     let shared = Arc::new(Shared::default());
     let start_ns = plan.clock.mono_ns();
     let mut workers = Vec::new();
-    for (index, sockets) in sockets.into_iter().enumerate() {
+    for (index, streams) in streams.into_iter().enumerate() {
         let (plan, shared) = (Arc::clone(plan), Arc::clone(&shared));
-        let worker = Worker::new(plan, shared, index, start_ns, sockets, reports.clone())
+        let worker = Worker::new(plan, shared, index, start_ns, streams, reports.clone())
             .map_err(|e| format!("Could not watch the connections: {}", plain(&e)))?;
         workers.push(worker);
     }

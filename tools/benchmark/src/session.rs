@@ -5,15 +5,17 @@ use std::sync::Arc;
 use weft_base::clock::Clock;
 
 use crate::cluster::Cluster;
-use crate::connect::Address;
+use crate::connect::{Address, Transport};
 use crate::control::{Control, Reply, greetings};
 use crate::cpu::ServerCpu;
 use crate::keys::{Counters, KeyDistribution};
 use crate::options::{Amount, Options, Target};
 use crate::plan::Plan;
 use crate::run::plain;
+use crate::stream::NonBlocking;
 use crate::suite::{Suite, Test};
 use crate::template::encode;
+use crate::tls;
 
 /// Connections per thread, at least, before another thread is worth it.
 const CLIENTS_PER_THREAD: usize = 16;
@@ -46,9 +48,13 @@ impl Session {
     ///
     /// # Errors
     /// When it can't be reached, or refuses.
-    pub fn open(target: &Target, options: &Options) -> Result<Session, String> {
+    pub fn open(
+        target: &Target,
+        options: &Options,
+        transport: &Transport,
+    ) -> Result<Session, String> {
         let greetings = greetings(options);
-        let fetch = |mode| Cluster::fetch(target, mode, options.mptcp, greetings.clone());
+        let fetch = |mode| Cluster::fetch(target, mode, transport, greetings.clone());
         let cluster = options.cluster.map(fetch).transpose().map_err(|e| {
             format!("Failed to fetch cluster configuration from {target}: {}", plain(&e))
         })?;
@@ -73,7 +79,7 @@ impl Session {
             let could_not = |e: std::io::Error| {
                 format!("Could not connect to server at {target}: {}", plain(&e))
             };
-            let address = Address::resolve(target, options.mptcp).map_err(could_not)?;
+            let address = Address::resolve(target, transport).map_err(could_not)?;
             let mut control = Control::connect(&address).map_err(could_not)?;
             control
                 .greet(&session.greetings)
@@ -160,7 +166,7 @@ impl Session {
         &self,
         plan: &Plan,
         clients: usize,
-    ) -> Result<Vec<Vec<(std::os::fd::OwnedFd, usize)>>, String> {
+    ) -> Result<Vec<Vec<(NonBlocking, usize)>>, String> {
         crate::run::connect(plan, clients, &self.names, &self.greetings)
     }
 }
@@ -175,6 +181,10 @@ fn configuration(control: &mut Control, target: &Target) -> Result<Config, Strin
             }
             Ok(reply) if reply.items().len() >= 2 => {
                 values.push(String::from_utf8_lossy(reply.items()[1].text()).into_owned());
+            }
+            // with TLS 1.3 only now does a server say that it wants a certificate
+            Err(e) if tls::is_failure(&e) => {
+                return Err(format!("Could not connect to server at {target}: {e}"));
             }
             Ok(_) | Err(_) => return Ok(None),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::compare;
+use crate::connect::Transport;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
@@ -32,9 +33,10 @@ pub fn all(mut options: Options) -> Result<(), String> {
     }
     let suite = Suite::new(&options);
     let tests = tests(&suite, &options)?;
-    let mut session = Session::open(&options.target, &options)?;
-    let mut second =
-        options.versus.as_ref().map(|target| Session::open(target, &options)).transpose()?;
+    let transport = Transport::new(&options)?;
+    let open = |target| Session::open(target, &options, &transport);
+    let mut session = open(&options.target)?;
+    let mut second = options.versus.as_ref().map(open).transpose()?;
     for session in [Some(&session), second.as_ref()].into_iter().flatten() {
         introduce(session, options.output);
     }
@@ -166,9 +168,9 @@ impl Call<'_> {
 
     fn preload(&mut self, session: &mut Session) -> Result<(), String> {
         let plan = Arc::new(session.preload_plan(self.options, self.suite));
-        let sockets = session.connect(&plan, self.options.clients)?;
+        let streams = session.connect(&plan, self.options.clients)?;
         let progress = &mut self.progress;
-        run::run(&plan, sockets, None, &mut |moment: &Moment| {
+        run::run(&plan, streams, None, &mut |moment: &Moment| {
             progress.show("preload", moment);
             Ok(())
         })
@@ -179,11 +181,11 @@ impl Call<'_> {
     fn test(&mut self, test: &Test, session: &mut Session, share: u32) -> Result<Outcome, String> {
         session.prepare(test)?;
         let plan = Arc::new(session.plan(self.options, self.suite, test.clone(), share));
-        let sockets = session.connect(&plan, self.options.clients)?;
+        let streams = session.connect(&plan, self.options.clients)?;
         let (progress, log) = (&mut self.progress, &mut self.log);
         let mut second = histogram(self.options.precision);
         let mut lasted = Duration::ZERO;
-        let outcome = run::run(&plan, sockets, session.cpu.as_mut(), &mut |moment: &Moment| {
+        let outcome = run::run(&plan, streams, session.cpu.as_mut(), &mut |moment: &Moment| {
             progress.show(&test.title, moment);
             let Some(log) = log else { return Ok(()) };
             if moment.warming_up {

@@ -51,6 +51,11 @@ const CALLS: &[&str] = &[
     "--rfr maybe",
     "-p 70000",
     "--mptcp -s {dir}/sock -t get",
+    "-a pw --sni x --insecure --cacert x --cacertdir x -n 50 -t get -q",
+    "-a pw --cert x --key x --tls-ciphers x --tls-ciphersuites x -n 50 -t get -q",
+    "--tls --cacert {dir}/none -t get",
+    "--tls --insecure --cert {dir}/none -n 10 -t get",
+    "--tls --insecure --tls-ciphers no -n 10 -t get",
 ];
 
 /// Options that need a cluster.
@@ -63,20 +68,7 @@ const CLUSTER_CALLS: &[&str] = &[
 ];
 
 /// Options that are refused with a message.
-const REFUSED: &[&str] = &[
-    "--tls",
-    "--sni x",
-    "--cacert x",
-    "--cacertdir x",
-    "--insecure",
-    "--cert x",
-    "--key x",
-    "--tls-ciphers x",
-    "--tls-ciphersuites x",
-    "--fuzz",
-    "--fuzz-mode malformed-commands",
-    "--fuzz-loglevel info",
-];
+const REFUSED: &[&str] = &["--fuzz", "--fuzz-mode malformed-commands", "--fuzz-loglevel info"];
 
 /// Options with tests of their own: they never end, read from standard input, or print a text.
 const ELSEWHERE: &[&str] = &["-I", "-l", "-x", "-u", "--mptcp", "--help", "--version"];

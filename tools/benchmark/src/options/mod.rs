@@ -8,6 +8,7 @@
 
 mod raw;
 mod resolve;
+mod tls;
 mod uri;
 
 pub use raw::{Raw, ReadFrom};

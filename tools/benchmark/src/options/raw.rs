@@ -1,5 +1,7 @@
 //! The options as they are written, by clap.
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Parser, ValueEnum};
 
 use crate::keys::KeyDistribution;
@@ -59,7 +61,8 @@ pub struct Raw {
     /// User of the password; needs -a
     #[arg(long, value_name = "username")]
     pub user: Option<String>,
-    /// Server URI: valkey://user:password@host:port/dbnum; all but the host may be left out
+    /// Server URI: valkey://user:password@host:port/dbnum; all but the host may be left out, and
+    /// valkeys:// is TLS
     #[arg(short = 'u', value_name = "uri")]
     pub uri: Option<String>,
     /// Number of parallel connections
@@ -148,6 +151,34 @@ pub struct Raw {
     #[arg(long)]
     pub mptcp: bool,
 
+    /// Establish a TLS connection
+    #[arg(long, help_heading = "TLS")]
+    pub tls: bool,
+    /// Server name indication: the name that the server is told
+    #[arg(long, value_name = "host", help_heading = "TLS")]
+    pub sni: Option<String>,
+    /// CA certificates to verify the server with. Names are not compared
+    #[arg(long, value_name = "file", help_heading = "TLS")]
+    pub cacert: Option<PathBuf>,
+    /// Directory of CA certificates [default of both: the roots of the system]
+    #[arg(long, value_name = "dir", help_heading = "TLS")]
+    pub cacertdir: Option<PathBuf>,
+    /// Skip the verification of certificates
+    #[arg(long, help_heading = "TLS")]
+    pub insecure: bool,
+    /// Client certificate to authenticate with
+    #[arg(long, value_name = "file", help_heading = "TLS")]
+    pub cert: Option<PathBuf>,
+    /// Private key of --cert
+    #[arg(long, value_name = "file", help_heading = "TLS")]
+    pub key: Option<PathBuf>,
+    /// Ciphers of TLS 1.2, the preferred ones first, in OpenSSL's words: see ciphers(1ssl)
+    #[arg(long, value_name = "list", help_heading = "TLS")]
+    pub tls_ciphers: Option<String>,
+    /// Cipher suites of TLS 1.3, the preferred ones first, separated by colons
+    #[arg(long, value_name = "list", help_heading = "TLS")]
+    pub tls_ciphersuites: Option<String>,
+
     /// Mix of tests in one run, as in GET:8,SET:2
     #[arg(long, value_name = "tests", help_heading = "Beyond valkey-benchmark")]
     pub mix: Option<String>,
@@ -171,7 +202,7 @@ pub struct Raw {
     pub json: bool,
     /// Write the latencies of every second to this file, as an HDR histogram log
     #[arg(long, value_name = "file", help_heading = "Beyond valkey-benchmark")]
-    pub hdr: Option<std::path::PathBuf>,
+    pub hdr: Option<PathBuf>,
     /// Run against this server as well, in turns, and print the ratio: first server to this one
     #[arg(long, value_name = "host:port", help_heading = "Beyond valkey-benchmark")]
     pub vs: Option<String>,
@@ -192,25 +223,6 @@ pub struct Raw {
     )]
     pub confidence: f64,
 
-    /// Establish a TLS connection (not built in: refused, as are the other options of TLS)
-    #[arg(long, help_heading = "Recognized and refused")]
-    pub tls: bool,
-    #[arg(long, value_name = "host", help_heading = "Recognized and refused")]
-    pub sni: Option<String>,
-    #[arg(long, value_name = "file", help_heading = "Recognized and refused")]
-    pub cacert: Option<String>,
-    #[arg(long, value_name = "dir", help_heading = "Recognized and refused")]
-    pub cacertdir: Option<String>,
-    #[arg(long, help_heading = "Recognized and refused")]
-    pub insecure: bool,
-    #[arg(long, value_name = "file", help_heading = "Recognized and refused")]
-    pub cert: Option<String>,
-    #[arg(long, value_name = "file", help_heading = "Recognized and refused")]
-    pub key: Option<String>,
-    #[arg(long, value_name = "list", help_heading = "Recognized and refused")]
-    pub tls_ciphers: Option<String>,
-    #[arg(long, value_name = "list", help_heading = "Recognized and refused")]
-    pub tls_ciphersuites: Option<String>,
     /// Use RDMA (not built in)
     #[arg(long, help_heading = "Recognized and refused")]
     pub rdma: bool,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::raw::{Raw, ReadFrom};
-use super::uri;
+use super::{tls, uri};
 use crate::keys::KeyDistribution;
 use crate::sizes::{MAX, SizeDistribution};
+use crate::tls::TlsOptions;
 
 /// Most generator threads, as in the reference.
 const MAX_THREADS: i64 = 500;
@@ -59,6 +60,8 @@ pub struct Options {
     pub resp3: bool,
     pub tracking: bool,
     pub mptcp: bool,
+    /// None without TLS.
+    pub tls: Option<TlsOptions>,
     pub clients: usize,
     /// None: as many as are warranted.
     pub threads: Option<usize>,
@@ -104,6 +107,7 @@ impl Options {
         refuse(&raw)?;
         let mut warnings = Vec::new();
         let uri = raw.uri.as_deref().map(uri::parse).transpose()?.unwrap_or_default();
+        let tls = tls::resolve(&raw, uri.tls, &mut warnings)?;
         let target = match &raw.socket {
             Some(path) => Target::Unix(path.clone()),
             None => Target::Tcp(uri.host.unwrap_or(raw.host), uri.port.unwrap_or(raw.port)),
@@ -174,6 +178,7 @@ impl Options {
             resp3: raw.resp3,
             tracking: raw.enable_tracking,
             mptcp: raw.mptcp,
+            tls,
             clients: raw.clients.max(1) as usize,
             threads,
             keepalive: raw.keepalive != 0,
@@ -231,15 +236,6 @@ fn seconds(seconds: f64) -> Result<Duration, String> {
 
 /// Options that are known and can't be done.
 fn refuse(raw: &Raw) -> Result<(), String> {
-    let tls = raw.tls
-        || raw.insecure
-        || [&raw.sni, &raw.cacert, &raw.cacertdir, &raw.cert, &raw.key]
-            .iter()
-            .chain(&[&raw.tls_ciphers, &raw.tls_ciphersuites])
-            .any(|option| option.is_some());
-    if tls {
-        return Err("TLS is not built in: use a socket without TLS, or a tunnel.".into());
-    }
     if raw.rdma {
         return Err("RDMA is not built in.".into());
     }

@@ -102,11 +102,11 @@ fn what_contradicts_itself_is_refused() {
         "--vs box",
         "--vs box:1 --cluster",
         "--vs box:1 --rounds 1",
-        "--tls",
-        "--cacert x",
+        "--tls --sni -",
+        "--tls --tls-ciphers AES128-SHA",
+        "--tls --tls-ciphersuites AES128-SHA",
         "--rdma",
         "--fuzz",
-        "-u valkeys://box",
     ] {
         let (out, err) = refused(line);
         assert!(out.is_empty() && err.len() > 10, "{line}: {err}");
@@ -135,4 +135,26 @@ fn uris_set_what_they_name() {
 fn help_and_version_are_asked_for_by_name() {
     assert!(matches!(read("--help"), Err(Stop::Print(text)) if text.contains("Usage:")));
     assert!(matches!(read("-v"), Err(Stop::Print(text)) if text.starts_with("weft-benchmark ")));
+}
+
+#[test]
+fn tls_is_asked_for_by_option_or_uri() {
+    assert!(options("").tls.is_none());
+    assert!(options("-u valkeys://box").tls.is_some());
+    let o = options("--tls --cacert a --cacertdir b --cert c --key d --sni box --insecure");
+    assert!(o.warnings.is_empty());
+    let tls = o.tls.unwrap();
+    assert_eq!((tls.ca_file, tls.ca_dir), (Some("a".into()), Some("b".into())));
+    assert_eq!(tls.identity, Some(("c".into(), "d".into())));
+    assert_eq!(tls.sni.unwrap().to_str(), "box");
+    assert!(tls.insecure);
+}
+
+#[test]
+fn options_of_tls_without_effect_are_warned_of() {
+    let o = options("--cacert x --insecure");
+    assert!(o.tls.is_none());
+    assert_eq!(o.warnings, ["WARNING: Without --tls these have no effect: --cacert, --insecure"]);
+    let o = options("--tls --cert c --sni 127.0.0.1");
+    assert!(o.tls.unwrap().identity.is_none() && o.warnings.len() == 2, "{:?}", o.warnings);
 }

@@ -1,8 +1,9 @@
-//! Server URIs: `valkey://user:password@host:port/dbnum`.
+//! Server URIs: `valkey://user:password@host:port/dbnum`, with `valkeys` for TLS.
 
 /// The parts of a URI that were given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Uri {
+    pub tls: bool,
     pub user: Option<String>,
     pub password: Option<String>,
     pub host: Option<String>,
@@ -13,15 +14,15 @@ pub struct Uri {
 /// Reads a URI.
 ///
 /// # Errors
-/// With what is wrong with it; TLS is refused here.
+/// With what is wrong with it.
 pub fn parse(text: &str) -> Result<Uri, String> {
     let (scheme, rest) = text.split_once("://").ok_or("Invalid URI scheme")?;
-    match scheme {
-        "valkey" | "redis" => {}
-        "valkeys" | "rediss" => return Err("TLS is not built in: valkeys:// is refused".into()),
+    let tls = match scheme {
+        "valkey" | "redis" => false,
+        "valkeys" | "rediss" => true,
         _ => return Err("Invalid URI scheme".into()),
-    }
-    let mut uri = Uri::default();
+    };
+    let mut uri = Uri { tls, ..Uri::default() };
     let rest = match rest.split_once('@') {
         None => rest,
         Some((login, rest)) => {
@@ -81,15 +82,14 @@ mod tests {
         assert_eq!(host, Uri { host: Some("box".into()), ..Uri::default() });
         let password = parse("valkey://secret@box").unwrap();
         assert_eq!((password.user, password.password.as_deref()), (None, Some("secret")));
+        assert!(!host.tls && parse("valkeys://box").unwrap().tls);
         let v6 = parse("valkey://[::1]:7000").unwrap();
         assert_eq!((v6.host.as_deref(), v6.port), (Some("::1"), Some(7000)));
     }
 
     #[test]
     fn wrong_ones_are_refused() {
-        for text in
-            ["box:7000", "http://box", "valkeys://box", "valkey://box:x", "valkey://a%4@box"]
-        {
+        for text in ["box:7000", "http://box", "valkey://box:x", "valkey://a%4@box"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

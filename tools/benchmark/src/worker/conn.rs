@@ -1,9 +1,9 @@
 //! One connection of a generator thread: what it waits for and what it could not write yet.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 
 use crate::skipper::{Skipper, Types};
+use crate::stream::NonBlocking;
 use crate::verify::Progress;
 
 /// Requests sent together that wait for replies of the same kind.
@@ -22,10 +22,20 @@ pub struct Flight {
 /// The kind of what is sent at the beginning of a connection.
 pub const GREETING: u16 = u16::MAX;
 
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The server has not accepted it yet.
+    Dialing,
+    /// The handshake of TLS is not done.
+    Shaking,
+    Open,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Conn {
-    pub socket: OwnedFd,
+    pub stream: NonBlocking,
     pub skipper: Skipper,
     flights: VecDeque<Flight>,
     in_flight: u64,
@@ -33,8 +43,9 @@ pub struct Conn {
     pub unsent: Vec<u8>,
     /// How much of it was taken since.
     pub sent: usize,
-    /// The connection is not established yet.
-    pub connecting: bool,
+    pub phase: Phase,
+    /// It is watched for being writable.
+    pub watched: bool,
     /// The place of its node in the cluster.
     pub node: usize,
     /// Requests in flight, byte for byte; only in cluster mode.
@@ -45,19 +56,29 @@ pub struct Conn {
 }
 
 impl Conn {
-    pub fn new(socket: OwnedFd, node: usize) -> Conn {
+    pub fn new(stream: NonBlocking, phase: Phase, node: usize) -> Conn {
         Conn {
-            socket,
+            stream,
             skipper: Skipper::default(),
             flights: VecDeque::new(),
             in_flight: 0,
             unsent: Vec::new(),
             sent: 0,
-            connecting: false,
+            phase,
+            watched: false,
             node,
             requests: VecDeque::new(),
             keys: VecDeque::new(),
             progress: Progress::default(),
+        }
+    }
+
+    /// Whether it waits for being writable.
+    #[inline]
+    pub fn wants_output(&self) -> bool {
+        match self.phase {
+            Phase::Dialing => true,
+            Phase::Shaking | Phase::Open => !self.unsent.is_empty() || self.stream.holds_output(),
         }
     }
 
@@ -109,7 +130,7 @@ mod tests {
     #[test]
     fn requests_of_a_kind_fly_together() {
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let mut conn = Conn::new(socket.into(), 0);
+        let mut conn = Conn::new(NonBlocking::new(socket.into(), None), Phase::Open, 0);
         conn.depart(flight(1, 2));
         conn.depart(flight(1, 1));
         conn.depart(flight(2, 1));

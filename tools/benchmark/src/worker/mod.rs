@@ -23,6 +23,7 @@ mod redirect;
 mod send;
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -30,7 +31,6 @@ use std::sync::mpsc::Sender;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv, sockopt};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
 use crate::cluster::Follower;
@@ -39,10 +39,11 @@ use crate::keys::Drawer;
 use crate::plan::{Plan, Quota, Shared};
 use crate::schedule::Schedule;
 use crate::skipper::Types;
+use crate::stream::{INPUT, NonBlocking};
 use crate::suite::Kind;
 use crate::tally::Tally;
 use crate::verify::Verifier;
-use conn::{Conn, Flight, GREETING};
+use conn::{Conn, Flight, GREETING, Phase};
 
 /// How often counts are handed over.
 pub const TICK_NS: u64 = 250_000_000;
@@ -130,15 +131,17 @@ impl Worker {
         shared: Arc<Shared>,
         index: usize,
         start_ns: u64,
-        sockets: Vec<(OwnedFd, usize)>,
+        streams: Vec<(NonBlocking, usize)>,
         reports: Sender<Message>,
     ) -> std::io::Result<Worker> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let conns: Vec<Conn> =
-            sockets.into_iter().map(|(socket, node)| Conn::new(socket, node)).collect();
+        let conns: Vec<Conn> = streams
+            .into_iter()
+            .map(|(stream, node)| Conn::new(stream, Phase::Open, node))
+            .collect();
         for (i, conn) in conns.iter().enumerate() {
             let data = epoll::EventData::new_u64(i as u64);
-            epoll::add(&epoll, &conn.socket, data, epoll::EventFlags::IN)?;
+            epoll::add(&epoll, &conn.stream, data, epoll::EventFlags::IN)?;
         }
         let mut timer = None;
         if plan.rate.is_some() {
@@ -193,7 +196,7 @@ impl Worker {
 
     fn work(&mut self) -> Result<(), Failure> {
         let mut events = Vec::with_capacity(self.conns.len().clamp(16, 1024) + 1);
-        let mut input = vec![0; 128 << 10];
+        let mut input = vec![0; INPUT];
         let (mut wall, mut cpu_start) = (self.now(), cpu::own_ns());
         // without a warm-up counting begins before the first request leaves
         self.tick(wall)?;
@@ -210,9 +213,9 @@ impl Worker {
             if (self.is_over && self.open == 0) || self.shared.is_stopped() {
                 break;
             }
-            let now = self.wait(&mut events, before)?;
+            self.wait(&mut events, before)?;
             for event in events.drain(..) {
-                self.on_event(event, &mut input, now)?;
+                self.on_event(event, &mut input)?;
             }
         }
         self.usage.wall_ns = self.now() - wall;
@@ -226,8 +229,8 @@ impl Worker {
         self.plan.clock.mono_ns()
     }
 
-    /// Waits for events: the time then.
-    fn wait(&mut self, events: &mut Vec<epoll::Event>, before: u64) -> Result<u64, Failure> {
+    /// Waits for events.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>, before: u64) -> Result<(), Failure> {
         let until = self.next_tick_ns.min(self.next_change()).saturating_sub(before);
         // a full millisecond more than asked for, so that the time has come when it ends
         let until = until + 1_000_000;
@@ -239,9 +242,8 @@ impl Worker {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(format!("Error: epoll: {e}")),
         }
-        let now = self.now();
-        self.usage.idle_ns += now - before;
-        Ok(now)
+        self.usage.idle_ns += self.now() - before;
+        Ok(())
     }
 
     /// When the warm-up or the time of the run ends next.
@@ -292,7 +294,7 @@ impl Worker {
         let _ = self.reports.send(Message::Counts(counts, self.begun));
     }
 
-    fn on_event(&mut self, event: epoll::Event, input: &mut [u8], now: u64) -> Result<(), Failure> {
+    fn on_event(&mut self, event: epoll::Event, input: &mut [u8]) -> Result<(), Failure> {
         let data = event.data.u64();
         if data == TIMER {
             // read so that it becomes quiet; what is due is seen by the clock
@@ -304,7 +306,7 @@ impl Worker {
         }
         let (i, flags) = (data as usize, event.flags);
         if flags.contains(epoll::EventFlags::OUT) {
-            self.on_writable(i, now)?;
+            self.on_writable(i)?;
         }
         // an error or a hang-up shows when reading
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
@@ -315,16 +317,14 @@ impl Worker {
     }
 
     fn on_readable(&mut self, i: usize, input: &mut [u8]) -> Result<(), Failure> {
-        let socket = &self.conns[i].socket;
-        let read = match recv(socket, &mut *input, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err("Error: Server closed the connection".to_string()),
-            Ok((read, _)) => read,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Err(e) => {
-                let e = sockopt::socket_error(socket).ok().and_then(Result::err).unwrap_or(e);
-                return Err(format!("Error: {}", std::io::Error::from(e)));
-            }
+        let read = match self.conns[i].stream.recv(input) {
+            Ok(0) => return Err("Error: Server closed the connection".to_string()),
+            Ok(read) => read,
+            // part of a handshake perhaps, but no reply
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return self.on_progress(i),
+            Err(e) => return Err(format!("Error: {e}")),
         };
+        self.settle(i)?;
         let now = self.now();
         let mut rest = &input[..read];
         let mut last = GREETING;

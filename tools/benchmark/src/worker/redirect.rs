@@ -1,6 +1,6 @@
 //! What happens to replies that are not as they should be.
 
-use super::conn::{Conn, Flight, GREETING};
+use super::conn::{Conn, Flight, GREETING, Phase};
 use super::{Failure, Worker};
 use crate::cluster::is_redirection;
 use crate::control::Reply;
@@ -100,10 +100,9 @@ impl Worker {
         let address = self.plan.addresses.get(node).or(self.plan.addresses.first());
         let failed = |e: std::io::Error| format!("Could not connect to server: {e}");
         let address = address.ok_or("Could not connect to server: no address")?;
-        let socket = address.start_connect().map_err(failed)?;
-        let mut conn = Conn::new(socket, node);
-        conn.connecting = true;
-        self.watch(&conn, i, true).map_err(|e| failed(e.into()))?;
+        let stream = address.start_connect().map_err(failed)?;
+        let mut conn = Conn::new(stream, Phase::Dialing, node);
+        self.watch(&mut conn, i).map_err(|e| failed(e.into()))?;
         // the old socket leaves the epoll set when it is closed here
         self.conns[i] = conn;
         Ok(())

@@ -1,11 +1,12 @@
 //! How requests leave: put together, patched, written at once; in an open loop when they are due.
 
+use std::io;
+
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::net::sockopt;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
-use super::conn::{Conn, Flight, GREETING};
+use super::conn::{Conn, Flight, GREETING, Phase};
 use super::{Failure, Worker};
 use crate::skipper::Types;
 use crate::verify::Check;
@@ -183,53 +184,54 @@ impl Worker {
     /// Writes a batch; what the socket does not take waits with the connection.
     fn write(&mut self, i: usize, bytes: &[u8]) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let taken = if conn.connecting || !conn.unsent.is_empty() {
+        let taken = if conn.phase != Phase::Open || !conn.unsent.is_empty() {
             0
         } else {
-            match send(&conn.socket, bytes, flags) {
-                Ok(taken) => taken,
-                Err(Errno::AGAIN | Errno::INTR) => 0,
-                Err(e) => return Err(write_error(conn, e)),
-            }
+            written(conn.stream.send(bytes))?
         };
-        if taken < bytes.len() {
-            let watched = !conn.unsent.is_empty() || conn.connecting;
-            conn.unsent.extend_from_slice(&bytes[taken..]);
-            if !watched {
-                self.watch_output(i, true)?;
-            }
-        }
-        Ok(())
+        conn.unsent.extend_from_slice(&bytes[taken..]);
+        self.settle(i)
     }
 
-    /// Goes on writing, or begins on a connection that was just established.
-    pub(super) fn on_writable(&mut self, i: usize, now: u64) -> Result<(), Failure> {
-        if self.conns[i].connecting {
-            return self.on_connected(i, now);
-        }
+    /// Goes on writing, or with the beginning of a connection.
+    pub(super) fn on_writable(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match send(&conn.socket, &conn.unsent[conn.sent..], flags) {
-            Ok(taken) => conn.sent += taken,
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(e) => return Err(write_error(conn, e)),
+        match conn.phase {
+            Phase::Dialing => {
+                if let Ok(Err(e)) | Err(e) = sockopt::socket_error(&conn.stream) {
+                    return Err(format!("Could not connect to server: {}", io::Error::from(e)));
+                }
+                conn.phase = Phase::Shaking;
+                if conn.stream.is_shaking() {
+                    // the client speaks first
+                    written(conn.stream.send(&[]))?;
+                }
+                return self.on_progress(i);
+            }
+            Phase::Shaking | Phase::Open => {
+                conn.sent += written(conn.stream.send(&conn.unsent[conn.sent..]))?;
+            }
         }
         if conn.sent == conn.unsent.len() {
             conn.unsent.clear();
             conn.sent = 0;
-            self.watch_output(i, false)?;
         }
-        Ok(())
+        self.settle(i)
     }
 
-    fn on_connected(&mut self, i: usize, now: u64) -> Result<(), Failure> {
+    /// Begins on a connection when it has been established, handshake included.
+    pub(super) fn on_progress(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
-        if let Ok(Err(e)) | Err(e) = sockopt::socket_error(&conn.socket) {
-            return Err(format!("Could not connect to server: {}", std::io::Error::from(e)));
+        let is_ready = conn.phase == Phase::Shaking && !conn.stream.is_shaking();
+        if is_ready {
+            conn.phase = Phase::Open;
         }
-        conn.connecting = false;
-        self.watch_output(i, false)?;
+        self.settle(i)?;
+        if !is_ready {
+            return Ok(());
+        }
+        // the work of a handshake is not part of the first latency
+        let now = self.now();
         let (bytes, left) = self.plan.greeting.clone();
         if left > 0 {
             let (kind, expect) = (GREETING, Types::ANY);
@@ -241,15 +243,25 @@ impl Worker {
         self.on_free(i, now)
     }
 
-    pub(super) fn watch_output(&self, i: usize, output: bool) -> Result<(), Failure> {
+    /// Watches a connection for being writable while it waits for that, and no longer.
+    #[inline]
+    pub(super) fn settle(&mut self, i: usize) -> Result<(), Failure> {
+        let conn = &mut self.conns[i];
+        let wanted = conn.wants_output();
+        if wanted == conn.watched {
+            return Ok(());
+        }
+        conn.watched = wanted;
         let data = epoll::EventData::new_u64(i as u64);
-        epoll::modify(&self.epoll, &self.conns[i].socket, data, interest(output))
+        epoll::modify(&self.epoll, &conn.stream, data, interest(wanted))
             .map_err(|e| format!("Error: epoll: {e}"))
     }
 
-    pub(super) fn watch(&self, conn: &Conn, i: usize, output: bool) -> rustix::io::Result<()> {
+    /// Begins to watch a connection.
+    pub(super) fn watch(&self, conn: &mut Conn, i: usize) -> rustix::io::Result<()> {
+        conn.watched = conn.wants_output();
         let data = epoll::EventData::new_u64(i as u64);
-        epoll::add(&self.epoll, &conn.socket, data, interest(output))
+        epoll::add(&self.epoll, &conn.stream, data, interest(conn.watched))
     }
 }
 
@@ -257,9 +269,14 @@ fn interest(output: bool) -> epoll::EventFlags {
     if output { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN }
 }
 
-fn write_error(conn: &Conn, e: Errno) -> Failure {
-    let e = sockopt::socket_error(&conn.socket).ok().and_then(Result::err).unwrap_or(e);
-    format!("Error writing to the server: {}", std::io::Error::from(e))
+/// How much was written, which may be nothing for now.
+#[inline]
+fn written(sent: io::Result<usize>) -> Result<usize, Failure> {
+    match sent {
+        Ok(taken) => Ok(taken),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(e) => Err(format!("Error writing to the server: {e}")),
+    }
 }
 
 /// An index, by weight.

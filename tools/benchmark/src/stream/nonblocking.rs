@@ -1,0 +1,181 @@
+//! A connection that never waits, for the threads that put on the load.
+//!
+//! The library of TLS reads no more than 4 KiB at a time from a socket. So it does not read from
+//! it here, but from what one large read of ours brought, and all of that is decrypted at once:
+//! nothing stays behind of which the kernel would not tell.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, writev};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustls::ClientConnection;
+
+/// Bytes of space for what is read at once.
+pub const INPUT: usize = 128 << 10;
+
+/// The share of the space for input that is used for what is not decrypted yet, in eighths.
+const ENCRYPTED: usize = 3;
+
+/// A connection that never waits.
+#[derive(Debug)]
+pub enum NonBlocking {
+    Plain(OwnedFd),
+    Tls(Box<Encrypted>),
+}
+
+/// A socket and the state of TLS on it.
+#[derive(Debug)]
+pub struct Encrypted {
+    socket: OwnedFd,
+    session: ClientConnection,
+}
+
+impl NonBlocking {
+    /// Takes over a socket that does not wait.
+    pub fn new(socket: OwnedFd, session: Option<ClientConnection>) -> NonBlocking {
+        match session {
+            None => NonBlocking::Plain(socket),
+            Some(session) => NonBlocking::Tls(Box::new(Encrypted { socket, session })),
+        }
+    }
+
+    /// Reads what is there: how much, 0 at the end of the connection. The space must be of
+    /// [`INPUT`] bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is nothing, or what became of the connection.
+    #[inline]
+    pub fn recv(&mut self, input: &mut [u8]) -> io::Result<usize> {
+        match self {
+            NonBlocking::Plain(socket) => receive(socket, input),
+            NonBlocking::Tls(stream) => stream.recv(input),
+        }
+    }
+
+    /// Writes what the connection takes: how much that was.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it takes nothing now, or what became of it.
+    #[inline]
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            NonBlocking::Plain(socket) => {
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                send(&*socket, bytes, flags).map_err(|e| explain(socket, e))
+            }
+            NonBlocking::Tls(stream) => stream.send(bytes),
+        }
+    }
+
+    /// Whether something that [`NonBlocking::send`] took waits for the socket. To go on, send
+    /// nothing.
+    #[inline]
+    pub fn holds_output(&self) -> bool {
+        match self {
+            NonBlocking::Plain(_) => false,
+            NonBlocking::Tls(stream) => stream.session.wants_write(),
+        }
+    }
+
+    /// Whether a handshake is to be done first. It goes on with what is received and sent.
+    pub fn is_shaking(&self) -> bool {
+        match self {
+            NonBlocking::Plain(_) => false,
+            NonBlocking::Tls(stream) => stream.session.is_handshaking(),
+        }
+    }
+}
+
+impl AsFd for NonBlocking {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            NonBlocking::Plain(socket) => socket.as_fd(),
+            NonBlocking::Tls(stream) => stream.socket.as_fd(),
+        }
+    }
+}
+
+impl Encrypted {
+    fn recv(&mut self, input: &mut [u8]) -> io::Result<usize> {
+        // decrypted data is less than that, and what is left of an earlier read is a record at most
+        let (plain, encrypted) = input.split_at_mut(input.len() / 8 * (8 - ENCRYPTED));
+        let received = receive(&self.socket, encrypted)?;
+        let mut rest = &encrypted[..received];
+        let mut filled = 0;
+        let mut is_over = rest.is_empty();
+        while !rest.is_empty() && !is_over {
+            // the end of the connection as TLS knows it
+            is_over = self.session.read_tls(&mut rest)? == 0;
+            let state = match self.session.process_new_packets() {
+                Ok(state) => state,
+                Err(e) => {
+                    // tells the server why; that it can't be told changes nothing
+                    let _ = self.flush();
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, e));
+                }
+            };
+            let there = state.plaintext_bytes_to_read();
+            self.session.reader().read_exact(&mut plain[filled..filled + there])?;
+            filled += there;
+            is_over |= state.peer_has_closed();
+        }
+        // part of a handshake, or an update of keys
+        self.flush()?;
+        if filled == 0 && !is_over { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(filled) }
+    }
+
+    /// Takes all, be it that the socket does not.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.session.writer().write_all(bytes)?;
+        self.flush()?;
+        Ok(bytes.len())
+    }
+
+    /// Writes as much as the socket takes.
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut Output(&self.socket)) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The socket as the library writes to it: all its records at once.
+struct Output<'a>(&'a OwnedFd);
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
+        writev(self.0, bytes).map_err(|e| explain(self.0, e))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[inline]
+fn receive(socket: &OwnedFd, input: &mut [u8]) -> io::Result<usize> {
+    match recv(socket, input, RecvFlags::DONTWAIT) {
+        Ok((read, _)) => Ok(read),
+        Err(e) => Err(explain(socket, e)),
+    }
+}
+
+/// Later, or what became of the connection: the error that the socket has kept says more.
+#[cold]
+fn explain(socket: &OwnedFd, e: Errno) -> io::Error {
+    match e {
+        Errno::AGAIN | Errno::INTR => io::ErrorKind::WouldBlock.into(),
+        e => sockopt::socket_error(socket).ok().and_then(Result::err).unwrap_or(e).into(),
+    }
+}
