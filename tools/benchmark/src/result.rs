@@ -46,6 +46,8 @@ pub struct Settings {
     /// Protocol version, 2 or 3.
     pub resp: u8,
     pub cluster: bool,
+    /// Over TLS.
+    pub tls: bool,
     pub db: i64,
     /// Bound of the random numbers; null when keys are constant.
     pub keyspace: Option<u64>,

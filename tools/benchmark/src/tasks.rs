@@ -304,6 +304,7 @@ impl Call<'_> {
                 keep_alive: options.keepalive,
                 resp: if options.resp3 { 3 } else { 2 },
                 cluster: options.cluster.is_some(),
+                tls: options.tls.is_some(),
                 db: options.db,
                 keyspace: options.keyspace,
                 keys: options.keys.to_string(),

@@ -244,6 +244,7 @@ fn all_kinds_of_load() {
     assert_eq!(open_loop["requests"], 600);
     let versus = secure.line(&format!("-n 2000 --rounds 2 -t get --vs 127.0.0.1:{}", secure.port));
     let versus = json(secure.port, &versus);
+    assert_eq!(versus["settings"]["tls"], true);
     assert_eq!(versus["tests"].as_array().map(Vec::len), Some(2), "{versus}");
 }
 

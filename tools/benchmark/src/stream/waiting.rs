@@ -9,6 +9,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustls::{ClientConnection, StreamOwned};
 
 use super::NonBlocking;
+use crate::tls;
 
 /// How long the server's part of a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,11 +29,7 @@ impl Waiting {
     pub fn shake(mut session: ClientConnection, mut socket: File) -> io::Result<Waiting> {
         sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         negotiate(&mut session, &mut socket).map_err(|e| {
-            let why = match e.kind() {
-                // a server without TLS waits for the end of what it takes for a request
-                io::ErrorKind::WouldBlock => "no answer: does the server speak TLS?".to_string(),
-                _ => e.to_string(),
-            };
+            let why = tls::words(&e);
             io::Error::new(e.kind(), format!("Could not negotiate a TLS connection: {why}"))
         })?;
         Ok(Waiting::Tls(Box::new(StreamOwned::new(session, socket))))

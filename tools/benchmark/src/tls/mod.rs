@@ -98,6 +98,27 @@ pub fn is_failure(e: &io::Error) -> bool {
     e.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
+/// What went wrong in a handshake, for people.
+pub fn words(e: &io::Error) -> String {
+    use rustls::{CertificateError, Error};
+    let error = e.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match error {
+        // the library tells this by the name of the error only
+        Some(Error::InvalidCertificate(CertificateError::Other(inner)))
+            if inner.to_string() == "UnsupportedCertVersion" =>
+        {
+            "the server's certificate is of version 1: only those of version 3 can be verified; \
+             use such a one, or --insecure"
+                .to_string()
+        }
+        // a server without TLS waits for the end of what it takes for a request
+        _ if e.kind() == io::ErrorKind::WouldBlock => {
+            "no answer: does the server speak TLS?".to_string()
+        }
+        _ => e.to_string(),
+    }
+}
+
 /// The certificates to verify with, and the same as roots.
 fn trusted(options: &TlsOptions) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), String> {
     let (file, dir) = (options.ca_file.as_deref(), options.ca_dir.as_deref());
@@ -137,6 +158,26 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Made by OpenSSL 3.0 with `openssl x509 -req` and no extensions.
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBHTCBwwIUfpu/o+D5w/Vk2sD6tJQerKRSJ6AwCgYIKoZIzj0EAwIwETEPMA0G
+A1UEAwwGVGVzdENBMB4XDTI2MTEyMTE1NDQyNloXDTI2MTIyMTE1NDQyNlowETEP
+MA0GA1UEAwwGc2VydmVyMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE1IvK/2wL
+dZNXOsQWN+HIgPXqhLLocTkTdvN7ozRw2b5AxkW5V0f0GXjJLAx32xgtZ5wz/Evl
+3kBzrjPP90JbLDAKBggqhkjOPQQDAgNJADBGAiEAj3Z6Wg+mDS0gAoVeSyEWUz/U
+YSZZp9JQLD2jDNhKGgYCIQCmM+RgxVEJF55+9hI/D78B4ndBsL7q5/9eVDmcIaVv
+LA==
+-----END CERTIFICATE-----";
+
+    #[test]
+    fn certificates_of_version_1_are_told_by_name() {
+        let cert = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
+        let error = rustls::server::ParsedCertificate::try_from(&cert).map(|_| ()).unwrap_err();
+        let words = words(&io::Error::new(io::ErrorKind::InvalidData, error));
+        assert!(words.contains("of version 1"), "{words}");
+    }
 
     fn options(dir: &Path) -> TlsOptions {
         TlsOptions {
