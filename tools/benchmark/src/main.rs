@@ -15,6 +15,7 @@
 //! | [`schedule`] | when, for an open loop |
 //! | [`connect`], [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
+//! | [`fuzz`] | random commands instead of load |
 //! | [`cpu`], [`compare`] | what it costs, and against whom |
 //! | [`result`], [`report`], [`hdrlog`] | the figures |
 //!
@@ -25,6 +26,7 @@ mod compare;
 mod connect;
 mod control;
 mod cpu;
+mod fuzz;
 mod hdrlog;
 mod idle;
 mod keys;

@@ -73,13 +73,22 @@ const REFUSED: &[&str] = &[
     "--key x",
     "--tls-ciphers x",
     "--tls-ciphersuites x",
-    "--fuzz",
-    "--fuzz-mode malformed-commands",
-    "--fuzz-loglevel info",
 ];
 
-/// Options with tests of their own: they never end, read from standard input, or print a text.
-const ELSEWHERE: &[&str] = &["-I", "-l", "-x", "-u", "--mptcp", "--help", "--version"];
+/// Options with tests of their own: they never end, read from standard input, or print a text;
+/// those of the fuzzer are in `fuzz.rs`.
+const ELSEWHERE: &[&str] = &[
+    "-I",
+    "-l",
+    "-x",
+    "-u",
+    "--mptcp",
+    "--help",
+    "--version",
+    "--fuzz",
+    "--fuzz-mode",
+    "--fuzz-loglevel",
+];
 
 /// The options in the reference's help.
 fn options_of(help: &str) -> BTreeSet<String> {
