@@ -186,7 +186,7 @@ fn pretender(answer: &'static [u8]) -> u16 {
                 let mut input = [0; 4096];
                 while let Ok(n @ 1..) = stream.read(&mut input) {
                     let asked = text(&input[..n]);
-                    let answer = match asked {
+                    let answer: &[u8] = match asked {
                         _ if asked.contains("DOCS") => b"*2\r\n$3\r\nget\r\n*0\r\n",
                         _ if asked.contains("COMMAND") || asked.contains("CONFIG") => b"*0\r\n",
                         _ if asked.contains("GET") => answer,
