@@ -105,7 +105,7 @@ impl Address {
         Ok(socket)
     }
 
-    /// A connection that waits for input and output, for input no longer than `patience`.
+    /// A connection that waits for input and output, for either no longer than `patience`.
     ///
     /// # Errors
     /// When nobody accepts it, or one of the sides does not accept the other by TLS.
@@ -115,7 +115,9 @@ impl Address {
             None => Waiting::Plain(socket),
             Some(tls) => Waiting::shake(tls.session()?, socket)?,
         };
-        sockopt::set_socket_timeout(&stream, sockopt::Timeout::Recv, Some(patience))?;
+        for way in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+            sockopt::set_socket_timeout(&stream, way, Some(patience))?;
+        }
         Ok(stream)
     }
 

@@ -12,7 +12,7 @@ use crate::stream::Waiting;
 use crate::template::encode;
 
 /// How long a reply may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A reply, of any version of the protocol.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +96,14 @@ impl Control {
         }
     }
 
+    /// The next value, be it a reply or a push.
+    ///
+    /// # Errors
+    /// As [`Control::ask`].
+    pub fn reply_or_push(&mut self) -> io::Result<Reply> {
+        self.value()
+    }
+
     /// Sends greetings and wants each to succeed.
     ///
     /// # Errors
@@ -117,7 +125,8 @@ impl Control {
     fn value(&mut self) -> io::Result<Reply> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_string());
         let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line)?;
+        // what is quoted in an error may hold half a line's end
+        while self.stream.read_until(b'\n', &mut line)? > 0 && !line.ends_with(b"\r\n") {}
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -150,7 +159,10 @@ impl Control {
             b'~' => Types::SET,
             b'>' => Types::PUSH,
             b'%' | b'|' => Types::MAP,
-            _ => return Err(wrong("Protocol error: no reply of this protocol")),
+            _ => {
+                let line = line[..line.len().min(40)].escape_ascii();
+                return Err(wrong(&format!("Protocol error: \"{line}\" begins no reply")));
+            }
         };
         let Ok(mut len) = u32::try_from(number()?) else { return Ok(Reply::Null) };
         if items == Types::MAP {
@@ -218,7 +230,7 @@ mod tests {
     fn replies_of_all_kinds_are_read() {
         let all = read(
             "+OK\r\n$3\r\na\r\n\r\n:-7\r\n$-1\r\n_\r\n*2\r\n+a\r\n*0\r\n%1\r\n+k\r\n:1\r\n\
-             >1\r\n+push\r\n-ERR no\r\n=7\r\ntxt:abc\r\n|1\r\n+a\r\n+b\r\n:3\r\n",
+             >1\r\n+push\r\n-ERR no\n\r.\r\n=7\r\ntxt:abc\r\n|1\r\n+a\r\n+b\r\n:3\r\n",
         );
         let all: Vec<Reply> = all.into_iter().map_while(Result::ok).collect();
         let simple = |text: &str| Reply::Text(Types::SIMPLE, text.into());
@@ -232,7 +244,7 @@ mod tests {
                 Reply::Null,
                 Reply::Items(Types::ARRAY, vec![simple("a"), Reply::Items(Types::ARRAY, vec![])]),
                 Reply::Items(Types::MAP, vec![simple("k"), Reply::Integer(1)]),
-                Reply::Error("ERR no".into()),
+                Reply::Error("ERR no\n\r.".into()),
                 Reply::Text(Types::VERBATIM, b"abc".to_vec()),
                 Reply::Integer(3),
             ]

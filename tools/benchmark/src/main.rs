@@ -16,6 +16,7 @@
 //! | [`connect`], [`stream`], [`tls`] | connections |
 //! | [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
+//! | [`fuzz`] | random commands instead of load |
 //! | [`cpu`], [`compare`] | what it costs, and against whom |
 //! | [`result`], [`report`], [`hdrlog`] | the figures |
 //!
@@ -26,6 +27,7 @@ mod compare;
 mod connect;
 mod control;
 mod cpu;
+mod fuzz;
 mod hdrlog;
 mod idle;
 mod keys;

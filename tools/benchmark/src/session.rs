@@ -93,19 +93,30 @@ impl Session {
         Ok(session)
     }
 
+    /// A connection to a node, by its place, with greetings.
+    ///
+    /// # Errors
+    /// When it can't be reached, or refuses.
+    pub fn control(&self, node: usize) -> std::io::Result<Control> {
+        let mut control = Control::connect(&self.addresses[node])?;
+        control.greet(&self.greetings)?;
+        Ok(control)
+    }
+
+    /// What is sent first on every connection.
+    pub fn greetings(&self) -> &[Vec<String>] {
+        &self.greetings
+    }
+
     /// What must be there before a test, sent once.
     ///
     /// # Errors
     /// When the server is gone. An error that it answers is left to the test to find.
     pub fn prepare(&self, test: &Test) -> Result<(), String> {
         let Some(request) = &test.prepare else { return Ok(()) };
-        let ask = |address| -> std::io::Result<Reply> {
-            let mut control = Control::connect(address)?;
-            control.greet(&self.greetings)?;
-            control.ask(request)
-        };
-        for (address, name) in self.addresses.iter().zip(&self.names) {
-            ask(address)
+        for (node, name) in self.names.iter().enumerate() {
+            self.control(node)
+                .and_then(|mut control| control.ask(request))
                 .map_err(|e| format!("Could not prepare the test at {name}: {}", plain(&e)))?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::compare;
 use crate::connect::Transport;
+use crate::fuzz;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
@@ -48,6 +49,9 @@ pub fn all(mut options: Options) -> Result<(), String> {
     }
     if options.output == Output::Csv {
         say(report::CSV_HEADER);
+    }
+    if let Some(fuzz) = &options.fuzz {
+        return fuzz::run(&session, &options, fuzz);
     }
     let mut parts = Parts::default();
     let log = options.hdr.as_ref().map(|path| {

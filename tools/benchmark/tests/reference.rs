@@ -68,10 +68,22 @@ const CLUSTER_CALLS: &[&str] = &[
 ];
 
 /// Options that are refused with a message.
-const REFUSED: &[&str] = &["--fuzz", "--fuzz-mode malformed-commands", "--fuzz-loglevel info"];
+const REFUSED: &[&str] = &["--rdma"];
 
-/// Options with tests of their own: they never end, read from standard input, or print a text.
-const ELSEWHERE: &[&str] = &["-I", "-l", "-x", "-u", "--mptcp", "--help", "--version"];
+/// Options with tests of their own: they never end, read from standard input, or print a text;
+/// those of the fuzzer are in `fuzz.rs`.
+const ELSEWHERE: &[&str] = &[
+    "-I",
+    "-l",
+    "-x",
+    "-u",
+    "--mptcp",
+    "--help",
+    "--version",
+    "--fuzz",
+    "--fuzz-mode",
+    "--fuzz-loglevel",
+];
 
 /// The options in the reference's help.
 fn options_of(help: &str) -> BTreeSet<String> {

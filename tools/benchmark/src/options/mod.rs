@@ -6,11 +6,13 @@
 //! with status 1 and `Invalid option "X" or option argument missing`. Unlike there, a number that
 //! is none is refused rather than read as 0.
 
+mod fuzz;
 mod raw;
 mod resolve;
 mod tls;
 mod uri;
 
+pub use fuzz::{Fuzz, Level};
 pub use raw::{Raw, ReadFrom};
 pub use resolve::{Amount, Options, Output, Target};
 

@@ -151,6 +151,18 @@ pub struct Raw {
     #[arg(long)]
     pub mptcp: bool,
 
+    /// Send random commands, by what the server says about its own. For tests only: they change
+    /// what the server holds
+    #[arg(long)]
+    pub fuzz: bool,
+    /// Modes of --fuzz, separated by commas: malformed-commands (wrong commands, too),
+    /// config-commands (CONFIG SET, too) [default: right commands only]
+    #[arg(long, value_name = "modes")]
+    pub fuzz_mode: Option<String>,
+    /// What --fuzz tells: none, error, info, debug (every command and reply) [default: info]
+    #[arg(long, value_name = "level")]
+    pub fuzz_loglevel: Option<String>,
+
     /// Establish a TLS connection
     #[arg(long, help_heading = "TLS")]
     pub tls: bool,
@@ -226,13 +238,6 @@ pub struct Raw {
     /// Use RDMA (not built in)
     #[arg(long, help_heading = "Recognized and refused")]
     pub rdma: bool,
-    /// Generate random commands (not built in, as are its options)
-    #[arg(long, help_heading = "Recognized and refused")]
-    pub fuzz: bool,
-    #[arg(long, value_name = "modes", help_heading = "Recognized and refused")]
-    pub fuzz_mode: Option<String>,
-    #[arg(long, value_name = "level", help_heading = "Recognized and refused")]
-    pub fuzz_loglevel: Option<String>,
 
     /// Output this help and exit
     #[arg(long, action = ArgAction::Help)]

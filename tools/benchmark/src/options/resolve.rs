@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::fuzz::{self, Fuzz};
 use super::raw::{Raw, ReadFrom};
 use super::{tls, uri};
 use crate::keys::KeyDistribution;
@@ -86,6 +87,8 @@ pub struct Options {
     pub precision: u8,
     pub repeat: bool,
     pub idle: bool,
+    /// Random commands instead of tests.
+    pub fuzz: Option<Fuzz>,
     pub stdin: bool,
     /// Names, in lower case; none for all.
     pub tests: Option<Vec<String>>,
@@ -106,6 +109,13 @@ impl Options {
     pub fn new(raw: Raw) -> Result<Options, String> {
         refuse(&raw)?;
         let mut warnings = Vec::new();
+        let fuzz = fuzz::parse(&raw)?;
+        if fuzz.is_some() {
+            let without_effect = fuzz::without_effect(&raw).into_iter();
+            warnings.extend(
+                without_effect.map(|name| format!("WARNING: {name} has no effect with --fuzz.")),
+            );
+        }
         let uri = raw.uri.as_deref().map(uri::parse).transpose()?.unwrap_or_default();
         let tls = tls::resolve(&raw, uri.tls, &mut warnings)?;
         let target = match &raw.socket {
@@ -208,6 +218,7 @@ impl Options {
             precision: if raw.precision < 0 { 3 } else { raw.precision.min(4) as u8 },
             repeat: raw.repeat,
             idle: raw.idle,
+            fuzz,
             stdin: raw.stdin,
             tests: raw.tests.map(|tests| tests.split(',').map(str::to_ascii_lowercase).collect()),
             mix: raw.mix,
@@ -238,9 +249,6 @@ fn seconds(seconds: f64) -> Result<Duration, String> {
 fn refuse(raw: &Raw) -> Result<(), String> {
     if raw.rdma {
         return Err("RDMA is not built in.".into());
-    }
-    if raw.fuzz || raw.fuzz_mode.is_some() || raw.fuzz_loglevel.is_some() {
-        return Err("The fuzzer of valkey-benchmark (--fuzz) is not built in.".into());
     }
     Ok(())
 }

@@ -106,7 +106,9 @@ fn what_contradicts_itself_is_refused() {
         "--tls --tls-ciphers AES128-SHA",
         "--tls --tls-ciphersuites AES128-SHA",
         "--rdma",
-        "--fuzz",
+        "--fuzz --json",
+        "--fuzz --vs box:1",
+        "--fuzz-mode nosuch",
     ] {
         let (out, err) = refused(line);
         assert!(out.is_empty() && err.len() > 10, "{line}: {err}");
@@ -122,6 +124,21 @@ fn ours_beyond_it() {
     assert_eq!((o.warmup, o.rate, o.output), (Duration::from_secs(2), Some(100.0), Output::Json));
     assert_eq!(options("--sequential -r 5").keys, KeyDistribution::Sequential);
     assert_eq!(options("--vs [::1]:7000").versus, Some(Target::Tcp("::1".into(), 7000)));
+}
+
+#[test]
+fn a_fuzzer_has_modes_and_levels() {
+    let of = |line: &str| options(line).fuzz;
+    assert_eq!((of(""), of("--fuzz-mode config-commands")), (None, None));
+    let plain = of("--fuzz").unwrap();
+    assert_eq!(plain, Fuzz::default());
+    assert_eq!(plain.level, Level::Info);
+    let both = of("--fuzz --fuzz-mode config-commands,malformed-commands --fuzz-loglevel none");
+    let want = Fuzz { malformed: true, config: true, level: Level::None, unknown_level: None };
+    assert_eq!(both, Some(want));
+    let odd = of("--fuzz --fuzz-loglevel loud").unwrap();
+    assert_eq!((odd.level, odd.unknown_level), (Level::Info, Some("loud".to_string())));
+    assert_eq!(options("--fuzz -q").warnings, ["WARNING: -q has no effect with --fuzz."]);
 }
 
 #[test]
