@@ -114,7 +114,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..500 {
             let args = all.command(&mut values).unwrap();
-            assert!(args.len() % 2 == 0 && args.len() >= 4);
+            assert!(args.len().is_multiple_of(2) && args.len() >= 4);
             for pair in args[2..].chunks_exact(2) {
                 let value = String::from_utf8(pair[1].clone()).unwrap();
                 match &pair[0][..] {
