@@ -4,10 +4,10 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
-use common::{OURS, describe, json, ours, text};
+use common::{describe, json, move_slot, ours, start, text};
 use weft_testkit::Server;
 
 #[track_caller]
@@ -46,12 +46,7 @@ fn nobody_there() {
 #[test]
 fn a_server_that_goes_away() {
     let mut server = Server::weft(&[]);
-    let child = Command::new(OURS)
-        .args(["-p", &server.port().to_string(), "-t", "get", "--duration", "30", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("our own program");
+    let child = start(server.port(), "-t get --duration 30 --json");
     std::thread::sleep(Duration::from_millis(700));
     server.kill();
     let output = child.wait_with_output().unwrap();
@@ -149,13 +144,7 @@ fn slots_that_move() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    let child = Command::new(OURS)
-        .args(["-p", &first.port().to_string(), "--cluster", "-c", "4", "--duration", "3"])
-        .args(["--json", "get", "key:{tag}"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("our own program");
+    let child = start(first.port(), "--cluster -c 4 --duration 3 --json get key:{tag}");
     std::thread::sleep(Duration::from_millis(700));
     let ids = [a.cmd(&["CLUSTER", "MYID"]).text(), b.cmd(&["CLUSTER", "MYID"]).text()];
     // asked for elsewhere, from now on: ASK
@@ -165,14 +154,7 @@ fn slots_that_move() {
         a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
     }
     // gone for good: MOVED
-    for slot in 50..400 {
-        let slot = slot.to_string();
-        // Taken over by the rules, with an epoch of its own: else the two go on to dispute it.
-        b.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
-        a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
-        b.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
-        a.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
-    }
+    (50..400).for_each(|slot| move_slot(slot, &mut a, &mut b));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

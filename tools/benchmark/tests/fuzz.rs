@@ -6,10 +6,9 @@ mod common;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{OURS, describe, masked, ours, ours_ok, run, text, theirs};
+use common::{OURS, describe, masked, ours, ours_ok, run, start, text, theirs};
 use weft_testkit::{Server, skip_without};
 
 /// The number behind a title in the summary.
@@ -156,12 +155,7 @@ fn a_server_that_dies_is_told() {
         eprintln!("SKIP a_server_that_dies_is_told: no valkey-server");
         return;
     };
-    let child = Command::new(OURS)
-        .args(["-p", &server.port().to_string(), "--fuzz", "--duration", "60", "-c", "4"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("our own program");
+    let child = start(server.port(), "--fuzz --duration 60 -c 4");
     std::thread::sleep(Duration::from_millis(700));
     server.kill();
     let output = child.wait_with_output().unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{OURS, describe, json, masked, ours, ours_ok, run, text, theirs};
+use common::{describe, json, masked, move_slot, ours, ours_ok, run, start, text, theirs};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use weft_testkit::Server;
@@ -139,7 +139,10 @@ fn reports_are_as_without() {
     let Some(secure) = Secure::start("reports_are_as_without", &[]) else { return };
     let plain = secure.server.port();
     for line in ["-n 200 -t set,get,lrange_100 --csv", "-n 200 -t set,get -q", "-n 200 -t get"] {
-        let lines = |text: &str| masked(text).into_iter().filter(|line| !line.contains("<= N"));
+        // How many percentiles there are is up to time, and on a busy machine who is the limit.
+        let up_to_time =
+            |line: &String| line.contains("<= N") || line.starts_with("client-limited");
+        let lines = |text: &str| masked(text).into_iter().filter(|line| !up_to_time(line));
         let want: Vec<String> = lines(&ours_ok(plain, line)).collect();
         let got: Vec<String> = lines(&secure.ok(line)).collect();
         assert_eq!(got, want, "{line}");
@@ -252,13 +255,8 @@ fn all_kinds_of_load() {
 fn idle_connections_stay_until_the_server_goes() {
     let name = "idle_connections_stay_until_the_server_goes";
     let Some(mut secure) = Secure::start(name, &[]) else { return };
-    let line = format!("-p {} {}", secure.port, secure.line("-I -c 7"));
-    let mut child = Command::new(OURS)
-        .args(line.split_whitespace())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("our own program");
+    let line = secure.line("-I -c 7");
+    let mut child = start(secure.port, &line);
     let clients = || secure.server.client().cmd(&["CLIENT", "LIST"]).text().lines().count();
     for _ in 0..500 {
         if clients() == 8 {
@@ -295,22 +293,9 @@ fn a_cluster_with_slots_that_move() {
         }
     }
     let line = "--tls --insecure --cluster -c 4 --duration 2 --json get key:{tag}";
-    let child = Command::new(OURS)
-        .args(["-p", &first.port.to_string()])
-        .args(line.split_whitespace())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("our own program");
+    let child = start(first.port, line);
     std::thread::sleep(Duration::from_millis(700));
-    let ids = [a.cmd(&["CLUSTER", "MYID"]).text(), b.cmd(&["CLUSTER", "MYID"]).text()];
-    for slot in 0..100 {
-        let slot = slot.to_string();
-        b.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
-        a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
-        b.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
-        a.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
-    }
+    (0..100).for_each(|slot| move_slot(slot, &mut a, &mut b));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -5,9 +5,9 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
-use weft_testkit::locate;
+use weft_testkit::{Client, locate};
 
 /// The tool under test.
 pub const OURS: &str = env!("CARGO_BIN_EXE_weft-benchmark");
@@ -41,7 +41,29 @@ pub fn ours(port: u16, line: &str) -> Output {
     run(Path::new(OURS), port, line)
 }
 
-/// The same, and it must succeed: what it printed.
+/// Starts the tool under test on a port, to be disturbed while it runs.
+pub fn start(port: u16, line: &str) -> Child {
+    Command::new(OURS)
+        .args(["-p", &port.to_string()])
+        .args(line.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("our own program")
+}
+
+/// Moves a slot from one node to another for good. By the rules, so that the new owner gets an
+/// epoch of its own: else the two go on to dispute it.
+pub fn move_slot(slot: u32, from: &mut Client, to: &mut Client) {
+    let [from_id, to_id] = [&mut *from, &mut *to].map(|c| c.cmd(&["CLUSTER", "MYID"]).text());
+    let slot = slot.to_string();
+    to.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]);
+    from.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]);
+    to.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]);
+    from.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]);
+}
+
+/// Runs the tool under test, and it must succeed: what it printed.
 #[track_caller]
 pub fn ours_ok(port: u16, line: &str) -> String {
     let output = ours(port, line);
