@@ -126,3 +126,55 @@ fn resp2_has_the_same_shape() {
         (fields(names(&weft)), fields(names(&reference)));
     assert_eq!(our, their);
 }
+
+/// Requests whose keys stand where other arguments say.
+const MOVABLE: &[&str] = &[
+    "SORT a",
+    "SORT a STORE d",
+    "SORT a BY nosort GET x_* STORE d",
+    "SORT a LIMIT 0 1 store d",
+    "SORT a STORE d STORE e",
+    "SORT a STORE",
+    "SORT a GET store STORE d",
+    "SORT a BY store STORE d ALPHA",
+    "SORT a LIMIT store 1 STORE d",
+    "SORT_RO a BY w_* GET x",
+    "ZUNIONSTORE d 2 a b WEIGHTS 1 2",
+    "ZUNIONSTORE d 3 a b",
+    "ZINTER 1 a",
+    "ZINTERCARD 2 a b LIMIT 1",
+    "SINTERCARD 9999999999 a",
+    "LMPOP 2 a b LEFT",
+    "LMPOP 0 a LEFT",
+    "BLMPOP 0 2 a b LEFT",
+    "BZMPOP 0 1 a MAX",
+    "MSETEX 2 a 1 b 2 EX 10",
+    "SET a b",
+    "SET a b EX 5 GET",
+    "MSET a 1 b",
+    "OBJECT ENCODING a",
+    "PING",
+];
+
+#[test]
+fn the_keys_of_a_request() {
+    let ours = Server::weft(&[]);
+    let mut client = ours.client();
+    let words = |ask: &str, request: &str| -> Vec<String> {
+        ["COMMAND", ask].into_iter().chain(request.split(' ')).map(str::to_owned).collect()
+    };
+    let keys = client.cmd(&words("GETKEYS", "SORT a GET store STORE d"));
+    assert_eq!(keys.items().iter().map(Value::text).collect::<Vec<_>>(), ["a", "d"]);
+    let reference = Server::valkey(&[]);
+    if skip_without("the_keys_of_a_request", &reference, "valkey-server") {
+        return;
+    }
+    let server = reference.expect("not skipped");
+    let mut reference = server.client();
+    for request in MOVABLE {
+        for ask in ["GETKEYS", "GETKEYSANDFLAGS"] {
+            let words = words(ask, request);
+            assert_eq!(picture(&client.cmd(&words)), picture(&reference.cmd(&words)), "{words:?}");
+        }
+    }
+}

@@ -13,7 +13,7 @@ use weft_testkit::differential::generate::{Action, Step};
 use weft_testkit::differential::{Deck, Group};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::env_or;
+use weft_tests::{assert_consistent, env_or};
 
 /// All of them with connections, as under a load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
@@ -55,35 +55,6 @@ fn random_client(server: &Server, deck: &Deck, seed: u64, until: Instant) {
             }
             // killed by another client, or by a step of its own
             Err(_) => client = server.client(),
-        }
-    }
-}
-
-/// What the server says about its databases must be consistent when nobody disturbs it.
-fn assert_consistent(client: &mut Client) {
-    for db in 0..16 {
-        client.ok(&["SELECT", &db.to_string()]);
-        let keys = client.cmd(&["KEYS", "*"]);
-        let mut listed: Vec<Vec<u8>> =
-            keys.items().iter().map(|key| key.bytes().expect("a key").to_vec()).collect();
-        let mut scanned = Vec::new();
-        let mut cursor = "0".to_string();
-        loop {
-            let reply = client.cmd(&["SCAN", &cursor, "COUNT", "7"]);
-            scanned.extend(
-                reply.items()[1].items().iter().map(|key| key.bytes().expect("a key").to_vec()),
-            );
-            cursor = reply.items()[0].text();
-            if cursor == "0" {
-                break;
-            }
-        }
-        listed.sort();
-        scanned.sort();
-        scanned.dedup();
-        assert_eq!(listed, scanned, "KEYS and SCAN of db {db}");
-        for key in &listed {
-            assert_eq!(client.cmd(&[b"EXISTS", &key[..]]), Value::Integer(1));
         }
     }
 }

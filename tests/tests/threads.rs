@@ -44,11 +44,21 @@ impl Drop for Stop<'_> {
 }
 
 /// Work for the server and hardly any for the client: large sets are compared, a number is
-/// answered. Twice as much is sent as is waited for, so the server has always more to do.
-fn heavy_load(server: &Server, done: &AtomicBool) {
+/// answered. Twice as much is sent as is waited for, so the server has always more to do. Each has
+/// sets of its own: threads that wait for each other's shards are not busy.
+fn heavy_load(server: &Server, done: &AtomicBool, nth: usize) {
     const DEPTH: usize = 100;
     let mut client = server.client();
-    let request = weft_testkit::client::encode(&["SINTERCARD", "2", "a", "b"]).repeat(DEPTH);
+    let keys = [("a", 0), ("b", 100_000)].map(|(name, offset)| {
+        let key = format!("{{{nth}}}{name}");
+        let members: Vec<String> = (0..400).map(|n| format!("member:{}", n + offset)).collect();
+        let mut command = vec!["SADD".to_string(), key.clone()];
+        command.extend(members);
+        client.cmd(&command);
+        key
+    });
+    let words = ["SINTERCARD", "2", &keys[0], &keys[1]];
+    let request = weft_testkit::client::encode(&words).repeat(DEPTH);
     client.send_raw(&request).expect("sent");
     while !done.load(Ordering::Relaxed) {
         client.send_raw(&request).expect("sent");
@@ -62,18 +72,13 @@ fn heavy_load(server: &Server, done: &AtomicBool) {
 fn threads_follow_the_load_up_and_down() {
     let server = Server::weft(&["--io-threads", "4"]);
     let mut client = server.client();
-    for (key, offset) in [("a", 0), ("b", 100_000)] {
-        let members: Vec<String> = (0..400).map(|n| format!("member:{}", n + offset)).collect();
-        let mut command = vec!["SADD".to_string(), key.to_string()];
-        command.extend(members);
-        client.cmd(&command);
-    }
     assert_eq!(active(&mut client), 1, "nothing to do for more");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stop = Stop(&done);
-        for _ in 0..40 {
-            scope.spawn(|| heavy_load(&server, &done));
+        for nth in 0..40 {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || heavy_load(server, done, nth));
         }
         let took = wait_for("activity of all threads", || active(&mut client) == 4);
         println!("all active after {took:?}");

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`] | monotonic and wall time, real or set by a test |
+//! | [`timeline`] | Unix time that never goes back |
 //! | [`rng`] | a small seeded generator, and the system's entropy |
 //! | [`cpulist`] | sets of CPUs and their text form |
 //! | [`cgroup`], [`topology`] | how many CPUs this process may really use |
@@ -29,4 +30,5 @@ pub mod num;
 pub mod num_format;
 pub mod rng;
 pub mod slot;
+pub mod timeline;
 pub mod topology;

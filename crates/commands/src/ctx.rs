@@ -116,6 +116,12 @@ impl<'a> Ctx<'a> {
         self.lane.weigh(elements, &mut self.pause)
     }
 
+    /// As [`Ctx::weigh`], for a command that does something about each of its arguments.
+    #[inline]
+    pub fn weigh_args(&mut self) -> CmdResult {
+        self.weigh(self.args.len())
+    }
+
     /// Has the client wait for one of the keys at the argument positions `keys`: the command's
     /// function writes the reply for the case that the time is over (null, as a rule), calls this
     /// and returns. It is called again ([`Lane::Served`]) when one of the keys comes to be. After
@@ -145,5 +151,122 @@ impl<'a> Ctx<'a> {
     /// Unix time of this command in milliseconds.
     pub fn now_ms(&self) -> i64 {
         self.db.turn.now_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+    use weft_keyspace::Tally;
+
+    /// What stands in a request once, and what is repeated behind it.
+    const REPEATING: &[(&[&str], &[&str])] = &[
+        (&["MGET"], &["k"]),
+        (&["MSET"], &["k", "v"]),
+        (&["MSETNX"], &["k", "v"]),
+        (&["MSETEX", "#"], &["k", "v"]),
+        (&["DEL"], &["k"]),
+        (&["UNLINK"], &["k"]),
+        (&["EXISTS"], &["k"]),
+        (&["TOUCH"], &["k"]),
+        (&["SADD", "s"], &["m"]),
+        (&["SREM", "s"], &["m"]),
+        (&["SMISMEMBER", "s"], &["m"]),
+        (&["SUNION"], &["s"]),
+        (&["SDIFF"], &["s"]),
+        (&["SINTER"], &["s"]),
+        (&["SINTERCARD", "#"], &["s"]),
+        (&["SUNIONSTORE", "d"], &["s"]),
+        (&["SDIFFSTORE", "d"], &["s"]),
+        (&["SINTERSTORE", "d"], &["s"]),
+        (&["ZADD", "z"], &["1", "m"]),
+        (&["ZREM", "z"], &["m"]),
+        (&["ZMSCORE", "z"], &["m"]),
+        (&["ZUNION", "#"], &["z"]),
+        (&["ZINTER", "#"], &["z"]),
+        (&["ZDIFF", "#"], &["z"]),
+        (&["ZINTERCARD", "#"], &["z"]),
+        (&["ZUNIONSTORE", "d", "#"], &["z"]),
+        (&["ZINTERSTORE", "d", "#"], &["z"]),
+        (&["ZDIFFSTORE", "d", "#"], &["z"]),
+        (&["HSET", "h"], &["f", "v"]),
+        (&["HMSET", "h"], &["f", "v"]),
+        (&["HDEL", "h"], &["f"]),
+        (&["HMGET", "h"], &["f"]),
+        (&["HGETEX", "h", "FIELDS", "#"], &["f"]),
+        (&["HGETDEL", "h", "FIELDS", "#"], &["f"]),
+        (&["HSETEX", "h", "FIELDS", "#"], &["f", "v"]),
+        (&["HEXPIRE", "h", "9", "FIELDS", "#"], &["f"]),
+        (&["HPERSIST", "h", "FIELDS", "#"], &["f"]),
+        (&["HTTL", "h", "FIELDS", "#"], &["f"]),
+    ];
+
+    /// The words of a request in which the repeated part stands `n` times.
+    fn request(once: &[&str], repeated: &[&str], n: usize) -> Vec<String> {
+        let count = n.to_string();
+        let once = once.iter().map(|word| if *word == "#" { &count } else { *word }.to_owned());
+        let mut words: Vec<String> = once.collect();
+        for i in 0..n {
+            words.extend(repeated.iter().enumerate().map(|(at, word)| match at {
+                0 if *word != "1" => format!("{word}{i}"),
+                _ => (*word).to_owned(),
+            }));
+        }
+        words
+    }
+
+    /// A request of a hundred thousand arguments does nothing in the fast lane, and a short one is
+    /// not sent away.
+    #[test]
+    fn many_arguments_are_weighed_before_anything_happens() {
+        for (once, repeated) in REPEATING {
+            let mut bench = Bench::new(1000);
+            for (n, too_long) in [(5, false), (100_000, true)] {
+                let words = request(once, repeated, n);
+                let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+                bench.run("FLUSHALL");
+                bench.turn.tally = Tally::default();
+                assert_eq!(bench.is_too_long(&args), too_long, "{once:?} {n}");
+                if too_long {
+                    assert_eq!(bench.turn.tally, Tally::default(), "{once:?}: it has begun");
+                    assert_eq!(bench.run("DBSIZE"), ":0|", "{once:?}: it has an effect");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_copied_is_weighed() {
+        let mut bench = Bench::new(1000);
+        let long = vec![b'x'; 1 << 20];
+        // Few elements of many bytes, and many of few bytes.
+        for n in 0..6 {
+            bench.run_words(&[b"HSET", b"h", &[b'f', n], &long]);
+        }
+        let members: Vec<Vec<u8>> = (0..5000).map(|n| format!("m{n}").into_bytes()).collect();
+        let add = [&b"SADD"[..], b"s"].into_iter().chain(members.iter().map(|m| &m[..]));
+        bench.run_words(&add.collect::<Vec<_>>());
+        bench.run("SADD few a b c");
+        bench.run("SET taken v");
+        for key in [&b"h"[..], b"s"] {
+            assert!(bench.is_too_long(&[b"COPY", key, b"d"]));
+            assert!(!bench.is_too_long(&[b"COPY", key, b"taken"]), "nothing is to be copied");
+            assert!(bench.is_too_long(&[b"COPY", key, b"taken", b"REPLACE"]));
+        }
+        assert!(!bench.is_too_long(&[b"COPY", b"few", b"d"]));
+        bench.run_words(&[b"SET", b"string", &long.repeat(5)]);
+        assert!(!bench.is_too_long(&[b"COPY", b"string", b"d2"]), "it is shared");
+        // It is moved for a byte more than the allocator gave, and for one while it is shared.
+        assert!(bench.is_too_long(&[b"APPEND", b"string", b"x"]));
+        assert!(bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
+        assert!(bench.is_too_long(&[b"GETRANGE", b"string", b"1", b"-1"]));
+        bench.run("DEL d2");
+        drop(bench.turn.take_trash());
+        assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
+        bench.run_words(&[b"SET", b"a", &long[..4000]]);
+        bench.run_words(&[b"SET", b"b", &long[..4000]]);
+        assert!(bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
+        bench.run_words(&[b"SET", b"a", &long[..100]]);
+        assert!(!bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
     }
 }

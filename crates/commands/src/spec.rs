@@ -132,6 +132,8 @@ pub enum Lock {
     Keys,
     /// Everything: the world is stopped.
     World,
+    /// Whatever the slow lane does not hold, and how many keys there are elsewhere.
+    Rest,
     /// The names of all keys at one moment: the stopped world in the fast lane, a cut in the slow
     /// one.
     Names,
@@ -182,7 +184,33 @@ impl Spec {
     }
 }
 
+impl Spec {
+    /// Whether the argument at `at` may be longer than [`weft_types::TEXT_MAX`]: the values of
+    /// string commands may, and nothing else, since names and the elements of collections have
+    /// lengths of 32 bits.
+    pub fn takes_any_length(&self, at: usize) -> bool {
+        self.group == Group::String && !self.keys.iter().any(|spec| spec.may_be_at(at))
+    }
+}
+
 impl KeySpec {
+    /// Whether some request could have a key at `at`.
+    fn may_be_at(&self, at: usize) -> bool {
+        let start = match self.begin {
+            Begin::Index(i) => usize::from(i),
+            Begin::Keyword { .. } | Begin::Unknown => return true,
+        };
+        let (first, last, step) = match self.find {
+            Find::Range { last, step, .. } => {
+                let last = usize::try_from(last).map_or(usize::MAX, |last| start + last);
+                (start, last, step)
+            }
+            Find::KeyNum { first, step, .. } => (start + usize::from(first), usize::MAX, step),
+            Find::Unknown => return true,
+        };
+        (first..=last).contains(&at) && (at - first).is_multiple_of(usize::from(step.max(1)))
+    }
+
     /// As [`Spec::key_positions`], for this specification alone.
     pub fn positions(&self, args: &[&[u8]], found: impl FnMut(usize)) -> Option<()> {
         let start = match self.begin {
@@ -251,5 +279,25 @@ pub mod keys {
     pub const fn all(step: u16, flags: &'static [&'static str]) -> [KeySpec; 1] {
         let find = Find::Range { last: -1, step, limit: 0 };
         [KeySpec { flags, begin: Begin::Index(1), find, notes: "" }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_values_of_strings_have_any_length() {
+        let places = |name: &str| -> Vec<usize> {
+            let spec = crate::REGISTRY.iter().copied().flatten().map(|c| &c.spec);
+            let spec = spec.into_iter().find(|spec| spec.name == name).expect("a command");
+            (1..6).filter(|at| spec.takes_any_length(*at)).collect()
+        };
+        assert_eq!(places("set"), [2, 3, 4, 5]);
+        assert_eq!(places("append"), [2, 3, 4, 5]);
+        assert_eq!(places("mset"), [2, 4]);
+        assert_eq!(places("msetex"), [1, 3, 5]);
+        assert_eq!(places("mget"), [0; 0]);
+        for name in ["rpush", "sadd", "hset", "zadd", "rename", "sort", "type"] {
+            assert_eq!(places(name), [0; 0], "{name}");
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Runs commands in unit tests and in the fuzz target as the server does, without one: looks them up, checks their
 //! arguments, takes the locks that their specs ask for, runs them and keeps the reply.
 
-use crate::ctx::{Ctx, Settings};
+use crate::ctx::{Ctx, Lane, Pause, Settings};
 use crate::error::wrong_arity;
 use crate::generic;
 use crate::registry::{Command, REGISTRY};
 use crate::spec::Lock;
-use weft_keyspace::{Db, Keyspace, ShardSet, Turn};
+use weft_keyspace::{Db, Keyspace, Outside, ShardSet, Turn};
 use weft_resp::Reply;
 
 /// A keyspace of 16 databases with one client.
@@ -53,29 +53,49 @@ impl Bench {
 
     /// The bytes of the reply of `command` to these words.
     pub fn run_command(&mut self, command: &Command, args: &[&[u8]]) -> Vec<u8> {
+        self.run_in(Lane::Slow, command, args).0
+    }
+
+    /// Whether a request of these words is too much for the fast lane; it is run there.
+    pub fn is_too_long(&mut self, args: &[&[u8]]) -> bool {
+        let command = find(args).expect("a command of the registry");
+        self.run_in(Lane::Fast, command, args).1 == Some(Pause::TooLong)
+    }
+
+    fn run_in(
+        &mut self,
+        lane: Lane,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> (Vec<u8>, Option<Pause>) {
+        let mut pause = None;
         let mut reply = Reply::default();
         let result = if command.spec.fits(args.len()) {
             let set = match command.lock {
                 Lock::Keys => self.shards_of_keys(command, args),
-                Lock::World | Lock::Names => None,
+                Lock::World | Lock::Rest | Lock::Names => None,
                 Lock::Named(keys) => keys(args)
                     .map(|at| ShardSet::of(at.into_iter().map(|i| self.ks.key(args[i]).shard))),
                 Lock::ScanRange => Some(generic::scan::shards(args, &self.ks, self.db)),
             };
+            let mut inside = Outside::new(&self.ks, 0).enter();
             let guard = match set {
-                Some(set) => self.ks.guard(set).expect("nobody holds a shard"),
-                None => self.ks.world(),
+                Some(set) => inside.guard(&mut self.turn, set).expect("nobody holds a shard"),
+                None => inside.world(&mut self.turn).expect("nobody is in the slow lane"),
             };
-            (command.run)(&mut Ctx {
+            let mut ctx = Ctx {
                 args,
                 db: Db::new(&guard, &mut self.turn, self.db),
                 reply: &mut reply,
                 settings: &self.settings,
                 blobs: &[],
                 first_key: None,
-                lane: crate::Lane::Slow,
+                lane,
                 pause: None,
-            })
+            };
+            let result = (command.run)(&mut ctx);
+            pause = ctx.pause;
+            result
         } else {
             Err(wrong_arity(command.spec.name))
         };
@@ -83,7 +103,7 @@ impl Bench {
             reply.clear();
             reply.error(&error.0);
         }
-        reply.slices(0, usize::MAX).concat()
+        (reply.slices(0, usize::MAX).concat(), pause)
     }
 
     fn shards_of_keys(&self, command: &Command, args: &[&[u8]]) -> Option<ShardSet> {

@@ -14,7 +14,8 @@
 //! and takes the journal back from its end: what came is dropped, what went is added. A key whose
 //! time was over at the cut was no key then.
 //!
-//! The walk holds one shard at a time, for the time that it takes to list its keys.
+//! The walk holds one shard at a time, for the time that it takes to list its keys. A command of the
+//! slow lane that is under way at the cut comes after it, as a whole: see [`crate::running`].
 
 use crate::guard::Busy;
 use crate::interest::{Event, JOURNALED};
@@ -23,7 +24,7 @@ use crate::lock::Waiter;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::RwLockReadGuard;
+use std::sync::{MutexGuard, RwLockReadGuard};
 
 /// The journals of a walk; ended on drop.
 pub(crate) struct Cut<'k> {
@@ -35,8 +36,11 @@ pub(crate) struct Cut<'k> {
     /// The shard that is being visited.
     visiting: Cell<Option<u16>>,
     /// Nobody else walks or stops the world meanwhile.
-    _alone: RwLockReadGuard<'k, ()>,
+    _alone: Alone<'k>,
 }
+
+/// See [`Cut`].
+pub(crate) type Alone<'k> = (MutexGuard<'k, ()>, RwLockReadGuard<'k, ()>);
 
 impl fmt::Debug for Cut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +60,7 @@ impl<'k> Cut<'k> {
         waiter: Waiter,
         wait: &'k dyn Fn(),
         at_ms: i64,
-        alone: RwLockReadGuard<'k, ()>,
+        alone: Alone<'k>,
     ) -> Self {
         Cut { ks, waiter, wait, at_ms, visiting: Cell::new(None), _alone: alone }
     }

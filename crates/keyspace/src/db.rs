@@ -14,9 +14,10 @@ pub use alter::Change;
 pub use rework::Rework;
 
 use crate::Table;
-use crate::guard::Guard;
+use crate::effect::Cause;
+use crate::guard::{Busy, Guard};
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
-use crate::turn::{Rng, Turn};
+use crate::turn::{Expired, Rng, Turn};
 use weft_table::TableMut;
 use weft_types::{Record, RecordRef, Values};
 
@@ -88,11 +89,22 @@ impl<'g> Db<'g> {
         }
     }
 
+    /// An expired key was met by a command that will not change it: removed, if that may be.
+    #[cold]
+    fn met_expired(&mut self, key: &Key<'_>) {
+        match self.turn.expired {
+            Expired::Remove => self.expire(key),
+            Expired::Keep => {}
+        }
+    }
+
+    /// Removes an expired key.
     #[cold]
     fn expire(&mut self, key: &Key<'_>) {
+        self.before_write(key);
         if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
             self.turn.tally.expired += 1;
-            self.went(key.shard, key.bytes, dead.expiry());
+            self.went(key, dead.expiry(), Cause::Expiry);
             self.turn.discard(dead);
         }
     }
@@ -103,7 +115,7 @@ impl<'g> Db<'g> {
         let now = self.turn.now_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.expire(key);
+            self.met_expired(key);
             return None;
         }
         Some(record)
@@ -122,7 +134,7 @@ impl<'g> Db<'g> {
             }
             Some(_) => {
                 self.turn.tally.misses += 1;
-                self.expire(key);
+                self.met_expired(key);
                 None
             }
             None => {
@@ -148,7 +160,7 @@ impl<'g> Db<'g> {
         let now = self.turn.now_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.expire(key);
+            self.met_expired(key);
             return None;
         }
         self.touch(record);
@@ -177,6 +189,7 @@ impl<'g> Db<'g> {
     #[inline]
     pub fn set(&mut self, key: &Key<'_>, record: Record) {
         debug_assert_eq!(key.bytes, record.key());
+        self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {
             let dead = slot.replace(record);
@@ -192,8 +205,9 @@ impl<'g> Db<'g> {
         match self.check(key) {
             Met::Absent => None,
             Met::Live => {
+                self.before_write(key);
                 let record = self.table(key.shard).remove(key.hash, key.bytes)?;
-                self.went(key.shard, key.bytes, record.expiry());
+                self.went(key, record.expiry(), Cause::Command);
                 Some(record)
             }
             Met::Expired => {
@@ -218,6 +232,7 @@ impl<'g> Db<'g> {
                 false
             }
             Met::Live => {
+                self.before_write(key);
                 let mut table = self.table(key.shard);
                 let slot = table.find_mut(key.hash, key.bytes).expect("it was just found");
                 slot.update(change);
@@ -233,9 +248,9 @@ impl<'g> Db<'g> {
         self.update(key, |record| weft_types::string::refit(record.with_expiry(at)))
     }
 
-    /// Keys in this database. Exact under a world guard.
+    /// Keys in this database. Exact when the I/O threads are stopped. O(shards).
     pub fn len(&self) -> usize {
-        self.keyspace().counts(self.index).0
+        (0..SHARDS as u16).map(|shard| self.shard_len(shard)).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -244,7 +259,7 @@ impl<'g> Db<'g> {
 
     /// Keys of one shard of this database.
     pub fn shard_len(&self, shard: u16) -> usize {
-        self.keyspace().shard_len(shard, self.index)
+        self.guard.shard_len(shard, self.index)
     }
 
     /// Walks one step of a scan over `shard`, which the guard must hold; `seen` gets live
@@ -276,7 +291,7 @@ impl<'g> Db<'g> {
     }
 
     /// The names of all live keys of one moment, shard by shard: under a world guard of now, under
-    /// a cut of then ([`Keyspace::cut`]), when every shard is held only while its names are
+    /// a cut of then ([`SlowHand::cut`](crate::SlowHand::cut)), when every shard is held only while its names are
     /// copied. `seen` is called with no shard held, and says whether to go on. O(n).
     pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) {
         for shard in 0..SHARDS as u16 {
@@ -307,38 +322,61 @@ impl<'g> Db<'g> {
     }
 
     /// A random live key, found with the same chance as any other up to the unevenness of the
-    /// shards. Needs a world guard. Expired keys that are met are removed.
-    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+    /// shards; of those that the guard holds, when that is not all. The I/O threads must be stopped.
+    /// Expired keys that are met are removed.
+    ///
+    /// # Errors
+    /// There are keys, and none where the guard holds.
+    pub fn random_key(&mut self) -> Result<Option<Vec<u8>>, Busy> {
         // As many tries as it takes, but not forever in a database of expired keys.
         for _ in 0..100 {
-            let shard = self.random_shard()?;
+            let Some(shard) = self.random_shard() else { break };
             let mut rng = Rng::new(self.turn.random());
-            let bytes = self.table(shard).random(&mut || rng.next())?.key().to_vec();
+            let drawn = self.table(shard).random(&mut || rng.next()).map(|r| r.key().to_vec());
+            let Some(bytes) = drawn else { break };
             let key = self.key(&bytes);
             if self.peek(&key).is_some() {
-                return Some(bytes);
+                return Ok(Some(bytes));
             }
         }
-        let mut first = None;
-        self.for_each(|r| {
-            first.get_or_insert_with(|| r.key().to_vec());
-        });
-        first
+        let now = self.turn.now_ms;
+        for shard in 0..SHARDS as u16 {
+            if !self.guard.holds(shard) {
+                if self.shard_len(shard) > 0 {
+                    return Err(Busy { shard });
+                }
+                continue;
+            }
+            let mut first = None;
+            self.table(shard).for_each(|r| {
+                if first.is_none() && r.expiry().is_none_or(|at| at > now) {
+                    first = Some(r.key().to_vec());
+                }
+            });
+            if first.is_some() {
+                return Ok(first);
+            }
+        }
+        Ok(None)
     }
 
-    /// A shard chosen with a chance in proportion to its keys; `None` in an empty database.
+    /// A shard that the guard holds, chosen with a chance in proportion to its keys; `None` when
+    /// there are none.
     fn random_shard(&mut self) -> Option<u16> {
-        let total = self.len();
+        let lens: Vec<usize> = (0..SHARDS as u16)
+            .map(|shard| if self.guard.holds(shard) { self.shard_len(shard) } else { 0 })
+            .collect();
+        let total: usize = lens.iter().sum();
         if total == 0 {
             return None;
         }
         let mut nth = (self.turn.random() % total as u64) as usize;
-        (0..SHARDS as u16).find(|s| {
-            let len = self.shard_len(*s);
-            let here = nth < len;
-            nth = nth.saturating_sub(len);
+        let at = lens.iter().position(|len| {
+            let here = nth < *len;
+            nth = nth.saturating_sub(*len);
             here
-        })
+        });
+        at.map(|shard| shard as u16)
     }
 
     /// Takes all keys out. Needs a world guard. O(shards); dropping the answer is O(n) and
@@ -347,7 +385,8 @@ impl<'g> Db<'g> {
         let mut taken = Vec::new();
         for shard in 0..SHARDS as u16 {
             if self.shard_len(shard) > 0 {
-                self.break_watches_of(shard);
+                self.before_write_all(shard);
+                self.watched_go(shard);
                 taken.push(self.table(shard).take());
             }
         }
@@ -359,9 +398,10 @@ impl<'g> Db<'g> {
         if other == self.index {
             return;
         }
-        self.turn.exchanged.push((self.index, other));
+        self.turn.effects.exchanged.push((self.index, other));
         for shard in 0..SHARDS as u16 {
-            self.break_watches_of_both(shard, other);
+            self.before_write_all(shard);
+            self.watched_change(shard, other);
             let mut ours = self.table(shard);
             // The two databases differ, so these are two tables.
             let mut theirs = Db::new(self.guard, self.turn, other).table(shard);

@@ -28,7 +28,10 @@
 //! is nothing to evict this is known without a search.
 
 use crate::access::{Access, Policy};
+use crate::commit::commit;
 use crate::db::Db;
+use crate::effect::Cause;
+use crate::hold::Inside;
 use crate::keyspace::{Hasher, Keyspace, SHARDS};
 use crate::turn::{Rng, Turn};
 use std::cell::Cell;
@@ -183,15 +186,15 @@ impl Evictor {
     /// `maxmemory-samples`. The turn's access clock must be the one of the policy, see
     /// [`MaxmemoryPolicy::clock`].
     ///
-    /// Must be called inside the thread's gate and outside of every guard. O(samples); now and then O(shards * databases) to
-    /// weigh the tables.
+    /// O(samples); now and then O(shards * databases) to weigh the tables.
     pub fn step(
         &mut self,
-        ks: &Keyspace,
+        inside: &mut Inside<'_>,
         turn: &mut Turn,
         policy: MaxmemoryPolicy,
         samples: usize,
     ) -> Step {
+        let ks = inside.keyspace();
         let Some(order) = policy.order() else {
             return Step::Nothing;
         };
@@ -203,8 +206,8 @@ impl Evictor {
             let Some((shard, db)) = self.weights.pick(ks, volatile, turn.random()) else {
                 return Step::Nothing;
             };
-            Sampling { ks, shard, db, volatile, order }.fill(turn, samples, &mut self.pool);
-            if let Some((db, record)) = self.remove_best(ks, turn, volatile, order) {
+            Sampling { shard, db, volatile, order }.fill(inside, turn, samples, &mut self.pool);
+            if let Some((db, record)) = self.remove_best(inside, turn, volatile, order) {
                 turn.tally.evicted += 1;
                 return Step::Evicted { db, record };
             }
@@ -219,7 +222,7 @@ impl Evictor {
     /// pool for later.
     fn remove_best(
         &mut self,
-        ks: &Keyspace,
+        inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
         order: Order,
@@ -228,7 +231,7 @@ impl Evictor {
         let mut evicted = None;
         while let Some(mut best) = self.pool.0.pop() {
             let second = self.pool.0.last().map_or(0, |candidate| candidate.score);
-            match best.evict(ks, turn, volatile, order, second) {
+            match best.evict(inside, turn, volatile, order, second) {
                 Outcome::Evicted(record) => {
                     evicted = Some((best.db, record));
                     break;
@@ -269,18 +272,19 @@ impl Candidate {
     /// Removes the key unless its score has fallen below that of the `second` best.
     fn evict(
         &self,
-        ks: &Keyspace,
+        inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
         order: Order,
         second: u64,
     ) -> Outcome {
-        let key = ks.key(&self.key);
-        let Ok(guard) = ks.guard_one(key.shard) else {
+        let key = inside.keyspace().key(&self.key);
+        let Ok(guard) = inside.guard_one(turn, key.shard) else {
             return Outcome::Busy;
         };
         let access = turn.access;
         let mut db = Db::new(&guard, turn, self.db);
+        db.before_write(&key);
         let mut table = db.sweep_table(key.shard);
         let Some(slot) = table.find_mut(key.hash, key.bytes) else {
             return Outcome::Absent;
@@ -293,7 +297,8 @@ impl Candidate {
             return Outcome::Better(score);
         }
         let dead = slot.remove();
-        db.went(key.shard, key.bytes, dead.expiry());
+        db.went(&key, dead.expiry(), Cause::Eviction);
+        commit(&guard, turn);
         Outcome::Evicted(dead)
     }
 }
@@ -323,18 +328,17 @@ impl Pool {
 }
 
 /// One table that is sampled.
-struct Sampling<'k> {
-    ks: &'k Keyspace,
+struct Sampling {
     shard: u16,
     db: usize,
     volatile: bool,
     order: Order,
 }
 
-impl Sampling<'_> {
+impl Sampling {
     /// Offers about `samples` keys to the pool; none if the shard is busy or has none.
-    fn fill(&self, turn: &mut Turn, samples: usize, pool: &mut Pool) {
-        let Ok(guard) = self.ks.guard_one(self.shard) else {
+    fn fill(&self, inside: &mut Inside<'_>, turn: &mut Turn, samples: usize, pool: &mut Pool) {
+        let Ok(guard) = inside.guard_one(turn, self.shard) else {
             return;
         };
         let mut rng = Rng::new(turn.random());
@@ -467,6 +471,7 @@ fn weight(ks: &Keyspace, shard: u16, db: usize, volatile: bool) -> u64 {
 mod tests {
     use super::*;
     use crate::db::Db;
+    use crate::hold::Outside;
     use std::collections::HashSet;
     use weft_types::string::{New, record};
 
@@ -487,7 +492,8 @@ mod tests {
         n: usize,
         form: impl Fn(usize) -> (Option<i64>, u32),
     ) {
-        let guard = ks.world();
+        let mut inside = Outside::new(ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
         let mut db = Db::new(&guard, turn, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
@@ -501,7 +507,7 @@ mod tests {
         let mut evictor = Evictor::new();
         let mut names = Vec::new();
         while names.len() < n {
-            match evictor.step(ks, turn, policy, 5) {
+            match evictor.step(&mut Outside::new(ks, 0).enter(), turn, policy, 5) {
                 Step::Evicted { record, .. } => {
                     names.push(String::from_utf8(record.key().to_vec()).expect("ASCII"));
                 }
@@ -590,24 +596,31 @@ mod tests {
         // One shard, so that the first step meets all keys.
         fill(&ks, &mut turn, 0, "{x}", 8, |_| (None, idle));
         let mut evictor = Evictor::new();
-        assert!(matches!(evictor.step(&ks, &mut turn, policy, 8), Step::Evicted { .. }));
+        assert!(matches!(
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 8),
+            Step::Evicted { .. }
+        ));
         let used = evictor.pool.0.last().expect("the others").key.clone();
         {
-            let guard = ks.world();
+            let mut inside = Outside::new(&ks, 0).enter();
+            let guard = inside.world(&mut turn).expect("nobody else");
             let key = ks.key(&used);
             assert!(Db::new(&guard, &mut turn, 0).read(&key).is_some());
         }
         for _ in 0..6 {
-            match evictor.step(&ks, &mut turn, policy, 1) {
+            match evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 1) {
                 Step::Evicted { record, .. } => assert_ne!(record.key(), used),
                 other => panic!("{other:?}"),
             }
         }
-        match evictor.step(&ks, &mut turn, policy, 1) {
+        match evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 1) {
             Step::Evicted { record, .. } => assert_eq!(record.key(), used, "the last one"),
             other => panic!("{other:?}"),
         }
-        assert!(matches!(evictor.step(&ks, &mut turn, policy, 1), Step::Nothing));
+        assert!(matches!(
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 1),
+            Step::Nothing
+        ));
     }
 
     #[test]
@@ -616,10 +629,17 @@ mod tests {
         let (ks, mut turn) = setup(policy);
         fill(&ks, &mut turn, 0, "{x}", 10, |_| (None, 0));
         let mut evictor = Evictor::new();
-        let guard = ks.guard_one(ks.key(b"{x}0").shard).expect("free");
-        assert!(matches!(evictor.step(&ks, &mut turn, policy, 5), Step::Busy));
+        let mut other = Turn::new(NOW, 8);
+        let guard = ks.lock_one(&mut other, ks.key(b"{x}0").shard).expect("free");
+        assert!(matches!(
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 5),
+            Step::Busy
+        ));
         drop(guard);
-        assert!(matches!(evictor.step(&ks, &mut turn, policy, 5), Step::Evicted { db: 0, .. }));
+        assert!(matches!(
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 5),
+            Step::Evicted { db: 0, .. }
+        ));
     }
 
     #[test]

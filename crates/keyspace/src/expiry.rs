@@ -28,10 +28,12 @@
 
 mod fields;
 
+use crate::commit::commit;
 use crate::db::Db;
+use crate::hold::Inside;
 use crate::keyspace::Keyspace;
 use crate::turn::Turn;
-use fields::Inside;
+use fields::Progress;
 use weft_table::{Verdict, Which};
 
 /// Buckets (of 8 keys) looked at per step; a step then goes on to the end of its segment.
@@ -46,7 +48,7 @@ pub struct SweepState {
     /// fields of its hashes (odd), so that neither starves when time is short.
     next: usize,
     keys: Vec<Place>,
-    fields: Vec<Inside>,
+    fields: Vec<Progress>,
 }
 
 /// A place in the walk over the tables of one database.
@@ -112,35 +114,37 @@ impl Effort {
 /// of microseconds: `false` ends the sweep. At least one step is made if there is anything to
 /// look at.
 ///
-/// Must be called inside the thread's gate and outside of every guard. Nothing is held while
-/// `keep_going` runs: it may leave the gate and enter it again, so that whoever stops the world
-/// waits for a step and not for a sweep. Records that die are dropped here, with no lock held;
-/// so is everything else in the turn's trash.
+/// Between two steps whoever wants to stop the world may do so, and waits for a step and not for a
+/// sweep. Records that die are dropped here, with no lock held; so is everything else in the turn's
+/// trash.
 pub fn sweep(
-    ks: &Keyspace,
+    inside: &mut Inside<'_>,
     turn: &mut Turn,
     state: &mut SweepState,
     shards: &[u16],
     effort: u32,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Swept {
+    let ks = inside.keyspace();
     let mut total = Swept::default();
     if shards.is_empty() {
         return total;
     }
     let effort = Effort::new(effort);
     state.keys.resize(ks.databases(), Place::default());
-    state.fields.resize_with(ks.databases(), Inside::default);
+    state.fields.resize_with(ks.databases(), Progress::default);
     for _ in 0..2 * ks.databases().min(DATABASES_PER_SWEEP) {
         let db = state.next / 2 % ks.databases();
         let walk = Walk { ks, shards, db };
         let done = match state.next % 2 {
-            0 => walk.repeat(turn, effort, &mut total.keys, keep_going, |walk, turn| {
-                walk.keys_step(turn, &mut state.keys[db])
+            0 => walk.repeat(inside, turn, effort, &mut total.keys, keep_going, |inside, turn| {
+                walk.keys_step(inside, turn, &mut state.keys[db])
             }),
-            _ => walk.repeat(turn, effort, &mut total.fields, keep_going, |walk, turn| {
-                walk.fields_step(turn, &mut state.fields[db])
-            }),
+            _ => {
+                walk.repeat(inside, turn, effort, &mut total.fields, keep_going, |inside, turn| {
+                    walk.fields_step(inside, turn, &mut state.fields[db])
+                })
+            }
         };
         if !done {
             total.unfinished = true;
@@ -164,15 +168,16 @@ impl Walk<'_> {
     /// Makes steps until few stale keys are left (`true`) or time is up (`false`).
     fn repeat(
         &self,
+        inside: &mut Inside<'_>,
         turn: &mut Turn,
         effort: Effort,
         total: &mut Met,
         keep_going: &mut dyn FnMut() -> bool,
-        mut step: impl FnMut(&Self, &mut Turn) -> Option<Met>,
+        mut step: impl FnMut(&mut Inside<'_>, &mut Turn) -> Option<Met>,
     ) -> bool {
         let mut sample = Met::default();
         loop {
-            let Some(met) = step(self, turn) else { return true };
+            let Some(met) = step(inside, turn) else { return true };
             turn.drop_trash();
             total.add(met);
             sample.add(met);
@@ -185,20 +190,27 @@ impl Walk<'_> {
             if !keep_going() {
                 return false;
             }
+            inside.pass();
         }
     }
 
     /// Looks at a few buckets of the next table that has expiring keys and whose shard is free.
     /// `None`, after O(shards), if there is none.
-    fn keys_step(&self, turn: &mut Turn, place: &mut Place) -> Option<Met> {
+    fn keys_step(
+        &self,
+        inside: &mut Inside<'_>,
+        turn: &mut Turn,
+        place: &mut Place,
+    ) -> Option<Met> {
         // One more than there are shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
             let shard = self.shards[place.nth % self.shards.len()];
             let expiring = self.ks.table(shard, self.db).expiring() > 0;
-            if expiring && let Ok(guard) = self.ks.guard_one(shard) {
+            if expiring && let Ok(guard) = inside.guard_one(turn, shard) {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
                 let mut db = Db::new(&guard, turn, self.db);
+                db.before_sweep(shard);
                 let cursor = db.sweep_table(shard).sweep(
                     place.cursor,
                     BUCKETS_PER_STEP,
@@ -212,9 +224,8 @@ impl Walk<'_> {
                     },
                     |record| dead.push(record),
                 );
-                dead.iter().for_each(|record: &weft_types::Record| {
-                    db.went(shard, record.key(), record.expiry());
-                });
+                dead.iter().for_each(|record: &weft_types::Record| db.swept(record));
+                commit(&guard, turn);
                 drop(guard);
                 place.cursor = cursor;
                 if cursor == 0 {
@@ -237,6 +248,7 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hold::Outside;
     use crate::keyspace::SHARDS;
     use weft_types::string::{New, record};
 
@@ -252,7 +264,8 @@ mod tests {
 
     /// Puts `n` keys that expire at `at` into a database.
     fn fill(ks: &Keyspace, turn: &mut Turn, db: usize, prefix: &str, n: usize, at: Option<i64>) {
-        let guard = ks.world();
+        let mut inside = Outside::new(ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
         let mut db = Db::new(&guard, turn, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
@@ -270,7 +283,14 @@ mod tests {
         fill(&ks, &mut turn, 3, "later", 20, Some(NOW + 1));
         let mut state = SweepState::default();
         for _ in 0..1000 {
-            sweep(&ks, &mut turn, &mut state, &all_shards(), 10, &mut || true);
+            sweep(
+                &mut Outside::new(&ks, 0).enter(),
+                &mut turn,
+                &mut state,
+                &all_shards(),
+                10,
+                &mut || true,
+            );
         }
         assert_eq!(ks.counts(0), (500, 0));
         assert_eq!(ks.counts(3), (20, 20));
@@ -284,15 +304,28 @@ mod tests {
         fill(&ks, &mut turn, 0, "dead", 20_000, Some(NOW));
         fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
         let mut state = SweepState::default();
-        let first = sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut || true);
+        let first = sweep(
+            &mut Outside::new(&ks, 0).enter(),
+            &mut turn,
+            &mut state,
+            &all_shards(),
+            1,
+            &mut || true,
+        );
         assert!(!first.unfinished);
         let left = 20_000 - first.keys.expired;
         assert!(left < 8000, "{first:?}");
         // A database without stale keys is left after one sample.
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
-        let idle =
-            sweep(&ks, &mut turn, &mut SweepState::default(), &all_shards(), 1, &mut || true);
+        let idle = sweep(
+            &mut Outside::new(&ks, 0).enter(),
+            &mut turn,
+            &mut SweepState::default(),
+            &all_shards(),
+            1,
+            &mut || true,
+        );
         assert_eq!(idle.keys.expired, 0);
         assert!(idle.keys.examined >= 20 && idle.keys.examined < 2000, "{idle:?}");
     }
@@ -305,7 +338,14 @@ mod tests {
         let mut sweeps = 0;
         while ks.counts(0).1 > 0 {
             let before = ks.counts(0).1;
-            let swept = sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut || false);
+            let swept = sweep(
+                &mut Outside::new(&ks, 0).enter(),
+                &mut turn,
+                &mut state,
+                &all_shards(),
+                1,
+                &mut || false,
+            );
             assert!(swept.keys.expired > 0 && swept.unfinished, "{swept:?}");
             assert_eq!(before - ks.counts(0).1, swept.keys.expired as usize);
             sweeps += 1;
@@ -318,8 +358,16 @@ mod tests {
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "dead", 10_000, Some(NOW));
         let mine: Vec<u16> = (0..SHARDS as u16 / 2).collect();
-        let busy = ks.guard_one(7).expect("nobody holds it");
-        sweep(&ks, &mut turn, &mut SweepState::default(), &mine, 1, &mut || true);
+        let mut other = Turn::new(NOW, 2);
+        let busy = ks.lock_one(&mut other, 7).expect("nobody holds it");
+        sweep(
+            &mut Outside::new(&ks, 0).enter(),
+            &mut turn,
+            &mut SweepState::default(),
+            &mine,
+            1,
+            &mut || true,
+        );
         drop(busy);
         for shard in 0..SHARDS as u16 {
             let swept = mine.contains(&shard) && shard != 7;
@@ -338,10 +386,20 @@ mod tests {
             true
         };
         assert_eq!(
-            sweep(&ks, &mut turn, &mut state, &all_shards(), 1, &mut count),
+            sweep(
+                &mut Outside::new(&ks, 0).enter(),
+                &mut turn,
+                &mut state,
+                &all_shards(),
+                1,
+                &mut count
+            ),
             Swept::default()
         );
-        assert_eq!(sweep(&ks, &mut turn, &mut state, &[], 1, &mut count), Swept::default());
+        assert_eq!(
+            sweep(&mut Outside::new(&ks, 0).enter(), &mut turn, &mut state, &[], 1, &mut count),
+            Swept::default()
+        );
         assert_eq!(asked, 0);
     }
 }

@@ -3,14 +3,17 @@
 //! This file is the only one that takes shard locks. A [`Guard`] holds the locks of a
 //! [`ShardSet`], taken in ascending order, so that two commands can never wait for each other
 //! in a circle; if one is busy, those already taken are released and the caller parks its
-//! connection. [`Keyspace::world`] closes the gates instead and holds everything.
+//! connection. Who stops the world instead holds everything. The ways to a guard are in
+//! [`crate::hold`].
 
-use crate::cut::{Cut, begin_journals};
-use crate::gate::Closed;
+use crate::cut::Cut;
+use crate::hold::Stop;
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::{Park, Waiter};
+use crate::running::{self, LongCommand, Running};
+use crate::sync::Ordering;
+use crate::turn::Turn;
 use smallvec::SmallVec;
-use std::sync::{RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// A set of shards in ascending order. Most commands have one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,10 @@ impl ShardSet {
         self.0.iter().copied()
     }
 
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -43,14 +50,25 @@ impl ShardSet {
 pub struct Guard<'k> {
     ks: &'k Keyspace,
     held: Held<'k>,
+    /// It is a thread of the slow lane that executes.
+    long: Option<Box<LongCommand<'k>>>,
 }
 
 #[derive(Debug)]
-enum Held<'k> {
+pub(crate) enum Held<'k> {
     One(u16),
     Many(ShardSet),
-    World { _closed: Closed<'k>, _alone: RwLockWriteGuard<'k, ()> },
-    Cut(Cut<'k>),
+    // In boxes, since they are rare: a guard of one shard is small, and moved often.
+    World(#[allow(dead_code, reason = "held, not read")] Box<Stop<'k>>),
+    Cut(Box<Cut<'k>>),
+    Rest(Box<Rest<'k>>),
+}
+
+/// All shards but those that the slow lane holds; the I/O threads are stopped.
+#[derive(Debug)]
+pub(crate) struct Rest<'k> {
+    pub(crate) running: Running<'k>,
+    pub(crate) _stop: Stop<'k>,
 }
 
 /// A shard was not free: the connection is queued behind it, or must be (see [`Keyspace::park`]).
@@ -60,28 +78,48 @@ pub struct Busy {
 }
 
 impl Keyspace {
-    /// Holds one shard, unless it is busy for longer than a short spin.
     #[inline]
-    pub fn guard_one(&self, shard: u16) -> Result<Guard<'_>, Busy> {
-        if self.locks[usize::from(shard)].try_lock() {
-            Ok(Guard { ks: self, held: Held::One(shard) })
+    pub(crate) fn lock_one(&self, turn: &mut Turn, shard: u16) -> Result<Guard<'_>, Busy> {
+        let lock = &self.locks[usize::from(shard)];
+        if lock.try_lock() {
+            lock.agree_on_time(turn);
+            Ok(self.guard_of(Held::One(shard)))
         } else {
             Err(Busy { shard })
         }
     }
 
-    /// Holds all shards of `set`, or none.
-    pub fn guard(&self, set: ShardSet) -> Result<Guard<'_>, Busy> {
+    pub(crate) fn lock_all(&self, turn: &mut Turn, set: ShardSet) -> Result<Guard<'_>, Busy> {
         if let [one] = set.0[..] {
-            return self.guard_one(one);
+            return self.lock_one(turn, one);
         }
+        self.try_all(&set)?;
+        let mut guard = self.guard_of(Held::Many(set));
+        guard.raise_time(turn);
+        Ok(guard)
+    }
+
+    /// Takes the locks of all of `set`, or of none.
+    fn try_all(&self, set: &ShardSet) -> Result<(), Busy> {
         for (n, shard) in set.iter().enumerate() {
             if !self.locks[usize::from(shard)].try_lock() {
                 set.iter().take(n).for_each(|s| self.release(s));
                 return Err(Busy { shard });
             }
         }
-        Ok(Guard { ks: self, held: Held::Many(set) })
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn guard_of<'k>(&'k self, held: Held<'k>) -> Guard<'k> {
+        Guard { ks: self, held, long: None }
+    }
+
+    /// Gives all shards the time of `turn`, or the latest of theirs to all. The world is stopped.
+    pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
+        let latest = self.locks.iter().map(|lock| lock.time.load(Ordering::Relaxed)).max();
+        turn.raise_time(latest.unwrap_or_default());
+        self.locks.iter().for_each(|lock| lock.time.store(turn.now_ms, Ordering::Relaxed));
     }
 
     /// After [`Busy`]: queues `waiter` to be woken when the shard is released. `false` when the
@@ -94,41 +132,6 @@ impl Keyspace {
                 false
             }
         }
-    }
-
-    /// Stops every thread between two commands and holds the whole keyspace. The caller must
-    /// be outside its own gate.
-    ///
-    /// While a long command runs in the slow lane this waits for its end, with everybody else at
-    /// work. The caller may hold no shard.
-    pub fn world(&self) -> Guard<'_> {
-        let alone = self.slow.write().unwrap_or_else(|p| p.into_inner());
-        let closed = self.gates.close();
-        Guard { ks: self, held: Held::World { _closed: closed, _alone: alone } }
-    }
-
-    /// Whether [`Keyspace::world`] would have to wait for the slow lane.
-    pub fn is_slow_lane_busy(&self) -> bool {
-        matches!(self.slow.try_read(), Err(TryLockError::WouldBlock))
-            || matches!(self.slow.try_write(), Err(TryLockError::WouldBlock))
-    }
-
-    /// Says that the calling thread, which has no gate, is going to execute a command; to be kept
-    /// until that has ended. Must be taken before the command's guard, and must not be held while
-    /// the thread waits for a shard: who stops the world may hold it.
-    pub fn slow(&self) -> SlowLane<'_> {
-        SlowLane(self.slow.read().unwrap_or_else(|p| p.into_inner()))
-    }
-
-    /// Begins a walk over the set of keys as it is now: see [`crate::cut`]. The calling thread has
-    /// no gate, and sleeps in `wait` until a shard that it was parked on is free.
-    pub fn cut<'k>(&'k self, waiter: Waiter, wait: &'k dyn Fn(), now_ms: i64) -> Guard<'k> {
-        let alone = self.slow.write().unwrap_or_else(|p| p.into_inner());
-        let closed = self.gates.close();
-        begin_journals(self);
-        drop(closed);
-        let alone = RwLockWriteGuard::downgrade(alone);
-        Guard { ks: self, held: Held::Cut(Cut::new(self, waiter, wait, now_ms, alone)) }
     }
 
     #[inline]
@@ -150,62 +153,109 @@ impl<'k> Guard<'k> {
         match &self.held {
             Held::One(s) => *s == shard,
             Held::Many(set) => set.0.binary_search(&shard).is_ok(),
-            Held::World { .. } => usize::from(shard) < SHARDS,
+            Held::World(_) => usize::from(shard) < SHARDS,
             Held::Cut(cut) => cut.holds(shard),
+            Held::Rest(rest) => !running::is_held(&rest.running, shard),
         }
     }
 
     /// Adds `set` to what is held, if all of it is free or held already; this never waits. Changes
     /// nothing otherwise. A guard taken out of order can't come to wait for another, since it
     /// gives up at the first shard that is busy.
-    pub fn try_extend(&mut self, set: &ShardSet) -> Result<(), Busy> {
+    pub fn try_extend(&mut self, turn: &mut Turn, set: &ShardSet) -> Result<(), Busy> {
         let missing: SmallVec<[u16; 4]> = set.iter().filter(|s| !self.holds(*s)).collect();
-        for (n, shard) in missing.iter().enumerate() {
-            if !self.ks.locks[usize::from(*shard)].try_lock() {
-                missing[..n].iter().for_each(|s| self.ks.release(*s));
-                return Err(Busy { shard: *shard });
-            }
-        }
         if missing.is_empty() {
             return Ok(());
+        }
+        let missing = ShardSet(missing);
+        let ks = self.ks;
+        match &mut self.long {
+            None => ks.try_all(&missing)?,
+            Some(long) => long.extend(&missing, || ks.try_all(&missing))?,
         }
         let held: SmallVec<[u16; 4]> = match &self.held {
             Held::One(shard) => smallvec::smallvec![*shard],
             Held::Many(set) => set.0.clone(),
-            Held::World { .. } | Held::Cut(_) => unreachable!("the world lacks nothing"),
+            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {
+                unreachable!("the world lacks nothing")
+            }
         };
-        self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing)));
+        self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing.iter())));
+        self.raise_time(turn);
         Ok(())
+    }
+
+    /// Raises the time of `turn` to the latest of the shards', and theirs to it.
+    pub(crate) fn raise_time(&mut self, turn: &mut Turn) {
+        let locks = &self.ks.locks;
+        match &self.held {
+            Held::One(shard) => locks[usize::from(*shard)].agree_on_time(turn),
+            Held::Many(set) => {
+                set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
+                set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
+            }
+            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {}
+        }
+    }
+
+    /// Says that this is the guard of a command of the slow lane.
+    pub(crate) fn of_long(mut self, long: LongCommand<'k>) -> Self {
+        self.long = Some(Box::new(long));
+        self
+    }
+
+    /// What the command has done is about to be told: nobody who looks at all keys comes in between
+    /// until [`Guard::publish`].
+    pub fn begin_commit(&mut self) {
+        if let Some(long) = &mut self.long {
+            long.begin_commit();
+        }
+    }
+
+    /// All is told, and clients may be.
+    pub fn publish(&mut self) {
+        if let Some(long) = &mut self.long {
+            long.publish();
+        }
+    }
+
+    /// The keys of `shard` in database `db`, before what the slow lane is doing.
+    pub(crate) fn shard_len(&self, shard: u16, db: usize) -> usize {
+        match &self.held {
+            Held::Rest(rest) => running::keys_of(self.ks, &rest.running, shard, db),
+            Held::One(_) | Held::Many(_) | Held::World(_) | Held::Cut(_) => {
+                self.ks.shard_len(shard, db)
+            }
+        }
     }
 
     /// The walk, if this is the guard of one.
     pub(crate) fn as_cut(&self) -> Option<&Cut<'k>> {
         match &self.held {
             Held::Cut(cut) => Some(cut),
-            Held::One(_) | Held::Many(_) | Held::World { .. } => None,
+            Held::One(_) | Held::Many(_) | Held::World(_) | Held::Rest(_) => None,
         }
     }
 
     /// Whether this guard holds every shard.
     pub fn is_world(&self) -> bool {
         match &self.held {
-            Held::World { .. } => true,
-            Held::One(_) | Held::Many(_) | Held::Cut(_) => false,
+            Held::World(_) => true,
+            Held::One(_) | Held::Many(_) | Held::Cut(_) | Held::Rest(_) => false,
         }
     }
 }
 
-/// See [`Keyspace::slow`].
-#[derive(Debug)]
-pub struct SlowLane<'k>(#[allow(dead_code, reason = "held, not read")] RwLockReadGuard<'k, ()>);
-
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
+        if self.long.is_some() {
+            self.publish();
+        }
         match &self.held {
             Held::One(shard) => self.ks.release(*shard),
             Held::Many(set) => set.iter().for_each(|s| self.ks.release(s)),
-            Held::World { .. } | Held::Cut(_) => {}
+            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {}
         }
     }
 }

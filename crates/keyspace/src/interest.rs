@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  WATCH k          every change of k marks the watch         Watch
-//!  BLPOP k          k came to be: see who waits for it        Turn::appeared
+//!  BLPOP k          k came to be: see who waits for it        commit::Awaited
 //!  KEYS, stepwise   keys that came and went since the cut     journal
 //! ```
 //!
@@ -20,6 +20,8 @@ pub(crate) const WATCHED: u32 = 1;
 pub(crate) const WAITED: u32 = 2;
 /// A walk over all keys has not come to this shard yet.
 pub(crate) const JOURNALED: u32 = 4;
+/// A command of the slow lane holds this shard: see [`crate::running`].
+pub(crate) const RUNNING: u32 = 8;
 
 /// What a client watches: marked when one of its keys has changed. EXEC looks at it while it holds
 /// the shards of those keys.
@@ -94,17 +96,6 @@ impl Interest {
         !notes.watched.is_empty()
     }
 
-    /// Breaks the watches of those keys of `db` for which `is_there` says so.
-    pub(crate) fn break_where(&self, db: usize, mut is_there: impl FnMut(&[u8]) -> bool) {
-        let mut notes = lock(&self.0);
-        let Some(keys) = notes.watched.get_mut(&db) else { return };
-        for (key, watches) in keys.iter() {
-            if is_there(key) {
-                watches.iter().filter_map(Weak::upgrade).for_each(|w| w.break_it());
-            }
-        }
-    }
-
     /// The watched keys of `db`.
     pub(crate) fn watched(&self, db: usize) -> Vec<Box<[u8]>> {
         let notes = lock(&self.0);
@@ -165,15 +156,5 @@ mod tests {
         assert!(kept < 100, "{kept}");
         let calls = (0..1000).take_while(|_| interest.break_watches(0, b"unknown")).count();
         assert!(calls < 100, "{calls}");
-    }
-
-    #[test]
-    fn only_keys_that_are_there_break() {
-        let interest = Interest::default();
-        let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
-        interest.watch(3, b"there", &a);
-        interest.watch(3, b"absent", &b);
-        interest.break_where(3, |key| key == b"there");
-        assert!(a.is_broken() && !b.is_broken());
     }
 }

@@ -4,12 +4,13 @@ use crate::Table;
 use crate::gate::Gates;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::running::{Entry, Running};
 use crate::sync::Ordering;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::RwLock;
+use std::sync::{Mutex, RwLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
@@ -54,8 +55,11 @@ pub struct Keyspace {
     databases: usize,
     pub(crate) gates: Gates,
     /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
-    /// writes. See [`Keyspace::slow`].
+    /// writes. See [`crate::hold::SlowHand`].
     pub(crate) slow: RwLock<()>,
+    running: Mutex<Vec<Entry>>,
+    /// Held by a walk over all keys: there is one set of journals.
+    pub(crate) walk: Mutex<()>,
     pub(crate) interests: Box<[Interest]>,
     pub(crate) wake: Wake,
     hasher: Hasher,
@@ -79,6 +83,8 @@ impl Keyspace {
             databases,
             gates: Gates::new(threads, 1),
             slow: RwLock::new(()),
+            running: Mutex::default(),
+            walk: Mutex::default(),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             wake,
             hasher,
@@ -104,6 +110,11 @@ impl Keyspace {
     #[inline]
     pub(crate) fn table(&self, shard: u16, db: usize) -> &Table {
         &self.tables[db * SHARDS + usize::from(shard)]
+    }
+
+    /// What the slow lane holds; it takes and gives nothing back meanwhile.
+    pub(crate) fn running(&self) -> Running<'_> {
+        self.running.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// How many keys one shard holds in one database; a moment's value when not locked.
@@ -143,8 +154,8 @@ impl Keyspace {
         }
     }
 
-    /// Says whether clients wait for keys of `shard`: then keys that come to be are reported in
-    /// [`Turn::appeared`](crate::Turn::appeared). Set while the shard is held.
+    /// Says whether clients wait for keys of `shard`: then keys that come to be are answered by
+    /// [`settle`](crate::commit::settle). Set while the shard is held.
     pub fn set_waited(&self, shard: u16, on: bool) {
         self.set_interest(shard, interest::WAITED, on);
     }

@@ -7,8 +7,9 @@
 //!
 //! * [`lock`] - one shard's lock; a busy shard parks the connection, never the thread
 //! * [`gate`] - stopping the world between commands; [`bell`]: waking a mailbox's reader once
-//! * [`guard`] - the one way to hold shards: several at once in ascending order, or all
+//! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or all
 //! * [`db`] - a logical database seen through a guard: find, set, remove, expire
+//! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
 //! * [`turn`] - what one thread carries along while it executes commands
@@ -18,15 +19,19 @@
 
 pub mod access;
 pub mod bell;
+pub mod commit;
 mod cut;
 pub mod db;
+pub mod effect;
 pub mod evict;
 pub mod expiry;
 pub mod gate;
 pub mod guard;
+pub mod hold;
 pub mod interest;
 pub mod keyspace;
 pub mod lock;
+mod running;
 mod sync;
 pub mod turn;
 pub mod wait;
@@ -34,10 +39,11 @@ pub mod wait;
 pub use access::{Access, Policy};
 pub use db::{Change, Db};
 pub use guard::{Busy, Guard, ShardSet};
+pub use hold::{Inside, Outside, SlowHand, Stop};
 pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
-pub use turn::{Rng, Tally, Turn};
+pub use turn::{Expired, Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};
 
 /// The table of one shard and one logical database.

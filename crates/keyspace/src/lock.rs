@@ -15,7 +15,8 @@
 //!
 //! Model-tested with loom (`tests/loom_lock.rs`).
 
-use crate::sync::{AtomicU32, Mutex, Ordering, lock, spin_loop};
+use crate::sync::{AtomicI64, AtomicU32, Mutex, Ordering, lock, spin_loop};
+use crate::turn::Turn;
 use std::collections::VecDeque;
 
 const FREE: u32 = 0;
@@ -49,6 +50,8 @@ pub struct ShardLock {
     state: AtomicU32,
     /// Bits of [`crate::interest`]. Here because this line is at hand whenever they are asked for.
     pub(crate) interest: AtomicU32,
+    /// Unix time in milliseconds of the last command that held this lock. Changed by who holds it.
+    pub(crate) time: AtomicI64,
     waiters: Mutex<VecDeque<Waiter>>,
 }
 
@@ -57,6 +60,7 @@ impl Default for ShardLock {
         ShardLock {
             state: AtomicU32::new(FREE),
             interest: AtomicU32::new(0),
+            time: AtomicI64::new(i64::MIN),
             waiters: Mutex::new(VecDeque::new()),
         }
     }
@@ -98,6 +102,18 @@ impl ShardLock {
                 queue.push_back(waiter);
                 return Park::Parked;
             }
+        }
+    }
+
+    /// Raises the time of `turn` to that of the lock, or that of the lock to it. Only the holder
+    /// may call this.
+    #[inline]
+    pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
+        let last = self.time.load(Ordering::Relaxed);
+        if last < turn.now_ms {
+            self.time.store(turn.now_ms, Ordering::Relaxed);
+        } else {
+            turn.raise_time(last);
         }
     }
 

@@ -6,7 +6,7 @@ pub(crate) use std::{
     hint::spin_loop,
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -15,7 +15,7 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering, fence},
     },
 };
 

@@ -3,6 +3,7 @@
 
 use crate::access::{Access, Policy};
 use crate::db::Detached;
+use crate::effect::Effects;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,16 @@ impl Rng {
     }
 }
 
+/// What is done with an expired key that a command meets. No command sees it either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expired {
+    /// It is removed: an effect like that of any command.
+    #[default]
+    Remove,
+    /// It stays: nothing may change, because writes are paused or another server decides.
+    Keep,
+}
+
 /// The context of one thread's execution.
 #[derive(Debug)]
 pub struct Turn {
@@ -74,12 +85,9 @@ pub struct Turn {
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
-    /// Keys that came to be, or got a value of another type, in shards in which clients wait for
-    /// keys: database and key, in order of time. Whoever runs commands looks at it before the
-    /// shards are released.
-    pub appeared: Vec<(usize, Vec<u8>)>,
-    /// Databases that were exchanged: whoever waits for a key in one of them may find it now.
-    pub exchanged: Vec<(usize, usize)>,
+    /// What was changed and is not committed yet: see [`crate::effect`].
+    pub effects: Effects,
+    pub expired: Expired,
     /// Set when nobody wants the result of a long command any more.
     pub cancel: Option<Arc<AtomicBool>>,
     rng: Rng,
@@ -94,8 +102,8 @@ impl Turn {
             access: Access::new(Policy::Lru, now_ms, 10, 1),
             tally: Tally::default(),
             no_touch: false,
-            appeared: Vec::new(),
-            exchanged: Vec::new(),
+            effects: Effects::default(),
+            expired: Expired::Remove,
             cancel: None,
             rng: Rng::new(seed),
             trash: Vec::new(),
@@ -107,6 +115,14 @@ impl Turn {
     pub fn set_time(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.access.set_time(now_ms);
+    }
+
+    /// As [`Turn::set_time`], unless it is later already.
+    #[inline]
+    pub fn raise_time(&mut self, now_ms: i64) {
+        if now_ms > self.now_ms {
+            self.set_time(now_ms);
+        }
     }
 
     /// Whether the present command should end at its next opportunity: its client is gone.
@@ -147,9 +163,10 @@ impl Turn {
         (!self.trash.is_empty()).then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Drops the dead records here and now, keeping the room for the next ones.
+    /// Drops the dead records here and now, but those that take long; keeps the room for the next
+    /// ones.
     #[inline]
     pub fn drop_trash(&mut self) {
-        self.trash.clear();
+        self.trash.retain(weft_types::value::is_long_to_free);
     }
 }

@@ -41,20 +41,22 @@ impl fmt::Display for NotEnoughFiles {
 impl std::error::Error for NotEnoughFiles {}
 
 /// Raises the limit of open files for `max_clients` clients, and returns how many
-/// clients can really be served. Everything worth knowing is logged.
+/// clients can really be served. Everything worth knowing is logged. `own`: descriptors that the
+/// server takes for itself, beside the few that every server does.
 ///
 /// # Errors
 /// [`NotEnoughFiles`], also logged, if not a single client could be served.
-pub fn raise_open_files(max_clients: u32) -> Result<u32, NotEnoughFiles> {
-    raise_with(max_clients, get_open_files(), set_open_files)
+pub fn raise_open_files(max_clients: u32, own: u64) -> Result<u32, NotEnoughFiles> {
+    raise_with(max_clients, RESERVED_FDS + own, get_open_files(), set_open_files)
 }
 
 fn raise_with(
     max_clients: u32,
+    reserved: u64,
     current: io::Result<u64>,
     mut set: impl FnMut(u64) -> io::Result<()>,
 ) -> Result<u32, NotEnoughFiles> {
-    let wanted = u64::from(max_clients) + RESERVED_FDS;
+    let wanted = u64::from(max_clients) + reserved;
     let old = match current {
         Ok(old) => old,
         Err(error) => {
@@ -63,7 +65,7 @@ fn raise_with(
                  setting the max clients configuration accordingly.",
                 describe(&error)
             );
-            return Ok(max_clients_for(ASSUMED_LIMIT));
+            return Ok(max_clients_for(ASSUMED_LIMIT, reserved));
         }
     };
     if old >= wanted {
@@ -76,12 +78,12 @@ fn raise_with(
         );
         return Ok(max_clients);
     }
-    if best <= RESERVED_FDS {
+    if best <= reserved {
         let error = NotEnoughFiles { limit: old, wanted };
         log_warning!("{error}");
         return Err(error);
     }
-    let reduced = max_clients_for(best);
+    let reduced = max_clients_for(best, reserved);
     let reason = refusal.map_or_else(String::new, |error| describe(&error));
     log_warning!(
         "You requested maxclients of {max_clients} requiring at least {wanted} max file descriptors."
@@ -113,17 +115,19 @@ fn best_limit(
     (old, refusal)
 }
 
-fn max_clients_for(limit: u64) -> u32 {
-    u32::try_from(limit - RESERVED_FDS).unwrap_or(u32::MAX)
+fn max_clients_for(limit: u64, reserved: u64) -> u32 {
+    u32::try_from(limit.saturating_sub(reserved)).unwrap_or(u32::MAX)
 }
 
 fn get_open_files() -> io::Result<u64> {
     get(libc::RLIMIT_NOFILE).map(|limit| limit.rlim_cur)
 }
 
-/// Sets the soft and the hard limit, as raising the soft one beyond the hard one needs.
+/// Sets the soft limit, and raises the hard one where that is needed. It is never lowered: what was
+/// given up once could not be had back.
 fn set_open_files(limit: u64) -> io::Result<()> {
-    let both = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    let hard = get(libc::RLIMIT_NOFILE)?.rlim_max;
+    let both = libc::rlimit { rlim_cur: limit, rlim_max: hard.max(limit) };
     set(libc::RLIMIT_NOFILE, both)
 }
 
@@ -161,7 +165,7 @@ mod tests {
     /// A system that grants limits up to `hard`.
     fn outcome(max_clients: u32, soft: u64, hard: u64) -> (Result<u32, NotEnoughFiles>, u64) {
         let mut limit = soft;
-        let result = raise_with(max_clients, Ok(soft), |wanted| {
+        let result = raise_with(max_clients, RESERVED_FDS, Ok(soft), |wanted| {
             if wanted > hard {
                 return Err(io::Error::from_raw_os_error(libc::EPERM));
             }
@@ -192,13 +196,13 @@ mod tests {
     #[test]
     fn an_unknown_limit_is_assumed_to_be_small() {
         let unknown = Err(io::Error::from_raw_os_error(libc::ENOSYS));
-        assert_eq!(raise_with(10_000, unknown, |_| Ok(())), Ok(992));
+        assert_eq!(raise_with(10_000, RESERVED_FDS, unknown, |_| Ok(())), Ok(992));
     }
 
     #[test]
     fn the_real_limit_can_be_read_and_small_wishes_are_granted() {
         assert!(get_open_files().unwrap() > 0);
-        assert_eq!(raise_open_files(1), Ok(1));
+        assert_eq!(raise_open_files(1, 0), Ok(1));
         let hard = get(libc::RLIMIT_CORE).unwrap().rlim_max;
         for (wanted, soft) in [(false, 0), (true, hard)] {
             set_core_files(wanted).unwrap();

@@ -9,6 +9,8 @@
 //! A bulk string of [`BIG_BULK`] bytes or more that has not arrived completely stops the parser
 //! with [`Step::Big`]: the caller takes what is there, reads the rest of the value from the
 //! socket straight into the memory where it will stay, and resumes with [`Parser::big_done`].
+//! Whoever sends one such value often sends another: [`Parser::is_after_large`] tells the caller
+//! to read little at first, so that little of the next one has to be copied.
 //!
 //! Like Valkey, the byte after the `\r` of a header line is skipped unchecked; the two bytes after
 //! a bulk string must be a line break.
@@ -115,6 +117,8 @@ pub struct Parser {
     left: usize,
     /// Length of the bulk string whose header was read.
     bulk: Option<usize>,
+    /// The present request, or between two the last one, has a large bulk string.
+    large: bool,
 }
 
 impl Parser {
@@ -126,6 +130,12 @@ impl Parser {
     /// Arguments announced but not yet read.
     pub fn args_left(&self) -> usize {
         self.left
+    }
+
+    /// Whether the present request, or between two the last one, has a bulk string of
+    /// [`BIG_BULK`] bytes or more.
+    pub fn is_after_large(&self) -> bool {
+        self.large
     }
 
     /// After [`Step::Big`]: the value was read elsewhere, its two trailing bytes too; parsing
@@ -174,6 +184,7 @@ impl Parser {
         }
         self.pos = next;
         self.left = n.max(0) as usize;
+        self.large = false;
         Ok(true)
     }
 
@@ -183,7 +194,12 @@ impl Parser {
             let len = match self.bulk {
                 Some(len) => len,
                 None => match self.bulk_header(buf, limits) {
-                    Ok(Some(len)) => len,
+                    Ok(Some(len)) => {
+                        if len >= BIG_BULK {
+                            self.large = true;
+                        }
+                        len
+                    }
                     Ok(None) => return Step::More,
                     Err(e) => return Step::Error(e),
                 },
@@ -362,7 +378,9 @@ mod tests {
         assert_eq!(p.next(&buf, &mut args, &Limits::default()), Step::Big { len: 40000 });
         assert_eq!((p.pos, args.len()), (at, 2));
         assert!(p.big_done());
-        assert!(!p.in_request());
+        assert!(!p.in_request() && p.is_after_large());
+        assert_eq!(p.next(b"*1\r\n$4\r\nPING\r\n", &mut args, &Limits::default()), Step::Complete);
+        assert!(!p.is_after_large());
     }
 
     #[test]

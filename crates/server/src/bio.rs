@@ -1,37 +1,36 @@
 //! Background freeing: large values and whole tables die on a thread of their own.
 //!
 //! Freeing a 5-million-key table takes seconds, a 500 MB string an `munmap` that stalls; an I/O
-//! thread only hands them over. Small records are freed by the thread that removed them, which
-//! is cheaper than any hand-over.
+//! thread only hands them over. All else is freed by the thread that removed it, which is cheaper
+//! than any hand-over: a string of a megabyte is one call of the allocator, and the memory is
+//! where the next value of that thread wants it. What takes long is for the types to say
+//! ([`is_long_to_free`]). This holds whoever removes a value: DEL, SET over it, expiry, eviction.
+//!
+//! Records go over in batches, so that a command which removes many wakes this thread once.
+//! How much memory they hold is known while they wait ([`Bio::pending_bytes`]) where eviction
+//! asks for it: memory that is about to be free must not have more keys evicted for it.
 
 use crate::memory::ThreadMemory;
 use crate::server::Server;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_keyspace::{Record, db::Detached};
-use weft_types::{string, value};
-
-/// A string of at least this many bytes is freed in the background.
-const LARGE: usize = 64 * 1024;
-
-/// A collection of at least this many elements is freed in the background.
-const MANY: usize = 64;
-
-fn is_large(record: &Record) -> bool {
-    value::elements(record) >= MANY || string::is_string(record) && string::memory(record) >= LARGE
-}
+use weft_types::value::{is_long_to_free, memory_about};
 
 /// What is to be freed.
 enum Garbage {
-    Record(Record),
+    Records(Vec<Record>),
+    /// An evicted record, and about how many bytes it has.
+    Evicted(Record, usize),
     Tables(Vec<Detached>),
 }
 
 impl Garbage {
     fn objects(&self) -> u64 {
         match self {
-            Garbage::Record(_) => 1,
+            Garbage::Records(records) => records.len() as u64,
+            Garbage::Evicted(..) => 1,
             Garbage::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
         }
     }
@@ -42,14 +41,20 @@ pub struct Bio {
     to: Sender<Garbage>,
     from: Mutex<Option<Receiver<Garbage>>>,
     pending: AtomicU64,
+    pending_bytes: AtomicUsize,
     freed: AtomicU64,
 }
 
 impl Default for Bio {
     fn default() -> Self {
         let (to, from) = channel();
-        let from = Mutex::new(Some(from));
-        Bio { to, from, pending: AtomicU64::new(0), freed: AtomicU64::new(0) }
+        Bio {
+            to,
+            from: Mutex::new(Some(from)),
+            pending: AtomicU64::new(0),
+            pending_bytes: AtomicUsize::new(0),
+            freed: AtomicU64::new(0),
+        }
     }
 }
 
@@ -62,13 +67,25 @@ impl Bio {
         Ok(())
     }
 
-    /// Frees `records`: small ones now, large ones in the background.
-    pub fn free_records(&self, records: Vec<Record>) {
-        for record in records {
-            if is_large(&record) {
-                self.send(Garbage::Record(record));
-            }
+    /// Frees `records`: now, or in the background those that take long. No allocation when there
+    /// are none of these.
+    pub fn free_records(&self, mut records: Vec<Record>) {
+        records.retain(is_long_to_free);
+        if !records.is_empty() {
+            self.send(Garbage::Records(records));
         }
+    }
+
+    /// Frees an evicted record, now or in the background, as [`Bio::free_records`] does; but now
+    /// if more than `most` bytes of evicted records wait already: whoever evicts faster than this
+    /// thread frees has to help. Bytes in the background count in [`Bio::pending_bytes`].
+    pub fn free_evicted(&self, record: Record, most: usize) {
+        if !is_long_to_free(&record) || self.pending_bytes() > most {
+            return drop(record);
+        }
+        let bytes = memory_about(&record);
+        self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.send(Garbage::Evicted(record, bytes));
     }
 
     /// Frees whole tables in the background.
@@ -89,6 +106,11 @@ impl Bio {
         self.pending.load(Ordering::Relaxed)
     }
 
+    /// About how many bytes the evicted records have that wait to be freed.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending_bytes.load(Ordering::Relaxed)
+    }
+
     /// Objects that were freed since the start or the last reset.
     pub fn freed(&self) -> u64 {
         self.freed.load(Ordering::Relaxed)
@@ -105,9 +127,15 @@ fn run(from: &Receiver<Garbage>, srv: &Server) {
     let mut memory = ThreadMemory::new();
     while let Ok(garbage) = from.recv() {
         match garbage {
-            Garbage::Record(record) => {
+            Garbage::Records(records) => records.into_iter().for_each(|record| {
                 drop(record);
                 done(srv, &mut memory, 1);
+            }),
+            Garbage::Evicted(record, bytes) => {
+                drop(record);
+                done(srv, &mut memory, 1);
+                // Not before the memory is seen to be free: else it would look used in between.
+                srv.bio.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Garbage::Tables(tables) => tables.into_iter().for_each(|table| {
                 let objects = table.len() as u64;

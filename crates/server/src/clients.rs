@@ -20,9 +20,9 @@ pub struct ClientShared {
     pub peer: String,
     pub local: String,
     pub unix: bool,
-    /// Unix time of the accept, in milliseconds.
+    /// When it was accepted, in monotonic milliseconds.
     pub created_ms: i64,
-    /// Unix time of the last request, in milliseconds.
+    /// When its last request came, in monotonic milliseconds.
     pub last_ms: AtomicI64,
     pub db: AtomicU32,
     /// Number of the last command in the command table, plus one; 0: none yet.
@@ -136,6 +136,11 @@ impl ClientShared {
     /// The strings that the client set.
     pub fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The client has said something, or taken something, at this monotonic time (milliseconds).
+    pub fn touch(&self, mono_ms: i64) {
+        self.last_ms.store(mono_ms, Ordering::Relaxed);
     }
 
     /// Whole seconds since the last request.

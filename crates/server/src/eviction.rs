@@ -3,40 +3,55 @@
 //! The limit is compared with this thread's own latest figure, so that writers on all threads
 //! together overshoot by no more than the threads' unpublished steps. Evicting happens before
 //! the command takes its shards, some keys at a time; other threads do the same meanwhile.
+//!
+//! Large values are freed in the background (`lazyfree-lazy-eviction` has no other effect here than
+//! its being `yes`), and count as free at once: else all keys would go while the first is freed.
 
 use crate::dispatch::Core;
 use std::sync::atomic::Ordering;
 use weft_keyspace::evict::Step;
+use weft_keyspace::{Expired, Inside};
 
 /// Keys evicted for one command before it is let through: a limit that was just lowered by
 /// gigabytes is reached over many commands, not in one.
 const KEYS_PER_COMMAND: usize = 16 * 1024;
 
+/// Evicted memory that may wait to be freed, as a part of the limit: by so much the memory in use
+/// may exceed it meanwhile.
+const WAITING_PART: usize = 8;
+
 /// Evicts until the memory in use is within the limit; whether it is.
-pub fn make_room(core: &mut Core) -> bool {
+pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     let limit = core.settings.maxmemory;
-    if limit == 0 {
+    // While writes are paused nothing is evicted either.
+    if limit == 0 || core.turn.expired == Expired::Keep {
         return true;
     }
     core.memory.publish_if_far(&core.srv.memory);
-    if core.memory.used(&core.srv.memory) <= limit {
+    if is_within(core, limit) {
         return true;
     }
     let srv = core.srv;
     srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.policy, core.settings.samples);
-        match core.evictor.step(&srv.ks, &mut core.turn, policy, samples) {
-            Step::Evicted { record, .. } => drop(record),
+        match core.evictor.step(inside, &mut core.turn, policy, samples) {
+            Step::Evicted { record, .. } => srv.bio.free_evicted(record, limit / WAITING_PART),
             Step::Busy => std::hint::spin_loop(),
             Step::Nothing => return false,
         }
         core.free_trash();
         core.memory.publish(&srv.memory);
-        if core.memory.used(&srv.memory) <= limit {
+        if is_within(core, limit) {
             return true;
         }
     }
     // Much remains to be done, but there is something to evict: go on with the next command.
     true
+}
+
+/// Whether the memory in use, without what is about to be free, is within `limit`.
+fn is_within(core: &Core, limit: usize) -> bool {
+    let used = core.memory.used(&core.srv.memory);
+    used <= limit || used.saturating_sub(core.srv.bio.pending_bytes()) <= limit
 }

@@ -4,9 +4,9 @@
 //! * [`dispatch`] - from a request to its function
 //! * [`commands`] - the commands that need the server rather than a key
 //! * [`server`] - what all threads share; [`settings`]: the configuration as the fast path wants it
-//! * [`mallctl`] - the allocator's switches
+//! * [`mallctl`] - the allocator's switches; `counted`: another one, where a sanitizer watches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
-//! * [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
+//! * [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
@@ -19,6 +19,8 @@ pub mod blocking;
 pub mod clients;
 pub mod commandlog;
 pub mod commands;
+#[cfg(weft_sanitizer)]
+pub mod counted;
 pub mod dispatch;
 pub mod eviction;
 pub mod info;
@@ -36,3 +38,4 @@ pub mod start;
 pub mod stats;
 pub mod texts;
 pub mod threads;
+pub mod transaction;

@@ -2,8 +2,14 @@
 
 /// jemalloc, as in the servers that this one replaces: steady under fragmentation, and it counts
 /// what each thread allocates, on which the account of memory rests.
+#[cfg(not(weft_sanitizer))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// A sanitizer must see every allocation.
+#[cfg(weft_sanitizer)]
+#[global_allocator]
+static ALLOCATOR: weft_server::counted::Counted = weft_server::counted::Counted;
 
 /// Read by jemalloc at its start. Huge pages for what it maps, since random access to many
 /// small records misses the TLB more than any cache (docs/design/huge-pages.md); freed pages go

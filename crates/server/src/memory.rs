@@ -7,6 +7,10 @@
 //! far, and compare against the limit with their own latest figures.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+#[cfg(weft_sanitizer)]
+use crate::counted::{epoch, stats, thread};
+#[cfg(not(weft_sanitizer))]
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 
 /// A thread tells the others when its net has moved by this many bytes.

@@ -17,8 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_base::cpulist::CpuSet;
 use weft_base::machine::Machine;
+use weft_base::timeline::Timeline;
 use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, Waiter};
+use weft_process::log_warning;
 
 /// Reasons to leave the straight path when a command is executed; see [`Server::attention`].
 pub mod attention {
@@ -49,6 +51,9 @@ pub struct Server {
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::Lines,
     pub clock: quanta::Clock,
+    first_tick: u64,
+    timeline: Timeline,
+    is_wall_behind: AtomicBool,
     pub config: Mutex<Config>,
     settings: RwLock<Arc<Settings>>,
     version: AtomicU64,
@@ -119,6 +124,7 @@ impl Server {
             });
         let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
         let settings = Arc::new(Settings::of(&config, 1));
+        let clock = quanta::Clock::new();
         let mut random = [0u8; 28];
         fill_random(&mut random);
         let srv: &'static Server = Box::leak(Box::new(Server {
@@ -134,7 +140,10 @@ impl Server {
             bio: Bio::default(),
             slow,
             lines: crate::blocking::Lines::default(),
-            clock: quanta::Clock::new(),
+            first_tick: clock.raw(),
+            clock,
+            timeline: Timeline::new(0, unix_us()),
+            is_wall_behind: AtomicBool::new(false),
             settings: RwLock::new(settings.clone()),
             version: AtomicU64::new(1),
             attention: AtomicU32::new(0),
@@ -145,7 +154,7 @@ impl Server {
             errors: Mutex::default(),
             totals: Totals::default(),
             info: crate::info::State::default(),
-            started_ms: unix_ms(),
+            started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
             run_id: random[..20].iter().map(|b| format!("{b:02x}")).collect(),
             port: AtomicU32::new(config.int(Id::PORT) as u32),
@@ -165,9 +174,43 @@ impl Server {
         srv
     }
 
-    /// Unix time in milliseconds.
+    /// Unix time in milliseconds; it never goes back, whatever thread asks.
     pub fn now_ms(&self) -> i64 {
-        unix_ms()
+        self.unix_ms_at(self.clock.raw())
+    }
+
+    /// Milliseconds since the start, however the wall clock is set: for timeouts and idle times.
+    pub fn mono_ms(&self) -> i64 {
+        self.mono_ms_at(self.clock.raw())
+    }
+
+    fn mono_us_at(&self, tick: u64) -> i64 {
+        (self.clock.delta_as_nanos(self.first_tick, tick) / 1000) as i64
+    }
+
+    /// [`Server::mono_ms`] at a tick of the raw clock.
+    #[inline]
+    pub fn mono_ms_at(&self, tick: u64) -> i64 {
+        self.mono_us_at(tick) / 1000
+    }
+
+    /// [`Server::now_ms`] at a tick of the raw clock.
+    #[inline]
+    pub fn unix_ms_at(&self, tick: u64) -> i64 {
+        self.timeline.at(self.mono_us_at(tick))
+    }
+
+    /// Compares with the wall clock; the first thread calls it at every tick.
+    pub fn follow_wall(&self) {
+        let behind = self.timeline.follow(self.mono_us_at(self.clock.raw()), unix_us());
+        if behind > 1000 && !self.is_wall_behind.swap(behind > 1000, Ordering::Relaxed) {
+            log_warning!(
+                "The system's clock was set back by {behind} ms: keys go on expiring as if it had \
+                 not been, and time is slowed until the two agree."
+            );
+        } else if behind == 0 {
+            self.is_wall_behind.store(false, Ordering::Relaxed);
+        }
     }
 
     /// A seed for thread `id`'s random numbers.
@@ -257,8 +300,8 @@ impl Server {
     }
 }
 
-fn unix_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+fn unix_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
 }
 
 fn fill_random(bytes: &mut [u8]) {
@@ -266,7 +309,7 @@ fn fill_random(bytes: &mut [u8]) {
     let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes));
     if read.is_err() {
         let mut rng =
-            weft_keyspace::turn::Rng::new(unix_ms() as u64 ^ u64::from(std::process::id()));
+            weft_keyspace::turn::Rng::new(unix_us() as u64 ^ u64::from(std::process::id()));
         bytes.iter_mut().for_each(|b| *b = rng.next() as u8);
     }
 }

@@ -5,12 +5,13 @@
 //! connection is suspended meanwhile, so the order of replies is kept. It holds its shards for as
 //! long as it takes, as any command does: who needs one of them waits, parked, and nobody else.
 //!
-//! These threads have no gate. Each holds [`Keyspace::slow`](weft_keyspace::Keyspace::slow) while
-//! it runs a command, which is what who stops the world waits for.
+//! These threads have no gate, and may sleep for a shard; what they hold is the business of
+//! [`weft_keyspace::hold::SlowHand`]. Commands that need the world while another is at work here
+//! come here, too: an I/O thread never waits for a long command.
 
-use crate::dispatch::guarded::{DataFn, Need, Ran, attempt, need};
-use crate::dispatch::table::Run;
-use crate::dispatch::{Core, execute, transaction};
+use crate::dispatch::hold::hold_slow;
+use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::{Cmd, Core};
 use crate::io::conn::ArgBuf;
 use crate::io::{Message, Session};
 use crate::server::Server;
@@ -18,21 +19,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
-use weft_commands::{Lane, spec::Lock};
-use weft_keyspace::{Busy, Guard, Waiter};
+use weft_commands::Lane;
+use weft_keyspace::{SlowHand, Waiter};
 use weft_resp::{Blob, Reply};
 
-/// How many threads. A command that stops the world or walks all keys has to wait for the others
-/// anyway.
-pub const THREADS: usize = 2;
+/// How many threads. Most wait: for a shard, or to stop the world.
+pub const THREADS: usize = 4;
 
 /// One command to be run.
 #[derive(Debug)]
 pub struct Job {
-    pub cmd: &'static crate::dispatch::Cmd,
+    pub cmd: &'static Cmd,
     pub args: Vec<ArgBuf>,
-    /// A copy of the connection's; for EXEC, with its transaction.
+    /// A copy of the connection's, or itself: see [`Cmd::takes_session`].
     pub session: Session,
+    /// The command has been run until it saw how much it has to do.
+    pub looked: bool,
     /// Set when the client is gone.
     pub cancel: Arc<AtomicBool>,
 }
@@ -45,13 +47,30 @@ pub struct SlowLane {
     /// The threads, to be woken when a shard is free.
     threads: [OnceLock<Thread>; THREADS],
     jobs: AtomicUsize,
+    /// Of the running ones, those that write.
+    writes: AtomicUsize,
+}
+
+/// A command that writes is running in the slow lane.
+pub struct Writing<'a>(&'a AtomicUsize);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Default for SlowLane {
     fn default() -> Self {
         let (to, from) = channel();
         let threads = std::array::from_fn(|_| OnceLock::new());
-        SlowLane { to, from: Mutex::new(from), threads, jobs: AtomicUsize::new(0) }
+        SlowLane {
+            to,
+            from: Mutex::new(from),
+            threads,
+            jobs: AtomicUsize::new(0),
+            writes: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -78,6 +97,17 @@ impl SlowLane {
         self.jobs.load(Ordering::Relaxed)
     }
 
+    /// Says that a command that writes is running, until the answer is dropped.
+    pub fn writing(&self) -> Writing<'_> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        Writing(&self.writes)
+    }
+
+    /// Commands that write and are running now, or about to.
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
     /// A shard that thread `n` waits for is free.
     pub fn wake(&self, n: usize) {
         if let Some(thread) = self.threads.get(n).and_then(OnceLock::get) {
@@ -94,9 +124,12 @@ fn run(srv: &'static Server, n: usize) {
     let _stack = crate::start::second_stack();
     crate::threads::bind_to(&srv.placement().slow);
     let mut core = Core::slow(n, srv);
+    let waiter = Waiter { thread: core.waiter(), token: 0 };
+    let clock: &'static _ = Box::leak(Box::new(move || srv.now_ms()));
+    let mut hand = SlowHand::new(&srv.ks, waiter, &std::thread::park, clock);
     while let Some(job) = srv.slow.next() {
         if !job.cancel.load(Ordering::Relaxed) {
-            run_job(&mut core, job);
+            run_job(&mut core, &mut hand, job);
         }
         srv.slow.jobs.fetch_sub(1, Ordering::Relaxed);
         core.publish();
@@ -104,8 +137,8 @@ fn run(srv: &'static Server, n: usize) {
     }
 }
 
-fn run_job(core: &mut Core, job: Job) {
-    let Job { cmd, args, mut session, cancel } = job;
+fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
+    let Job { cmd, args, mut session, looked, cancel } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
@@ -116,95 +149,36 @@ fn run_job(core: &mut Core, job: Job) {
             ArgBuf::Bytes(_) => None,
         })
         .collect();
-    let request = execute::Request { cmd: Some(cmd), args: &slices, blobs: &blobs, key: None };
+    let request = Request { looked, ..Request::new(Some(cmd), &slices, &blobs) };
     let mut reply = Reply::new(session.proto);
-    let done = match cmd.run {
-        Run::Data { lock, run } => {
-            core.turn.cancel = Some(cancel);
-            let ran = held(core, &mut session, cmd, (lock, run), &request, &mut reply);
-            core.turn.cancel = None;
-            if let Ran::Ended(result) = &ran {
-                if let Err(e) = result {
-                    reply.clear();
-                    execute::refuse(core, &mut reply, e);
-                }
-                execute::account(core, &session, cmd, &request, &reply, result.is_err());
-            }
-            matches!(ran, Ran::Ended(_))
-        }
-        // Once begun it runs to its end, whether its client is there or not.
-        Run::Exec => {
-            transaction::exec_slow(core, &mut session, cmd, &request, &mut reply);
-            true
-        }
-        Run::Server(_) | Run::Watch => unreachable!("only commands on keys weigh their work"),
+    let mark = reply.mark();
+    // What has looked at its keys has touched them, too.
+    let no_touch = session.no_touch;
+    session.no_touch |= looked;
+    // A transaction, once begun, runs to its end, whether its client is there or not.
+    core.turn.cancel = (!cmd.takes_session()).then_some(cancel);
+    let task = Task {
+        core: &mut *core,
+        session: &mut session,
+        request: &request,
+        cmd,
+        reply: &mut reply,
+        mark,
+        lane: Lane::Slow,
     };
-    core.free_trash();
-    // Else the message was sent while the shards were held.
-    if done {
-        let message = Message::SlowDone { client: session.shared.id, reply };
-        core.srv.threads[session.shared.thread()].mailbox.send(message);
+    let flow = hold_slow(task, hand);
+    core.turn.cancel = None;
+    if looked {
+        session.no_touch = no_touch;
     }
-}
-
-/// Gets hold of what the command needs, however long that takes, and runs it.
-fn held(
-    core: &mut Core,
-    session: &mut Session,
-    cmd: &'static crate::dispatch::Cmd,
-    (lock, run): (Lock, DataFn),
-    request: &execute::Request<'_>,
-    reply: &mut Reply,
-) -> Ran {
-    let srv = core.srv;
-    match need(&srv.ks, cmd, lock, request, session.db) {
-        Need::World => core.world(|core, guard| {
-            attempt(core, session, cmd, run, request, reply, guard, Lane::Slow)
-        }),
-        Need::Names => {
-            let waiter = Waiter { thread: core.waiter(), token: 0 };
-            let mut guard = srv.ks.cut(waiter, &std::thread::park, core.turn.now_ms);
-            attempt(core, session, cmd, run, request, reply, &mut guard, Lane::Slow)
-        }
-        shards @ (Need::One(_) | Need::Shards(_)) => holding(core, &shards, |core, guard| {
-            let ran = attempt(core, session, cmd, run, request, reply, guard, Lane::Slow);
-            // Its thread must know what the client waits for before anybody serves it.
-            if let Some(waiting) = session.waiting.take() {
-                let message = Message::SlowBlocked { client: session.shared.id, waiting };
-                srv.threads[session.shared.thread()].mailbox.send(message);
-            }
-            ran
-        }),
-    }
-}
-
-/// Runs `f` with these shards in hand, however long it takes to get them.
-pub fn holding<T>(
-    core: &mut Core,
-    shards: &Need,
-    f: impl FnOnce(&mut Core, &mut Guard<'_>) -> T,
-) -> T {
-    let srv = core.srv;
-    let waiter = Waiter { thread: core.waiter(), token: 0 };
-    loop {
-        let lane = srv.ks.slow();
-        let guard = match shards {
-            Need::One(shard) => srv.ks.guard_one(*shard),
-            Need::Shards(set) => srv.ks.guard(set.clone()),
-            Need::World | Need::Names => unreachable!("these have ways of their own"),
-        };
-        match guard {
-            Ok(mut guard) => return f(core, &mut guard),
-            Err(busy) => {
-                drop(lane);
-                park(srv, busy, waiter);
-            }
-        }
-    }
-}
-
-fn park(srv: &Server, busy: Busy, waiter: Waiter) {
-    if srv.ks.park(busy, waiter) {
-        std::thread::park();
-    }
+    let (client, thread) = (session.shared.id, session.shared.thread());
+    let session = cmd.takes_session().then(|| Box::new(session));
+    let message = match flow {
+        Flow::Done => Message::SlowDone { client, reply, session },
+        Flow::Paused => Message::SlowPaused { client, args, looked, session },
+        // Its thread was told while the shards were held.
+        Flow::Blocked(_) => return,
+        Flow::Busy(_) | Flow::Slow { .. } => unreachable!("the slow lane takes its time"),
+    };
+    core.srv.threads[thread].mailbox.send(message);
 }

@@ -164,7 +164,9 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
             drop(config);
             log_warning!("User requested shutdown...");
             srv.shut_down(0);
-            return;
+            // A handler may still be about to write to its descriptor, which stays as long as the
+            // process.
+            return std::mem::forget(signals);
         }
     })?;
     Ok(())
@@ -247,7 +249,7 @@ fn supervision(config: &Config) -> Mode {
 /// Raises the limit of open files for `maxclients`, or lowers `maxclients` to what it allows.
 fn limit_clients(config: &mut Config) {
     let wanted = config.int(Id::MAXCLIENTS) as u32;
-    match limits::raise_open_files(wanted) {
+    match limits::raise_open_files(wanted, threads::descriptors(config)) {
         Ok(possible) if possible < wanted => {
             let value = possible.to_string();
             let permit = Permit { protected: true, loading: false };

@@ -147,6 +147,9 @@ pub struct ThreadStats {
     pub reads: Counter,
     pub writes: Counter,
     pub turns: Counter,
+    /// Batches with a request whose key was prefetched, and such requests.
+    pub prefetch_batches: Counter,
+    pub prefetched: Counter,
     pub connections: Counter,
     pub moved: Counter,
     pub error_replies: Counter,
@@ -179,6 +182,8 @@ impl ThreadStats {
             reads: Counter::default(),
             writes: Counter::default(),
             turns: Counter::default(),
+            prefetch_batches: Counter::default(),
+            prefetched: Counter::default(),
             connections: Counter::default(),
             moved: Counter::default(),
             error_replies: Counter::default(),

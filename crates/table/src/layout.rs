@@ -121,7 +121,8 @@ impl Form {
 /// per power of two (jemalloc's manual, "size classes"). With another allocator it is a size like
 /// any other.
 #[inline(always)]
-const fn size_class(len: usize) -> usize {
+#[must_use]
+pub const fn size_class(len: usize) -> usize {
     match len {
         0..=8 => 8,
         9..=128 => len.next_multiple_of(16),

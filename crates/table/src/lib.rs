@@ -95,7 +95,7 @@ mod tests;
 
 pub use borrow::{RecordMut, RecordRef};
 pub use detached::Detached;
-pub use layout::allocation_len;
+pub use layout::{allocation_len, size_class};
 pub use ops::{SlotMut, TableMut};
 pub use prefetch::prefetch_read;
 pub use record::{CLOCK_MAX, MARK, Owner, Record};

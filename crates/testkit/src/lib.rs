@@ -15,12 +15,14 @@
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
 //! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
+//! | [`chaos`] | everything at once, and what is left afterwards |
 //! | [`differential`] | random command sequences sent to two servers, replies compared |
 //!
 //! Functions that a test calls for their effect panic with a full description instead of
 //! returning errors: in a test the panic message is the report. Each has a `try_` twin
 //! where a failure can be the expected outcome.
 
+pub mod chaos;
 pub mod client;
 pub mod differential;
 pub mod glob;

@@ -5,8 +5,8 @@
 //! tells why a server did not answer.
 //!
 //! A free port is found by asking the kernel for one and giving it back, so another process
-//! can take it in between. A server that ends before it answers is therefore started again
-//! on another port, a few times.
+//! can take it in between. A server that ends before it answers, or in whose place another one
+//! answers, is therefore started again on another port, a few times.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,12 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::locate;
 use crate::process::Process;
+use crate::value::Value;
 
 const STARTS: usize = 3;
 /// How often a starting server is asked, 20 ms apart: 30 seconds in all.
@@ -36,6 +37,7 @@ pub struct Server {
     /// The arguments of the test, for [`Server::restart`].
     args: Vec<String>,
     program: PathBuf,
+    descriptors: Option<u32>,
 }
 
 impl Server {
@@ -66,15 +68,36 @@ impl Server {
     /// When it does not answer PING, with what it logged.
     #[track_caller]
     pub fn start(name: &'static str, program: &Path, args: &[&str]) -> Server {
+        Server::start_with(name, program, args, None)
+    }
+
+    /// As [`Server::start`], for a process that may have so many open descriptors.
+    #[track_caller]
+    pub fn with_descriptors(
+        name: &'static str,
+        program: &Path,
+        args: &[&str],
+        descriptors: u32,
+    ) -> Server {
+        Server::start_with(name, program, args, Some(descriptors))
+    }
+
+    #[track_caller]
+    fn start_with(
+        name: &'static str,
+        program: &Path,
+        args: &[&str],
+        descriptors: Option<u32>,
+    ) -> Server {
         let dir = TempDir::with_prefix("weft-test-").expect("a temporary folder");
         let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
         let mut failure = String::new();
         for _ in 0..STARTS {
             let port = free_port();
-            let child = spawn(program, port, dir.path(), &args);
+            let child = spawn(program, port, dir.path(), &args, descriptors);
             let (program, args) = (program.to_path_buf(), args.clone());
             match wait_for_ping(child, port) {
-                Ok(child) => return Server { name, child, port, dir, args, program },
+                Ok(child) => return Server { name, child, port, dir, args, program, descriptors },
                 Err(why) => failure = why,
             }
         }
@@ -86,7 +109,8 @@ impl Server {
     pub fn restart(&mut self) {
         self.kill();
         self.port = free_port();
-        let child = spawn(&self.program, self.port, self.dir.path(), &self.args);
+        let (dir, descriptors) = (self.dir.path(), self.descriptors);
+        let child = spawn(&self.program, self.port, dir, &self.args, descriptors);
         match wait_for_ping(child, self.port) {
             Ok(child) => self.child = child,
             Err(why) => panic!("{} does not start again: {why}\n{}", self.name, self.log_tail()),
@@ -152,6 +176,19 @@ impl Server {
         self.wait()
     }
 
+    /// Changes how many open descriptors the process may have; those that it has stay. There
+    /// is no way back to more.
+    #[track_caller]
+    pub fn limit_descriptors(&self, most: u64) {
+        let pid = Pid::from_raw(self.pid() as i32).expect("a process id is not 0");
+        let old = rustix::process::prlimit(
+            Some(pid),
+            Resource::Nofile,
+            Rlimit { current: Some(most), maximum: Some(most) },
+        );
+        old.expect("our own child can be limited");
+    }
+
     /// Sends a signal to the process.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
@@ -188,11 +225,27 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("a bound socket has an address").port()
 }
 
-fn spawn(program: &Path, port: u16, dir: &Path, args: &[String]) -> Child {
+fn spawn(
+    program: &Path,
+    port: u16,
+    dir: &Path,
+    args: &[String],
+    descriptors: Option<u32>,
+) -> Child {
     let log = File::options().create(true).append(true).open(dir.join("log")).expect("a log file");
     let port = port.to_string();
     let own = ["--port", &port, "--bind", "127.0.0.1", "--save", ""].map(OsStr::new);
-    Command::new(program)
+    let mut command = match descriptors {
+        None => Command::new(program),
+        // The shell gives way to the server, so the process id is the server's.
+        Some(most) => {
+            let mut shell = Command::new("sh");
+            let script = r#"ulimit -n "$0" && exec "$@""#;
+            shell.args(["-c", script, &most.to_string()]).arg(program);
+            shell
+        }
+    };
+    command
         .args(own)
         .args(args)
         .current_dir(dir)
@@ -212,8 +265,18 @@ fn wait_for_ping(mut child: Child, port: u16) -> Result<Child, String> {
             Ok(Some(status)) => return Err(format!("ended with {status}")),
             Err(e) => return Err(e.to_string()),
         }
-        if Client::try_tcp(port).and_then(|mut client| client.try_cmd(&["PING"])).is_ok() {
-            return Ok(child);
+        let asked = Client::try_tcp(port).and_then(|mut client| {
+            client.try_cmd(&["PING"])?;
+            Ok(client.try_cmd(&["INFO", "server"])?.value)
+        });
+        match asked {
+            Ok(info) if is_of_another(&info, child.id()) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("another server has taken port {port}"));
+            }
+            Ok(_) => return Ok(child),
+            Err(_) => {}
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -222,9 +285,19 @@ fn wait_for_ping(mut child: Child, port: u16) -> Result<Child, String> {
     Err("no answer to PING".to_string())
 }
 
+/// Whether this INFO is that of another process than `pid`. One that refuses to tell may be ours.
+fn is_of_another(info: &Value, pid: u32) -> bool {
+    let text = info.bytes().map(String::from_utf8_lossy).unwrap_or_default();
+    let found = text.lines().find_map(|line| line.strip_prefix("process_id:"));
+    found.is_some_and(|found| found.trim() != pid.to_string())
+}
+
+/// The last lines; if a crash is reported among them, from there on.
 fn tail(path: &Path) -> String {
     let log = fs::read(path).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("{line}\n")).collect()
+    let crash = lines.iter().position(|line| line.contains("BUG REPORT START"));
+    let from = crash.unwrap_or(usize::MAX).min(lines.len().saturating_sub(LOG_LINES));
+    lines[from..].iter().map(|line| format!("{line}\n")).collect()
 }

@@ -23,7 +23,7 @@ pub mod value;
 pub mod zset;
 
 pub use kind::{Kind, Type, Values};
-pub use limits::Limits;
+pub use limits::{Limits, TEXT_MAX};
 
 /// A key with its value, as the keyspace stores it.
 pub type Record = weft_table::Record<Values>;

@@ -1,5 +1,14 @@
 //! Up to where collections stay packed: the directives `*-max-listpack-*` and their kin.
 
+/// The longest key, and the longest element, member, field or value of a collection (bytes): their
+/// lengths are kept in 32 bits. Strings may be longer.
+pub const TEXT_MAX: usize = u32::MAX as usize - 1;
+
+/// The most bytes of a collection that is packed in its record, whatever the directives say: what
+/// the reference calls safe, and far below what a record can hold. Less in this crate's tests,
+/// which go beyond it.
+pub(crate) const PACKED_MAX: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+
 /// Sizes from which collections leave the packed form; each is named after its directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

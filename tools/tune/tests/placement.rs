@@ -131,12 +131,16 @@ fn real_servers_are_placed_and_put_back() {
     // one thread has a mask of its own, which must come back too
     let start_all = setup.masks();
     let some = *start_all[0].keys().last().expect("a thread");
-    let one = sched_getaffinity(None).expect("a mask");
-    confine(some, &first_of(&one));
+    let all = sched_getaffinity(None).expect("a mask");
+    let plan = setup.plan("--port", |server| server.port().to_string());
+    // whatever the plan is, one of these is not it
+    let is_placed = |cpus: &CpuSet| {
+        confine(some, cpus);
+        setup.run(&["verify", &plan]).status.success()
+    };
+    assert!([first_of(&all), last_of(&all)].iter().any(|cpus| !is_placed(cpus)));
     let start = setup.masks();
     assert_ne!(start, start_all);
-
-    let plan = setup.plan("--port", |server| server.port().to_string());
     let dry = setup.done(&["apply", &plan]);
     assert!(dry.contains("Nothing has been changed"), "{dry}");
     assert_eq!(setup.masks(), start, "planning and showing change nothing");
@@ -153,7 +157,12 @@ fn real_servers_are_placed_and_put_back() {
 
     // somebody binds a thread to other CPUs
     let main = setup.servers[0].pid();
-    confine(main, &one);
+    let as_placed = &placed[0][&main];
+    let other = [all, first_of(&all), last_of(&all)].into_iter().find(|cpus| {
+        confine(main, cpus);
+        masks_of(main)[&main] != *as_placed
+    });
+    assert!(other.is_some(), "every mask is {as_placed}");
     let verify = setup.run(&["verify"]);
     let said = String::from_utf8_lossy(&verify.stdout).into_owned();
     assert_eq!(verify.status.code(), Some(1), "{verify:?}");
@@ -232,6 +241,13 @@ fn first_of(cpus: &CpuSet) -> CpuSet {
     let first = (0..CpuSet::MAX_CPU).find(|&cpu| cpus.is_set(cpu)).expect("a CPU");
     let mut one = CpuSet::new();
     one.set(first);
+    one
+}
+
+fn last_of(cpus: &CpuSet) -> CpuSet {
+    let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| cpus.is_set(cpu)).expect("a CPU");
+    let mut one = CpuSet::new();
+    one.set(last);
     one
 }
 

@@ -3,7 +3,9 @@
 //! | task | what it does |
 //! |---|---|
 //! | `tidy` | checks the rules of style and layering; prints `file:line: message` |
+//! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
+mod instructions;
 mod tidy;
 
 use std::path::Path;
@@ -11,14 +13,16 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let task = std::env::args().nth(1);
+    let mut args = std::env::args().skip(1);
+    let task = args.next();
     match task.as_deref() {
         Some("tidy") => tidy(&root),
+        Some("instructions") => instructions(&root, args),
         other => {
             if let Some(other) = other {
                 eprintln!("unknown task {other:?}");
             }
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask tidy | instructions [--write REASON]");
             ExitCode::from(2)
         }
     }
@@ -39,6 +43,19 @@ fn tidy(root: &Path) -> ExitCode {
         }
         Err(e) => {
             eprintln!("tidy: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn instructions(root: &Path, args: impl Iterator<Item = String>) -> ExitCode {
+    let done = instructions::Task::from_args(root, args)
+        .and_then(|task| task.run(root).map_err(|e| e.to_string()));
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("instructions: {why}");
             ExitCode::FAILURE
         }
     }

@@ -1,13 +1,15 @@
 //! COPY: gives a second key the same value.
 //!
 //! The copy keeps the value's encoding, which clients can see, and the expiry; its access clock
-//! starts anew. A long string is shared until one of the two is changed.
+//! starts anew. A long string is shared until one of the two is changed. Fields of a hash that have
+//! expired, and are only not gone yet, stay behind.
 
 use super::{SAME_OBJECT, database};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_types::value::{duplicate, duplicate_work};
 
 const fn key(index: u16, flags: &'static [&'static str]) -> KeySpec {
     let find = Find::Range { last: 0, step: 1, limit: 0 };
@@ -64,24 +66,22 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
     if target == ctx.db.index() && from.bytes == to.bytes {
         return Err(SAME_OBJECT);
     }
-    let clock = ctx.db.turn.access.fresh();
-    let copied = ctx
-        .db
-        .read(&from)
-        .map(|record| weft_types::value::duplicate(&record, to.bytes, record.expiry(), clock));
-    let mut target = ctx.db.other(target);
-    let stored = match copied {
-        Some(record) if replace || target.for_write(&to).is_none() => {
-            target.set(&to, record);
-            true
-        }
-        Some(record) => {
-            target.turn.discard(record);
-            false
-        }
-        None => false,
-    };
-    if stored {
+    let (clock, now) = (ctx.db.turn.access.fresh(), ctx.now_ms());
+    let work = ctx.db.peek(&from).map_or(0, |record| duplicate_work(&record));
+    // Nothing is copied, and nothing is much to do, before it is known to be wanted.
+    let taken = !replace && ctx.db.other(target).peek(&to).is_some();
+    if !taken {
+        ctx.weigh(work)?;
+    }
+    if ctx.db.read(&from).is_some() && ctx.db.other(target).for_write(&to).is_some() && !replace {
+        ctx.reply.int(0);
+        return Ok(());
+    }
+    let record = ctx.db.peek(&from);
+    let copied = record.map(|record| duplicate(&record, to.bytes, record.expiry(), clock, now));
+    let stored = copied.is_some();
+    if let Some(record) = copied {
+        ctx.db.other(target).set(&to, record);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(stored));

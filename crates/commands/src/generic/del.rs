@@ -61,6 +61,7 @@ fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
 /// Removes the key of every argument and answers how many there were. A key that is named
 /// twice is there only once.
 fn remove_each<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
+    ctx.weigh_args()?;
     let removed = (1..ctx.args.len()).filter(|i| remove(ctx, *i)).count();
     ctx.db.turn.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);

@@ -50,6 +50,7 @@ pub const TOUCH: Command = Command {
 };
 
 fn exists(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let mut found = 0;
     for i in 1..ctx.args.len() {
         let key = ctx.key(i);
@@ -60,6 +61,7 @@ fn exists(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn touch(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let no_touch = std::mem::replace(&mut ctx.db.turn.no_touch, false);
     let mut found = 0;
     for i in 1..ctx.args.len() {

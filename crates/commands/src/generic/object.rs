@@ -7,7 +7,7 @@ use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_keyspace::RecordRef;
-use weft_types::Kind;
+use weft_types::value;
 
 const KEY: &[KeySpec] = &keys::at(2, &["RO"]);
 
@@ -129,7 +129,7 @@ fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
 
 fn encoding(ctx: &mut Ctx<'_>) -> CmdResult {
     if let Some(record) = asked(ctx) {
-        let name = Kind::of(record.kind()).encoding_name();
+        let name = value::encoding_name(&record);
         ctx.reply.bulk(name.as_bytes());
     }
     Ok(())

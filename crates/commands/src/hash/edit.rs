@@ -89,6 +89,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
     if !data.len().is_multiple_of(2) {
         return Err(wrong_arity(name));
     }
+    ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.now_ms());
     let limits = &ctx.settings.limits;
     let new = ctx.db.rework(&key, |record, clock| {
@@ -133,6 +134,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.now_ms());
     let fields = &ctx.args[2..];
     let removed = ctx.db.rework(&key, |record, _| {

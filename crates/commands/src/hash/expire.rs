@@ -93,6 +93,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     let fields = place(ctx.args, 3)?;
     let condition = Condition::parse(&ctx.args[3..fields])?;
     listed(ctx, fields, 1)?;
+    ctx.weigh_args()?;
     let now = ctx.now_ms();
     let at = When { text: ctx.args[2], unit, base }.at(now, name)?;
     each(ctx, fields + 2, |record, field| {
@@ -111,6 +112,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
 
 fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
+    ctx.weigh_args()?;
     let now = ctx.now_ms();
     each(ctx, 4, |record, field| {
         let found = hash(&record, now).ok().and_then(|hash| hash.find(field));

@@ -79,8 +79,10 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let fields = place(ctx.args, 2)?;
     let then = parse(&ctx.args[2..fields])?;
     listed(ctx, fields, 1)?;
+    ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.now_ms());
-    if ctx.db.for_write(&key).is_some_and(|record| !is_hash(&record)) {
+    // A read that may write: it counts as the former.
+    if ctx.db.inspect(&key).is_some_and(|record| !is_hash(&record)) {
         return Err(WRONG_TYPE);
     }
     let expiry = match then {
@@ -101,6 +103,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
+    ctx.weigh_args()?;
     let now = ctx.now_ms();
     each(ctx, 4, |_| true, |record, field| hash::remove(record, field, now).0)
 }

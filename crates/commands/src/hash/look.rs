@@ -112,6 +112,7 @@ fn hget(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn hmget(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.now_ms());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;

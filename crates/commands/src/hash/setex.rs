@@ -97,14 +97,17 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let at = place(ctx.args, 2)?;
     let options = Options::parse(&ctx.args[2..at])?;
     listed(ctx, at, 2)?;
+    ctx.weigh_args()?;
     let data = &ctx.args[at + 2..];
     let (key, now) = (ctx.key(1), ctx.now_ms());
-    let is_there = match ctx.db.for_write(&key) {
+    let is_there = match ctx.db.peek(&key) {
         Some(record) if !is_hash(&record) => return Err(WRONG_TYPE),
         Some(_) => true,
         None => false,
     };
     if options.key.is_some_and(|wanted| wanted != is_there) {
+        // An access all the same.
+        let _ = ctx.db.for_write(&key);
         ctx.reply.int(0);
         return Ok(());
     }

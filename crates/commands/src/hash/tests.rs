@@ -160,3 +160,52 @@ fn expired_fields_are_invisible() {
         ("HPEXPIRE h 5 FIELDS 1 a", "*1|:-2|"),
     ]);
 }
+
+/// HGETEX is a read that may write: it counts a hit or a miss, and is one access.
+#[test]
+fn getting_with_an_expiry_counts_as_reading() {
+    use weft_keyspace::{Access, Policy};
+    let mut bench = Bench::new(1000);
+    // Every access counts.
+    bench.turn.access = Access::new(Policy::Lfu, 1000, 0, 1);
+    bench.settings.lfu = true;
+    bench.run("HSET h f v g w");
+    let freq = |bench: &mut Bench| bench.run("OBJECT FREQ h");
+    for (line, hits, misses) in [
+        ("HGETEX h FIELDS 1 f", 1, 0),
+        ("HGETEX h FIELDS 1 none", 1, 0),
+        ("HGETEX h EX 100 FIELDS 1 f", 1, 0),
+        ("HGETEX h PERSIST FIELDS 1 f", 1, 0),
+        ("HGETEX none FIELDS 1 f", 0, 1),
+        ("HSETEX h FIELDS 1 f v", 0, 0),
+        ("HSETEX h XX FIELDS 1 f v", 0, 0),
+    ] {
+        let before = freq(&mut bench);
+        bench.turn.tally = weft_keyspace::Tally::default();
+        bench.run(line);
+        let tally = bench.turn.tally;
+        assert_eq!((tally.hits, tally.misses), (hits, misses), "{line}");
+        let count = |text: &str| text[1..text.len() - 1].parse::<i64>().expect("a number");
+        let more = count(&freq(&mut bench)) - count(&before);
+        assert_eq!(more, i64::from(misses == 0), "{line}");
+    }
+}
+
+#[test]
+fn a_copy_has_no_expired_fields() {
+    let mut bench = Bench::new(1000);
+    bench.run("HSET h f v g w");
+    bench.run("HPEXPIREAT h 2000 FIELDS 1 f");
+    bench.run("HSET all f v");
+    bench.run("HPEXPIREAT all 2000 FIELDS 1 f");
+    bench.turn.set_time(3000);
+    bench.expect(&[
+        ("HLEN h", ":2|"),
+        ("COPY h d", ":1|"),
+        ("HLEN d", ":1|"),
+        ("HGETALL d", "*2|$1|g|$1|w|"),
+        ("COPY all d", ":0|"),
+        ("COPY all d REPLACE", ":1|"),
+        ("HGETALL d", "*0|"),
+    ]);
+}

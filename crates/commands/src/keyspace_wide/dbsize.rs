@@ -22,7 +22,7 @@ pub const DBSIZE: Command = Command {
         history: &[],
         tips: &["request_policy:all_shards", "response_policy:agg_sum"],
     },
-    lock: Lock::World,
+    lock: Lock::Rest,
     run: dbsize,
     subcommands: &[],
 };

@@ -1,6 +1,6 @@
 //! RANDOMKEY: some key of the database.
 
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Pause};
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
@@ -20,15 +20,17 @@ pub const RANDOMKEY: Command = Command {
         history: &[],
         tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
     },
-    lock: Lock::World,
+    lock: Lock::Rest,
     run: randomkey,
     subcommands: &[],
 };
 
 fn randomkey(ctx: &mut Ctx<'_>) -> CmdResult {
     match ctx.db.random_key() {
-        Some(key) => ctx.reply.bulk(&key),
-        None => ctx.reply.null(),
+        Ok(Some(key)) => ctx.reply.bulk(&key),
+        Ok(None) => ctx.reply.null(),
+        // A long command is at all that there are: it has to be waited for, which is for others.
+        Err(_) => ctx.pause = Some(Pause::TooLong),
     }
     Ok(())
 }

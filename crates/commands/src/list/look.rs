@@ -90,12 +90,12 @@ fn lindex(ctx: &mut Ctx<'_>) -> CmdResult {
     let list = list(&record)?;
     let index = weft_base::num::parse_i64(ctx.args[2]).ok_or(crate::error::NOT_AN_INTEGER)?;
     let index = if index < 0 { index.saturating_add(list.len() as i64) } else { index };
-    let shown = usize::try_from(index)
-        .ok()
-        .and_then(|index| list.get(index, |value| answer(ctx.reply, value)));
-    if shown.is_none() {
+    let Some(index) = usize::try_from(index).ok().filter(|index| *index < list.len()) else {
         ctx.reply.null();
-    }
+        return Ok(());
+    };
+    ctx.lane.weigh(list.distance_work(index), &mut ctx.pause)?;
+    list.get(index, |value| answer(ctx.reply, value));
     Ok(())
 }
 
@@ -103,14 +103,18 @@ fn lrange(ctx: &mut Ctx<'_>) -> CmdResult {
     let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
     let cut = match ctx.db.read(&key) {
-        Some(record) => range(start, stop, list(&record)?.len()),
+        Some(record) => {
+            let list = list(&record)?;
+            range(start, stop, list.len())
+                .map(|(start, count)| (start, count, list.range_work(start, count)))
+        }
         None => None,
     };
-    let Some((start, count)) = cut else {
+    let Some((start, count, work)) = cut else {
         ctx.reply.array(0);
         return Ok(());
     };
-    ctx.weigh(count)?;
+    ctx.weigh(work)?;
     ctx.reply.array(count);
     if let Some(record) = ctx.db.peek(&key) {
         let mut left = count;
@@ -201,12 +205,12 @@ impl<'a> Search<'a> {
 fn lpos(ctx: &mut Ctx<'_>) -> CmdResult {
     let search = Search::parse(ctx)?;
     let key = ctx.key(1);
-    let len = match ctx.db.read(&key) {
-        Some(record) => list(&record)?.len(),
+    let most = if search.most == 0 { usize::MAX } else { search.most };
+    let work = match ctx.db.read(&key) {
+        Some(record) => list(&record)?.search_work(most),
         None => 0,
     };
-    // A look at an element costs a tenth of an answer.
-    ctx.weigh(if search.most == 0 { len } else { len.min(search.most) } / 10)?;
+    ctx.weigh(work)?;
     let mut places = Vec::new();
     let wanted = match search.count {
         None => 1,

@@ -23,7 +23,7 @@ use crate::error::{Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
 use weft_keyspace::Record;
 use weft_resp::Reply;
-use weft_types::list::{End, List};
+use weft_types::list::{End, List, Waste};
 use weft_types::packed::Value;
 use weft_types::string::Digits;
 
@@ -81,6 +81,14 @@ fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Error> {
         Ok(End::Right)
     } else {
         Err(SYNTAX)
+    }
+}
+
+/// Has what was cut off a list be freed when its shard is released.
+#[inline]
+fn discard(ctx: &mut Ctx<'_>, waste: Waste) {
+    if let Some(record) = waste.into_record() {
+        ctx.db.turn.discard(record);
     }
 }
 

@@ -1,13 +1,13 @@
 //! LPOP, RPOP, LMPOP: elements taken from an end.
 
-use super::{answer, end, list};
+use super::{answer, discard, end, list};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
-use weft_types::list::{self, End};
+use weft_types::list::{self, End, List, Waste};
 
 pub const LPOP: Command = Command {
     spec: Spec {
@@ -75,20 +75,30 @@ fn pop(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
         return pop_one(ctx, &key, from);
     }
     let count = ctx.int(2).ok().and_then(|n| usize::try_from(n).ok()).ok_or(OUT_OF_RANGE)?;
-    let len = match ctx.db.peek(&key).map(|record| list(&record).map(|l| l.len())) {
+    let (taken, work) = match ctx.db.peek(&key) {
         None => {
             ctx.reply.null_array();
             return Ok(());
         }
-        Some(len) => len?,
+        Some(record) => work(list(&record)?, from, count),
     };
     if count == 0 {
         ctx.reply.array(0);
         return Ok(());
     }
-    ctx.weigh(count.min(len))?;
-    ctx.reply.array(count.min(len));
+    ctx.weigh(work)?;
+    ctx.reply.array(taken);
     take(ctx, &key, from, count)
+}
+
+/// How many elements there are to take if `count` are wanted, and what work that is.
+fn work(list: List<'_>, from: End, count: usize) -> (usize, usize) {
+    let n = count.min(list.len());
+    let first = match from {
+        End::Left => 0,
+        End::Right => list.len() - n,
+    };
+    (n, if n == 0 { 0 } else { list.range_work(first, n) })
 }
 
 fn pop_one(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> CmdResult {
@@ -103,19 +113,21 @@ fn pop_one(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> CmdResult {
 /// Takes up to `count` elements of the list at `key`, if there is one, and answers each.
 pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdResult {
     let (reply, limits) = (&mut *ctx.reply, &ctx.settings.limits);
+    let mut waste = Waste::default();
     let taken = ctx.db.rework(key, |record, _| {
         let Some(record) = record else { return (Rework::Absent, Ok(0)) };
         let len = match list(&record) {
             Ok(list) => list.len(),
             Err(e) => return (Rework::Same(record), Err(e)),
         };
-        let record = list::pop(record, from, count, limits, |value| answer(reply, value));
+        let record = list::pop(record, from, count, limits, &mut waste, |v| answer(reply, v));
         let rework = match list::len(&record) {
             0 => Rework::Emptied(record),
             _ => Rework::Changed(record),
         };
         (rework, Ok(count.min(len)))
     })?;
+    discard(ctx, waste);
     ctx.db.turn.tally.dirty += taken as u64;
     Ok(())
 }
@@ -158,11 +170,11 @@ impl Several {
             if !ctx.holds(&key) {
                 continue;
             }
-            let Some(len) = ctx.db.peek(&key).map(|record| list(&record).map(|l| l.len())) else {
-                continue;
+            let (n, work) = match ctx.db.peek(&key) {
+                None => continue,
+                Some(record) => work(list(&record)?, self.from, self.count),
             };
-            let n = len?.min(self.count);
-            ctx.weigh(n)?;
+            ctx.weigh(work)?;
             ctx.reply.array(2);
             ctx.reply.bulk(key.bytes);
             ctx.reply.array(n);

@@ -60,3 +60,58 @@ fn moves_and_the_wrong_type() {
         ("LMPOP 2 {a}none {a}m RIGHT COUNT 5", "*2|$4|{a}m|*2|$1|a|$1|c|"),
     ]);
 }
+
+/// What is cut off a long list outlives the guard, to be freed after it.
+#[test]
+fn what_is_cut_off_goes_to_the_trash() {
+    let mut bench = Bench::new(1000);
+    bench.settings.limits.list_size = 1;
+    let words = ["RPUSH", "l"].into_iter().chain((0..500).map(|n| ["a", "b"][n % 2]));
+    bench.run(&words.collect::<Vec<_>>().join(" "));
+    for (line, reply, handed_over) in [
+        ("LPOP l", "$1|a|", 0),
+        ("LTRIM l 0 399", "+OK|", 99),
+        ("LREM l 0 a", ":200|", 192),
+        ("LMPOP 1 l RIGHT COUNT 9", "", 1),
+        ("LTRIM l 0 -2", "+OK|", 0),
+        ("LTRIM l 5 2", "+OK|", 190),
+    ] {
+        let answer = bench.run(line);
+        assert!(reply.is_empty() || answer == reply, "{line}: {answer}");
+        let trash = bench.turn.take_trash().unwrap_or_default();
+        let elements: usize = trash.iter().map(weft_types::value::elements).sum();
+        assert_eq!(elements, handed_over, "{line}");
+    }
+}
+
+/// As in the reference, a list that was to take an element is a quicklist from then on if it would
+/// be one with it.
+#[test]
+fn room_is_made_before_the_place_is_looked_for() {
+    let mut bench = Bench::new(1000);
+    bench.settings.limits.list_size = 3;
+    bench.expect(&[
+        ("RPUSH l a b c", ":3|"),
+        ("OBJECT ENCODING l", "$8|listpack|"),
+        ("LSET l 3 x", "-ERR index out of range|"),
+        ("OBJECT ENCODING l", "$9|quicklist|"),
+        ("DEL l", ":1|"),
+        ("RPUSH l a b c", ":3|"),
+        ("LINSERT l BEFORE none x", ":-1|"),
+        ("OBJECT ENCODING l", "$9|quicklist|"),
+    ]);
+}
+
+/// As in the reference, LTRIM looks at the size of a list even if nothing is removed.
+#[test]
+fn a_trimmed_list_has_the_encoding_of_its_size() {
+    let mut bench = Bench::new(1000);
+    bench.settings.limits.list_size = 3;
+    bench.expect(&[
+        ("RPUSH l a b c d", ":4|"),
+        ("LTRIM l 0 2", "+OK|"),
+        ("OBJECT ENCODING l", "$9|quicklist|"),
+    ]);
+    bench.settings.limits.list_size = -2;
+    bench.expect(&[("LTRIM l -10 50", "+OK|"), ("OBJECT ENCODING l", "$8|listpack|")]);
+}

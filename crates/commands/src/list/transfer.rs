@@ -1,13 +1,13 @@
 //! LMOVE, RPOPLPUSH: an element from one list to another.
 
-use super::{end, list};
+use super::{discard, end, list};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
-use weft_types::list::{self, End};
+use weft_types::list::{self, End, Waste};
 
 const fn at(index: u16, flags: &'static [&'static str]) -> KeySpec {
     let find = Find::Range { last: 0, step: 1, limit: 0 };
@@ -94,15 +94,18 @@ fn rotate(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, to: End) -> Vec<u8> {
 
 fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> Vec<u8> {
     let limits = &ctx.settings.limits;
-    ctx.db.rework(key, |record, _| {
+    let mut waste = Waste::default();
+    let value = ctx.db.rework(key, |record, _| {
         let Some(record) = record else { return (Rework::Absent, Vec::new()) };
         let mut value = Vec::new();
-        let record = list::pop(record, from, 1, limits, |v| value = v.to_vec());
+        let record = list::pop(record, from, 1, limits, &mut waste, |v| value = v.to_vec());
         match list::len(&record) {
             0 => (Rework::Emptied(record), value),
             _ => (Rework::Changed(record), value),
         }
-    })
+    });
+    discard(ctx, waste);
+    value
 }
 
 fn put(ctx: &mut Ctx<'_>, key: &Key<'_>, to: End, value: &[u8]) {

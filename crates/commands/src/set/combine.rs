@@ -155,6 +155,7 @@ fn total(sets: &[Option<Set<'_>>]) -> usize {
 }
 
 fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let keys = key_list(ctx, 1..ctx.args.len());
     let records = ctx.db.read_all(&keys);
     let sets = sets(&records)?;
@@ -198,6 +199,7 @@ fn each_of_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
 }
 
 fn sdiff(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let keys = key_list(ctx, 1..ctx.args.len());
     let records = ctx.db.read_all(&keys);
     let sets = sets(&records)?;
@@ -233,6 +235,7 @@ fn each_of_difference(from: Set<'_>, mut others: Vec<Set<'_>>, mut seen: impl Fn
 }
 
 fn sinter(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let keys = key_list(ctx, 1..ctx.args.len());
     let records = ctx.db.read_all(&keys);
     let Some(sets) = by_size(sets(&records)?) else {
@@ -277,6 +280,7 @@ fn sintercard(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(MANY_NUMKEYS);
     }
     let limit = limit(&ctx.args[2 + numkeys..])?;
+    ctx.weigh_args()?;
     let keys = key_list(ctx, 2..2 + numkeys);
     let records = ctx.db.read_all(&keys);
     let mut count = 0;
@@ -325,6 +329,7 @@ impl<'s> Sources<'s, '_> {
 
 /// Computes a result from the sets of all keys but the first and stores it there.
 fn store(ctx: &mut Ctx<'_>, compute: fn(&Sources<'_, '_>) -> Option<Record>) -> CmdResult {
+    ctx.weigh_args()?;
     let destination = ctx.key(1);
     let clock = ctx.db.turn.access.fresh();
     let keys = key_list(ctx, 2..ctx.args.len());

@@ -63,6 +63,7 @@ pub const SMOVE: Command = Command {
 };
 
 fn sadd(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let key = ctx.key(1);
     let members = &ctx.args[2..];
     let added = add_all(ctx, &key, members, members.len())?;
@@ -97,6 +98,7 @@ fn add_all(
 }
 
 fn srem(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let key = ctx.key(1);
     let removed = remove_all(ctx, &key, &ctx.args[2..])?;
     ctx.db.turn.tally.dirty += removed as u64;

@@ -89,6 +89,7 @@ fn sismember(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn smismember(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let key = ctx.key(1);
     let members = &ctx.args[2..];
     let record = ctx.db.read(&key);

@@ -31,7 +31,7 @@ use weft_keyspace::Record;
 use weft_types::list::{self, End, List};
 use weft_types::set::Set;
 use weft_types::zset::View;
-use weft_types::{Kind, Type};
+use weft_types::{Kind, TEXT_MAX, Type};
 
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[&SORT, &SORT_RO];
@@ -94,6 +94,7 @@ const SORT_RO: Command = Command {
     ..SORT
 };
 
+const TOO_LONG: Error = Error::new("ERR an element can't be as long as this string");
 const NOT_NUMBERS: Error = Error::new("ERR One or more scores can't be converted into double");
 
 /// The positions of the keys to be held; `None`: all there are.
@@ -109,6 +110,25 @@ fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
         }
     }
     Some(keys)
+}
+
+/// Where the key stands that SORT with these arguments would store its result at, for COMMAND
+/// GETKEYS: the last one, should there be several.
+pub fn destination(args: &[&[u8]]) -> Option<usize> {
+    let mut found = None;
+    let mut i = 2;
+    while i < args.len() {
+        let is = |word: &str| args[i].eq_ignore_ascii_case(word.as_bytes());
+        if is("limit") {
+            i += 2;
+        } else if is("by") || is("get") {
+            i += 1;
+        } else if is("store") && i + 1 < args.len() {
+            found = Some(i + 1);
+        }
+        i += 1;
+    }
+    found
 }
 
 /// One element with what it is ordered by.
@@ -262,6 +282,9 @@ fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) ->
     let mut stored: Vec<Vec<u8>> = Vec::new();
     for item in items {
         values(ctx, item, options, |_, value| stored.push(value.unwrap_or_default().to_vec()));
+    }
+    if stored.iter().any(|text| text.len() > TEXT_MAX) {
+        return Err(TOO_LONG);
     }
     let key = ctx.key(at);
     if stored.is_empty() {

@@ -24,3 +24,24 @@ fn orders_windows_and_stores() {
         ("SORT w_1", "-WRONGTYPE Operation against a key holding the wrong kind of value|"),
     ]);
 }
+
+#[test]
+fn where_the_result_goes() {
+    let at = |line: &str| {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        super::destination(&args)
+    };
+    for (line, want) in [
+        ("SORT a", None),
+        ("SORT a STORE", None),
+        ("SORT a store d", Some(3)),
+        ("SORT a STORE d STORE e", Some(5)),
+        ("SORT a STORE STORE d", Some(4)),
+        ("SORT a GET store STORE d", Some(5)),
+        ("SORT a BY store GET d", None),
+        ("SORT a LIMIT store 1 STORE d", Some(6)),
+        ("SORT a LIMIT", None),
+    ] {
+        assert_eq!(at(line), want, "{line}");
+    }
+}

@@ -71,6 +71,7 @@ fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
     if cells * size_of::<u32>() as u128 > ctx.settings.max_string as u128 {
         return Err(TOO_LARGE);
     }
+    ctx.weigh(cells_to_elements(cells))?;
     let done = if wanted.idx {
         answer_runs(ctx.reply, &a, &b, wanted)
     } else if wanted.len {
@@ -79,6 +80,11 @@ fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
         answer_text(ctx.reply, &a, &b)
     };
     done.map_err(|_| NO_MEMORY)
+}
+
+/// Work on so many cells, 64 of which are computed at a time, for [`Ctx::weigh`].
+fn cells_to_elements(cells: u128) -> usize {
+    usize::try_from(cells / 1024).unwrap_or(usize::MAX)
 }
 
 /// The string at argument `i`, to be kept while the other one is looked up. A missing key holds

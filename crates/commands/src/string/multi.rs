@@ -114,6 +114,7 @@ fn for_each_key<'a>(
 }
 
 fn mget(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let argc = ctx.args.len();
     ctx.reply.array(argc - 1);
     for_each_key(ctx, 1..argc, |ctx, _, key| match ctx.db.read(key) {
@@ -130,6 +131,7 @@ fn mset(ctx: &mut Ctx<'_>) -> CmdResult {
     if argc.is_multiple_of(2) {
         return Err(wrong_arity("mset"));
     }
+    ctx.weigh_args()?;
     set_all(ctx, (1..argc).step_by(2), Lifetime::Unsaid);
     ctx.reply.ok();
     Ok(())
@@ -140,6 +142,7 @@ fn msetnx(ctx: &mut Ctx<'_>) -> CmdResult {
     if argc.is_multiple_of(2) {
         return Err(wrong_arity("msetnx"));
     }
+    ctx.weigh_args()?;
     let pairs = (1..argc).step_by(2);
     let free = all_hold(ctx, pairs.clone(), Condition::Absent);
     if free {
@@ -157,6 +160,7 @@ fn msetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = 2 + 2 * count;
     let words = ctx.args.get(options..).ok_or(SYNTAX)?;
     let said = Options::parse(words, Asking::MSetEx, ctx.now_ms())?;
+    ctx.weigh_args()?;
     let pairs = (2..options).step_by(2);
     let held = all_hold(ctx, pairs.clone(), said.condition);
     if held {

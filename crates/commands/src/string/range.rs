@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
-use weft_types::string::{Digits, edit, record, record_text};
+use weft_types::string::{self as strings, Digits, edit, edit_work, record, record_text};
 
 pub const APPEND: Command = Command {
     spec: Spec {
@@ -85,6 +85,10 @@ pub const STRLEN: Command = Command {
     ..APPEND
 };
 
+/// Bytes of a string that are copied in the time in which one element of a collection is looked at:
+/// see [`Ctx::weigh`].
+const BYTES_PER_ELEMENT: usize = 1024;
+
 const BAD_OFFSET: Error = Error::new("ERR offset is out of range");
 
 fn append(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -99,7 +103,9 @@ fn append(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(old) => {
             let end = string(&old)?.len();
             let len = grown(end, tail.len(), ctx.settings.max_string)?;
-            ctx.db.update(&key, |old| edit(old, len, |bytes| bytes[end..].copy_from_slice(tail)));
+            let work = edit_work(&old, len);
+            ctx.weigh(work / BYTES_PER_ELEMENT)?;
+            ctx.db.update(&key, |old| strings::append(old, tail));
             len
         }
     };
@@ -113,14 +119,17 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
     let at = usize::try_from(ctx.int(2)?).map_err(|_| BAD_OFFSET)?;
     let part = ctx.args[3];
     let old = match ctx.db.for_write(&key) {
-        Some(old) => Some(string(&old)?.len()),
+        Some(old) => Some((string(&old)?.len(), edit_work(&old, at.saturating_add(part.len())))),
         None => None,
     };
     if part.is_empty() {
-        ctx.reply.int(old.unwrap_or(0) as i64);
+        ctx.reply.int(old.map_or(0, |(len, _)| len) as i64);
         return Ok(());
     }
     let end = grown(at, part.len(), ctx.settings.max_string)?;
+    if let Some((_, work)) = old {
+        ctx.weigh(work / BYTES_PER_ELEMENT)?;
+    }
     let write = |bytes: &mut [u8]| bytes[at..end].copy_from_slice(part);
     if old.is_some() {
         ctx.db.update(&key, |old| edit(old, end, write));
@@ -129,7 +138,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.db.set(&key, edit(empty, end, write));
     }
     ctx.dirty();
-    ctx.reply.int(end.max(old.unwrap_or(0)) as i64);
+    ctx.reply.int(end.max(old.map_or(0, |(len, _)| len)) as i64);
     Ok(())
 }
 
@@ -150,7 +159,10 @@ fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
     match part(start, end, bytes.len()) {
         // The whole of a large value needs no copy.
         whole if whole.len() == bytes.len() => answer(ctx.reply, &record)?,
-        part => ctx.reply.bulk(&bytes[part]),
+        part => {
+            ctx.lane.weigh(part.len() / BYTES_PER_ELEMENT, &mut ctx.pause)?;
+            ctx.reply.bulk(&bytes[part]);
+        }
     }
     Ok(())
 }

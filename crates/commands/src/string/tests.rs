@@ -219,7 +219,8 @@ fn delifeq_compares_first() {
 
 /// Where the value of `key` is in memory.
 fn address(bench: &mut Bench, key: &[u8]) -> *const u8 {
-    let guard = bench.ks.world();
+    let mut inside = weft_keyspace::Outside::new(&bench.ks, 0).enter();
+    let guard = inside.world(&mut bench.turn).expect("nobody else");
     let mut db = Db::new(&guard, &mut bench.turn, bench.db);
     let key = db.key(key);
     db.peek(&key).expect("it was set").payload().as_ptr()

@@ -336,6 +336,7 @@ fn with_inputs<T>(
     compute: impl FnOnce(&Request, &mut [Input<'_>]) -> T,
 ) -> Result<(T, Request), Error> {
     let places = Request::numkeys(ctx, at, name)?;
+    ctx.weigh_args()?;
     let keys: Vec<Key<'_>> = places.clone().map(|i| ctx.key(i)).collect();
     let words = &ctx.args[places.end..];
     let records = ctx.db.read_all(&keys);
@@ -350,12 +351,8 @@ fn with_inputs<T>(
     let mut inputs: Vec<Input<'_>> = sources
         .iter()
         .zip(&request.weights)
-        .zip(&keys)
-        .map(|((source, weight), key)| Input {
-            source: *source,
-            weight: *weight,
-            key: keys.iter().position(|other| other.bytes == key.bytes).unwrap_or(0),
-        })
+        .zip(first_places(&keys))
+        .map(|((source, weight), key)| Input { source: *source, weight: *weight, key })
         .collect();
     if operation != Operation::Diff {
         inputs.sort_by_key(|input| input.source.len());
@@ -368,6 +365,18 @@ fn with_inputs<T>(
     let result = compute(&request, &mut inputs);
     drop(records);
     Ok((result, request))
+}
+
+/// For each key where it stands first among `keys`. O(keys).
+fn first_places(keys: &[Key<'_>]) -> Vec<usize> {
+    /// So many keys are compared with each other sooner than hashed.
+    const FEW: usize = 8;
+    if keys.len() <= FEW {
+        let first = |key: &Key<'_>| keys.iter().position(|other| other.bytes == key.bytes);
+        return keys.iter().map(|key| first(key).unwrap_or(0)).collect();
+    }
+    let mut places: HashMap<&[u8], usize, foldhash::fast::RandomState> = HashMap::default();
+    keys.iter().enumerate().map(|(at, key)| *places.entry(key.bytes).or_insert(at)).collect()
 }
 
 /// The elements of the result, in order.

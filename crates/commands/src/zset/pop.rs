@@ -245,6 +245,7 @@ impl Several {
 
 fn zmpop(ctx: &mut Ctx<'_>) -> CmdResult {
     let Several { keys, max, count } = Several::parse(ctx.args, 1)?;
+    ctx.weigh_args()?;
     for i in keys {
         let key = ctx.key(i);
         if pop(ctx, &key, max, count, Shape::Nested)? {
@@ -274,6 +275,7 @@ fn pop_or_wait(
     timeout: Option<u64>,
     pop: impl Fn(&mut Ctx<'_>, &Key<'_>) -> Result<bool, Error>,
 ) -> CmdResult {
+    ctx.weigh_args()?;
     for i in keys.clone() {
         let key = ctx.key(i);
         if !ctx.holds(&key) {

@@ -14,21 +14,21 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: EFFECTIVE,
+        status: Status::Obsolete("large values are always freed in the background"),
         doc: "In the background when a key is evicted.",
     }
     LAZYFREE_LAZY_EXPIRE = "lazyfree-lazy-expire" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: EFFECTIVE,
+        status: Status::Obsolete("large values are always freed in the background"),
         doc: "In the background when a key expires.",
     }
     LAZYFREE_LAZY_SERVER_DEL = "lazyfree-lazy-server-del" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: EFFECTIVE,
+        status: Status::Obsolete("large values are always freed in the background"),
         doc: "In the background when a command replaces a value, as RENAME and SET do.",
     }
     LAZYFREE_LAZY_USER_DEL = "lazyfree-lazy-user-del" {

@@ -7,6 +7,7 @@
 //! that the record that dies goes to the turn's trash here and nowhere else.
 
 use super::Db;
+use crate::effect::Cause;
 use crate::keyspace::Key;
 use weft_types::{Record, RecordMut};
 
@@ -36,6 +37,7 @@ impl Db<'_> {
         decide: impl FnOnce(Option<RecordMut<'_>>, u32) -> Change,
     ) {
         let now = self.turn.now_ms;
+        self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
             if slot.record().expiry().is_none_or(|at| at > now) {
@@ -50,13 +52,14 @@ impl Db<'_> {
                     }
                     Change::Remove => {
                         let dead = slot.remove();
-                        self.went(key.shard, key.bytes, dead.expiry());
+                        self.went(key, dead.expiry(), Cause::Command);
                         self.turn.discard(dead);
                     }
                 }
                 return;
             }
             self.expire(key);
+            self.before_write(key);
         }
         match decide(None, self.turn.access.fresh()) {
             Change::Store(record) => {
@@ -87,6 +90,7 @@ impl Db<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hold::Outside;
     use crate::keyspace::Keyspace;
     use crate::turn::Turn;
     use weft_types::string::{Digits, New, Str, record};
@@ -99,8 +103,9 @@ mod tests {
     #[test]
     fn every_change_on_present_absent_and_expired_keys() {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
-        let guard = keyspace.world();
         let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&keyspace, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
         let mut db = Db::new(&guard, &mut turn, 0);
         let key = db.key(b"k");
         let value = |text: &'static [u8], at| record(b"k", New::Bytes(text), at, 0);

@@ -1,10 +1,13 @@
-//! Telling those who want to know that a key has changed.
+//! Changes as effects: before a key changes, and after.
 //!
-//! Every operation of [`Db`] that changes a key ends in one of these: [`Db::changed`],
-//! [`Db::came`], [`Db::went`], [`Db::replaced`]. See [`crate::interest`] for who is told.
+//! Every operation of [`Db`] that changes a key calls [`Db::before_write`] first and one of
+//! [`Db::changed`], [`Db::came`], [`Db::went`], [`Db::replaced`] afterwards. See [`crate::effect`]
+//! for what becomes of that.
 
 use super::Db;
-use crate::interest::{Event, JOURNALED, WAITED, WATCHED, Watch};
+use crate::commit::commit;
+use crate::effect::{Became, Cause, Effect};
+use crate::interest::{WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace};
 use std::sync::Arc;
 use weft_types::{Kind, Record};
@@ -15,51 +18,71 @@ impl Db<'_> {
         self.keyspace().interest(shard)
     }
 
+    /// `key` may be about to change, and is still what it was: the one place where its old value
+    /// can be kept.
+    #[inline]
+    pub(crate) fn before_write(&mut self, key: &Key<'_>) {
+        self.turn.effects.announce(self.index, key);
+    }
+
+    /// As [`Db::before_write`], for all keys of this database in `shard`.
+    pub(super) fn before_write_all(&mut self, shard: u16) {
+        assert!(self.holds(shard), "shard {shard} is not held");
+    }
+
+    /// As [`Db::before_write`], for the expired keys of this database in a part of `shard`.
+    pub(crate) fn before_sweep(&mut self, shard: u16) {
+        self.before_write_all(shard);
+    }
+
+    /// A sweep has taken `dead` out of its table.
+    pub(crate) fn swept(&mut self, dead: &Record) {
+        let key = self.key(dead.key());
+        self.before_write(&key);
+        self.went(&key, dead.expiry(), Cause::Expiry);
+    }
+
+    fn effect(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
+        let (db, shard, key) = (self.index, key.shard, key.bytes.into());
+        self.turn.effects.push(Effect { db, shard, key, became, cause });
+    }
+
     /// The value of `key` has changed.
     #[inline]
     pub(crate) fn changed(&mut self, key: &Key<'_>) {
-        if self.interest(key.shard) & WATCHED != 0 {
-            self.break_watches(key.shard, key.bytes);
+        self.turn.effects.check_announced(self.index, key);
+        if self.interest(key.shard) != 0 {
+            self.tell(key, Became::Changed, Cause::Command);
         }
     }
 
     /// `key` came to be.
     #[inline]
     pub(crate) fn came(&mut self, key: &Key<'_>) {
+        self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.tell_came(key);
+            self.tell(key, Became::New, Cause::Command);
+        }
+    }
+
+    /// `key`, which had this expiry, is no more.
+    #[inline]
+    pub(crate) fn went(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
+        self.turn.effects.check_announced(self.index, key);
+        if self.interest(key.shard) != 0 {
+            self.tell(key, Became::Gone(expiry), cause);
         }
     }
 
     #[cold]
-    fn tell_came(&mut self, key: &Key<'_>) {
-        let interest = self.interest(key.shard);
-        if interest & WATCHED != 0 {
-            self.break_watches(key.shard, key.bytes);
-        }
-        if interest & WAITED != 0 {
-            self.turn.appeared.push((self.index, key.bytes.to_vec()));
-        }
-        if interest & JOURNALED != 0 {
-            self.note(key.shard, key.bytes, Event::Came);
-        }
-    }
-
-    /// The key of these bytes, which had this expiry, is no more.
-    #[inline]
-    pub(crate) fn went(&mut self, shard: u16, key: &[u8], expiry: Option<i64>) {
-        let interest = self.interest(shard);
-        if interest & WATCHED != 0 {
-            self.break_watches(shard, key);
-        }
-        if interest & JOURNALED != 0 {
-            self.note(shard, key, Event::Went(expiry));
-        }
+    fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
+        self.effect(key, became, cause);
     }
 
     /// The record of `key` was `dead` and is another one now. Discards the dead one.
     #[inline]
     pub(crate) fn replaced(&mut self, key: &Key<'_>, dead: Record) {
+        self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
             self.tell_replaced(key, &dead);
         }
@@ -72,71 +95,63 @@ impl Db<'_> {
         let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
-        if same_type && dead.expiry().is_none_or(|at| at > now) {
-            return self.changed(key);
+        let expired = dead.expiry().is_some_and(|at| at <= now);
+        if same_type && !expired {
+            return self.effect(key, Became::Changed, Cause::Command);
         }
         // Clients may wait for a key that has the wrong type, and an expired one is none.
-        self.went(key.shard, key.bytes, dead.expiry());
-        self.tell_came(key);
+        let cause = if expired { Cause::Expiry } else { Cause::Command };
+        self.effect(key, Became::Gone(dead.expiry()), cause);
+        self.effect(key, Became::New, Cause::Command);
     }
 
-    #[cold]
-    fn break_watches(&mut self, shard: u16, key: &[u8]) {
-        let ks = self.keyspace();
-        let left = ks.interests[usize::from(shard)].break_watches(self.index, key);
-        ks.set_interest(shard, WATCHED, left);
+    /// Whether `key` is in the table, expired or not.
+    fn is_there(&mut self, key: &Key<'_>) -> bool {
+        self.table(key.shard).find(key.hash, key.bytes).is_some()
     }
 
-    #[cold]
-    fn note(&mut self, shard: u16, key: &[u8], event: Event) {
-        self.keyspace().interests[usize::from(shard)].note(self.index, key, event);
-    }
-
-    /// Whether `key` is there; an expired one is not, and is left alone.
-    fn lives(&mut self, key: &Key<'_>) -> bool {
-        let now = self.turn.now_ms;
-        let found = self.table(key.shard).into_found(key.hash, key.bytes);
-        found.is_some_and(|record| record.expiry().is_none_or(|at| at > now))
-    }
-
-    /// All keys of this database are about to go from `shard`.
-    pub(super) fn break_watches_of(&mut self, shard: u16) {
+    /// All keys of this database are about to go from `shard`: those that are watched do so one by
+    /// one. One that has expired since its watch began goes like any other.
+    pub(super) fn watched_go(&mut self, shard: u16) {
         if self.interest(shard) & WATCHED == 0 {
             return;
         }
         let ks = self.keyspace();
-        let index = self.index;
-        let interest = &ks.interests[usize::from(shard)];
-        interest.break_where(index, |bytes| self.lives(&ks.key(bytes)));
+        for bytes in ks.interests[usize::from(shard)].watched(self.index) {
+            let key = ks.key(&bytes);
+            let found = self.table(shard).find(key.hash, key.bytes).map(|record| record.expiry());
+            if let Some(expiry) = found {
+                self.effect(&key, Became::Gone(expiry), Cause::Command);
+            }
+        }
     }
 
-    /// The keys of this database and of `other` are about to be exchanged in `shard`: keys that
-    /// are in either change in both, and those that wait for keys in either may find them.
-    pub(super) fn break_watches_of_both(&mut self, shard: u16, other: usize) {
-        let ks = self.keyspace();
+    /// The keys of this database and of `other` are about to be exchanged in `shard`: watched ones
+    /// that are in either change in both.
+    pub(super) fn watched_change(&mut self, shard: u16, other: usize) {
         if self.interest(shard) & WATCHED == 0 {
             return;
         }
-        let interest = &ks.interests[usize::from(shard)];
+        let ks = self.keyspace();
         for watched in [self.index, other] {
-            // An expired key must not come into a database where its absence is watched.
-            for bytes in interest.watched(watched) {
+            for bytes in ks.interests[usize::from(shard)].watched(watched) {
                 let key = ks.key(&bytes);
+                // An expired key must not come into a database where its absence is watched.
                 let _ = self.peek(&key);
                 let _ = self.other(other).peek(&key);
+                if self.is_there(&key) || self.other(other).is_there(&key) {
+                    self.other(watched).effect(&key, Became::Changed, Cause::Command);
+                }
             }
-            interest.break_where(watched, |bytes| {
-                let key = ks.key(bytes);
-                self.lives(&key) || self.other(other).lives(&key)
-            });
         }
     }
 
     /// Has `watch` be broken by the next change of `key`, whose shard must be held.
     pub fn watch(&mut self, key: &Key<'_>, watch: &Arc<Watch>) {
         assert!(self.holds(key.shard), "a watched key's shard must be held");
-        // An expired key is removed first: that is no change after the watch began.
+        // An expired key is removed first, and told of: that is no change after the watch began.
         let _ = self.peek(key);
+        commit(self.guard, self.turn);
         let ks: &Keyspace = self.keyspace();
         ks.interests[usize::from(key.shard)].watch(self.index, key.bytes, watch);
         ks.set_interest(key.shard, WATCHED, true);
@@ -153,7 +168,9 @@ impl Db<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turn::Turn;
+    use crate::commit::settle;
+    use crate::hold::Outside;
+    use crate::turn::{Expired, Turn};
     use weft_types::string::{New, record};
 
     fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
@@ -164,14 +181,16 @@ mod tests {
     /// Whether `act` breaks a watch of `k` in database 0.
     fn breaks(act: impl FnOnce(&mut Db<'_>, &Key<'_>)) -> bool {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let guard = ks.world();
         let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
         let mut db = Db::new(&guard, &mut turn, 0);
         set(&mut db, b"k", Some(2000));
         let key = db.key(b"k");
         let watch = Arc::new(Watch::default());
         db.watch(&key, &watch);
         act(&mut db, &key);
+        settle(&guard, &mut turn);
         watch.is_broken()
     }
 
@@ -196,18 +215,65 @@ mod tests {
     #[test]
     fn keys_that_come_are_reported_where_somebody_waits() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let guard = ks.world();
         let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
         let mut db = Db::new(&guard, &mut turn, 1);
         set(&mut db, b"early", None);
         ks.set_waited(ks.key(b"k").shard, true);
         set(&mut db, b"k", None);
         set(&mut db, b"k", None);
-        assert_eq!(db.turn.appeared, [(1, b"k".to_vec())]);
+        assert_eq!(settle(&guard, db.turn).keys, [(1, b"k"[..].into())]);
         ks.set_waited(ks.key(b"k").shard, false);
-        db.turn.appeared.clear();
+        let mut db = Db::new(&guard, &mut turn, 1);
         db.delete(&ks.key(b"k"));
         set(&mut db, b"k", None);
-        assert_eq!(db.turn.appeared, []);
+        assert!(turn.effects.is_empty(), "nobody wants to know");
+    }
+
+    #[test]
+    fn a_key_that_has_expired_under_its_watch_changes_when_all_go() {
+        assert!(breaks(|db, _| {
+            db.turn.set_time(3000);
+            drop(db.take_all());
+        }));
+        assert!(breaks(|db, _| {
+            db.turn.set_time(3000);
+            db.swap_with(1);
+        }));
+    }
+
+    #[test]
+    fn expired_keys_stay_where_nothing_may_change_and_nobody_sees_them() {
+        let ks = Keyspace::new(1, 1, Box::new(|_| {}));
+        let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
+        let mut db = Db::new(&guard, &mut turn, 0);
+        set(&mut db, b"k", Some(2000));
+        let key = db.key(b"k");
+        db.turn.set_time(3000);
+        db.turn.expired = Expired::Keep;
+        assert!(db.peek(&key).is_none() && db.read(&key).is_none() && db.for_write(&key).is_none());
+        assert!(db.read_all(&[key, key]).iter().all(Option::is_none));
+        assert_eq!((db.len(), db.turn.tally.expired), (1, 0));
+        // Who writes all the same takes its place.
+        set(&mut db, b"k", None);
+        assert!(db.peek(&key).is_some());
+        db.turn.drop_trash();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "not announced")]
+    fn a_change_that_was_not_announced_is_found() {
+        let ks = Keyspace::new(1, 1, Box::new(|_| {}));
+        let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
+        let mut db = Db::new(&guard, &mut turn, 0);
+        let (announced, other) = (db.key(b"k"), db.key(b"l"));
+        db.before_write(&announced);
+        db.changed(&other);
     }
 }

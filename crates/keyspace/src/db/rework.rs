@@ -5,6 +5,7 @@
 //! it is one lookup here: [`Db::rework`] hands over the record and is told what has become of it.
 
 use super::Db;
+use crate::effect::Cause;
 use crate::keyspace::Key;
 use weft_types::Record;
 
@@ -39,6 +40,7 @@ impl Db<'_> {
         change: impl FnOnce(Option<Record>, u32) -> (Rework, T),
     ) -> T {
         let now = self.turn.now_ms;
+        self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {
             if slot.record().expiry().is_none_or(|at| at > now) {
@@ -61,7 +63,7 @@ impl Db<'_> {
                 });
                 match dead {
                     Some(dead) => {
-                        self.went(key.shard, key.bytes, dead.expiry());
+                        self.went(key, dead.expiry(), Cause::Command);
                         self.turn.discard(dead);
                     }
                     None if changed => self.changed(key),

@@ -23,15 +23,19 @@ impl Db<'_> {
                 self.read(key);
             }
         }
-        // None of these is expired: the time stands still, and `read` has removed those. Looking
-        // up changes nothing, so the records can be borrowed together.
-        keys.iter().map(|key| self.table(key.shard).into_found(key.hash, key.bytes)).collect()
+        // The time stands still, so what was expired for `read` is so here. Looking up changes
+        // nothing, and the records can be borrowed together.
+        let now = self.turn.now_ms;
+        let live = |record: &RecordRef<'_>| record.expiry().is_none_or(|at| at > now);
+        let mut find = |key: &Key<'_>| self.table(key.shard).into_found(key.hash, key.bytes);
+        keys.iter().map(|key| find(key).filter(live)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::db::Db;
+    use crate::hold::Outside;
     use crate::keyspace::Keyspace;
     use crate::turn::Turn;
     use weft_types::string::{New, record};
@@ -39,8 +43,9 @@ mod tests {
     #[test]
     fn records_are_borrowed_together_without_the_expired_ones() {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
-        let guard = keyspace.world();
         let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&keyspace, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
         let mut db = Db::new(&guard, &mut turn, 0);
         let names: [&[u8]; 5] = [b"a", b"b", b"none", b"late", b"a"];
         let keys = names.map(|name| db.key(name));

@@ -6,7 +6,9 @@
 //! up again each time. Whatever has become of the key meanwhile, it sees what is there.
 
 use super::{BUCKETS_PER_STEP, Met, Place, Walk};
+use crate::commit::commit;
 use crate::db::{Db, Rework};
+use crate::hold::Inside;
 use crate::keyspace::Key;
 use crate::turn::Turn;
 use weft_table::{Verdict, Which};
@@ -17,7 +19,7 @@ const FIELDS_PER_STEP: usize = 100;
 
 /// A place in the walk over the hashes of one database.
 #[derive(Debug, Default)]
-pub(super) struct Inside {
+pub(super) struct Progress {
     /// Where the names were taken from.
     place: Place,
     /// Marked keys that are still to be visited.
@@ -29,28 +31,35 @@ pub(super) struct Inside {
 impl Walk<'_> {
     /// Visits a few pieces of hashes with expiring fields. `None`, after O(shards), if there are
     /// none.
-    pub(super) fn fields_step(&self, turn: &mut Turn, inside: &mut Inside) -> Option<Met> {
+    pub(super) fn fields_step(
+        &self,
+        inside: &mut Inside<'_>,
+        turn: &mut Turn,
+        at: &mut Progress,
+    ) -> Option<Met> {
         let (mut examined, mut expired) = (0, 0);
         while examined < FIELDS_PER_STEP {
             // One round of names at most, lest a step go round a few small hashes.
-            if inside.names.is_empty() && (examined > 0 || !self.more_names(turn, inside)) {
+            if at.names.is_empty() && (examined > 0 || !self.more_names(inside, turn, at)) {
                 break;
             }
-            let Some(name) = inside.names.last() else { break };
+            let Some(name) = at.names.last() else { break };
             let key = self.ks.key(name);
-            let step = match self.ks.guard_one(key.shard) {
+            let step = match inside.guard_one(turn, key.shard) {
                 Ok(guard) => {
                     let mut db = Db::new(&guard, turn, self.db);
-                    expire_some(&mut db, &key, inside.cursor)
+                    let step = expire_some(&mut db, &key, at.cursor);
+                    commit(&guard, turn);
+                    step
                 }
                 // A busy shard is passed over.
                 Err(_) => hash::Step::default(),
             };
             examined += step.examined;
             expired += step.removed;
-            inside.cursor = step.next;
+            at.cursor = step.next;
             if step.next == 0 {
-                inside.names.pop();
+                at.names.pop();
             }
         }
         turn.tally.expired_fields += expired as u64;
@@ -59,19 +68,19 @@ impl Walk<'_> {
 
     /// Notes the marked keys of a few buckets of the next table that has some and whose shard is
     /// free; whether there are any.
-    fn more_names(&self, turn: &mut Turn, inside: &mut Inside) -> bool {
-        let place = &mut inside.place;
+    fn more_names(&self, inside: &mut Inside<'_>, turn: &mut Turn, at: &mut Progress) -> bool {
+        let place = &mut at.place;
         for _ in 0..=self.shards.len() {
             let shard = self.shards[place.nth % self.shards.len()];
             let marked = self.ks.table(shard, self.db).marked() > 0;
-            if marked && let Ok(guard) = self.ks.guard_one(shard) {
+            if marked && let Ok(guard) = inside.guard_one(turn, shard) {
                 let mut db = Db::new(&guard, turn, self.db);
                 place.cursor = db.sweep_table(shard).sweep(
                     place.cursor,
                     BUCKETS_PER_STEP,
                     Which::Marked,
                     |record| {
-                        inside.names.push(record.key().into());
+                        at.names.push(record.key().into());
                         Verdict::Keep
                     },
                     drop,
@@ -79,7 +88,7 @@ impl Walk<'_> {
                 if place.cursor == 0 {
                     place.next_shard(self.shards);
                 }
-                if !inside.names.is_empty() {
+                if !at.names.is_empty() {
                     return true;
                 }
             } else {
@@ -119,6 +128,7 @@ fn expire_some_of(record: Record, cursor: u64, now_ms: i64) -> (Rework, hash::St
 mod tests {
     use super::super::{SweepState, sweep};
     use super::*;
+    use crate::hold::Outside;
     use crate::keyspace::{Keyspace, SHARDS};
     use weft_types::Limits;
 
@@ -126,7 +136,8 @@ mod tests {
 
     /// A hash of `dead` fields that have expired at `NOW`, `live` that will, and `kept` others.
     fn put(ks: &Keyspace, turn: &mut Turn, name: &[u8], dead: u32, live: u32, kept: u32) {
-        let guard = ks.world();
+        let mut inside = Outside::new(ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
         let mut db = Db::new(&guard, turn, 0);
         let key = db.key(name);
         let limits = Limits::default();
@@ -144,7 +155,8 @@ mod tests {
     }
 
     fn len(ks: &Keyspace, turn: &mut Turn, name: &[u8]) -> Option<usize> {
-        let guard = ks.world();
+        let mut inside = Outside::new(ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
         let mut db = Db::new(&guard, turn, 0);
         let key = db.key(name);
         db.peek(&key).map(|record| hash::len(&record))
@@ -154,7 +166,7 @@ mod tests {
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut state = SweepState::default();
         for _ in 0..times {
-            sweep(ks, turn, &mut state, &shards, 1, &mut || true);
+            sweep(&mut Outside::new(ks, 0).enter(), turn, &mut state, &shards, 1, &mut || true);
         }
     }
 
@@ -190,12 +202,20 @@ mod tests {
         put(&ks, &mut turn, b"h", 5000, 0, 0);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut state = SweepState::default();
-        let swept = sweep(&ks, &mut turn, &mut state, &shards, 1, &mut || false);
+        let swept = sweep(
+            &mut Outside::new(&ks, 0).enter(),
+            &mut turn,
+            &mut state,
+            &shards,
+            1,
+            &mut || false,
+        );
         // Keys come first, and there are none; then one step of fields.
         let expired = swept.fields.expired;
         assert!(swept.unfinished && expired > 0 && expired < 5000, "{swept:?}");
         {
-            let guard = ks.world();
+            let mut inside = Outside::new(&ks, 0).enter();
+            let guard = inside.world(&mut turn).expect("nobody else");
             let mut db = Db::new(&guard, &mut turn, 0);
             let key = db.key(b"h");
             let new = weft_types::string::New::Bytes(b"text");
@@ -204,7 +224,7 @@ mod tests {
         assert_eq!(ks.timed(0), 0, "what takes the place of a hash is not marked");
         sweep_often(&ks, &mut turn, 3);
         let before = turn.tally.expired_fields;
-        sweep(&ks, &mut turn, &mut state, &shards, 1, &mut || true);
+        sweep(&mut Outside::new(&ks, 0).enter(), &mut turn, &mut state, &shards, 1, &mut || true);
         assert_eq!(turn.tally.expired_fields, before);
         assert_eq!(ks.counts(0).0, 1);
     }

@@ -8,48 +8,82 @@
 //! client's reply could serve one of those first, and no order of the two would explain that.
 
 use super::Waiting;
-use crate::dispatch::guarded::{Who, call};
+use crate::dispatch::request::Request;
+use crate::dispatch::run::{Who, call};
 use crate::dispatch::table::Run;
-use crate::dispatch::{Core, execute};
+use crate::dispatch::{Core, reply};
 use crate::io::Message;
+use crate::server::Server;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_commands::{Lane, Pause};
+use weft_keyspace::commit::settle;
 use weft_keyspace::wait::{Claim, Unclaim};
 use weft_keyspace::{Db, Guard, SHARDS};
 use weft_resp::Reply;
 use weft_types::{Kind, Type};
 
-/// Serves the lines of all keys in [`Turn::appeared`](weft_keyspace::Turn::appeared), of databases
-/// that were exchanged, and of keys that come to be by it. O(clients that are served or looked at).
+/// Settles the effects of the turn, and serves the lines of keys that came to be, of databases that
+/// were exchanged, of `names`, and of keys that come to be by that. O(effects and clients that are
+/// served or looked at).
 #[cold]
-pub fn serve(core: &mut Core, guard: &mut Guard<'_>) {
-    for (a, b) in std::mem::take(&mut core.turn.exchanged) {
-        for shard in 0..SHARDS as u16 {
-            for db in [a, b] {
-                let keys = core.srv.lines.keys(shard, db);
-                core.turn.appeared.extend(keys.into_iter().map(|key| (db, key.into_vec())));
+#[must_use]
+pub fn serve(
+    core: &mut Core,
+    guard: &mut Guard<'_>,
+    names: Vec<(usize, Box<[u8]>)>,
+) -> Vec<Served> {
+    let mut left: VecDeque<(usize, Box<[u8]>)> = names.into();
+    let mut served = Vec::new();
+    loop {
+        let awaited = settle(guard, &mut core.turn);
+        left.extend(awaited.keys);
+        for (a, b) in awaited.exchanged {
+            for shard in 0..SHARDS as u16 {
+                for db in [a, b] {
+                    let keys = core.srv.lines.keys(shard, db);
+                    left.extend(keys.into_iter().map(|key| (db, key)));
+                }
             }
         }
-    }
-    let mut n = 0;
-    let mut served = Vec::new();
-    while n < core.turn.appeared.len() {
-        let (db, key) = std::mem::take(&mut core.turn.appeared[n]);
+        let Some((db, key)) = left.pop_front() else { break };
         serve_key(core, guard, db, &key, &mut served);
-        n += 1;
     }
-    core.turn.appeared.clear();
-    for Served { waiting, reply } in served {
-        waiting.state.finish();
-        let message = Message::Served { client: waiting.client, reply };
-        core.srv.threads[waiting.thread].mailbox.send(message);
+    served
+}
+
+/// The turn of a client that can't take it: those who stand behind it in its lines are told to try.
+/// Needs no shard, since it serves nobody by itself. O(clients in the lines).
+pub fn pass_on(srv: &Server, waiting: &Waiting) {
+    for (shard, key) in &waiting.keys {
+        while let Some(next) = srv.lines.first(*shard, waiting.db, key, |w| !w.state.is_over()) {
+            match next.state.claim() {
+                Claim::Over => {}
+                // Whoever is at it sees to it, and to those behind.
+                Claim::Theirs | Claim::Owners => break,
+                Claim::Ours => {
+                    hand_over(srv, &next, true);
+                    break;
+                }
+            }
+        }
     }
 }
 
 /// A client that is claimed and out of all lines, and what it is to be told.
-struct Served {
+pub struct Served {
     waiting: Arc<Waiting>,
     reply: Reply,
+}
+
+impl Served {
+    /// Tells the client.
+    pub fn tell(self, srv: &Server) {
+        let Served { waiting, reply } = self;
+        waiting.state.finish();
+        let thread = waiting.thread;
+        srv.threads[thread].mailbox.send(Message::Served { waiting, reply });
+    }
 }
 
 fn serve_key(
@@ -75,8 +109,8 @@ fn serve_key(
             Claim::Over => {}
             Claim::Theirs => passed.push(waiting.client),
             Claim::Owners => return,
-            Claim::Ours if guard.try_extend(&waiting.others).is_err() => {
-                hand_over(core, &waiting, true);
+            Claim::Ours if guard.try_extend(&mut core.turn, &waiting.others).is_err() => {
+                hand_over(core.srv, &waiting, true);
                 return;
             }
             Claim::Ours => match serve_one(core, guard, &waiting) {
@@ -88,12 +122,12 @@ fn serve_key(
 }
 
 /// Gives a claimed client up again.
-fn hand_over(core: &Core, waiting: &Waiting, hand_over: bool) {
+fn hand_over(srv: &Server, waiting: &Arc<Waiting>, hand_over: bool) {
     match waiting.state.unclaim(hand_over) {
         Unclaim::Waits => {}
         Unclaim::Retry => {
-            let message = Message::Retry { client: waiting.client };
-            core.srv.threads[waiting.thread].mailbox.send(message);
+            let message = Message::Retry { waiting: waiting.clone() };
+            srv.threads[waiting.thread].mailbox.send(message);
         }
     }
 }
@@ -104,23 +138,23 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
         unreachable!("only commands on keys wait");
     };
     let args: Vec<&[u8]> = waiting.args.iter().map(|a| a.bytes()).collect();
-    let request = execute::Request { cmd: Some(waiting.cmd), args: &args, blobs: &[], key: None };
-    let mut reply = Reply::new(waiting.proto);
+    let request = Request::new(Some(waiting.cmd), &args, &[]);
+    let mut answer = Reply::new(waiting.proto);
     let who = Who { db: waiting.db, no_touch: waiting.no_touch };
     let (result, pause) =
-        call(core, who, waiting.cmd, run, &request, &mut reply, guard, Lane::Served);
+        call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
     match pause {
         Some(Pause::Block { .. }) => {
-            hand_over(core, waiting, false);
+            hand_over(core.srv, waiting, false);
             return None;
         }
         Some(Pause::TooLong) | None => {}
     }
     core.srv.lines.leave(&core.srv.ks, waiting);
     if let Err(e) = &result {
-        reply.clear();
-        execute::refuse(core, &mut reply, e);
+        answer.clear();
+        reply::refuse(core, &mut answer, e);
     }
-    execute::count(core, waiting.cmd, result.is_err());
-    Some(reply)
+    reply::count(core, waiting.cmd, result.is_err());
+    Some(answer)
 }

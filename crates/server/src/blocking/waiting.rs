@@ -1,7 +1,7 @@
 //! One client that waits, with everything that is needed to run its command in its place.
 
 use crate::dispatch::Cmd;
-use crate::dispatch::execute::Request;
+use crate::dispatch::request::Request;
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ pub struct Waiting {
     pub others: ShardSet,
     /// What the client gets when its time is over.
     pub timeout_reply: Vec<u8>,
-    /// Unix time in milliseconds; `None`: it waits forever.
+    /// Monotonic time in milliseconds; `None`: it waits forever.
     pub deadline_ms: Option<i64>,
 }
 

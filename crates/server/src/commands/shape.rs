@@ -1,5 +1,6 @@
 //! Shorthand for the specs of this crate's commands, which differ in little.
 
+use crate::dispatch::table::{NOTHING, NeedsFn};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 
@@ -44,7 +45,16 @@ pub const fn spec(
 
 /// A command without subcommands.
 pub const fn command(spec: Spec, run: fn(&mut ConnCx<'_>) -> CmdResult) -> ServerCommand {
-    ServerCommand { spec, run, subcommands: &[] }
+    ServerCommand { spec, needs: NOTHING, run, subcommands: &[] }
+}
+
+/// A command without subcommands that needs to hold something.
+pub const fn holding(
+    needs: NeedsFn,
+    spec: Spec,
+    run: fn(&mut ConnCx<'_>) -> CmdResult,
+) -> ServerCommand {
+    ServerCommand { spec, needs, run, subcommands: &[] }
 }
 
 /// A command that holds others.
@@ -57,7 +67,7 @@ pub const fn container(
     let plain = spec(name, -2, Flags::NONE, since, summary, "");
     let spec = Spec { complexity: "Depends on subcommand.", ..plain };
     // Dispatch goes to the subcommands; without one the request is refused before it gets here.
-    ServerCommand { spec, run: |_| Err(error::SYNTAX), subcommands }
+    ServerCommand { spec, needs: NOTHING, run: |_| Err(error::SYNTAX), subcommands }
 }
 
 /// The HELP of a container.

@@ -1,15 +1,17 @@
 //! What one thread brings along to execute commands, and what a server command gets.
 
+use crate::dispatch::hold::Held;
 use crate::io::Session;
 use crate::memory::ThreadMemory;
-use crate::server::Server;
+use crate::server::{Server, attention};
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
 use crate::threads::MAX_IO_THREADS;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_commands::Error;
 use weft_keyspace::turn::Free;
-use weft_keyspace::{Guard, Turn, evict::Evictor};
+use weft_keyspace::{Expired, Guard, Turn, evict::Evictor};
 use weft_resp::Reply;
 
 /// The executing half of an I/O thread.
@@ -22,9 +24,9 @@ pub struct Core {
     pub memory: ThreadMemory,
     /// Raw clock at the end of the last command: the next one is measured from here.
     pub last_tick: u64,
+    /// Monotonic milliseconds at the beginning of the batch.
+    pub mono_ms: i64,
     stats: &'static ThreadStats,
-    /// Whether this thread is inside its gate. One of the slow lane has none.
-    inside: bool,
 }
 
 impl Core {
@@ -49,8 +51,8 @@ impl Core {
             evictor: Evictor::default(),
             memory: ThreadMemory::new(),
             last_tick: 0,
+            mono_ms: srv.mono_ms(),
             stats,
-            inside: false,
             srv,
         }
     }
@@ -73,42 +75,21 @@ impl Core {
         }
     }
 
-    /// Starts a batch: goes inside the gate and reads the clock.
-    pub fn enter(&mut self) {
-        self.begin();
-        self.gate_in();
-    }
-
-    /// Reads clock and settings for the commands to come.
+    /// Reads clock and settings for the commands to come; to be called inside the gate, so that no
+    /// command that has stopped the world meanwhile was later.
     pub fn begin(&mut self) {
         self.renew_settings();
-        self.turn.set_time(self.srv.now_ms());
         self.last_tick = self.srv.clock.raw();
+        self.mono_ms = self.srv.mono_ms_at(self.last_tick);
+        self.turn.set_time(self.srv.unix_ms_at(self.last_tick));
+        self.begin_command();
     }
 
-    /// Ends a batch.
-    pub fn leave(&mut self) {
-        self.gate_out();
-        self.publish();
-    }
-
-    fn gate_in(&mut self) {
-        self.srv.ks.gates().enter(self.id);
-        self.inside = true;
-    }
-
-    fn gate_out(&mut self) {
-        if std::mem::take(&mut self.inside) {
-            self.srv.ks.gates().leave(self.id);
-        }
-    }
-
-    /// Runs `f` inside the gate, as a batch does; the caller is outside.
-    pub fn gate<T>(&mut self, f: impl FnOnce(&mut Core) -> T) -> T {
-        self.gate_in();
-        let answer = f(self);
-        self.gate_out();
-        answer
+    /// What may have been changed by the command before.
+    #[inline]
+    pub fn begin_command(&mut self) {
+        let paused = self.srv.attention.load(Ordering::Relaxed) & attention::PAUSED != 0;
+        self.turn.expired = if paused { Expired::Keep } else { Expired::Remove };
     }
 
     /// Makes this thread's tallies visible to others.
@@ -122,36 +103,6 @@ impl Core {
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
-    }
-
-    /// Runs `f` while no other thread executes anything, with the whole keyspace in hand.
-    pub fn world<T>(&mut self, f: impl FnOnce(&mut Core, &mut Guard<'_>) -> T) -> T {
-        let was_inside = self.inside;
-        self.gate_out();
-        let srv = self.srv;
-        let mut guard = srv.ks.world();
-        let answer = f(self, &mut guard);
-        drop(guard);
-        if was_inside {
-            self.gate_in();
-        }
-        self.free_trash();
-        answer
-    }
-
-    /// Runs `f` while no other I/O thread is in the middle of a batch. What the slow lane is doing
-    /// goes on.
-    pub fn between_batches<T>(&mut self, f: impl FnOnce(&mut Core) -> T) -> T {
-        let was_inside = self.inside;
-        self.gate_out();
-        let srv = self.srv;
-        let closed = srv.ks.gates().close();
-        let answer = f(self);
-        drop(closed);
-        if was_inside {
-            self.gate_in();
-        }
-        answer
     }
 
     /// Frees what died under the locks: large things in the background.
@@ -178,11 +129,14 @@ pub struct ConnCx<'a> {
     pub reply: &'a mut Reply,
     /// `client|list`
     pub name: &'static str,
-    /// What EXEC holds, when the command is part of a transaction.
-    pub guard: Option<&'a Guard<'a>>,
+    /// Set by a command that has taken effect, and can be answered only when what the slow lane
+    /// is doing has ended: it is run again there, with the world in hand, and finds this set.
+    pub end_in_slow_lane: bool,
+    /// What its [`Needs`](super::Needs) have asked for.
+    pub held: Held<'a>,
 }
 
-impl ConnCx<'_> {
+impl<'a> ConnCx<'a> {
     pub fn srv(&self) -> &'static Server {
         self.core.srv
     }
@@ -197,14 +151,14 @@ impl ConnCx<'_> {
         self.args[i].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Runs `f` while the world is stopped.
-    pub fn world<T>(&mut self, f: impl FnOnce(&mut Core, &Guard<'_>) -> T) -> T {
-        match self.guard {
-            Some(guard) => {
-                assert!(guard.is_world(), "EXEC stops the world for commands that need it");
-                f(self.core, guard)
-            }
-            None => self.core.world(|core, guard| f(core, guard)),
+    /// The shards that the command's needs have named.
+    ///
+    /// # Panics
+    /// If they have named none.
+    pub fn guard(&self) -> &'a Guard<'a> {
+        match self.held {
+            Held::Guard(guard) => guard,
+            Held::Nothing(_) | Held::Stop(_) => unreachable!("{} needs no shards", self.name),
         }
     }
 }

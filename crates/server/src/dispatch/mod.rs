@@ -1,16 +1,26 @@
-//! From a request to its reply: finding the command, checking that it may run, running it.
+//! From a request to its reply, in five stages, each of which knows only the next.
 //!
-//! * [`table`] - all commands by name
-//! * [`core`] - what one thread brings along
-//! * [`execute`] - the path of one request
-//! * [`guarded`] - holding what a command on keys needs
-//! * [`transaction`] - MULTI, EXEC, WATCH
+//! ```text
+//!  admit ─► hold ─► run ─► commit ─► reply
+//!  may it?  shards  the    others    errors, accounts,
+//!  now?     world   call   are told  what died is freed
+//!                          release
+//! ```
+//!
+//! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
+//! * [`request`] - what is passed on, and how it can end
+//! * [`table`] - all commands by name; [`core`]: what one thread brings along
+//!
+//! See `docs/design/dispatch.md`.
 
+pub mod admit;
+pub mod commit;
 pub mod core;
-pub mod execute;
-pub mod guarded;
+pub mod hold;
+pub mod reply;
+pub mod request;
+pub mod run;
 pub mod table;
-pub mod transaction;
 
 pub use self::core::{ConnCx, Core};
-pub use table::{Cmd, CommandTable, Run, ServerCommand};
+pub use table::{Cmd, CommandTable, Needs, Run, ServerCommand};

@@ -6,8 +6,10 @@
 
 use crate::commands::SERVER_COMMANDS;
 use crate::dispatch::ConnCx;
+use crate::dispatch::hold::Need;
 use std::collections::HashMap;
 use weft_commands::{CmdResult, Command, Ctx, REGISTRY, Spec, spec::Lock};
+use weft_keyspace::{Keyspace, ShardSet};
 
 /// How a command is executed.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +24,47 @@ pub enum Run {
     Watch,
 }
 
+/// What a command of this crate needs to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    Nothing,
+    /// The shard of the key at this argument.
+    Key(usize),
+    /// The shards of the keys from this argument on.
+    KeysFrom(usize),
+    /// That the other I/O threads are between two commands.
+    Stop,
+    World,
+}
+
+/// Says what a request needs, by its arguments.
+pub type NeedsFn = fn(&[&[u8]]) -> Needs;
+
+/// What most commands of this crate need.
+pub const NOTHING: NeedsFn = |_| Needs::Nothing;
+
+impl Needs {
+    /// As shards.
+    fn of(self, ks: &Keyspace, args: &[&[u8]]) -> Need {
+        let shards = |from, to| {
+            let keys = args.get(from..to).unwrap_or_default();
+            Need::Shards(ShardSet::of(keys.iter().map(|key| ks.key(key).shard)))
+        };
+        match self {
+            Needs::Nothing => Need::Nothing,
+            Needs::Key(at) => shards(at, at + 1),
+            Needs::KeysFrom(at) => shards(at, args.len()),
+            Needs::Stop => Need::Stop,
+            Needs::World => Need::World,
+        }
+    }
+}
+
 /// A command of this crate.
 #[derive(Debug)]
 pub struct ServerCommand {
     pub spec: Spec,
+    pub needs: NeedsFn,
     pub run: fn(&mut ConnCx<'_>) -> CmdResult,
     /// For a container (CLIENT, CONFIG ...): its subcommands, and `run` is not called.
     pub subcommands: &'static [ServerCommand],
@@ -45,12 +84,8 @@ pub struct Cmd {
     pub first_key: usize,
     /// Whether that key is the only one.
     pub one_key: bool,
-    /// A server command that holds shards, or everything: EXEC with one in it stops the world.
-    pub stops_the_world: bool,
+    needs: NeedsFn,
 }
-
-/// Commands of this crate that call [`ConnCx::world`] or look into keys.
-const STOP_THE_WORLD: [&str; 2] = ["debug", "memory|usage"];
 
 /// All commands.
 #[derive(Debug)]
@@ -102,7 +137,7 @@ impl CommandTable {
 
     fn add_data(&mut self, c: &'static Command, parent: Option<&str>) -> &'static Cmd {
         let subs = c.subcommands.iter().map(|s| self.add_data(s, Some(c.spec.name))).collect();
-        self.add(&c.spec, parent, Run::Data { lock: c.lock, run: c.run }, subs)
+        self.add(&c.spec, parent, Run::Data { lock: c.lock, run: c.run }, NOTHING, subs)
     }
 
     fn add_server(&mut self, c: &'static ServerCommand, parent: Option<&str>) -> &'static Cmd {
@@ -112,7 +147,7 @@ impl CommandTable {
             "watch" => Run::Watch,
             _ => Run::Server(c.run),
         };
-        self.add(&c.spec, parent, run, subs)
+        self.add(&c.spec, parent, run, c.needs, subs)
     }
 
     fn add(
@@ -120,6 +155,7 @@ impl CommandTable {
         spec: &'static Spec,
         parent: Option<&str>,
         run: Run,
+        needs: NeedsFn,
         subcommands: Vec<&'static Cmd>,
     ) -> &'static Cmd {
         use weft_commands::spec::{Begin, Find};
@@ -145,8 +181,7 @@ impl CommandTable {
             subcommands,
             first_key,
             one_key,
-            stops_the_world: STOP_THE_WORLD.contains(&full_name)
-                || parent.is_some_and(|p| STOP_THE_WORLD.contains(&p)),
+            needs,
         }));
         self.all.push(cmd);
         cmd
@@ -202,6 +237,19 @@ impl Default for CommandTable {
 }
 
 impl Cmd {
+    /// Whether the command may change the session, which therefore goes along to the slow lane.
+    pub fn takes_session(&self) -> bool {
+        match self.run {
+            Run::Data { .. } => false,
+            Run::Server(_) | Run::Exec | Run::Watch => true,
+        }
+    }
+
+    /// What a request of this command of the server needs to hold.
+    pub fn need(&self, ks: &Keyspace, args: &[&[u8]]) -> Need {
+        (self.needs)(args).of(ks, args)
+    }
+
     /// The subcommand of that name in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Cmd> {
         self.subcommands.iter().copied().find(|s| s.spec.name.as_bytes().eq_ignore_ascii_case(name))

@@ -28,7 +28,12 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("instantaneous_ops_per_sec", rates.commands.round() as u64);
     text.field("total_net_input_bytes", totals.net_in);
     text.field("total_net_output_bytes", totals.net_out);
-    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    text.zeros(&[
+        "total_net_repl_input_bytes",
+        "total_net_repl_output_bytes",
+        "total_net_cluster_slot_import_bytes",
+        "total_net_cluster_slot_export_bytes",
+    ]);
     text.hundredths("instantaneous_input_kbps", rates.net_in / 1024.0);
     text.hundredths("instantaneous_output_kbps", rates.net_out / 1024.0);
     text.field("instantaneous_input_repl_kbps", "0.00");
@@ -86,14 +91,26 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     // Every read and write is done by an I/O thread, and by the one that executes.
     text.field("io_threaded_reads_processed", totals.reads);
     text.field("io_threaded_writes_processed", totals.writes);
+    // Nothing is handed to another thread to be freed by it or for being nearer to the socket.
+    text.field("io_threaded_freed_objects", 0);
+    text.field("io_threaded_accept_processed", shared(&counted.connections));
+    text.field("io_threaded_poll_processed", totals.turns);
+    text.field("io_threaded_total_prefetch_batches", totals.prefetch_batches);
+    text.field("io_threaded_total_prefetch_entries", totals.prefetched);
     let query = shared(&counted.query_limit_disconnections);
     text.field("client_query_buffer_limit_disconnections", query);
     let output = shared(&counted.output_limit_disconnections);
     text.field("client_output_buffer_limit_disconnections", output);
+    // Reply buffers belong to threads, and are not fitted to clients.
+    text.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     text.field("eventloop_cycles", totals.turns);
+    // A thread that turns is on a CPU but while it waits for something to do.
+    text.field("eventloop_duration_sum", totals.busy_us);
     text.field("eventloop_duration_cmd_sum", totals.command_ns() / 1000);
     let rates = core.srv.info.rates().per_second();
     text.field("instantaneous_eventloop_cycles_per_sec", rates.turns.round() as u64);
+    let turn_us = if rates.turns > 0.0 { rates.busy_us / rates.turns } else { 0.0 };
+    text.field("instantaneous_eventloop_duration_usec", turn_us.round() as u64);
     text.field("acl_access_denied_auth", shared(&counted.acl_denied_auth));
     text.zeros(&[
         "acl_access_denied_cmd",
@@ -106,8 +123,8 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
 
 pub fn write_cpu(core: &mut Core, text: &mut Text) {
     note_cpu_time(core);
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let mut pair = |suffix: &str, user_us: u64, system_us: u64| {
-        let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
         text.field(&format!("used_cpu_sys{suffix}"), seconds(system_us));
         text.field(&format!("used_cpu_user{suffix}"), seconds(user_us));
     };
@@ -117,4 +134,6 @@ pub fn write_cpu(core: &mut Core, text: &mut Text) {
     pair("_children", children.user_us, children.system_us);
     let first = &core.srv.threads[0].stats;
     pair("_main_thread", first.cpu_user_us.get(), first.cpu_system_us.get());
+    let active = first.cpu_user_us.get() + first.cpu_system_us.get();
+    text.field("used_active_time_main_thread", seconds(active));
 }

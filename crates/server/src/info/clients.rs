@@ -1,22 +1,27 @@
 //! INFO clients.
 
+use super::peaks::Peak;
 use super::text::Text;
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::pause::PauseMode;
 use std::sync::atomic::Ordering;
 
+/// The number of the first second of the server for [`Peaks`](super::peaks::Peaks), which has
+/// none for 0.
+pub const FIRST_SECOND: u64 = 100;
+
 pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let clients = srv.clients.all();
-    let most = |of: fn(&crate::clients::ClientShared) -> u64| {
-        clients.iter().map(|client| of(client)).max().unwrap_or(0)
-    };
+    let second = srv.started.elapsed().as_secs() + FIRST_SECOND;
+    srv.info.peaks().add(second, Peak::of(clients.iter().map(|client| &**client)));
+    let recent = srv.info.peaks().recent(second);
     text.field("connected_clients", clients.len());
     text.field("cluster_connections", 0);
     text.field("maxclients", core.settings.maxclients);
-    text.field("client_recent_max_input_buffer", most(|c| c.query_room.load(Ordering::Relaxed)));
-    text.field("client_recent_max_output_buffer", most(|c| c.output.load(Ordering::Relaxed)));
+    text.field("client_recent_max_input_buffer", recent.input);
+    text.field("client_recent_max_output_buffer", recent.output);
     let blocked = clients.iter().filter(|c| c.blocked.load(Ordering::Relaxed)).count();
     text.field("blocked_clients", blocked);
     text.zeros(&["tracking_clients", "pubsub_clients"]);
@@ -26,7 +31,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("total_watched_keys", clients.iter().map(|c| watched(c)).sum::<u64>());
     text.field("total_blocking_keys", srv.lines.keys_waited_for());
     text.field("total_blocking_keys_on_nokey", 0);
-    let now = srv.now_ms();
+    let now = srv.mono_ms();
     let (reason, actions, left) = match srv.pause.in_force(now) {
         None => ("none", "none", 0),
         Some((PauseMode::Write, until)) => ("client_pause", "write", until - now),

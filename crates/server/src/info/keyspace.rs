@@ -5,20 +5,21 @@
 
 use super::text::Text;
 use crate::dispatch::Core;
-use weft_keyspace::{Db, SHARDS};
+use crate::dispatch::hold::Held;
+use weft_keyspace::{Db, Guard, SHARDS, Turn};
 
 /// Shards that are looked at for one estimate.
 const SHARDS_SAMPLED: u64 = 8;
 /// Keys that make an estimate good enough.
 const KEYS_SAMPLED: u64 = 32;
 
-pub fn write(core: &mut Core, text: &mut Text) {
+pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
     for db in 0..core.srv.ks.databases() {
         let (keys, expires) = core.srv.ks.counts(db);
         if keys == 0 {
             continue;
         }
-        let ttl = if expires == 0 { 0 } else { average_ttl(core, db) };
+        let ttl = if expires == 0 { 0 } else { average_ttl(core, held, db) };
         let timed = core.srv.ks.timed(db);
         text.field(
             &format!("db{db}"),
@@ -30,7 +31,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
 }
 
 /// Milliseconds that a key with an expiry has left on average.
-fn average_ttl(core: &mut Core, db: usize) -> i64 {
+fn average_ttl(core: &mut Core, held: &mut Held<'_>, db: usize) -> i64 {
     let srv = core.srv;
     let ks = &srv.ks;
     let now = core.turn.now_ms;
@@ -43,19 +44,29 @@ fn average_ttl(core: &mut Core, db: usize) -> i64 {
         if count >= KEYS_SAMPLED || (looked as u64 >= SHARDS_SAMPLED && count > 0) {
             break;
         }
-        // A busy shard is passed over: the estimate is not worth waiting for.
-        let Ok(guard) = ks.guard_one(shard) else { continue };
-        let mut cursor = 0;
-        for _ in 0..KEYS_SAMPLED {
-            cursor = Db::new(&guard, &mut core.turn, db).scan_shard(shard, cursor, |record| {
-                if let Some(at) = record.expiry() {
-                    sum += i128::from(at - now);
-                    count += 1;
+        let turn = &mut core.turn;
+        let mut look = |guard: &Guard<'_>, turn: &mut Turn| {
+            let mut cursor = 0;
+            for _ in 0..KEYS_SAMPLED {
+                cursor = Db::new(guard, turn, db).scan_shard(shard, cursor, |record| {
+                    if let Some(at) = record.expiry() {
+                        sum += i128::from(at - now);
+                        count += 1;
+                    }
+                });
+                if cursor == 0 || count >= KEYS_SAMPLED {
+                    break;
                 }
-            });
-            if cursor == 0 || count >= KEYS_SAMPLED {
-                break;
             }
+        };
+        // A busy shard is passed over: the estimate is not worth waiting for.
+        match held {
+            Held::Nothing(inside) => match inside.guard_one(turn, shard) {
+                Ok(guard) => look(&guard, turn),
+                Err(_) => continue,
+            },
+            Held::Guard(guard) if guard.holds(shard) => look(guard, turn),
+            Held::Guard(_) | Held::Stop(_) => continue,
         }
     }
     (sum / i128::from(count.max(1))) as i64

@@ -73,7 +73,7 @@ impl Usage {
             tables,
             keys,
             clients,
-            not_counted: 0,
+            not_counted: srv.bio.pending_bytes() as u64,
             allocator: allocator_stats().into(),
             resident: weft_process::stats::memory().resident,
         }
@@ -206,7 +206,12 @@ fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
         "mem_clients_slaves",
     ]);
     text.field("mem_clients_normal", usage.clients);
-    text.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    text.zeros(&[
+        "mem_cluster_links",
+        "mem_cluster_slot_import",
+        "mem_cluster_slot_export",
+        "mem_aof_buffer",
+    ]);
     text.field("mem_allocator", "jemalloc-5.3.0");
     text.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
     text.field("lazyfree_pending_objects", core.srv.bio.pending());

@@ -9,6 +9,7 @@
 //! * [`text`] - the lines
 //! * [`totals`] - every counter added up over the threads; what CONFIG RESETSTAT sets back
 //! * [`rates`] - the `instantaneous_` fields
+//! * [`peaks`] - the largest buffers of clients in the last seconds
 //! * [`state`] - what only INFO and its like need to know of the server
 //! * the other files: one section or a few small ones each
 //!
@@ -20,6 +21,7 @@ mod clients;
 mod commands;
 mod keyspace;
 pub mod memory;
+pub mod peaks;
 mod persistence;
 pub mod rates;
 pub mod selection;
@@ -34,10 +36,12 @@ pub use state::State;
 pub use text::Text;
 
 use crate::dispatch::Core;
+use crate::dispatch::hold::Held;
 use std::time::Instant;
 
 /// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
-pub fn render(core: &mut Core, selection: &Selection) -> String {
+/// `held`: what INFO holds, to look at a few keys.
+pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> String {
     let mut text = Text::default();
     for section in selection.sections() {
         text.section(section.title());
@@ -55,11 +59,25 @@ pub fn render(core: &mut Core, selection: &Selection) -> String {
             Section::CommandStats => commands::write_counts(core, &mut text),
             Section::ErrorStats => commands::write_errors(core, &mut text),
             Section::LatencyStats => commands::write_latency(core, &mut text),
+            Section::Tls => write_tls(&mut text),
+            Section::ScriptingEngines => text.zeros(&[
+                "engines_count",
+                "engines_total_used_memory",
+                "engines_total_memory_overhead",
+            ]),
             Section::Cluster => text.field("cluster_enabled", 0),
-            Section::Keyspace => keyspace::write(core, &mut text),
+            Section::Keyspace => keyspace::write(core, held, &mut text),
         }
     }
     text.into_string()
+}
+
+/// INFO TLS, as of a server that has no certificates.
+fn write_tls(text: &mut Text) {
+    for name in ["server_cert", "client_cert", "ca_cert"] {
+        text.field(&format!("tls_{name}_serial"), "none");
+        text.field(&format!("tls_{name}_expires_in_seconds"), 0);
+    }
 }
 
 /// What a thread's cron does for INFO: its CPU time, and on the first thread a sample of the
@@ -70,5 +88,11 @@ pub fn tick(core: &Core, first: bool) {
     if first && core.srv.info.rates().is_due(now) {
         let sums = rates::Sums::of(&totals::Totals::counts_since_start(core.srv));
         core.srv.info.rates().add(now, sums);
+    }
+    let second = core.srv.started.elapsed().as_secs() + clients::FIRST_SECOND;
+    if first && core.srv.info.peaks().is_due(second) {
+        let all = core.srv.clients.all();
+        let peak = peaks::Peak::of(all.iter().map(|client| &**client));
+        core.srv.info.peaks().add(second, peak);
     }
 }

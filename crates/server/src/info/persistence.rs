@@ -40,7 +40,12 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     text.field("aof_last_bgrewrite_status", "ok");
     text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     text.field("aof_last_write_status", "ok");
-    text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    text.zeros(&[
+        "aof_last_cow_size",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+        "slot_migration_fork_in_progress",
+    ]);
 }
 
 pub fn write_replication(core: &mut Core, text: &mut Text) {

@@ -26,12 +26,13 @@ pub struct Sums {
     pub net_in: u64,
     pub net_out: u64,
     pub turns: u64,
+    pub busy_us: u64,
 }
 
 impl Sums {
     pub fn of(totals: &Totals) -> Sums {
         let (net_in, net_out, turns) = (totals.net_in, totals.net_out, totals.turns);
-        Sums { commands: totals.calls(), net_in, net_out, turns }
+        Sums { commands: totals.calls(), net_in, net_out, turns, busy_us: totals.busy_us }
     }
 }
 
@@ -42,6 +43,7 @@ pub struct PerSecond {
     pub net_in: f64,
     pub net_out: f64,
     pub turns: f64,
+    pub busy_us: f64,
 }
 
 /// The latest samples, oldest first.
@@ -83,6 +85,7 @@ impl Rates {
             net_in: rate(|s| s.net_in),
             net_out: rate(|s| s.net_out),
             turns: rate(|s| s.turns),
+            busy_us: rate(|s| s.busy_us),
         }
     }
 }
@@ -99,7 +102,7 @@ mod tests {
         for n in 0..40u64 {
             let at = start + PERIOD * n as u32;
             assert!(rates.is_due(at));
-            rates.add(at, Sums { commands: n * n, net_in: 10 * n, net_out: 0, turns: n });
+            rates.add(at, Sums { commands: n * n, net_in: 10 * n, turns: n, ..Sums::default() });
             assert!(!rates.is_due(at + PERIOD / 2));
         }
         let now = rates.per_second();

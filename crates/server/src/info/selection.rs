@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     Server,
+    Tls,
     Clients,
     Memory,
     Persistence,
@@ -16,6 +17,7 @@ pub enum Section {
     ErrorStats,
     LatencyStats,
     Cluster,
+    ScriptingEngines,
     Keyspace,
 }
 
@@ -28,8 +30,9 @@ enum Part {
 }
 
 impl Section {
-    pub const ALL: [Section; 14] = [
+    pub const ALL: [Section; 16] = [
         Section::Server,
+        Section::Tls,
         Section::Clients,
         Section::Memory,
         Section::Persistence,
@@ -42,13 +45,16 @@ impl Section {
         Section::ErrorStats,
         Section::LatencyStats,
         Section::Cluster,
+        Section::ScriptingEngines,
         Section::Keyspace,
     ];
 
-    /// The line above the section, without its `# `. In lower case it is the word to ask by.
+    /// The line above the section, without its `# `. In lower case and without spaces it is the
+    /// word to ask by.
     pub fn title(self) -> &'static str {
         match self {
             Section::Server => "Server",
+            Section::Tls => "TLS",
             Section::Clients => "Clients",
             Section::Memory => "Memory",
             Section::Persistence => "Persistence",
@@ -61,6 +67,7 @@ impl Section {
             Section::ErrorStats => "Errorstats",
             Section::LatencyStats => "Latencystats",
             Section::Cluster => "Cluster",
+            Section::ScriptingEngines => "Scripting Engines",
             Section::Keyspace => "Keyspace",
         }
     }
@@ -80,7 +87,11 @@ impl Section {
             | Section::ErrorStats
             | Section::Cluster
             | Section::Keyspace => Part::Default,
-            Section::Threads | Section::CommandStats | Section::LatencyStats => Part::All,
+            Section::Tls
+            | Section::Threads
+            | Section::CommandStats
+            | Section::LatencyStats
+            | Section::ScriptingEngines => Part::All,
         }
     }
 
@@ -117,7 +128,8 @@ fn of_word(word: &[u8]) -> u32 {
     } else if is("everything") {
         up_to(Part::Everything)
     } else {
-        Section::ALL.into_iter().find(|s| is(s.title())).map_or(0, Section::bit)
+        let asked = |s: &Section| is(&s.title().replace(' ', ""));
+        Section::ALL.into_iter().find(asked).map_or(0, Section::bit)
     }
 }
 
@@ -140,6 +152,8 @@ mod tests {
         assert!(titles(&["nosuch"]).is_empty());
         assert_eq!(titles(&[]), titles(&["default"]));
         assert_eq!(titles(&["cpu", "cpu"]), ["CPU"]);
+        assert_eq!(titles(&["scriptingengines", "tls"]), ["TLS", "Scripting Engines"]);
+        assert!(titles(&["scripting engines"]).is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What INFO, CONFIG and DEBUG need to know of the server and nothing else does.
 
+use super::peaks::Peaks;
 use super::rates::Rates;
 use super::totals::Totals;
 use std::sync::atomic::AtomicBool;
@@ -13,6 +14,7 @@ pub struct State {
     /// What INFO counts from.
     base: Mutex<Totals>,
     rates: Mutex<Rates>,
+    peaks: Mutex<Peaks>,
     replication_id: Mutex<String>,
     oom_score: Mutex<OomScore>,
     title: Mutex<Option<Title>>,
@@ -36,6 +38,11 @@ impl State {
 
     pub fn rates(&self) -> MutexGuard<'_, Rates> {
         lock(&self.rates)
+    }
+
+    /// The largest buffers of clients.
+    pub fn peaks(&self) -> MutexGuard<'_, Peaks> {
+        lock(&self.peaks)
     }
 
     /// `master_replid`: 40 hexadecimal digits.

@@ -35,6 +35,11 @@ pub struct Totals {
     pub reads: u64,
     pub writes: u64,
     pub turns: u64,
+    /// Batches with a request whose key was prefetched, and such requests.
+    pub prefetch_batches: u64,
+    pub prefetched: u64,
+    /// CPU time of the I/O threads in microseconds.
+    pub busy_us: u64,
     pub error_replies: u64,
     pub unexpected_errors: u64,
 }
@@ -65,6 +70,9 @@ impl Totals {
             reads: sum(|t| &t.reads),
             writes: sum(|t| &t.writes),
             turns: sum(|t| &t.turns),
+            prefetch_batches: sum(|t| &t.prefetch_batches),
+            prefetched: sum(|t| &t.prefetched),
+            busy_us: sum(|t| &t.cpu_user_us) + sum(|t| &t.cpu_system_us),
             error_replies: sum(|t| &t.error_replies),
             unexpected_errors: sum(|t| &t.unexpected_errors),
         }
@@ -107,6 +115,9 @@ impl Totals {
         take(&mut self.reads, base.reads);
         take(&mut self.writes, base.writes);
         take(&mut self.turns, base.turns);
+        take(&mut self.prefetch_batches, base.prefetch_batches);
+        take(&mut self.prefetched, base.prefetched);
+        take(&mut self.busy_us, base.busy_us);
         take(&mut self.error_replies, base.error_replies);
         take(&mut self.unexpected_errors, base.unexpected_errors);
     }

@@ -7,8 +7,10 @@
 //! form one flat list, over which buckets and records are prefetched some places ahead of the
 //! execution, so that the cache misses of many clients overlap (design: "Prefetch before use").
 
+use crate::blocking::Waiting;
 use crate::dispatch::table::Cmd;
 use crate::io::conn::ArgBuf;
+use std::sync::Arc;
 use weft_resp::{ProtocolError, Span};
 
 /// Bytes that one read may take from a socket. More means fewer system calls for a deep
@@ -55,6 +57,12 @@ pub struct Job {
     pub end: usize,
     pub first_req: usize,
     pub reqs: usize,
+    /// Its first request is one that the client stands in line with.
+    pub retry: Option<Arc<Waiting>>,
+    /// How often a shard of its first request was busy.
+    pub tries: u32,
+    /// It has been run until it saw how much it has to do.
+    pub looked: bool,
     /// What the connection sent after its last request makes no sense.
     pub error: Option<ProtocolError>,
     /// Planning stopped early: what is left in the connection's buffer wants another turn.
@@ -70,6 +78,8 @@ pub struct Batch {
     pub owned: Vec<Vec<ArgBuf>>,
     pub reqs: Vec<Req>,
     pub jobs: Vec<Job>,
+    /// Requests with a key, which is prefetched.
+    pub keyed: usize,
 }
 
 impl Default for Batch {
@@ -88,6 +98,7 @@ impl Batch {
             owned: Vec::new(),
             reqs: Vec::new(),
             jobs: Vec::new(),
+            keyed: 0,
         }
     }
 
@@ -108,5 +119,6 @@ impl Batch {
         self.owned.clear();
         self.reqs.clear();
         self.jobs.clear();
+        self.keyed = 0;
     }
 }

@@ -2,11 +2,13 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
-use crate::dispatch::transaction::{Transaction, Watched};
 use crate::io::backlog::Backlog;
 use crate::io::poll::Interest;
+use crate::io::state;
+use crate::transaction::{Transaction, Watched};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
@@ -42,10 +44,6 @@ pub struct Session {
     /// Between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
-    /// What the client waits for.
-    pub waiting: Option<Arc<Waiting>>,
-    /// A command of the client's is in the slow lane; set to cancel it.
-    pub slow: Option<Arc<AtomicBool>>,
 }
 
 impl Session {
@@ -64,8 +62,6 @@ impl Session {
             redirect_capable: self.redirect_capable,
             transaction: None,
             watched: None,
-            waiting: None,
-            slow: None,
         }
     }
 }
@@ -95,26 +91,35 @@ pub struct BigRead {
     pub len: usize,
 }
 
-/// Why a connection's requests are not executed for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suspended {
-    /// Parked on a busy shard.
-    Shard,
-    /// CLIENT PAUSE.
-    Paused,
-    /// Too many replies wait to be taken.
-    Output,
-    /// The client waits for a key.
-    Blocked,
-    /// A command of it is in the slow lane.
-    Slow,
+/// A complete request that is to be executed in a later turn.
+#[derive(Debug)]
+pub struct Kept {
+    pub args: Vec<ArgBuf>,
+    /// The client stands in line with it, and is to try again with all its keys in hand.
+    pub retry: Option<Arc<Waiting>>,
+    /// How often a shard of it was busy.
+    pub tries: u32,
+    /// It has been run until it saw how much it has to do.
+    pub looked: bool,
 }
+
+impl Kept {
+    pub fn new(args: Vec<ArgBuf>) -> Self {
+        Kept { args, retry: None, tries: 0, looked: false }
+    }
+}
+
+/// What a connection is doing. A job in the slow lane is known by what cancels it.
+pub type State = state::State<Arc<Waiting>, Arc<AtomicBool>>;
+/// How the requests of a batch ended.
+pub type Executed = state::Executed<Arc<Waiting>, Arc<AtomicBool>>;
 
 #[derive(Debug)]
 pub struct Conn {
     /// Shared only while another thread writes for this one.
     pub fd: Arc<OwnedFd>,
-    /// A reply is away to be written by another thread.
+    pub state: State,
+    /// A reply is away to be written by another thread; those that follow wait in `out`.
     pub writing: bool,
     /// Tells the tokens of this connection from those of earlier ones in the same slot.
     pub generation: u32,
@@ -127,18 +132,13 @@ pub struct Conn {
     /// Arguments of an incomplete request that had to be taken out of the buffer.
     pub args: Vec<ArgBuf>,
     pub big: Option<BigRead>,
-    /// Complete requests that wait to be executed again after a suspension.
-    pub again: std::collections::VecDeque<Vec<ArgBuf>>,
-    pub suspended: Option<Suspended>,
-    /// In the worker's list of connections that have something to execute without reading.
-    pub queued: bool,
+    /// Complete requests that come before what is in `inbuf`.
+    pub kept: VecDeque<Kept>,
     pub out: Backlog,
     pub interest: Interest,
-    /// Since when the soft output limit is exceeded (Unix ms).
+    /// Since when the soft output limit is exceeded (monotonic ms).
     pub soft_since: Cell<Option<i64>>,
-    /// Its requests are in the present batch.
-    pub in_batch: bool,
-    /// What is to be answered after the requests that were suspended.
+    /// What follows the kept requests makes no sense. Nothing more of it is parsed.
     pub protocol_error: Option<ProtocolError>,
     /// What it did in the period of the load `work_period` and, less and less, before: requests,
     /// and kilobytes in both directions.
@@ -147,17 +147,41 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// Whether more requests are to be read.
-    pub fn wants_input(&self) -> bool {
-        self.suspended.is_none() && !self.session.close
+    /// A connection of which nothing has been read.
+    pub fn new(fd: OwnedFd, generation: u32, session: Session) -> Self {
+        Conn {
+            fd: Arc::new(fd),
+            state: State::default(),
+            writing: false,
+            generation,
+            session,
+            parser: Parser::default(),
+            inbuf: Vec::new(),
+            spans: Vec::new(),
+            args: Vec::new(),
+            big: None,
+            kept: VecDeque::new(),
+            out: Backlog::default(),
+            interest: Interest::READ,
+            soft_since: Cell::default(),
+            protocol_error: None,
+            work: 0,
+            work_period: 0,
+        }
     }
 
-    /// Whether the client must be seen to hang up although nothing is read from it: it waits for
-    /// something that may never come.
-    pub fn wants_hangup(&self) -> bool {
-        match self.suspended {
-            Some(Suspended::Blocked | Suspended::Slow) => true,
-            Some(Suspended::Shard | Suspended::Paused | Suspended::Output) | None => false,
+    /// Whether there is something to execute, or to answer, before more is read.
+    pub fn has_requests(&self) -> bool {
+        !self.inbuf.is_empty() || !self.kept.is_empty() || self.protocol_error.is_some()
+    }
+
+    /// What the socket is to be watched for.
+    pub fn wanted(&self) -> Interest {
+        let watched = self.state.watched();
+        Interest {
+            read: watched.input,
+            write: self.pending_output() > 0 && !self.writing && self.state.sends(),
+            hangup: watched.hangup,
         }
     }
 
@@ -169,6 +193,15 @@ impl Conn {
     /// Unparsed input in bytes.
     pub fn pending_input(&self) -> usize {
         self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
+    }
+
+    /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
+    /// and queued commands.
+    pub fn held_input(&self) -> usize {
+        let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
+        // Of a large value, all that is to come.
+        let coming = self.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
+        self.pending_input() + coming + queued
     }
 
     /// Counts `work` done in `period`; whether it is the first of that period.

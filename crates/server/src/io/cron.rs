@@ -2,13 +2,14 @@
 //! of its load, and on the first thread the house-keeping of the server.
 
 use crate::dispatch::Core;
+use crate::io::worker::Looks;
 use crate::threads::balance::Balance;
 use crate::threads::control;
 use crate::threads::load::Load;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weft_keyspace::SHARDS;
 use weft_keyspace::expiry::{self, SweepState};
+use weft_keyspace::{Expired, Inside, SHARDS};
 
 /// Share of its time that a thread may spend on active expiry, at effort 1.
 const EXPIRE_PERCENT: u64 = 25;
@@ -47,21 +48,33 @@ impl Cron {
 
     /// One tick of an active thread, or of one that still has connections. `busy_connections`: how
     /// many had requests in this period of the load; whether it has ended.
-    pub fn tick(&mut self, core: &mut Core, now_ms: i64, busy_connections: u64) -> bool {
-        let ended = self.sample(core, now_ms, busy_connections);
+    pub fn tick(
+        &mut self,
+        core: &mut Core,
+        now_ms: i64,
+        busy_connections: u64,
+        looks: &mut Looks,
+    ) -> bool {
+        let ended = self.sample(core, now_ms, busy_connections, looks);
         if core.srv.info.cron_paused.load(Ordering::Relaxed) {
             return ended;
         }
-        core.turn.set_time(now_ms);
-        self.expire(core);
         weft_table::epoch::collect();
         if self.first {
+            core.srv.follow_wall();
             core.srv.end_pause_in_time();
-            core.srv.memory.peak(now_ms / 1000);
+            core.srv.memory.peak(core.srv.now_ms() / 1000);
         }
         core.publish();
         crate::info::tick(core, self.first);
         ended
+    }
+
+    /// Whether this thread has a share of the active expiry.
+    pub fn expires(&mut self, core: &Core) -> bool {
+        self.renew_shards(core);
+        let paused = core.srv.info.cron_paused.load(Ordering::Relaxed);
+        core.srv.active_expire() && !paused && !self.shards.is_empty()
     }
 
     /// The last thing that a thread does before it sleeps for long.
@@ -77,7 +90,13 @@ impl Cron {
     }
 
     /// Notes the thread's load; on the first thread, acts on everybody's.
-    fn sample(&mut self, core: &mut Core, now_ms: i64, busy_connections: u64) -> bool {
+    fn sample(
+        &mut self,
+        core: &mut Core,
+        now_ms: i64,
+        busy_connections: u64,
+        looks: &mut Looks,
+    ) -> bool {
         if std::mem::take(&mut self.resting) {
             self.load.forget();
         }
@@ -85,7 +104,7 @@ impl Cron {
             return false;
         }
         self.sampled_ms = now_ms;
-        self.load.sample();
+        self.load.sample(looks.take_seconds());
         let stats = core.stats();
         stats.busy.set((self.load.busy * 1000.0).round() as u64);
         stats.pressure.set((self.load.pressure() * 1000.0).round() as u64);
@@ -107,9 +126,10 @@ impl Cron {
         }
     }
 
-    fn expire(&mut self, core: &mut Core) {
-        self.renew_shards(core);
-        if !core.srv.active_expire() || self.shards.is_empty() {
+    /// This thread's share of the active expiry.
+    pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
+        core.begin();
+        if core.turn.expired == Expired::Keep {
             return;
         }
         let srv = core.srv;
@@ -118,23 +138,15 @@ impl Cron {
         let percent = EXPIRE_PERCENT + 2 * u64::from(effort - 1);
         let budget = Duration::from_micros(1_000_000 / hz * percent / 100);
         let started = Instant::now();
-        let gates = srv.ks.gates();
-        let id = core.id;
         let mut capped = false;
-        core.gate(|core| {
-            let mut keep_going = || {
-                // Between two steps whoever wants to stop the world may do so.
-                gates.leave(id);
-                gates.enter(id);
-                capped = started.elapsed() >= budget;
-                !capped
-            };
-            let (state, shards) = (&mut self.sweep, &self.shards);
-            let swept =
-                expiry::sweep(&srv.ks, &mut core.turn, state, shards, effort, &mut keep_going);
-            srv.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
-            srv.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
-        });
+        let mut keep_going = || {
+            capped = started.elapsed() >= budget;
+            !capped
+        };
+        let (state, shards) = (&mut self.sweep, &self.shards);
+        let swept = expiry::sweep(inside, &mut core.turn, state, shards, effort, &mut keep_going);
+        srv.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
+        srv.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
         core.free_trash();
         let totals = &srv.totals;
         totals.expire_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);

@@ -4,10 +4,16 @@
 //! eventfd is written only by the sender that the mailbox's [`Bell`] tells to, so a burst of
 //! messages costs one system call.
 
+use super::Session;
+use super::conn::ArgBuf;
+use crate::blocking::Waiting;
+use crate::clients::ClientShared;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use weft_keyspace::bell::Bell;
+use weft_resp::Reply;
 
 /// What can be said to an I/O thread.
 #[derive(Debug)]
@@ -27,22 +33,24 @@ pub enum Message {
     /// Move every connection to a thread drawn at random: for tests.
     Scatter,
     /// Close this client's connection.
-    Kill { client: std::sync::Arc<crate::clients::ClientShared> },
+    Kill { client: Arc<ClientShared> },
     /// Bytes to append to this monitor's output, by its id; dropped when it is none any more.
-    Feed { client: u64, bytes: std::sync::Arc<Vec<u8>> },
+    Feed { client: u64, bytes: Arc<Vec<u8>> },
     /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
     Unpause,
     /// A waiting client was served, with this reply.
-    Served { client: u64, reply: weft_resp::Reply },
+    Served { waiting: Arc<Waiting>, reply: Reply },
     /// A waiting client is to try again by itself.
-    Retry { client: u64 },
+    Retry { waiting: Arc<Waiting> },
     /// CLIENT UNBLOCK: the client waits no more, and gets the reply for the end of its time, or an
     /// error.
-    Unblocked { client: u64, error: bool },
-    /// A command has left the slow lane, with this reply.
-    SlowDone { client: u64, reply: weft_resp::Reply },
+    Unblocked { waiting: Arc<Waiting>, error: bool },
+    /// A command has left the slow lane, with this reply; and the session, if it went along.
+    SlowDone { client: u64, reply: Reply, session: Option<Box<Session>> },
     /// A command in the slow lane waits for a key.
-    SlowBlocked { client: u64, waiting: std::sync::Arc<crate::blocking::Waiting> },
+    SlowBlocked { waiting: Arc<Waiting> },
+    /// A command in the slow lane is held back by a pause, and was not run.
+    SlowPaused { client: u64, args: Vec<ArgBuf>, looked: bool, session: Option<Box<Session>> },
     /// Something changed that this thread must look at: the configuration, or whether it is active.
     Wake,
     /// End the loop.

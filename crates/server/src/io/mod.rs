@@ -3,7 +3,7 @@
 //! * [`worker`] - one thread's event loop
 //! * [`read`] - bytes to planned requests; [`batch`]: the requests of one turn
 //! * [`write`] - replies to the socket; [`backlog`]: what it has not taken yet
-//! * [`conn`] - one connection; [`listen`]: where they come from
+//! * [`conn`] - one connection; [`state`]: what it is doing; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages
 
 pub mod backlog;
@@ -14,6 +14,7 @@ pub mod listen;
 pub mod mailbox;
 pub mod poll;
 pub mod read;
+pub mod state;
 pub mod worker;
 pub mod write;
 

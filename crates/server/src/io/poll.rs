@@ -18,7 +18,16 @@ pub struct Interest {
 }
 
 impl Interest {
+    /// Only what is reported whatever one waits for.
+    pub const NONE: Interest = Interest { read: false, write: false, hangup: false };
     pub const READ: Interest = Interest { read: true, write: false, hangup: false };
+
+    /// Whether who watches for `self` hears of everything that `want` names.
+    pub fn covers(self, want: Interest) -> bool {
+        (self.read || !want.read)
+            && self.write == want.write
+            && (self.read || self.hangup || !want.hangup)
+    }
 
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::RDHUP;
@@ -41,6 +50,8 @@ pub struct Ready {
     pub write: bool,
     /// The connection is broken in both directions; reported whatever one waits for.
     pub broken: bool,
+    /// The peer sends no more.
+    pub ended: bool,
 }
 
 pub struct Poll {
@@ -90,6 +101,7 @@ impl Poll {
                 read: broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
                 write: broken || flags.contains(EventFlags::OUT),
                 broken,
+                ended: flags.contains(EventFlags::RDHUP),
             }
         }));
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! Two figures, each a moving average:
 //!
-//! * **busy**: the share of time that it was running on a CPU. Threads here never spin, so this is
-//!   work, and it is what `top` shows.
+//! * **busy**: the share of time that it was running on a CPU, without what it spent looking again
+//!   before it slept: this is work.
 //! * **pressure**: how busy it would be if it got a CPU whenever it wants one: the time it was
 //!   running, as a share of the time it was running or had nothing to do. What it spent waiting for
 //!   a CPU is left out. A thread with a pressure of 1 never sleeps: there is always something ready
@@ -63,18 +63,19 @@ impl Load {
         load
     }
 
-    /// Takes a sample; to be called about `hz` times a second.
-    pub fn sample(&mut self) {
+    /// Takes a sample; to be called about `hz` times a second. `in_vain`: seconds since the last
+    /// one in which the thread only looked for something to do. They count as idle.
+    pub fn sample(&mut self, in_vain: f64) {
         let now = Instant::now();
         let elapsed = now.duration_since(self.at).as_secs_f64();
         if elapsed < 0.001 {
             return;
         }
         let spent = self.spent();
-        let running = (spent.running - self.last.running) / elapsed;
+        let running = (spent.running - self.last.running - in_vain) / elapsed;
         let waiting = (spent.waiting - self.last.waiting) / elapsed;
         (self.at, self.last) = (now, spent);
-        self.busy = average(self.busy, running.min(1.0), elapsed, CALM_S);
+        self.busy = average(self.busy, running.clamp(0.0, 1.0), elapsed, CALM_S);
         self.running = average(self.running, running, elapsed, QUICK_S);
         self.idle = average(self.idle, 1.0 - running - waiting, elapsed, QUICK_S);
     }
@@ -156,13 +157,13 @@ mod tests {
     fn a_thread_that_works_is_under_pressure_and_one_that_sleeps_is_not() {
         let mut load = Load::of_this_thread();
         std::thread::sleep(std::time::Duration::from_millis(300));
-        load.sample();
+        load.sample(0.0);
         let asleep = load.pressure();
         let until = Instant::now() + std::time::Duration::from_millis(600);
         while Instant::now() < until {
             std::hint::black_box(0);
         }
-        load.sample();
+        load.sample(0.0);
         // Whatever else the machine does, who never sleeps is under pressure.
         assert!(asleep < 0.5 && load.pressure() > asleep + 0.3, "{asleep} {}", load.pressure());
         load.forget();

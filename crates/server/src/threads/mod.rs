@@ -25,4 +25,4 @@ pub mod pool;
 mod run;
 
 pub use pool::{MAX_IO_THREADS, Pool};
-pub use run::{bind, bind_to, join, prepare, resize, start_prepared, wanted};
+pub use run::{bind, bind_to, descriptors, join, prepare, resize, start_prepared, wanted};

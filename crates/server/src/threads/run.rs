@@ -6,6 +6,7 @@ use crate::server::Server;
 use crate::start::second_stack;
 use crate::threads::placement::Placement;
 use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 use weft_config::{Config, Id};
@@ -21,6 +22,20 @@ pub fn wanted(srv: &Server, config: &Config) -> usize {
             topology::usable_cpus_under(std::path::Path::new("/"), allowed)
         }
     }
+}
+
+/// Descriptors that the I/O threads but the first take for themselves: each an epoll instance, an
+/// eventfd and its statistics in /proc.
+pub fn descriptors(config: &Config) -> u64 {
+    const EACH: u64 = 3;
+    let threads = match config.int_or_auto(Id::IO_THREADS) {
+        Some(n) => n.max(1) as u64,
+        None => {
+            let allowed = topology::allowed_cpus().len();
+            topology::usable_cpus_under(std::path::Path::new("/"), allowed) as u64
+        }
+    };
+    (threads - 1) * EACH
 }
 
 /// Makes everything for `count` threads but the threads.
@@ -72,18 +87,34 @@ pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(),
     Ok(())
 }
 
+/// Starts a thread, which has all the descriptors that it needs when this returns.
 fn spawn(srv: &'static Server, id: usize, listeners: Vec<Listener>) -> io::Result<()> {
+    let (is_up, up) = sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
-    let handle = thread.spawn(move || work(id, srv, listeners))?;
+    let handle = thread.spawn(move || work(id, srv, listeners, &is_up))?;
+    // It says so before it ends.
+    up.recv().map_err(io::Error::other)??;
     srv.threads[id].set_handle(handle);
     Ok(())
 }
 
 /// Runs I/O thread `id` on the calling thread until the server stops.
-fn work(id: usize, srv: &'static Server, listeners: Vec<Listener>) {
+fn work(
+    id: usize,
+    srv: &'static Server,
+    listeners: Vec<Listener>,
+    is_up: &SyncSender<io::Result<()>>,
+) {
     let _stack = second_stack();
-    let ended = Worker::new(id, srv, listeners).and_then(|mut worker| worker.run());
-    if let Err(e) = ended {
+    let mut worker = match Worker::new(id, srv, listeners) {
+        Ok(worker) => worker,
+        Err(e) => {
+            let _ = is_up.send(Err(e));
+            return;
+        }
+    };
+    let _ = is_up.send(Ok(()));
+    if let Err(e) = worker.run() {
         log_warning!("I/O thread {id} failed: {e}");
         srv.shut_down(1);
     }

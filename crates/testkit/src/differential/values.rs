@@ -59,6 +59,8 @@ pub enum Kind {
     Word,
     /// `member`: a member, field or element of a collection.
     Member,
+    /// `element`: an element of a list, of a length at which nodes are full or one is made for it.
+    Element,
     /// `setkey`: mostly one of five keys that hold sets if anything.
     SetKey,
     /// `setmember`: a member of a set, of a pool small enough that sets have some in common.
@@ -217,6 +219,7 @@ impl Kind {
             "type" => Kind::Type,
             "word" => Kind::Word,
             "member" => Kind::Member,
+            "element" => Kind::Element,
             "setkey" => Kind::SetKey,
             "setmember" => Kind::SetMember,
             "setint" => Kind::SetInt,
@@ -286,6 +289,7 @@ impl Kind {
                 0 => number(rng.between(0, 9)),
                 _ => rng.pick(&SMALL_WORDS).as_bytes().to_vec(),
             },
+            Kind::Element => element(rng),
             Kind::SetKey => match rng.below(16) {
                 0 => key(rng),
                 1 => b"no-such-set".to_vec(),
@@ -334,6 +338,20 @@ impl Kind {
             },
         }
     }
+}
+
+/// Few letters, so that elements meet; lengths around 4 and 8 KiB, at which elements are large by
+/// `list-max-listpack-size` -1 and -2, and such of which two, ten or hundreds fill a node.
+fn element(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(16) {
+        0..7 => 1,
+        7..9 => *rng.pick(&[30, 60, 126, 127]),
+        9..12 => *rng.pick(&[700, 1500, 2500]),
+        12..14 => *rng.pick(&[3000, 4000, 4080, 4089, 4090, 4096, 4097]),
+        14 => *rng.pick(&[5000, 8000, 8180, 8185, 8192, 8193]),
+        _ => *rng.pick(&[9000, 20_000]),
+    };
+    vec![*rng.pick(b"ab7"); if rng.percent(10) { 2 } else { len }]
 }
 
 fn zset_member(rng: &mut Rng) -> Vec<u8> {

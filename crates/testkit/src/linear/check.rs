@@ -6,12 +6,17 @@
 //! does one thing after the other, so the set of operations done is a position per client, and a
 //! place that was left once is never entered again.
 //!
+//! A history is linearizable when its parts with different keys are (Herlihy and Wing's locality),
+//! so keys that no operation connects are looked at apart, each with all disturbances; see
+//! [`parts`].
+//!
 //! Most histories are explained at the first try, in O(operations); the worst case is exponential
 //! in the number of clients.
 
+use super::commands::{is_read, timeout_ms};
 use super::model::digest;
-use super::{History, State};
-use std::collections::HashSet;
+use super::{Answer, Event, History, Op, State};
+use std::collections::{HashMap, HashSet};
 
 /// What a check has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +30,7 @@ pub enum Verdict {
 }
 
 /// Places tried before a check gives up, per operation.
-const PATIENCE: usize = 200;
+const PATIENCE: usize = 40;
 
 /// How far each client has come.
 type Place = Vec<u32>;
@@ -35,25 +40,67 @@ struct Step {
     state: State,
     /// Clients whose next operation is still to be tried here, the best guess last.
     next: Vec<usize>,
+    /// What an operation of this client may have led to, still to be tried.
+    ready: Vec<(usize, State)>,
 }
 
 /// Looks for an order of `history`, from an empty store.
 pub fn check(history: &History) -> Verdict {
+    if let Some(why) = unexplained_end(history) {
+        return Verdict::Impossible(why);
+    }
+    for part in parts(history) {
+        match check_part(&part) {
+            Verdict::Linearizable => {}
+            other => return other,
+        }
+    }
+    Verdict::Linearizable
+}
+
+fn check_part(history: &History) -> Verdict {
     let total: usize = history.iter().map(Vec::len).sum();
+    if total == 0 {
+        return Verdict::Linearizable;
+    }
     let start = Step::new(history, vec![0; history.len()], State::default());
     let mut longest = (0, start.place.clone(), start.state.clone());
     let mut path = vec![start];
     let mut been = HashSet::new();
+    let hints = Hints::of(history);
     while let Some(step) = path.last_mut() {
-        let Some(client) = step.next.pop() else {
-            path.pop();
-            continue;
+        let (client, state) = match step.ready.pop() {
+            Some(ready) => ready,
+            None => {
+                let Some(client) = step.next.pop() else {
+                    path.pop();
+                    continue;
+                };
+                if hints.forbids(history, &step.place, client) {
+                    continue;
+                }
+                let event = &history[client][step.place[client] as usize];
+                let mut states = step.state.step(client, event);
+                if event.half_closed {
+                    // The last is tried first. What is not answered then was not executed, as a
+                    // rule: it stands behind a wait.
+                    states.reverse();
+                }
+                // without an answer it may do something later, if it is one that does something
+                let may_move = (event.answer.is_some() || is_look(&event.op))
+                    && !hints.unblocked.contains(&(client, step.place[client] as usize));
+                if may_move && states.iter().any(|state| state.is_as(&step.state)) {
+                    // What only looks may as well look now: in whatever order there is, it can be
+                    // moved to here.
+                    step.next.clear();
+                    step.ready.clear();
+                    step.ready.push((client, step.state.clone()));
+                    continue;
+                }
+                step.ready.extend(states.into_iter().map(|state| (client, state)));
+                continue;
+            }
         };
-        let event = &history[client][step.place[client] as usize];
-        let mut state = step.state.clone();
-        if !state.step(client, &event.op, &event.answer) {
-            continue;
-        }
         let mut place = step.place.clone();
         place[client] += 1;
         if !been.insert(state.digest() ^ digest(&place)) {
@@ -63,16 +110,13 @@ pub fn check(history: &History) -> Verdict {
             return Verdict::Unknown;
         }
         let done: usize = place.iter().map(|n| *n as usize).sum();
-        if done == total {
+        if done == total && state.is_settled() {
             return Verdict::Linearizable;
         }
         if done > longest.0 {
             longest = (done, place.clone(), state.clone());
         }
         path.push(Step::new(history, place, state));
-    }
-    if total == 0 {
-        return Verdict::Linearizable;
     }
     Verdict::Impossible(describe(history, &longest.1, &longest.2))
 }
@@ -83,131 +127,315 @@ impl Step {
             let clients = history.iter().enumerate();
             clients.filter_map(|(c, events)| Some((c, events.get(place[c] as usize)?)))
         };
-        let first_return = pending().map(|(_, event)| event.ret).min().unwrap_or(0);
+        let latest = pending().map(|(_, event)| event.ret).min().unwrap_or(0);
         let mut next: Vec<(u64, usize)> = pending()
-            .filter(|(_, event)| event.call <= first_return)
-            .map(|(c, event)| (event.ret, c))
+            .filter(|(_, event)| event.call <= latest)
+            .map(|(c, event)| (likely(event), c))
             .collect();
         // Who returned first was done first, as a rule.
         next.sort_unstable_by(|a, b| b.cmp(a));
-        Step { place, state, next: next.into_iter().map(|(_, c)| c).collect() }
+        let next = next.into_iter().map(|(_, c)| c).collect();
+        Step { place, state, next, ready: Vec::new() }
+    }
+}
+
+/// A connection that ended though nobody had told it to.
+fn unexplained_end(history: &History) -> Option<String> {
+    let killed = |client: usize, connection: u32, before: u64| {
+        history.iter().flatten().any(|event| {
+            event.op == Op::Kill { client, connection }
+                && event.call < before
+                && matches!(event.answer, None | Some(Answer::Int(1)))
+        })
+    };
+    for (client, events) in history.iter().enumerate() {
+        for (last, next) in events.iter().zip(events.iter().skip(1)) {
+            let same = last.connection == next.connection;
+            if !same && !last.half_closed && !killed(client, last.connection, next.call) {
+                return Some(format!("client {client}: nobody ended {}", line(last)));
+            }
+        }
+    }
+    None
+}
+
+/// The history by keys that have nothing to do with each other: no operation names keys of two
+/// parts, and none speaks of all keys. What is done to clients and not to keys is in every part.
+fn parts(history: &History) -> Vec<History> {
+    let mut groups = Groups::default();
+    // The group of each event; `None`: of all.
+    let mut of_events: Vec<Vec<Option<usize>>> = Vec::new();
+    for events in history {
+        let mut watched: Vec<&str> = Vec::new();
+        let mut connection = 0;
+        let mut of_client = Vec::new();
+        for event in events {
+            if event.connection != connection {
+                connection = event.connection;
+                watched.clear();
+            }
+            let keys = match &event.op {
+                Op::Command(args) => keys_of(args),
+                Op::Watch(keys) => {
+                    watched.extend(keys.iter().map(String::as_str));
+                    Some(watched.clone())
+                }
+                Op::Exec(commands) => {
+                    let each: Option<Vec<Vec<&str>>> =
+                        commands.iter().map(|args| keys_of(args)).collect();
+                    each.map(|each| each.concat().into_iter().chain(watched.drain(..)).collect())
+                }
+                Op::Kill { .. } | Op::Unblock { .. } | Op::Pause { .. } | Op::Unpause => {
+                    of_client.push(None);
+                    continue;
+                }
+            };
+            match keys.as_deref() {
+                Some([first, rest @ ..]) => {
+                    let group = groups.of(first);
+                    rest.iter().for_each(|key| groups.join(group, key));
+                    of_client.push(Some(group));
+                }
+                // one that speaks of all keys: everything is one part
+                Some([]) | None => return vec![history.clone()],
+            }
+        }
+        of_events.push(of_client);
+    }
+    // Which wait an UNBLOCK has ended may be open: then the parts of all that it can be are one.
+    for unblock in history.iter().flatten() {
+        if let (Op::Unblock { client, .. }, Some(Answer::Int(1))) = (&unblock.op, &unblock.answer) {
+            let ended = history[*client].iter().zip(&of_events[*client]);
+            let ended = ended.filter(|(event, _)| ended_by(event, unblock));
+            let of: Vec<usize> = ended.filter_map(|(_, group)| *group).collect();
+            of.windows(2).for_each(|two| groups.unite(two[0], two[1]));
+        }
+    }
+    let mut numbers: Vec<usize> = groups.roots();
+    if numbers.is_empty() {
+        return vec![history.clone()];
+    }
+    let part = |number: usize| -> History {
+        let of_client = |(events, of): (&Vec<Event>, &Vec<Option<usize>>)| -> Vec<Event> {
+            let is_in = |group: &Option<usize>| group.is_none_or(|g| groups.root(g) == number);
+            events.iter().zip(of).filter(|(_, g)| is_in(g)).map(|(e, _)| e.clone()).collect()
+        };
+        let mut part: History = history.iter().zip(&of_events).map(of_client).collect();
+        // Who was unblocked waited for keys of one part.
+        for n in 0..part.len() {
+            let mut events = std::mem::take(&mut part[n]);
+            events.retain(|event| match (&event.op, &event.answer) {
+                (Op::Unblock { client, .. }, Some(Answer::Int(1))) => {
+                    let here =
+                        part.get(*client).is_some_and(|es| es.iter().any(|e| ended_by(e, event)));
+                    here || !history[*client].iter().any(|e| ended_by(e, event))
+                }
+                _ => true,
+            });
+            part[n] = events;
+        }
+        part
+    };
+    numbers.sort_unstable();
+    numbers.into_iter().map(part).collect()
+}
+
+/// How long an operation takes that nobody holds up, in nanoseconds. No more than a guess.
+const USUAL: u64 = 300_000;
+
+/// When an operation was probably done: one without an answer some time before its client knew.
+fn likely(event: &Event) -> u64 {
+    let waits = matches!(&event.op, Op::Command(args) if timeout_ms(args).is_some());
+    match &event.answer {
+        None if !event.half_closed && !waits => event.ret.min(event.call + USUAL),
+        _ => event.ret,
+    }
+}
+
+/// Whether an operation only looks, whatever it finds.
+fn is_look(op: &Op) -> bool {
+    match op {
+        Op::Command(args) => is_read(args),
+        Op::Watch(_) | Op::Exec(_) | Op::Kill { .. } | Op::Unblock { .. } => false,
+        Op::Pause { .. } | Op::Unpause => false,
+    }
+}
+
+/// Whether `event` may be the wait that `unblock`, of the same client, has ended.
+fn ended_by(event: &Event, unblock: &Event) -> bool {
+    let waits = matches!(&event.op, Op::Command(args) if timeout_ms(args).is_some());
+    let with_error = matches!(unblock.op, Op::Unblock { error: true, .. });
+    let fits = match &event.answer {
+        None => true,
+        Some(Answer::Nil) => !with_error,
+        Some(Answer::Error(_)) => with_error,
+        Some(_) => false,
+    };
+    waits && fits && event.call <= unblock.ret && unblock.call <= event.ret
+}
+
+/// The keys that a command names: a letter and digits. `None`: it speaks of all.
+fn keys_of(args: &[String]) -> Option<Vec<&str>> {
+    let is_key = |word: &&str| {
+        let mut bytes = word.bytes();
+        bytes.next().is_some_and(|b| b.is_ascii_lowercase() && b != b'f')
+            && word.len() > 1
+            && bytes.all(|b| b.is_ascii_digit())
+    };
+    let keys: Vec<&str> = args[1..].iter().map(String::as_str).filter(is_key).collect();
+    (!keys.is_empty()).then_some(keys)
+}
+
+/// Keys that belong together.
+#[derive(Default)]
+struct Groups<'a> {
+    numbers: HashMap<&'a str, usize>,
+    /// Of each the one it was joined to, itself for those that stand for their group.
+    parents: Vec<usize>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(&mut self, key: &'a str) -> usize {
+        let fresh = self.parents.len();
+        let number = *self.numbers.entry(key).or_insert(fresh);
+        if number == fresh {
+            self.parents.push(fresh);
+        }
+        self.root(number)
+    }
+
+    fn root(&self, mut number: usize) -> usize {
+        while self.parents[number] != number {
+            number = self.parents[number];
+        }
+        number
+    }
+
+    fn join(&mut self, group: usize, key: &'a str) {
+        let other = self.of(key);
+        let root = self.root(group);
+        self.parents[other] = root;
+    }
+
+    fn unite(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parents[b] = a;
+    }
+
+    fn roots(&self) -> Vec<usize> {
+        (0..self.parents.len()).filter(|n| self.parents[*n] == *n).collect()
+    }
+}
+
+/// What is known of single events before the search; each by its client and its number.
+struct Hints {
+    /// Operations without an answer that were executed, since somebody saw a value that nobody else
+    /// has written. Without this the search would believe that such an operation never happened,
+    /// go on, find out much later, and try everything in between in every order.
+    seen: HashSet<(usize, usize)>,
+    /// Waits that an UNBLOCK may have ended: it matters which of the two comes first.
+    unblocked: HashSet<(usize, usize)>,
+}
+
+impl Hints {
+    fn of(history: &History) -> Hints {
+        Hints { seen: Hints::seen(history), unblocked: Hints::unblocked(history) }
+    }
+
+    fn unblocked(history: &History) -> HashSet<(usize, usize)> {
+        let mut found = HashSet::new();
+        for unblock in history.iter().flatten() {
+            if let (Op::Unblock { client, .. }, Some(Answer::Int(1))) =
+                (&unblock.op, &unblock.answer)
+            {
+                let events = history[*client].iter().enumerate();
+                let ended = events.filter(|(_, event)| ended_by(event, unblock));
+                found.extend(ended.map(|(n, _)| (*client, n)));
+            }
+        }
+        found
+    }
+
+    fn seen(history: &History) -> HashSet<(usize, usize)> {
+        let lost = |event: &&Event| event.answer.is_none();
+        let mut by_value: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+        for (client, events) in history.iter().enumerate() {
+            for (n, event) in events.iter().enumerate().filter(|(_, event)| lost(event)) {
+                let words: Vec<&String> = match &event.op {
+                    Op::Command(args) => args.iter().collect(),
+                    Op::Exec(commands) => commands.iter().flatten().collect(),
+                    _ => Vec::new(),
+                };
+                // of the form that the load gives to values: client.operation.number
+                let unique = |word: &&String| word.split('.').count() > 2;
+                for word in words.into_iter().filter(unique) {
+                    let writers = by_value.entry(word).or_default();
+                    if writers.last() != Some(&(client, n)) {
+                        writers.push((client, n));
+                    }
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        for event in history.iter().flatten() {
+            if let Some(answer) = &event.answer {
+                answer.each_text(&mut |text| {
+                    if let Some([one]) = by_value.get(text).map(Vec::as_slice) {
+                        seen.insert(*one);
+                    }
+                });
+            }
+        }
+        seen
+    }
+
+    /// Whether the next operation of `client` must not come now: a KILL before that which it would
+    /// keep from happening.
+    fn forbids(&self, history: &History, place: &Place, client: usize) -> bool {
+        match &history[client][place[client] as usize].op {
+            Op::Kill { client: other, connection } => {
+                let at = place[*other] as usize;
+                let events = &history[*other][at..];
+                let on_it = events.iter().take_while(|event| event.connection <= *connection);
+                on_it.enumerate().any(|(n, _)| self.seen.contains(&(*other, at + n)))
+            }
+            _ => false,
+        }
     }
 }
 
 fn describe(history: &History, place: &Place, state: &State) -> String {
-    let mut text = format!("state: {state:?}\nnone of these can be next:\n");
+    let mut text = format!("{}none of these can be next:\n", state.describe());
     for (client, events) in history.iter().enumerate() {
         if let Some(event) = events.get(place[client] as usize) {
-            text.push_str(&format!(
-                "  client {client} [{}..{}] {:?} -> {:?}\n",
-                event.call, event.ret, event.op, event.answer
-            ));
+            text.push_str(&format!("  client {client} {}\n", line(event)));
+        }
+    }
+    text.push_str("before:\n");
+    for (client, events) in history.iter().enumerate() {
+        let done = place[client] as usize;
+        for event in &events[done.saturating_sub(3)..done] {
+            text.push_str(&format!("  client {client} {}\n", line(event)));
         }
     }
     text
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::{Answer, Event, Op};
-    use super::*;
-
-    fn event(line: &str, call: u64, ret: u64, answer: Answer) -> Event {
-        Event { op: Op::Command(words(line)), call, ret, answer }
-    }
-
-    fn words(line: &str) -> Vec<String> {
-        line.split(' ').map(String::from).collect()
-    }
-
-    fn text(t: &str) -> Answer {
-        Answer::Text(t.into())
-    }
-
-    fn is_impossible(history: &History) -> bool {
-        matches!(check(history), Verdict::Impossible(_))
-    }
-
-    #[test]
-    fn a_read_may_see_a_write_that_overlaps_or_not() {
-        for seen in [Answer::Nil, text("1")] {
-            let history =
-                vec![vec![event("SET a 1", 0, 10, text("OK"))], vec![event("GET a", 5, 6, seen)]];
-            assert_eq!(check(&history), Verdict::Linearizable);
+/// An event in one line.
+pub fn line(event: &Event) -> String {
+    let Event { op, call, ret, answer, connection, half_closed } = event;
+    let op = match op {
+        Op::Command(args) => args.join(" "),
+        Op::Exec(commands) => {
+            let inside: Vec<String> = commands.iter().map(|args| args.join(" ")).collect();
+            format!("EXEC [{}]", inside.join("; "))
         }
-    }
-
-    #[test]
-    fn a_stale_read_is_found() {
-        let history = vec![
-            vec![event("SET a 1", 0, 10, text("OK"))],
-            vec![event("GET a", 11, 12, Answer::Nil)],
-        ];
-        assert!(is_impossible(&history));
-    }
-
-    #[test]
-    fn two_readers_must_agree_on_the_order() {
-        let history = |second: &str| {
-            vec![
-                vec![event("SET a 1", 0, 100, text("OK"))],
-                vec![event("SET a 2", 0, 100, text("OK"))],
-                vec![event("GET a", 10, 20, text("1")), event("GET a", 21, 30, text("2"))],
-                vec![event("GET a", 31, 40, text(second))],
-            ]
-        };
-        assert_eq!(check(&history("2")), Verdict::Linearizable);
-        assert!(is_impossible(&history("1")));
-    }
-
-    #[test]
-    fn half_a_transaction_must_not_be_seen() {
-        let exec = Event {
-            op: Op::Exec(vec![words("SET a 1"), words("SET b 1")]),
-            call: 0,
-            ret: 100,
-            answer: Answer::List(vec![text("OK"), text("OK")]),
-        };
-        let seen = |a, b| {
-            vec![vec![exec.clone()], vec![event("MGET a b", 1, 2, Answer::List(vec![a, b]))]]
-        };
-        assert_eq!(check(&seen(Answer::Nil, Answer::Nil)), Verdict::Linearizable);
-        assert_eq!(check(&seen(text("1"), text("1"))), Verdict::Linearizable);
-        assert!(is_impossible(&seen(text("1"), Answer::Nil)));
-    }
-
-    #[test]
-    fn a_watch_breaks_when_its_key_changes_and_not_otherwise() {
-        let history = |other: &str, answer: Answer| {
-            vec![
-                vec![
-                    Event { op: Op::Watch(vec!["a".into()]), call: 0, ret: 1, answer: text("OK") },
-                    Event { op: Op::Exec(vec![words("GET a")]), call: 10, ret: 11, answer },
-                ],
-                vec![event(other, 5, 6, text("OK"))],
-            ]
-        };
-        let ran = |seen| Answer::List(vec![seen]);
-        assert_eq!(check(&history("SET a 1", Answer::Nil)), Verdict::Linearizable);
-        assert!(is_impossible(&history("SET a 1", ran(text("1")))));
-        assert_eq!(check(&history("SET b 1", ran(Answer::Nil))), Verdict::Linearizable);
-        assert!(is_impossible(&history("SET b 1", Answer::Nil)));
-    }
-
-    #[test]
-    fn one_element_goes_to_one_waiter() {
-        let got = |who: bool| match who {
-            true => Answer::List(vec![text("l"), text("x")]),
-            false => Answer::Nil,
-        };
-        let history = |a, b| {
-            vec![
-                vec![event("BLPOP l 1", 0, 50, got(a))],
-                vec![event("BLPOP l 1", 0, 50, got(b))],
-                vec![event("RPUSH l x", 10, 20, Answer::Int(1))],
-            ]
-        };
-        assert_eq!(check(&history(true, false)), Verdict::Linearizable);
-        assert!(is_impossible(&history(true, true)));
-    }
+        other => format!("{other:?}"),
+    };
+    let answer = answer.as_ref().map_or("(lost)".to_string(), |answer| format!("{answer:?}"));
+    let half_closed = if *half_closed { " half-closed" } else { "" };
+    format!("[{call}..{ret}] connection {connection}{half_closed}: {op} -> {answer}")
 }
+
+#[cfg(test)]
+mod tests;

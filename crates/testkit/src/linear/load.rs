@@ -1,12 +1,20 @@
-//! Clients that make histories: random operations on few keys in several shards, all types.
+//! Clients that make histories on a server.
 //!
-//! Values are unique, so that a read tells which write it saw; keys are few, so that clients meet.
-//! Lists are kept short by popping more than is pushed.
+//! A client whose connection ends opens another and goes on. Whatever it sent is answered, or its
+//! connection is closed: silence is a fault, and the message says of which command.
 
-use super::{Answer, Event, History, Op};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::answer::Answer;
+use super::commands::{expand, timeout_ms};
+use super::disturb::{self, Disturbances, Target};
+use super::draw::Draw;
+use super::{Event, History, Op};
+use crate::client::{PATIENCE, describe, encode_into};
 use crate::rng::Rng;
-use crate::{Client, Server};
-use std::time::Instant;
+use crate::{Client, Server, Value};
 
 /// How much to do.
 #[derive(Clone, Copy, Debug)]
@@ -15,102 +23,236 @@ pub struct Load {
     /// Operations of each client.
     pub operations: usize,
     pub seed: u64,
+    /// Groups of keys that have nothing to do with each other.
+    pub groups: usize,
+    pub with: Disturbances,
 }
+
+/// The clock of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    pub fn now(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+/// Percent of operations that are sent together with some that follow, before the client ends its
+/// side of the connection.
+const HALF_CLOSES: usize = 1;
+/// Most operations sent so.
+const PIPELINE: usize = 6;
 
 /// Has the clients run at the same time on `server`, which must be empty.
 pub fn record(server: &Server, load: Load) -> History {
-    let start = Instant::now();
+    let clock = Clock(Instant::now());
+    let draw = Draw { groups: load.groups, with: load.with };
+    let first = fill(server, clock, draw);
+    let targets: Vec<Target> = (0..load.clients).map(|_| Target::default()).collect();
+    let running = AtomicUsize::new(load.clients);
+    let rng = |n: usize| Rng::new(load.seed.wrapping_mul(1000) + n as u64);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..load.clients)
-            .map(|n| scope.spawn(move || run(server.client(), load, n, start)))
+            .map(|number| {
+                let (targets, running) = (&targets, &running);
+                scope.spawn(move || {
+                    let _stop = Stop(running);
+                    let life = Life::new(server, clock, draw, number, &targets[number]);
+                    life.run(rng(number), load.operations)
+                })
+            })
             .collect();
-        clients.into_iter().map(|c| c.join().expect("a client has failed")).collect()
+        let disturber =
+            disturb::disturb(server, load.with, clock, &targets, &running, rng(load.clients));
+        let mut history: History =
+            clients.into_iter().map(|c| c.join().expect("a client has failed")).collect();
+        history.push(disturber);
+        history.push(first);
+        history
     })
 }
 
-fn run(mut client: Client, load: Load, number: usize, start: Instant) -> Vec<Event> {
-    let mut rng = Rng::new(load.seed.wrapping_mul(1000) + number as u64);
-    let mut events = Vec::with_capacity(load.operations);
-    let mut watching = false;
-    for n in 0..load.operations {
-        let op = draw(&mut rng, &format!("{number}.{n}"), &mut watching);
-        let call = start.elapsed().as_nanos() as u64;
-        let answer = perform(&mut client, &op);
-        let ret = start.elapsed().as_nanos() as u64;
-        events.push(Event { op, call, ret, answer });
+/// Counts down when dropped, also by a panic: so that the disturber ends.
+struct Stop<'a>(&'a AtomicUsize);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
-    events
 }
 
-fn perform(client: &mut Client, op: &Op) -> Answer {
+/// What is there before the clients come, as events of one that comes before.
+fn fill(server: &Server, clock: Clock, draw: Draw) -> Vec<Event> {
+    let mut client = server.client();
+    let done = draw.first().into_iter().map(|args| {
+        let call = clock.now();
+        let answer = Some(Answer::of(&ask(&mut client, &request(&args))));
+        let op = Op::Command(args);
+        Event { op, call, ret: clock.now(), answer, connection: 0, half_closed: false }
+    });
+    done.collect()
+}
+
+/// Sends one command that is answered.
+///
+/// # Panics
+/// When it is not.
+pub fn ask(client: &mut Client, args: &[String]) -> Value {
+    match client.try_cmd(args) {
+        Ok(reply) => reply.value,
+        Err(e) => panic!("{}: {e}", describe(args)),
+    }
+}
+
+/// What is sent for a command of the model.
+fn request(args: &[String]) -> Vec<String> {
+    let mut args = expand(args);
+    match args[0].as_str() {
+        "FILL" => {
+            let count: usize = args[1].parse().expect("a number");
+            let pairs = (0..count).flat_map(|n| [format!("filler:{n}"), "v".to_string()]);
+            ["MSET".to_string()].into_iter().chain(pairs).collect()
+        }
+        // a moment of the server's clock, counted from now
+        "PEXPIREAT" => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+            let ms: u128 = args[2].parse().expect("a number");
+            args[2] = (now.as_millis() + ms).to_string();
+            args
+        }
+        _ => args,
+    }
+}
+
+/// The commands that are sent for an operation; the last reply is its answer.
+fn requests(op: &Op) -> Vec<Vec<String>> {
     match op {
-        Op::Command(args) => Answer::of(&client.cmd(args)),
+        Op::Command(args) => vec![request(args)],
         Op::Watch(keys) => {
-            let args: Vec<&str> =
-                std::iter::once("WATCH").chain(keys.iter().map(String::as_str)).collect();
-            Answer::of(&client.cmd(&args))
+            vec![std::iter::once("WATCH".to_string()).chain(keys.iter().cloned()).collect()]
         }
         Op::Exec(commands) => {
             let mut batch = vec![vec!["MULTI".to_string()]];
-            batch.extend(commands.iter().cloned());
+            batch.extend(commands.iter().map(|args| request(args)));
             batch.push(vec!["EXEC".to_string()]);
-            let replies = client.pipeline(&batch).expect("the server answers");
-            Answer::of(&replies.last().expect("EXEC is answered").value)
+            batch
+        }
+        Op::Kill { .. } | Op::Unblock { .. } | Op::Pause { .. } | Op::Unpause => {
+            unreachable!("the disturber does that")
         }
     }
 }
 
-fn words(line: String) -> Vec<String> {
-    line.split(' ').map(String::from).collect()
+/// One client, connection after connection.
+struct Life<'a> {
+    server: &'a Server,
+    clock: Clock,
+    draw: Draw,
+    number: usize,
+    target: &'a Target,
+    client: Client,
+    connection: u32,
+    /// The group of the keys it watches.
+    watching: Option<usize>,
+    events: Vec<Event>,
 }
 
-/// A command that ends at once. `unique` is a value that no other operation has.
-fn command(rng: &mut Rng, unique: &str) -> Vec<String> {
-    let text = |rng: &mut Rng| format!("s{}", rng.below(4));
-    let list = |rng: &mut Rng| format!("l{}", rng.below(3));
-    let set = |rng: &mut Rng| format!("m{}", rng.below(3));
-    let end = |rng: &mut Rng| *rng.pick(&["LEFT", "RIGHT"]);
-    let line = match rng.below(24) {
-        0..=3 => format!("GET {}", text(rng)),
-        4 | 5 => format!("SET {} {unique}", text(rng)),
-        6 => format!("GETSET {} {unique}", text(rng)),
-        7 => format!("DEL {} {}", text(rng), list(rng)),
-        8 | 9 => format!("INCRBY n{} {}", rng.below(2), rng.between(-2, 2)),
-        10 => "MGET s0 s1 s2 s3 n0 n1".into(),
-        11 => format!("MSET {} {unique} {} {unique}", text(rng), text(rng)),
-        12 => format!("RPUSH {} {unique}", list(rng)),
-        13 => format!("LPUSH {} {unique}", list(rng)),
-        14 => format!("LPOP {}", list(rng)),
-        15 => format!("RPOP {}", list(rng)),
-        16 => format!("LRANGE {} 0 -1", list(rng)),
-        17 => format!("LMOVE {} {} {} {}", list(rng), list(rng), end(rng), end(rng)),
-        18 => format!("SADD {} {}", set(rng), rng.below(5)),
-        19 => format!("SMOVE {} {} {}", set(rng), set(rng), rng.below(5)),
-        20 => format!("SINTERCARD 2 {} {}", set(rng), set(rng)),
-        21 => format!("HINCRBY h{} f{} 1", rng.below(2), rng.below(2)),
-        22 => format!("ZADD z{} {} {}", rng.below(2), rng.below(9), rng.below(5)),
-        _ => format!("ZPOPMIN z{}", rng.below(2)),
-    };
-    words(line)
-}
-
-fn draw(rng: &mut Rng, unique: &str, watching: &mut bool) -> Op {
-    match rng.below(20) {
-        0..=4 => {
-            *watching = false;
-            let n = 2 + rng.below(4);
-            Op::Exec((0..n).map(|i| command(rng, &format!("{unique}.{i}"))).collect())
-        }
-        5 if !*watching => {
-            *watching = true;
-            Op::Watch(vec![format!("s{}", rng.below(4)), format!("l{}", rng.below(3))])
-        }
-        6 => Op::Command(words(format!("BLPOP l{} l{} 0.002", rng.below(3), rng.below(3)))),
-        7 => Op::Command(words(format!(
-            "BLMOVE l{} l{} LEFT RIGHT 0.002",
-            rng.below(3),
-            rng.below(3)
-        ))),
-        _ => Op::Command(command(rng, unique)),
+impl<'a> Life<'a> {
+    fn new(
+        server: &'a Server,
+        clock: Clock,
+        draw: Draw,
+        number: usize,
+        target: &'a Target,
+    ) -> Life<'a> {
+        let client = connect(server, target, 0);
+        let events = Vec::new();
+        Life { server, clock, draw, number, target, client, connection: 0, watching: None, events }
     }
+
+    fn run(mut self, mut rng: Rng, operations: usize) -> Vec<Event> {
+        while self.events.len() < operations {
+            let together = match self.draw.with.half_close && rng.percent(HALF_CLOSES) {
+                true => 1 + rng.below(PIPELINE),
+                false => 1,
+            };
+            let ops: Vec<Op> = (0..together)
+                .map(|i| {
+                    let unique = format!("{}.{}.{i}", self.number, self.events.len());
+                    self.draw.op(&mut rng, &unique, &mut self.watching)
+                })
+                .collect();
+            self.perform(ops, together > 1);
+        }
+        self.events
+    }
+
+    /// Sends some operations at once; `half_close`: and that there will be no more.
+    fn perform(&mut self, ops: Vec<Op>, half_close: bool) {
+        let waits = |op: &Op| matches!(op, Op::Command(args) if timeout_ms(args).is_some());
+        self.target.waits.store(ops.iter().any(waits), Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        let counts: Vec<usize> = ops
+            .iter()
+            .map(|op| {
+                let requests = requests(op);
+                requests.iter().for_each(|args| encode_into(args, &mut bytes));
+                requests.len()
+            })
+            .collect();
+        let call = self.clock.now();
+        let mut ended = self.client.send_raw(&bytes).is_err();
+        if half_close && !ended {
+            ended = self.client.finish_writing().is_err();
+        }
+        for (op, replies) in ops.into_iter().zip(counts) {
+            let answer = if ended { None } else { self.answer(&op, replies) };
+            ended = answer.is_none();
+            let (ret, connection) = (self.clock.now(), self.connection);
+            self.events.push(Event { op, call, ret, answer, connection, half_closed: half_close });
+        }
+        self.target.waits.store(false, Ordering::Relaxed);
+        if half_close && !ended {
+            // nothing more is to come but the end
+            match self.client.read_reply() {
+                Err(e) if !is_silence(&e) => ended = true,
+                other => panic!("a half-closed connection is not closed: {other:?}"),
+            }
+        }
+        if ended {
+            self.connection += 1;
+            self.watching = None;
+            self.client = connect(self.server, self.target, self.connection);
+        }
+    }
+
+    /// The answer of `op`, the last of so many replies; `None` when the connection has ended.
+    fn answer(&mut self, op: &Op, replies: usize) -> Option<Answer> {
+        let mut last = None;
+        for _ in 0..replies {
+            match self.client.read_reply() {
+                Ok(reply) => last = Some(Answer::of(&reply.value)),
+                Err(e) if is_silence(&e) => panic!(
+                    "client {} got no answer and no close for {PATIENCE:?}, connection {}: {op:?}",
+                    self.number, self.connection
+                ),
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => panic!("{op:?}: {e}"),
+                Err(_) => return None,
+            }
+        }
+        last
+    }
+}
+
+fn is_silence(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// A connection whose id the disturber knows; it can't be killed before.
+fn connect(server: &Server, target: &Target, number: u32) -> Client {
+    let mut client = server.client();
+    let id = client.cmd(&["CLIENT", "ID"]).int();
+    *target.connection.lock().expect("no holder panics") = (number, id);
+    client
 }

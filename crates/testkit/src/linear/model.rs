@@ -1,63 +1,17 @@
-//! The server with one client at a time: what each operation answers and leaves behind.
+//! The server with one client at a time: databases, and what it knows of its clients.
 //!
-//! Only what the histories use, and as plainly as can be, since nothing checks the model but the
-//! reader and the agreement of two servers with it.
+//! Where more than one thing can have happened (a deadline is near, an answer never came),
+//! [`State::step`] answers all states that may follow.
 
-use super::Op;
-use crate::Value;
+use super::answer::Answer;
+use super::commands::{self, Context};
+use super::db::{Db, Mortal};
+use super::time::{Life, Moment, SLACK};
+use super::{Event, Op};
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// What an operation got, in a form that does not depend on the protocol's version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    Nil,
-    Int(i64),
-    Text(String),
-    List(Vec<Answer>),
-}
-
-impl Answer {
-    /// Of a reply. Errors are texts.
-    pub fn of(value: &Value) -> Answer {
-        match value {
-            Value::Null | Value::NullBulk | Value::NullArray => Answer::Nil,
-            Value::Integer(n) => Answer::Int(*n),
-            Value::Array(items) | Value::Push(items) => {
-                Answer::List(items.iter().map(Answer::of).collect())
-            }
-            Value::Set(items) => {
-                let mut texts: Vec<String> = items.iter().map(Value::text).collect();
-                texts.sort();
-                Answer::List(texts.into_iter().map(Answer::Text).collect())
-            }
-            other => Answer::Text(other.text()),
-        }
-    }
-}
-
-/// A value of a key.
-#[derive(Debug, Hash)]
-enum Held {
-    Text(String),
-    List(VecDeque<String>),
-    Set(BTreeSet<String>),
-    Hash(BTreeMap<String, i64>),
-    /// Scores and members in order.
-    Zset(BTreeSet<(i64, String)>),
-}
-
-/// The store, and who watches what. Cheap to clone, since the search does little else.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    keys: BTreeMap<Arc<str>, Arc<Held>>,
-    /// The digests of all keys with their values, xored.
-    digest: u128,
-    /// By client: the watched keys, and whether one of them has changed.
-    watches: BTreeMap<usize, (Arc<BTreeSet<String>>, bool)>,
-}
 
 /// A hash of 128 bits in the place of what it is of: a collision is less likely than a fault of
 /// the machine.
@@ -71,266 +25,337 @@ pub(super) fn digest(of: &impl Hash) -> u128 {
     half(1) << 64 | half(2)
 }
 
-impl State {
-    /// Whether `op` of `client` answers `answer` now; if so, the state is that after it.
-    pub fn step(&mut self, client: usize, op: &Op, answer: &Answer) -> bool {
-        match op {
-            Op::Command(args) => self.command(args, answer.is_nil()).as_ref() == Some(answer),
-            Op::Watch(keys) => {
-                let watch = self.watches.entry(client).or_default();
-                Arc::make_mut(&mut watch.0).extend(keys.iter().cloned());
-                *answer == Answer::Text("OK".into())
-            }
-            Op::Exec(commands) => {
-                let broken = self.watches.remove(&client).is_some_and(|(_, broken)| broken);
-                if broken {
-                    return answer.is_nil();
-                }
-                let answers: Option<Vec<Answer>> =
-                    commands.iter().map(|args| self.command(args, true)).collect();
-                answers.map(Answer::List).as_ref() == Some(answer)
-            }
-        }
-    }
-
-    fn changed(&mut self, key: &str) {
-        for (keys, broken) in self.watches.values_mut() {
-            *broken |= keys.contains(key);
-        }
-    }
-
-    fn put(&mut self, key: &str, value: Held) {
-        let empty = match &value {
-            Held::Text(_) => false,
-            Held::List(list) => list.is_empty(),
-            Held::Set(set) => set.is_empty(),
-            Held::Hash(hash) => hash.is_empty(),
-            Held::Zset(zset) => zset.is_empty(),
-        };
-        if empty {
-            self.remove(key);
-        } else {
-            self.digest ^= digest(&(key, &value));
-            if let Some(old) = self.keys.insert(key.into(), Arc::new(value)) {
-                self.digest ^= digest(&(key, &*old));
-            }
-        }
-        self.changed(key);
-    }
-
-    fn remove(&mut self, key: &str) -> bool {
-        let old = self.keys.remove(key);
-        if let Some(old) = &old {
-            self.digest ^= digest(&(key, &**old));
-        }
-        old.is_some()
-    }
-
-    fn get(&self, key: &str) -> Option<&Held> {
-        self.keys.get(key).map(|held| &**held)
-    }
-
-    /// Stands for this state among all.
-    pub(super) fn digest(&self) -> u128 {
-        self.digest ^ digest(&self.watches)
-    }
-
-    fn text(&self, key: &str) -> Option<&String> {
-        match self.get(key)? {
-            Held::Text(text) => Some(text),
-            Held::List(_) | Held::Set(_) | Held::Hash(_) | Held::Zset(_) => None,
-        }
-    }
-
-    fn list(&self, key: &str) -> VecDeque<String> {
-        match self.get(key) {
-            Some(Held::List(list)) => list.clone(),
-            _ => VecDeque::new(),
-        }
-    }
-
-    fn set(&self, key: &str) -> BTreeSet<String> {
-        match self.get(key) {
-            Some(Held::Set(set)) => set.clone(),
-            _ => BTreeSet::new(),
-        }
-    }
-
-    fn zset(&self, key: &str) -> BTreeSet<(i64, String)> {
-        match self.get(key) {
-            Some(Held::Zset(zset)) => zset.clone(),
-            _ => BTreeSet::new(),
-        }
-    }
-
-    fn hash(&self, key: &str) -> BTreeMap<String, i64> {
-        match self.get(key) {
-            Some(Held::Hash(hash)) => hash.clone(),
-            _ => BTreeMap::new(),
-        }
-    }
-
-    fn pop(&mut self, key: &str, left: bool) -> Option<String> {
-        let mut list = self.list(key);
-        let popped = if left { list.pop_front() } else { list.pop_back() }?;
-        self.put(key, Held::List(list));
-        Some(popped)
-    }
-
-    fn push(&mut self, key: &str, value: &str, left: bool) -> i64 {
-        let mut list = self.list(key);
-        if left {
-            list.push_front(value.into())
-        } else {
-            list.push_back(value.into())
-        }
-        let len = list.len() as i64;
-        self.put(key, Held::List(list));
-        len
-    }
-
-    fn move_element(&mut self, from: &str, to: &str, from_left: bool, to_left: bool) -> Answer {
-        match self.pop(from, from_left) {
-            None => Answer::Nil,
-            Some(value) => {
-                self.push(to, &value, to_left);
-                Answer::Text(value)
-            }
-        }
-    }
-
-    /// The answer of a command, `None` when it can't be executed now: one that waits, while there
-    /// is nothing to be had and its time is not over (`may_give_up`: it is, or it must not wait).
-    fn command(&mut self, args: &[String], may_give_up: bool) -> Option<Answer> {
-        let text = |t: Option<&String>| t.map_or(Answer::Nil, |t| Answer::Text(t.clone()));
-        let ok = || Answer::Text("OK".into());
-        let words: Vec<&str> = args.iter().map(String::as_str).collect();
-        Some(match words[..] {
-            ["GET", key] => text(self.text(key)),
-            ["SET", key, value] => {
-                self.put(key, Held::Text(value.into()));
-                ok()
-            }
-            ["GETSET", key, value] => {
-                let old = text(self.text(key));
-                self.put(key, Held::Text(value.into()));
-                old
-            }
-            ["DEL", ref keys @ ..] => {
-                let mut n = 0;
-                for key in keys {
-                    if self.remove(key) {
-                        self.changed(key);
-                        n += 1;
-                    }
-                }
-                Answer::Int(n)
-            }
-            ["INCRBY", key, by] => {
-                let old: i64 = self.text(key).map_or(0, |t| t.parse().expect("a number"));
-                let new = old + by.parse::<i64>().expect("a number");
-                self.put(key, Held::Text(new.to_string()));
-                Answer::Int(new)
-            }
-            ["MGET", ref keys @ ..] => {
-                Answer::List(keys.iter().map(|key| text(self.text(key))).collect())
-            }
-            ["MSET", ref pairs @ ..] => {
-                for pair in pairs.chunks(2) {
-                    self.put(pair[0], Held::Text(pair[1].into()));
-                }
-                ok()
-            }
-            ["RPUSH", key, value] => Answer::Int(self.push(key, value, false)),
-            ["LPUSH", key, value] => Answer::Int(self.push(key, value, true)),
-            ["LPOP", key] => text(self.pop(key, true).as_ref()),
-            ["RPOP", key] => text(self.pop(key, false).as_ref()),
-            ["LRANGE", key, "0", "-1"] => {
-                Answer::List(self.list(key).into_iter().map(Answer::Text).collect())
-            }
-            ["LMOVE", from, to, a, b] => self.move_element(from, to, a == "LEFT", b == "LEFT"),
-            ["BLMOVE", from, to, a, b, _] => {
-                match self.move_element(from, to, a == "LEFT", b == "LEFT") {
-                    Answer::Nil if !may_give_up => return None,
-                    answer => answer,
-                }
-            }
-            ["BLPOP", ref keys @ .., _] => {
-                match keys.iter().find(|key| self.keys.contains_key(**key)) {
-                    Some(key) => {
-                        let value = self.pop(key, true).expect("no list is empty");
-                        Answer::List(vec![Answer::Text((*key).into()), Answer::Text(value)])
-                    }
-                    None if may_give_up => Answer::Nil,
-                    None => return None,
-                }
-            }
-            ["SADD", key, member] => {
-                let mut set = self.set(key);
-                let new = set.insert(member.into());
-                if new {
-                    self.put(key, Held::Set(set));
-                }
-                Answer::Int(i64::from(new))
-            }
-            ["SMOVE", from, to, member] => {
-                let mut set = self.set(from);
-                let had = set.remove(member);
-                if had {
-                    self.put(from, Held::Set(set));
-                    let mut set = self.set(to);
-                    set.insert(member.into());
-                    self.put(to, Held::Set(set));
-                }
-                Answer::Int(i64::from(had))
-            }
-            ["SINTERCARD", "2", a, b] => {
-                Answer::Int(self.set(a).intersection(&self.set(b)).count() as i64)
-            }
-            ["SUNIONSTORE", to, a, b] => {
-                let union: BTreeSet<_> = self.set(a).union(&self.set(b)).cloned().collect();
-                let len = union.len() as i64;
-                self.put(to, Held::Set(union));
-                Answer::Int(len)
-            }
-            ["HINCRBY", key, field, by] => {
-                let mut hash = self.hash(key);
-                let n = hash.entry(field.into()).or_insert(0);
-                *n += by.parse::<i64>().expect("a number");
-                let n = *n;
-                self.put(key, Held::Hash(hash));
-                Answer::Int(n)
-            }
-            ["HGET", key, field] => {
-                self.hash(key).get(field).map_or(Answer::Nil, |n| Answer::Text(n.to_string()))
-            }
-            ["ZADD", key, score, member] => {
-                let mut zset = self.zset(key);
-                let before = zset.len();
-                zset.retain(|(_, m)| m != member);
-                let new = zset.len() == before;
-                zset.insert((score.parse().expect("a number"), member.into()));
-                self.put(key, Held::Zset(zset));
-                Answer::Int(i64::from(new))
-            }
-            ["ZPOPMIN", key] => {
-                let mut zset = self.zset(key);
-                match zset.pop_first() {
-                    None => Answer::List(Vec::new()),
-                    Some((score, member)) => {
-                        self.put(key, Held::Zset(zset));
-                        Answer::List(vec![Answer::Text(member), Answer::Text(score.to_string())])
-                    }
-                }
-            }
-            ["ZCARD", key] => Answer::Int(self.zset(key).len() as i64),
-            _ => panic!("the model has no {words:?}"),
-        })
-    }
+/// What a client watches.
+#[derive(Clone, Debug, Hash)]
+struct Watch {
+    /// It ends with its connection.
+    connection: u32,
+    keys: BTreeSet<String>,
+    broken: bool,
 }
 
-impl Answer {
-    fn is_nil(&self) -> bool {
-        *self == Answer::Nil
+/// A pause: nothing that it forbids is executed before this moment.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Pause {
+    until: u64,
+    all: bool,
+}
+
+/// What is known of one client beside its keys.
+#[derive(Clone, Debug, Default, Hash)]
+struct Known {
+    watch: Option<Watch>,
+    /// Connections up to this one execute nothing any more.
+    ended: Option<u32>,
+    /// UNBLOCK has ended its wait; the client has not heard of it.
+    unblocked: Option<Unblocked>,
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Unblocked {
+    connection: u32,
+    error: bool,
+    /// When it was over: the wait began before.
+    ret: u64,
+}
+
+/// The server. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Clients use the first; SWAPDB puts the second in its place.
+    dbs: [Db; 2],
+    clients: BTreeMap<usize, Arc<Known>>,
+    pause: Option<Pause>,
+    /// How often a key was written to, also where that left it as it was: it breaks watches.
+    touches: u64,
+}
+
+/// When it may have been executed, as far as it alone tells.
+fn span(event: &Event) -> Moment {
+    Moment { earliest: event.call, latest: event.ret }
+}
+
+impl State {
+    /// Stands for this state among all.
+    pub(super) fn digest(&self) -> u128 {
+        let rest = digest(&(&self.clients, self.pause));
+        self.dbs[0].digest() ^ self.dbs[1].digest().rotate_left(1) ^ rest
+    }
+
+    /// A line for each key and client, cut where it is long.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        for (n, db) in self.dbs.iter().enumerate() {
+            for key in db.names() {
+                let line = format!("  db {n} {key} {:?} {:?}", db.deadline(key), db.get(key));
+                text.extend(line.chars().take(150).chain(['\n']));
+            }
+        }
+        for (client, known) in &self.clients {
+            text.push_str(&format!("  client {client} {known:?}\n"));
+        }
+        format!("{text}  {:?}\n", self.pause)
+    }
+
+    /// Whether nothing is left that somebody has to hear of.
+    pub(super) fn is_settled(&self) -> bool {
+        self.clients.values().all(|known| known.unblocked.is_none())
+    }
+
+    /// Whether what led from `before` to this state was a look and nothing else.
+    pub(super) fn is_as(&self, before: &State) -> bool {
+        self.touches == before.touches && self.digest() == before.digest()
+    }
+
+    fn known(&self, client: usize) -> Known {
+        self.clients.get(&client).map(|known| (**known).clone()).unwrap_or_default()
+    }
+
+    fn note(&mut self, client: usize, change: impl FnOnce(&mut Known)) {
+        change(Arc::make_mut(self.clients.entry(client).or_default()));
+    }
+
+    /// The states after `event` of `client` got its answer. None: it can't be executed now.
+    pub fn step(&self, client: usize, event: &Event) -> Vec<State> {
+        let moment = span(event);
+        let known = self.known(client);
+        let ended = known.ended.is_some_and(|last| event.connection <= last);
+        let mut next = Vec::new();
+        if event.answer.is_none() && (ended || event.half_closed) {
+            // It was not executed; then nothing behind it was.
+            let mut state = self.clone();
+            state.note(client, |known| {
+                known.ended = known.ended.max(Some(event.connection));
+                known.unblocked = None;
+            });
+            next.push(state);
+        }
+        let answers_wait =
+            matches!(&event.op, Op::Command(args) if commands::timeout_ms(args).is_some());
+        if ended || self.is_paused(event) || (known.unblocked.is_some() && !answers_wait) {
+            return next;
+        }
+        match &event.op {
+            Op::Command(args) => self.single(client, event, args, moment, &mut next),
+            Op::Watch(keys) => next.extend(self.expired(keys, moment).map(|mut state| {
+                state.note(client, |known| {
+                    let fresh = Watch {
+                        connection: event.connection,
+                        keys: BTreeSet::new(),
+                        broken: false,
+                    };
+                    let old = known.watch.take().filter(|w| w.connection == event.connection);
+                    let mut watch = old.unwrap_or(fresh);
+                    watch.keys.extend(keys.iter().cloned());
+                    known.watch = Some(watch);
+                });
+                state
+            })),
+            Op::Exec(commands) => self.exec(client, event, commands, moment, &mut next),
+            Op::Kill { client: other, connection } => {
+                let mut state = self.clone();
+                let already = self.known(*other).ended.is_some_and(|last| last >= *connection);
+                match event.answer {
+                    Some(Answer::Int(1)) | None if !already => {
+                        state.note(*other, |known| known.ended = Some(*connection));
+                        next.push(state);
+                    }
+                    // it may have been about to go, without an operation that would tell
+                    Some(Answer::Int(0)) => next.push(state),
+                    _ => {}
+                }
+            }
+            Op::Unblock { client: other, connection, error } => {
+                let mut state = self.clone();
+                match event.answer {
+                    Some(Answer::Int(0)) => next.push(state),
+                    Some(Answer::Int(1)) if self.known(*other).unblocked.is_none() => {
+                        let (connection, error, ret) = (*connection, *error, event.ret);
+                        let unblocked = Unblocked { connection, error, ret };
+                        state.note(*other, |known| known.unblocked = Some(unblocked));
+                        next.push(state);
+                    }
+                    _ => {}
+                }
+            }
+            Op::Pause { ms, all } => {
+                let until = (event.call + ms * 1_000_000).saturating_sub(SLACK);
+                let mut state = self.clone();
+                // the stricter mode and the later end win
+                let old = self.pause.filter(|pause| pause.until > event.call + SLACK);
+                state.pause = Some(Pause {
+                    until: old.map_or(until, |old| old.until.max(until)),
+                    all: *all || old.is_some_and(|old| old.all),
+                });
+                next.push(state);
+            }
+            Op::Unpause => next.push(State { pause: None, ..self.clone() }),
+        }
+        next
+    }
+
+    /// Whether a pause forbids what the client is known to have got too early.
+    fn is_paused(&self, event: &Event) -> bool {
+        let Some(pause) = self.pause.filter(|pause| event.ret < pause.until) else { return false };
+        let waits = |args: &[String]| commands::timeout_ms(args).is_some();
+        match &event.op {
+            // the end of a wait is no command
+            Op::Command(args) if waits(args) && !matches!(event.answer, Some(Answer::List(_))) => {
+                false
+            }
+            Op::Command(args) => pause.all || !commands::is_read(args),
+            Op::Watch(_) => pause.all,
+            Op::Exec(list) => pause.all || list.iter().any(|args| !commands::is_read(args)),
+            // who disturbs the others waits for the end of pauses only as far as it is told to
+            Op::Kill { .. } | Op::Unblock { .. } | Op::Pause { .. } | Op::Unpause => false,
+        }
+    }
+
+    /// This state, and those in which some of what `words` name has expired just now.
+    fn expired(&self, words: &[String], moment: Moment) -> impl Iterator<Item = State> + use<> {
+        let mut states = vec![self.clone()];
+        // a transaction may exchange the databases on its way
+        let dbs = if words.iter().any(|word| word == "SWAPDB") { 0..2 } else { 0..1 };
+        for db in dbs {
+            for (mortal, life) in self.dbs[db].mortals(words, moment) {
+                match life {
+                    Life::Lives => {}
+                    Life::Over => states.iter_mut().for_each(|s| s.expire(db, &mortal)),
+                    Life::Open => {
+                        let mut gone = states.clone();
+                        gone.iter_mut().for_each(|state| state.expire(db, &mortal));
+                        states.extend(gone);
+                    }
+                }
+            }
+        }
+        states.into_iter()
+    }
+
+    fn expire(&mut self, db: usize, mortal: &Mortal) {
+        self.dbs[db].expire(mortal);
+        match mortal {
+            Mortal::Key(key) | Mortal::Field(key, _) if db == 0 => {
+                self.changed(std::slice::from_ref(key));
+            }
+            Mortal::Key(_) | Mortal::Field(..) => {}
+        }
+    }
+
+    fn changed(&mut self, keys: &[String]) {
+        self.touches += 1;
+        for known in self.clients.values_mut() {
+            let hit = known.watch.as_ref().is_some_and(|watch| {
+                !watch.broken && keys.iter().any(|key| watch.keys.contains(key))
+            });
+            if hit && let Some(watch) = &mut Arc::make_mut(known).watch {
+                watch.broken = true;
+            }
+        }
+    }
+
+    /// Runs one command; its answer, if it can be executed now.
+    fn run(
+        &mut self,
+        args: &[String],
+        moment: Moment,
+        may_give_up: bool,
+        answer: Option<&Answer>,
+    ) -> Option<Answer> {
+        if args[0] == "SWAPDB" {
+            let there: Vec<String> =
+                self.dbs.iter().flat_map(|db| db.names().map(String::from)).collect();
+            self.changed(&there);
+            self.dbs.swap(0, 1);
+            return Some(Answer::ok());
+        }
+        if args[0] == "FLUSHALL" {
+            self.dbs[1] = Db::default();
+        }
+        let mut context =
+            Context { db: &mut self.dbs[0], moment, changed: Vec::new(), may_give_up, answer };
+        let answer = context.run(args);
+        let changed = context.changed;
+        if !changed.is_empty() {
+            self.changed(&changed);
+        }
+        answer
+    }
+
+    fn single(
+        &self,
+        client: usize,
+        event: &Event,
+        args: &[String],
+        moment: Moment,
+        next: &mut Vec<State>,
+    ) {
+        if let Some(unblocked) = self.known(client).unblocked {
+            // The wait has been ended: it got nothing, and whoever did it said how.
+            let Unblocked { connection, error, ret } = unblocked;
+            let fits = match &event.answer {
+                None => true,
+                Some(Answer::Nil) => !error,
+                Some(Answer::Error(text)) => error && text.starts_with("UNBLOCKED"),
+                Some(_) => false,
+            };
+            if fits && connection == event.connection && event.call <= ret {
+                let mut state = self.clone();
+                state.note(client, |known| known.unblocked = None);
+                next.push(state);
+            }
+            return;
+        }
+        // A wait that ends before its time must have been ended.
+        let in_time = commands::timeout_ms(args)
+            .is_none_or(|ms| event.ret.saturating_sub(event.call) + SLACK >= ms * 1_000_000);
+        let may_give_up = event.answer.as_ref().is_none_or(|answer| answer.is_nil() && in_time);
+        for mut state in self.expired(args, moment) {
+            let answer = state.run(args, moment, may_give_up, event.answer.as_ref());
+            if answer.is_some() && (event.answer.is_none() || answer == event.answer) {
+                next.push(state);
+            }
+        }
+    }
+
+    fn exec(
+        &self,
+        client: usize,
+        event: &Event,
+        commands: &[Vec<String>],
+        moment: Moment,
+        next: &mut Vec<State>,
+    ) {
+        let watched = self.known(client).watch.filter(|w| w.connection == event.connection);
+        let mut words: Vec<String> = commands.iter().flatten().cloned().collect();
+        words.extend(watched.iter().flat_map(|watch| watch.keys.iter().cloned()));
+        for mut state in self.expired(&words, moment) {
+            // what has expired just now breaks the watch, too
+            let broken =
+                watched.is_some() && state.known(client).watch.is_some_and(|watch| watch.broken);
+            if watched.is_some() {
+                state.note(client, |known| known.watch = None);
+            }
+            if broken {
+                if event.answer.as_ref().is_none_or(Answer::is_nil) {
+                    next.push(state);
+                }
+                continue;
+            }
+            let got = |n: usize| match &event.answer {
+                Some(Answer::List(answers)) => answers.get(n),
+                _ => None,
+            };
+            let answers: Option<Vec<Answer>> = commands
+                .iter()
+                .enumerate()
+                .map(|(n, args)| state.run(args, moment, true, got(n)))
+                .collect();
+            let Some(answers) = answers else { continue };
+            if event.answer.as_ref().is_none_or(|answer| *answer == Answer::List(answers)) {
+                next.push(state);
+            }
+        }
     }
 }

@@ -120,6 +120,11 @@ impl Packed {
         self.expires
     }
 
+    /// How many allocations it has.
+    pub(super) fn pieces(&self) -> usize {
+        1 + self.far.as_ref().map_or(0, |far| 2 + far.len())
+    }
+
     /// Bytes on the heap.
     pub(super) fn memory(&self) -> usize {
         let far = self.far.as_ref().map_or(0, |far| {

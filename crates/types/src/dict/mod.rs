@@ -121,6 +121,39 @@ impl<S: BuildHasher> Dict<S> {
         size_of::<Self>() + self.pages.memory() + self.pages.items().map(page).sum::<usize>()
     }
 
+    /// About the bytes of [`Dict::memory`], told from segments with some `samples` entries. Expected
+    /// O(samples + pages).
+    #[must_use]
+    pub fn memory_about(&self, samples: usize) -> usize {
+        let (mut seen, mut bytes) = (0, 0);
+        let mut pages = 0;
+        for page in self.pages.items() {
+            pages += page.memory();
+            for segment in page.items() {
+                if seen >= samples {
+                    break;
+                }
+                seen += segment.count();
+                bytes += segment.memory();
+            }
+        }
+        let segments = (bytes as u128 * self.len as u128 / seen.max(1) as u128) as usize;
+        size_of::<Self>() + self.pages.memory() + pages + segments
+    }
+
+    /// Of how many allocations it is made, counted up to `most` or a little beyond. O(most).
+    #[must_use]
+    pub fn pieces(&self, most: usize) -> usize {
+        let mut pieces = 1;
+        for segment in self.pages.items().flat_map(Page::items) {
+            if pieces >= most {
+                break;
+            }
+            pieces += segment.pieces();
+        }
+        pieces
+    }
+
     /// The entry of `key`. Expected O(1).
     #[inline]
     #[must_use]

@@ -70,6 +70,14 @@ impl Segment {
         }
     }
 
+    /// How many allocations it has.
+    pub(super) fn pieces(&self) -> usize {
+        match self {
+            Segment::Packed(packed) => packed.pieces(),
+            Segment::Tree(tree) => 2 * tree.entries.len(),
+        }
+    }
+
     /// Bytes of what it has on the heap.
     pub(super) fn memory(&self) -> usize {
         match self {

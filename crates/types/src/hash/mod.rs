@@ -243,11 +243,46 @@ pub fn memory(record: &Record, _samples: usize) -> usize {
     record.alloc_size() + large
 }
 
+fn table(record: &Record) -> Option<&Table> {
+    match Hash::of(record, 0)?.view {
+        View::Table(table) => Some(table),
+        View::Packed { .. } => None,
+    }
+}
+
+/// See [`crate::value::memory_about`].
+pub(crate) fn memory_about(record: &Record, samples: usize) -> usize {
+    record.alloc_size() + table(record).map_or(0, |table| table.memory_about(samples))
+}
+
+/// See [`crate::value::pieces`].
+pub(crate) fn pieces(record: &Record, most: usize) -> usize {
+    table(record).map_or(0, |table| table.pieces(most))
+}
+
+/// The fields that are alive at `now_ms`. When none is, a copy of the dead, which go like those
+/// that are copied: an empty hash would stay.
+fn living(table: &Table, now_ms: i64) -> Table {
+    let mut living = Table::new();
+    if table.expiring() > 0 {
+        for entry in table.iter().filter(|entry| lives(entry.expiry, now_ms)) {
+            living.insert(entry.key, entry.value, entry.expiry);
+        }
+    }
+    if living.is_empty() { table.clone() } else { living }
+}
+
 /// See [`crate::value::duplicate`].
 #[must_use]
-pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
-    match Hash::of(record, 0).map(|hash| hash.view) {
-        Some(View::Table(table)) => write::table_record(key, table.clone(), expiry, clock),
+pub fn duplicate(
+    record: &Record,
+    key: &[u8],
+    expiry: Option<i64>,
+    clock: u32,
+    now_ms: i64,
+) -> Record {
+    match Hash::of(record, now_ms).map(|hash| hash.view) {
+        Some(View::Table(table)) => write::table_record(key, living(table, now_ms), expiry, clock),
         Some(View::Packed { .. }) | None => {
             Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
         }

@@ -138,7 +138,13 @@ fn apply(
             }
             assert_eq!(removed, before - model.len());
         }
-        Step::Duplicate => record = duplicate(&record, b"key", None, 0),
+        Step::Duplicate => {
+            // The dead stay behind, unless there is nobody else.
+            if model.values().any(|(_, expiry)| lives(*expiry, *now)) {
+                model.retain(|_, (_, expiry)| lives(*expiry, *now));
+            }
+            record = duplicate(&record, b"key", None, 0, *now);
+        }
     }
     record
 }

@@ -5,14 +5,12 @@
 //! `announce`, `set` and `expire`, and nowhere else.
 
 use super::{Form, Table, lives, pairs};
+use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
 use crate::packed::{COUNT_MAX, Encoded, Room, record::entries};
 use crate::string::Digits;
 use crate::{Kind, Limits, Record, boxed};
 use weft_table::MARK;
-
-/// The most bytes of a packed hash, whatever the directives say: what the reference calls safe.
-const BYTES_MAX: usize = 1 << 30;
 
 /// The most fields of a HashPacked.
 fn packed_max(limits: &Limits) -> usize {
@@ -54,7 +52,7 @@ fn fit<'t>(count: usize, mut texts: impl Iterator<Item = &'t [u8]>, limits: &Lim
     count <= packed_max(limits)
         && texts.all(|text| {
             bytes += text.len();
-            text.len() <= limits.hash_value && bytes <= BYTES_MAX
+            text.len() <= limits.hash_value && bytes <= PACKED_MAX
         })
 }
 
@@ -122,7 +120,9 @@ fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (R
     let name = Encoded::of(field);
     let there = packed.entries().find(&name, 2);
     // A value that is overwritten counts too: the directive may have changed.
-    if packed.count() / 2 + usize::from(there.is_none()) > packed_max(limits) {
+    let bytes = packed.entries().end() + field.len() + value.len();
+    if packed.count() / 2 + usize::from(there.is_none()) > packed_max(limits) || bytes > PACKED_MAX
+    {
         let mut record = to_table(packed.finish());
         table_mut(&mut record).insert(field, value, None);
         return (record, if there.is_some() { Old::Live } else { Old::Absent });

@@ -12,6 +12,14 @@
 //! what a chunk may hold; so a push moves bytes rarely, and a chunk that grows at both ends alike
 //! is no worse.
 //!
+//! What is taken away leaves slack too. It is given back when it is nearly as much as what is left,
+//! so that popping stays amortized O(1); or when it is an eighth of the entries, after a change
+//! that costs O(bytes) anyhow.
+//!
+//! An element that is large by the list's [`Fill`](super::fill::Fill) is *alone* in its chunk,
+//! which never takes another one. A chunk that *follows* belongs to the same node of the reference
+//! as the one before it; see `chunks`.
+//!
 //! An inner chunk may be *pressed*: its entries are compressed (LZ4, for its speed: what a chunk
 //! costs is paid whenever something in it is wanted). Whoever reads it gets a copy of the entries,
 //! whoever changes it has it plain again; which chunks are pressed is decided in `chunks`.
@@ -31,7 +39,12 @@ const PRESS_WIN: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     body: Body,
-    count: usize,
+    count: u32,
+    alone: bool,
+    /// Whether the node that the chunk before this one is of goes on here.
+    pub(super) follows: bool,
+    /// Whether all elements are to be removed, with the chunk.
+    pub(super) gone: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -75,11 +88,51 @@ impl Plain {
         buf[start..start + used].copy_from_slice(self.entries().bytes());
         *self = Plain { buf, start, end: start + used };
     }
+
+    #[inline]
+    fn slack(&self) -> usize {
+        self.buf.len() - self.len()
+    }
+
+    /// Moves the entries into a buffer that has `slack` bytes behind them.
+    #[cold]
+    fn fit(&mut self, slack: usize) {
+        let mut buf = Vec::with_capacity(self.len() + slack);
+        buf.extend_from_slice(self.entries().bytes());
+        buf.resize(self.len() + slack, 0);
+        *self = Plain { start: 0, end: self.len(), buf };
+    }
+
+    /// Gives most of the slack back when there is much of it; so much that less is copied than
+    /// twice what was taken away since the last time.
+    #[inline]
+    fn ease(&mut self) {
+        if self.slack() > self.len() / 4 * 3 + 2 * SMALLEST {
+            self.fit(self.len() / 8);
+        }
+    }
+
+    /// [`Plain::ease`] after `count` entries, `bytes` long, were dropped at once: if that was much,
+    /// slack is given back as after a change that costs O(bytes).
+    #[inline]
+    fn ease_after(&mut self, count: usize, bytes: usize) {
+        match count > 1 && bytes >= self.len() / 4 {
+            true => self.tighten(),
+            false => self.ease(),
+        }
+    }
+
+    /// Gives slack back that is more than an eighth of the entries.
+    fn tighten(&mut self) {
+        if self.slack() > self.len() / 8 + SMALLEST / 4 {
+            self.fit(0);
+        }
+    }
 }
 
 impl Default for Chunk {
     fn default() -> Self {
-        Chunk { body: Body::Plain(Plain::default()), count: 0 }
+        Chunk::new(Vec::new(), 0)
     }
 }
 
@@ -92,7 +145,19 @@ impl Chunk {
     /// A chunk of the entries that `buf` consists of, with backward lengths.
     fn new(buf: Vec<u8>, count: usize) -> Self {
         let plain = Plain { start: 0, end: buf.len(), buf };
-        Chunk { body: Body::Plain(plain), count }
+        let count = u32::try_from(count).expect("no more entries than a record or a node holds");
+        Chunk { body: Body::Plain(plain), count, alone: false, follows: false, gone: false }
+    }
+
+    /// A chunk of one entry, `alone` or with room for others by the rules of the reference.
+    pub(super) fn of_one(entry: &Encoded<'_>, alone: bool) -> Self {
+        Chunk { alone, ..Chunk::new(entry.to_vec::<TwoWay>(), 1) }
+    }
+
+    /// Whether the one element has this chunk to itself.
+    #[inline]
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// The bytes of the entries; decompressed, O(bytes), when the chunk is pressed.
@@ -104,18 +169,10 @@ impl Chunk {
         }
     }
 
-    /// The entries of a chunk that isn't pressed.
-    pub(super) fn plain_entries(&self) -> Option<Entries<'_, TwoWay>> {
-        match &self.body {
-            Body::Plain(plain) => Some(plain.entries()),
-            Body::Pressed { .. } => None,
-        }
-    }
-
     /// Elements.
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.count
+        self.count as usize
     }
 
     /// Bytes of entries.
@@ -169,7 +226,6 @@ impl Chunk {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn is_pressed(&self) -> bool {
         matches!(self.body, Body::Pressed { .. })
     }
@@ -200,36 +256,71 @@ impl Chunk {
 
     /// Gives the slack back: nothing will be pushed here for now.
     pub(super) fn settle(&mut self) {
-        if let Body::Plain(plain) = &self.body
-            && plain.buf.len() > plain.len()
+        if let Body::Plain(plain) = &mut self.body
+            && plain.slack() > 0
         {
-            *self = Chunk::of(plain.entries(), self.count);
+            plain.fit(0);
         }
     }
 
-    /// Drops `count` entries, `bytes` long, from the left. O(1) unless pressed.
-    pub(super) fn drop_left(&mut self, count: usize, bytes: usize) {
-        self.plain().start += bytes;
-        self.count -= count;
+    /// Gives slack back that is more than an eighth of the entries; for a chunk in which each
+    /// change costs O(bytes) anyhow.
+    pub(super) fn tighten(&mut self) {
+        if let Body::Plain(plain) = &mut self.body {
+            plain.tighten();
+        }
     }
 
-    /// Drops `count` entries, `bytes` long, from the right. O(1) unless pressed.
+    /// Drops `count` entries, `bytes` long, from the left. Amortized O(1) for each byte unless
+    /// pressed.
+    #[inline]
+    pub(super) fn drop_left(&mut self, count: usize, bytes: usize) {
+        let plain = self.plain();
+        plain.start += bytes;
+        plain.ease_after(count, bytes);
+        self.count -= count as u32;
+    }
+
+    /// Drops `count` entries, `bytes` long, from the right. Amortized O(1) for each byte unless
+    /// pressed.
+    #[inline]
     pub(super) fn drop_right(&mut self, count: usize, bytes: usize) {
-        self.plain().end -= bytes;
-        self.count -= count;
+        let plain = self.plain();
+        plain.end -= bytes;
+        plain.ease_after(count, bytes);
+        self.count -= count as u32;
     }
 
     /// Puts `new` in the place of the `old` entries from the offset `at` on.
     pub(super) fn replace(&mut self, at: usize, old: usize, new: &[Encoded<'_>]) {
-        packed::replace(self.plain(), at, old, new);
-        self.count = self.count + new.len() - old;
+        let plain = self.plain();
+        packed::replace(plain, at, old, new);
+        plain.ease();
+        self.count = self.count + new.len() as u32 - old as u32;
     }
 
-    /// Cuts the entries from the offset `at` on, `count` in number, off into another chunk.
+    /// Removes the entries at these offsets, which are in descending order. O(bytes).
+    pub(super) fn remove(&mut self, hits: &[usize]) {
+        let entries = self.plain().entries();
+        let gone: usize = hits.iter().map(|at| entries.after(*at) - at).sum();
+        let mut buf = Vec::with_capacity(entries.end() - gone);
+        let mut from = 0;
+        for at in hits.iter().rev() {
+            buf.extend_from_slice(entries.until(*at).from(from).bytes());
+            from = entries.after(*at);
+        }
+        buf.extend_from_slice(entries.from(from).bytes());
+        *self.plain() = Plain { start: 0, end: buf.len(), buf };
+        self.count -= hits.len() as u32;
+    }
+
+    /// Cuts the entries from the offset `at` on, `count` in number, off into another chunk, which
+    /// does not follow this one.
     pub(super) fn split_off(&mut self, at: usize, count: usize) -> Chunk {
         let right = Chunk::of(self.plain().entries().from(at), count);
-        let bytes = self.bytes() - at;
-        self.drop_right(count, bytes);
+        let plain = self.plain();
+        plain.end = plain.start + at;
+        self.count -= count as u32;
         self.settle();
         right
     }
@@ -237,7 +328,31 @@ impl Chunk {
     /// Appends the entries of `other`.
     pub(super) fn join(&mut self, other: &Chunk) {
         let entries = [self.text(), other.text()].concat();
-        *self = Chunk::new(entries, self.count + other.count);
+        let joined = Chunk::new(entries, self.count() + other.count());
+        *self = Chunk { follows: self.follows, ..joined };
+    }
+
+    /// The same entries as chunks that follow one another, of `most` bytes or a little more each,
+    /// and never more than twice that in a chunk of several entries; only the last one may be
+    /// smaller. O(bytes).
+    pub(super) fn divide(&self, most: usize) -> Vec<Chunk> {
+        let text = self.text();
+        let entries = Entries::<TwoWay>::new(&text);
+        let mut parts = Vec::new();
+        let (mut from, mut count) = (0, 0);
+        for at in entries.offsets() {
+            let full = at - from >= most || entries.after(at) - from > 2 * most;
+            if count > 0 && full {
+                parts.push(Chunk::of(entries.until(at).from(from), count));
+                (from, count) = (at, 0);
+            }
+            count += 1;
+        }
+        parts.push(Chunk::of(entries.from(from), count));
+        for (n, part) in parts.iter_mut().enumerate() {
+            part.follows = n > 0 || self.follows;
+        }
+        parts
     }
 }
 

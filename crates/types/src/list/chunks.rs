@@ -1,80 +1,42 @@
 //! A long list: the row of its chunks.
+//!
+//! To the reference such a list is a row of *nodes*, and which elements share one decides when
+//! OBJECT ENCODING changes. A node grows without bound when longer texts take the places of short
+//! ones, and then every change in it would move all of it. So a node is one chunk or several that
+//! follow each other ([`Chunk::follows`]), the *parts* of the node, none of which has more than
+//! twice the bytes for which a node is full ([`Fill::most_bytes`]), unless it is one element.
+//!
+//! Any two neighbours of one node have more bytes than that together, or they are made one chunk.
+//! So a node of several parts is full, whatever is asked: nothing is pushed to it or joined with
+//! it, and nearly all rules look at one chunk only.
+//!
+//! `docs/design/list-nodes.md` tells why.
+//!
+//! | file | what |
+//! |---|---|
+//! | `chunks` | the row, its ends, positions |
+//! | `edit` | changes at a place: elements set and inserted, nodes cut and joined |
+//! | `shrink` | ranges and equal elements removed, what becomes of a list that is short again |
 
 use super::End;
 use super::chunk::Chunk;
+use super::fill::Fill;
+use super::waste::Waste;
 use crate::Limits;
-use crate::packed::{COUNT_MAX, Encoded, Entries, Form, TwoWay, Value};
+use crate::packed::{Encoded, Entries, TwoWay, Value};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What the reference counts for the frame of each of its chunks (bytes). Here there is none, but
-/// where a chunk is full must be the same, since OBJECT ENCODING depends on it.
-pub(super) const FRAME: usize = 7;
-
-/// What the reference adds to the length of an element to guess the length of its entry.
-const GUESS: usize = 8;
-
-/// The most bytes of a chunk whose limit is a number of elements.
-const SAFE_BYTES: usize = 8192;
-
-/// How much a chunk may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fill {
-    Bytes(usize),
-    Elements(usize),
-}
-
-impl Fill {
-    /// What `list-max-listpack-size` says.
-    pub(super) fn of(limits: &Limits) -> Fill {
-        match limits.list_size {
-            0 => Fill::Elements(1),
-            n if n > 0 => Fill::Elements(n as usize),
-            n => Fill::Bytes(4096 << (-n - 1).min(4)),
-        }
-    }
-
-    /// Whether entries of so many bytes, frame included, and so many elements are too much.
-    pub(super) fn exceeds(self, bytes: usize, elements: usize) -> bool {
-        match self {
-            Fill::Bytes(most) => bytes > most,
-            Fill::Elements(most) => bytes > SAFE_BYTES || elements > most,
-        }
-    }
-
-    /// Whether a list of one chunk of this size goes back into its record.
-    fn fits_half(self, bytes: usize, elements: usize) -> bool {
-        match self {
-            Fill::Bytes(most) => bytes <= most / 2,
-            Fill::Elements(most) => elements <= most / 2,
-        }
-    }
-
-    /// The most bytes of entries for which slack is kept.
-    fn most_bytes(self) -> usize {
-        match self {
-            Fill::Bytes(most) => most,
-            Fill::Elements(_) => SAFE_BYTES,
-        }
-    }
-}
-
-/// Bytes of a packed list as the reference counts them. O(1) with backward lengths, else O(n).
-pub(super) fn framed<F: Form>(entries: Entries<'_, F>) -> usize {
-    let bytes = if F::BACKWARD { entries.end() } else { entries.len_in::<TwoWay>() };
-    bytes + FRAME
-}
-
 /// See the module's description.
 #[derive(Clone, Debug)]
 pub struct Chunks {
-    chunks: VecDeque<Chunk>,
-    len: usize,
-    fill: Fill,
+    pub(super) row: VecDeque<Chunk>,
+    pub(super) len: usize,
+    pub(super) fill: Fill,
     /// `list-compress-depth`: how many chunks at either end are never pressed, while all others
     /// are; 0: none is pressed. Like `fill`, as it was when the list became a long one.
-    depth: usize,
+    pub(super) depth: usize,
 }
 
 /// Where an element is: chunk, place in it, offset of its entry.
@@ -86,13 +48,22 @@ pub(super) struct Place {
 }
 
 impl Chunks {
-    /// The list of these packed entries, as its one chunk.
+    /// The list of these packed entries, as its one node.
     pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize, limits: &Limits) -> Self {
-        let mut chunks = VecDeque::new();
+        let (fill, depth) = (Fill::of(limits), limits.list_compress);
+        let mut chunks = Chunks { row: VecDeque::new(), len: count, fill, depth };
         if count > 0 {
-            chunks.push_back(Chunk::of(entries, count));
+            chunks.row.push_back(Chunk::of(entries, count));
+            let came = chunks.divide(0);
+            chunks.keep_depth(0..chunks.row.len(), came);
         }
-        Chunks { chunks, len: count, fill: Fill::of(limits), depth: limits.list_compress }
+        chunks
+    }
+
+    /// What is to be freed and nothing else. O(chunks).
+    pub(super) fn of_waste(row: VecDeque<Chunk>) -> Self {
+        let len = row.iter().map(Chunk::count).sum();
+        Chunks { row, len, fill: Fill::Whole, depth: 0 }
     }
 
     /// Elements. O(1).
@@ -105,36 +76,75 @@ impl Chunks {
         self.len == 0
     }
 
+    /// Of how many allocations it is made. O(1).
+    pub fn pieces(&self) -> usize {
+        2 + self.row.len()
+    }
+
     /// Bytes of memory, this value included. O(chunks).
     pub fn memory(&self) -> usize {
-        let row = self.chunks.capacity() * size_of::<Chunk>() + size_of::<Chunks>();
-        row + self.chunks.iter().map(Chunk::memory).sum::<usize>()
+        let row = self.row.capacity() * size_of::<Chunk>() + size_of::<Chunks>();
+        row + self.row.iter().map(Chunk::memory).sum::<usize>()
     }
 
     /// The bytes of the entries of each chunk.
     pub(super) fn texts(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
-        self.chunks.iter().map(Chunk::text)
+        self.row.iter().map(Chunk::text)
     }
 
-    /// The entries and their number, when the list has shrunk so far that it goes back into its
-    /// record: one chunk, at most half full by what the directive says now.
-    pub(super) fn as_small(&self, fill: Fill) -> Option<(Entries<'_, TwoWay>, usize)> {
-        let chunk = self.chunks.front().filter(|_| self.chunks.len() == 1)?;
-        // At the end of the row, it is never pressed.
-        let entries = chunk.plain_entries()?;
-        let small = fill.fits_half(framed(entries), chunk.count());
-        (small && chunk.count() <= COUNT_MAX).then(|| (entries, chunk.count()))
+    /// How many chunks are passed on the way to the element at `index`, at most. O(1).
+    pub(super) fn distance(&self, index: usize) -> usize {
+        index.min(self.len.saturating_sub(index)).min(self.row.len() / 2)
     }
 
-    fn allows(&self, chunk: &Chunk, len: usize) -> bool {
-        !self.fill.exceeds(chunk.bytes() + FRAME + len + GUESS, chunk.count() + 1)
+    /// Bytes of the entries of the chunks that have `n` elements from `index`, which must be below
+    /// the length, on. O(chunks).
+    pub(super) fn bytes_of(&self, index: usize, n: usize) -> usize {
+        let (first, nth) = self.locate(index);
+        let (mut bytes, mut left) = (0, nth + n);
+        for chunk in self.row.range(first..) {
+            bytes += chunk.bytes();
+            left = left.saturating_sub(chunk.count());
+            if left == 0 {
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// Bytes of entries that are pressed, decompressed when every element is looked at. O(chunks)
+    /// if chunks are pressed at all, else O(1).
+    pub(super) fn pressed_bytes(&self) -> usize {
+        match self.depth {
+            0 => 0,
+            _ => self.row.iter().filter(|c| c.is_pressed()).map(Chunk::bytes).sum(),
+        }
+    }
+
+    /// Whether a node begins at the chunk `at`, or the row ends in front of it.
+    #[inline]
+    pub(super) fn starts(&self, at: usize) -> bool {
+        self.row.get(at).is_none_or(|chunk| !chunk.follows)
+    }
+
+    /// Whether the node of the chunk at `at`, if there is one, takes a text of this length.
+    #[inline]
+    pub(super) fn takes(&self, at: usize, text: usize) -> bool {
+        let Some(chunk) = self.row.get(at) else { return false };
+        match self.fill {
+            Fill::Whole => true,
+            fill @ (Fill::Bytes(_) | Fill::Elements(_)) => {
+                let one = !chunk.follows && self.starts(at + 1);
+                one && !chunk.is_alone() && fill.takes(chunk.bytes(), chunk.count(), text)
+            }
+        }
     }
 
     /// Whether chunks are pressed where they should be and nowhere else.
     #[cfg(test)]
     pub(super) fn keeps_depth(&self) -> bool {
-        let inner = self.depth..self.chunks.len().saturating_sub(self.depth);
-        self.chunks.iter().enumerate().all(|(at, chunk)| {
+        let inner = self.depth..self.row.len().saturating_sub(self.depth);
+        self.row.iter().enumerate().all(|(at, chunk)| {
             let mut wanted = chunk.clone();
             match self.depth > 0 && inner.contains(&at) {
                 true => wanted.press(),
@@ -149,109 +159,134 @@ impl Chunks {
     pub(super) fn push(&mut self, end: End, text: &[u8]) {
         let entry = Encoded::of(text);
         let most = self.fill.most_bytes();
-        let last = match end {
-            End::Left => self.chunks.front(),
-            End::Right => self.chunks.back(),
-        };
-        if !last.is_some_and(|chunk| self.allows(chunk, text.len())) {
-            self.new_end(end);
-        }
         self.len += 1;
+        let last = match end {
+            End::Left => 0,
+            End::Right => self.row.len().wrapping_sub(1),
+        };
+        if !self.takes(last, text.len()) {
+            return self.push_beyond(end, &entry, text.len());
+        }
+        let chunk = &mut self.row[last];
         match end {
-            End::Left => self.chunks.front_mut().expect("made above").push_left(&entry, most),
-            End::Right => self.chunks.back_mut().expect("made above").push_right(&entry, most),
+            End::Left => chunk.push_left(&entry, most),
+            End::Right => chunk.push_right(&entry, most),
+        }
+        if self.fill == Fill::Whole {
+            let came = self.divide(last);
+            self.keep_depth(0..0, came);
         }
     }
 
+    /// Adds an element in a node of its own.
     #[cold]
-    fn new_end(&mut self, end: End) {
+    fn push_beyond(&mut self, end: End, entry: &Encoded<'_>, len: usize) {
         // The one that was the last becomes an inner one, unless it is the only one.
         let settled = match end {
-            _ if self.chunks.len() < 2 => None,
-            End::Left => self.chunks.front_mut(),
-            End::Right => self.chunks.back_mut(),
+            _ if self.row.len() < 2 => None,
+            End::Left => self.row.front_mut(),
+            End::Right => self.row.back_mut(),
         };
         if let Some(chunk) = settled {
             chunk.settle();
         }
+        let most = self.fill.most_bytes();
+        let chunk = match self.fill.is_large(len) {
+            true => Chunk::of_one(entry, true),
+            false => {
+                let mut chunk = Chunk::default();
+                match end {
+                    End::Left => chunk.push_left(entry, most),
+                    End::Right => chunk.push_right(entry, most),
+                }
+                chunk
+            }
+        };
         match end {
-            End::Left => self.chunks.push_front(Chunk::default()),
-            End::Right => self.chunks.push_back(Chunk::default()),
+            End::Left => self.row.push_front(chunk),
+            End::Right => self.row.push_back(chunk),
         }
-        self.keep_depth(0..0);
+        self.keep_depth(0..0, 1);
     }
 
-    /// Presses and decompresses chunks as `list-compress-depth` says, after chunks have come or
-    /// gone at one place of the row or been changed in `touched`. O(depth) beside what is pressed.
-    fn keep_depth(&mut self, touched: Range<usize>) {
-        if self.depth == 0 {
-            return;
+    /// Presses and decompresses chunks as `list-compress-depth` says, after so many chunks have
+    /// come, or any number has gone, at one place of the row, or those in `touched` were changed.
+    /// O(depth) beside what is pressed.
+    #[inline]
+    pub(super) fn keep_depth(&mut self, touched: Range<usize>, came: usize) {
+        if self.depth > 0 {
+            self.press_inner(touched, came.max(1));
         }
-        let (depth, end) = (self.depth, self.chunks.len());
+    }
+
+    fn press_inner(&mut self, touched: Range<usize>, came: usize) {
+        let (depth, end) = (self.depth, self.row.len());
         for at in 0..depth.min(end) {
-            self.chunks[at].unpress();
-            self.chunks[end - 1 - at].unpress();
+            self.row[at].unpress();
+            self.row[end - 1 - at].unpress();
         }
         let inner = depth..end.saturating_sub(depth);
-        let edges = [inner.start, inner.end.saturating_sub(1)];
-        let touched = touched.start.max(inner.start)..touched.end.min(inner.end);
-        for at in edges.into_iter().filter(|at| inner.contains(at)).chain(touched) {
-            self.chunks[at].press();
+        let within = |range: Range<usize>| range.start.max(inner.start)..range.end.min(inner.end);
+        // Chunks that came at the ends have moved others away from them.
+        let left = within(inner.start..inner.start.saturating_add(came));
+        let right = within(inner.end.saturating_sub(came)..inner.end);
+        for at in left.chain(right).chain(within(touched)) {
+            self.row[at].press();
         }
     }
 
     /// Takes up to `n` elements from one end, shown to `seen` in the order of their going.
-    pub(super) fn pop(&mut self, end: End, mut n: usize, seen: &mut impl FnMut(Value<'_>)) {
+    pub(super) fn pop(
+        &mut self,
+        end: End,
+        mut n: usize,
+        waste: &mut Waste,
+        seen: &mut impl FnMut(Value<'_>),
+    ) {
         while n > 0 {
             let chunk = match end {
-                End::Left => self.chunks.front_mut(),
-                End::Right => self.chunks.back_mut(),
+                End::Left => self.row.front_mut(),
+                End::Right => self.row.back_mut(),
             };
             let Some(chunk) = chunk else { return };
             let taken = n.min(chunk.count());
             let bytes = show(Entries::new(&chunk.text()), end, taken, seen);
+            self.len -= taken;
+            n -= taken;
+            if taken == chunk.count() {
+                let gone = match end {
+                    End::Left => self.row.pop_front(),
+                    End::Right => self.row.pop_back(),
+                };
+                gone.into_iter().for_each(|chunk| waste.add(chunk));
+                self.after_cut();
+                continue;
+            }
             match end {
                 End::Left => chunk.drop_left(taken, bytes),
                 End::Right => chunk.drop_right(taken, bytes),
             }
-            self.len -= taken;
-            n -= taken;
-            if chunk.count() == 0 {
-                match end {
-                    End::Left => self.chunks.pop_front(),
-                    End::Right => self.chunks.pop_back(),
-                };
-                self.keep_depth(0..0);
-            }
+            self.knit_end(end);
         }
     }
 
-    /// Drops `n` elements from one end, whole chunks without a look at them. O(chunks).
-    pub(super) fn trim(&mut self, end: End, mut n: usize) {
-        loop {
-            let chunk = match end {
-                End::Left => self.chunks.front(),
-                End::Right => self.chunks.back(),
-            };
-            let Some(count) = chunk.map(Chunk::count).filter(|count| *count <= n) else {
-                self.pop(end, n, &mut |_| {});
-                return self.keep_depth(0..0);
-            };
-            match end {
-                End::Left => self.chunks.pop_front(),
-                End::Right => self.chunks.pop_back(),
-            };
-            self.len -= count;
-            n -= count;
+    /// Puts the row in order after chunks have gone from its ends.
+    pub(super) fn after_cut(&mut self) {
+        if let Some(first) = self.row.front_mut() {
+            first.follows = false;
         }
+        if self.row.capacity() > 4 * self.row.len() + 16 {
+            self.row.shrink_to(2 * self.row.len());
+        }
+        self.keep_depth(0..0, 0);
     }
 
     /// The chunk of the element at `index`, which must be below the length, and its place in the
     /// chunk; looked for from the nearer end.
-    fn locate(&self, index: usize) -> (usize, usize) {
+    pub(super) fn locate(&self, index: usize) -> (usize, usize) {
         if index < self.len / 2 {
             let mut before = 0;
-            let found = self.chunks.iter().position(|chunk| {
+            let found = self.row.iter().position(|chunk| {
                 let here = index < before + chunk.count();
                 before += if here { 0 } else { chunk.count() };
                 here
@@ -259,7 +294,7 @@ impl Chunks {
             (found.expect("below the length"), index - before)
         } else {
             let mut behind = self.len;
-            let found = self.chunks.iter().rposition(|chunk| {
+            let found = self.row.iter().rposition(|chunk| {
                 behind -= chunk.count();
                 index >= behind
             });
@@ -270,7 +305,8 @@ impl Chunks {
     /// Finds the element at `index`, which must be below the length.
     pub(super) fn find(&self, index: usize) -> Place {
         let (chunk, nth) = self.locate(index);
-        let at = offset(&self.chunks[chunk], nth);
+        let chunk_of = &self.row[chunk];
+        let at = Entries::<TwoWay>::new(&chunk_of.text()).offset_of(chunk_of.count(), nth);
         Place { chunk, nth, at }
     }
 
@@ -281,7 +317,7 @@ impl Chunks {
         }
         let (first, nth) = self.locate(index);
         let mut skip = nth;
-        for chunk in self.chunks.range(first..) {
+        for chunk in self.row.range(first..) {
             let text = chunk.text();
             let entries = Entries::<TwoWay>::new(&text);
             let entries = match std::mem::take(&mut skip) {
@@ -302,7 +338,7 @@ impl Chunks {
         }
         let (last, nth) = self.locate(self.len - 1 - back);
         let mut keep = Some(nth + 1);
-        for chunk in self.chunks.range(..=last).rev() {
+        for chunk in self.row.range(..=last).rev() {
             let text = chunk.text();
             let entries = Entries::<TwoWay>::new(&text);
             let entries = match keep.take() {
@@ -314,164 +350,6 @@ impl Chunks {
             }
         }
     }
-
-    /// Puts `text` in the place of the element at `place`. An element that is too large for any
-    /// chunk has one of its own, which goes when something smaller takes its place.
-    pub(super) fn set(&mut self, place: Place, text: &[u8]) {
-        let chunk = &self.chunks[place.chunk];
-        let alone = chunk.count() == 1 && self.fill.exceeds(chunk.bytes() + FRAME, 1);
-        if alone && !self.fill.exceeds(text.len(), 1) {
-            self.insert(place, text, true);
-            self.remove_at(place);
-        } else {
-            self.chunks[place.chunk].replace(place.at, 1, &[Encoded::of(text)]);
-        }
-        self.keep_depth(around(place.chunk));
-    }
-
-    /// Removes the element at `place`.
-    fn remove_at(&mut self, place: Place) {
-        self.chunks[place.chunk].replace(place.at, 1, &[]);
-        self.len -= 1;
-        if self.chunks[place.chunk].count() == 0 {
-            self.chunks.remove(place.chunk);
-        }
-    }
-
-    /// Removes up to `most` elements that equal `text`, from one end on; answers how many. O(n).
-    pub(super) fn remove(&mut self, end: End, text: &[u8], most: usize) -> usize {
-        let wanted = Encoded::of(text);
-        let mut removed = 0;
-        let mut chunk = if end == End::Left { 0 } else { self.chunks.len() };
-        while removed < most {
-            match end {
-                End::Left if chunk == self.chunks.len() => break,
-                End::Right if chunk == 0 => break,
-                End::Left => {}
-                End::Right => chunk -= 1,
-            }
-            let hits = {
-                let text = self.chunks[chunk].text();
-                hits(Entries::<TwoWay>::new(&text), &wanted, end, most - removed)
-            };
-            removed += hits.len();
-            let emptied = hits.len() == self.chunks[chunk].count();
-            // From the right, so that the offsets of those on the left stay valid.
-            for at in hits {
-                self.remove_at(Place { chunk, nth: 0, at });
-            }
-            if end == End::Left && !emptied {
-                chunk += 1;
-            }
-        }
-        if removed > 0 {
-            self.keep_depth(0..self.chunks.len());
-        }
-        removed
-    }
-
-    /// Inserts `text` before or after the element at `place`. A chunk that is full hands over to
-    /// its neighbour at the edge, or is split, and the parts are joined with what is beside them
-    /// where that fits.
-    pub(super) fn insert(&mut self, place: Place, text: &[u8], after: bool) {
-        self.len += 1;
-        self.chunks[place.chunk].unpress();
-        self.insert_into(place, text, after);
-        self.keep_depth(around(place.chunk));
-    }
-
-    fn insert_into(&mut self, place: Place, text: &[u8], after: bool) {
-        let Place { chunk, nth, at } = place;
-        let full = !self.allows(&self.chunks[chunk], text.len());
-        let entry = Encoded::of(text);
-        let at = match after {
-            true => Entries::<TwoWay>::new(&self.chunks[chunk].text()).after(at),
-            false => at,
-        };
-        if !full {
-            return self.chunks[chunk].replace(at, 0, &[entry]);
-        }
-        let last = nth + 1 == self.chunks[chunk].count();
-        let most = self.fill.most_bytes();
-        let roomy = |of: Option<&Chunk>| of.is_some_and(|chunk| self.allows(chunk, text.len()));
-        let (next, previous) = (self.chunks.get(chunk + 1), chunk.checked_sub(1));
-        let alone = Chunk::default();
-        if after && last {
-            match roomy(next) {
-                true => self.chunks[chunk + 1].replace(0, 0, &[entry]),
-                false => {
-                    self.chunks.insert(chunk + 1, alone);
-                    self.chunks[chunk + 1].push_right(&entry, most);
-                    self.chunks[chunk + 1].settle();
-                }
-            }
-        } else if !after && nth == 0 {
-            match previous.filter(|p| roomy(self.chunks.get(*p))) {
-                Some(previous) => {
-                    let end = self.chunks[previous].bytes();
-                    self.chunks[previous].replace(end, 0, &[entry]);
-                }
-                None => {
-                    self.chunks.insert(chunk, alone);
-                    self.chunks[chunk].push_right(&entry, most);
-                    self.chunks[chunk].settle();
-                }
-            }
-        } else {
-            let left = nth + usize::from(after);
-            let count = self.chunks[chunk].count() - left;
-            let mut right = self.chunks[chunk].split_off(at, count);
-            match after {
-                true => right.replace(0, 0, &[entry]),
-                false => {
-                    let end = self.chunks[chunk].bytes();
-                    self.chunks[chunk].replace(end, 0, &[entry]);
-                }
-            }
-            self.chunks.insert(chunk + 1, right);
-            self.join_around(if after { chunk + 1 } else { chunk });
-        }
-    }
-
-    /// Joins the neighbours of the chunk at `center`, and it with them, where that fits.
-    fn join_around(&mut self, center: usize) {
-        let mut center = center;
-        if center >= 2 && self.join(center - 2) {
-            center -= 1;
-        }
-        if center + 2 < self.chunks.len() {
-            self.join(center + 1);
-        }
-        if center >= 1 && self.join(center - 1) {
-            center -= 1;
-        }
-        if center + 1 < self.chunks.len() {
-            self.join(center);
-        }
-    }
-
-    /// Joins the chunk at `left` with the one behind it, if they fit into one; whether they did.
-    fn join(&mut self, left: usize) -> bool {
-        let (a, b) = (&self.chunks[left], &self.chunks[left + 1]);
-        if self.fill.exceeds(a.bytes() + b.bytes() + FRAME, a.count() + b.count()) {
-            return false;
-        }
-        if let Some(right) = self.chunks.remove(left + 1) {
-            self.chunks[left].join(&right);
-        }
-        true
-    }
-}
-
-/// The chunks that a change at this one can have touched: it is split, and each part joined with
-/// two neighbours at most.
-fn around(chunk: usize) -> Range<usize> {
-    chunk.saturating_sub(3)..chunk + 4
-}
-
-/// Where the `nth` entry of a chunk is.
-fn offset(chunk: &Chunk, nth: usize) -> usize {
-    Entries::<TwoWay>::new(&chunk.text()).offset_of(chunk.count(), nth)
 }
 
 /// Shows `n` entries from one end; answers their length in bytes.
@@ -498,24 +376,5 @@ fn show(
             }
             entries.end() - from
         }
-    }
-}
-
-/// Offsets of up to `most` entries that equal `wanted`, looked for from one end; in descending
-/// order.
-pub(super) fn hits<F: Form>(
-    entries: Entries<'_, F>,
-    wanted: &Encoded<'_>,
-    end: End,
-    most: usize,
-) -> Vec<usize> {
-    let matches = |at: &usize| entries.holds(*at, wanted);
-    match end {
-        End::Left => {
-            let mut found: Vec<usize> = entries.offsets().filter(matches).take(most).collect();
-            found.reverse();
-            found
-        }
-        End::Right => entries.back().map(|(at, _)| at).filter(matches).take(most).collect(),
     }
 }

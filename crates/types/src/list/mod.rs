@@ -10,6 +10,8 @@
 //! The last elements of a ListPacked are found from the first one on, so it has
 //! few of them; `write` says how few. Clients see `listpack` for both packed forms.
 //!
+//! To clients, a list is a `listpack` or a `quicklist`; see [`List::encoding_name`].
+//!
 //! A chunk holds as much as `list-max-listpack-size` allows, 8 KiB by default. Pushing and popping
 //! happen at the ends of the row, in chunks that keep some slack at their own ends, so that they
 //! cost O(1) and move nothing; an inner chunk has no slack, and `list-compress-depth` can have it
@@ -21,15 +23,27 @@
 
 mod chunk;
 mod chunks;
+mod edit;
+mod fill;
+mod shrink;
 #[cfg(test)]
 mod tests;
+mod waste;
 mod write;
 
 use crate::packed::record::{count, entries};
 use crate::packed::{Entries, Form, OneWay, TwoWay, Value};
 use crate::{Kind, Record, boxed};
 pub use chunks::Chunks;
-pub use write::{create, insert, pop, push, remove, rotate, set, trim};
+use fill::Fill;
+pub use waste::Waste;
+pub use write::{create, insert, make_room, pop, push, remove, rotate, set, trim};
+
+/// Bytes that are decompressed while one element is answered.
+const PRESSED_UNIT: usize = 64;
+
+/// Bytes that are copied into a reply while one element of few bytes is answered.
+const COPIED_UNIT: usize = 1024;
 
 /// One end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +94,45 @@ impl<'a> List<'a> {
     /// Whether there are none; a stored list always has some.
     pub fn is_empty(self) -> bool {
         self.len() == 0
+    }
+
+    /// What OBJECT ENCODING answers. The reference has a list that has become short by a limit of
+    /// elements as a listpack, of however many bytes.
+    pub fn encoding_name(self) -> &'static str {
+        match self {
+            List::Packed { .. } | List::TwoWay { .. } => "listpack",
+            List::Chunks(chunks) if chunks.fill == Fill::Whole => "listpack",
+            List::Chunks(_) => "quicklist",
+        }
+    }
+
+    /// The work of looking at `n` elements from an end on, in elements that are answered: to look
+    /// at one costs a tenth of that, to come to a chunk as much, and to decompress one more.
+    /// O(1), or O(chunks) if chunks are compressed.
+    pub fn search_work(self, n: usize) -> usize {
+        let n = n.min(self.len());
+        let chunks = match self {
+            List::Packed { .. } | List::TwoWay { .. } => 0,
+            List::Chunks(chunks) => n.min(chunks.row.len()) + chunks.pressed_bytes() / PRESSED_UNIT,
+        };
+        n / 10 + chunks
+    }
+
+    /// The work of finding the element at `index`, as [`List::search_work`]. O(1).
+    pub fn distance_work(self, index: usize) -> usize {
+        match self {
+            List::Packed { .. } | List::TwoWay { .. } => 0,
+            List::Chunks(chunks) => chunks.distance(index) / 10,
+        }
+    }
+
+    /// The work of answering `n` elements from `index`, which must be below the length, on, as
+    /// [`List::search_work`]: their number and their bytes. O(chunks).
+    pub fn range_work(self, index: usize, n: usize) -> usize {
+        match self {
+            List::Packed { .. } | List::TwoWay { .. } => n,
+            List::Chunks(chunks) => n + chunks.bytes_of(index, n) / COPIED_UNIT,
+        }
     }
 
     /// What `show` makes of the element at `index`, if there is one. O(1) at the ends, O(chunks +
@@ -137,6 +190,11 @@ pub fn len(record: &Record) -> usize {
     List::of(record).map_or(0, List::len)
 }
 
+/// See [`List::encoding_name`].
+pub fn encoding_name(record: &Record) -> &'static str {
+    List::of(record).map_or(Kind::of(record.kind()).encoding_name(), List::encoding_name)
+}
+
 /// See [`crate::value::memory`]. Exact whatever `samples` says: O(chunks).
 pub fn memory(record: &Record, _samples: usize) -> usize {
     let outside = match List::of(record) {
@@ -144,6 +202,14 @@ pub fn memory(record: &Record, _samples: usize) -> usize {
         Some(List::Packed { .. } | List::TwoWay { .. }) | None => 0,
     };
     record.alloc_size() + outside
+}
+
+/// See [`crate::value::pieces`].
+pub(crate) fn pieces(record: &Record) -> usize {
+    match List::of(record) {
+        Some(List::Chunks(chunks)) => chunks.pieces(),
+        Some(List::Packed { .. } | List::TwoWay { .. }) | None => 0,
+    }
 }
 
 /// See [`crate::value::duplicate`].

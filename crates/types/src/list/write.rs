@@ -3,18 +3,25 @@
 //! Every function takes the record and gives it back; an emptied list is for the caller to see
 //! ([`super::len`] is 0) and to remove. When a list leaves its record, and when it returns there,
 //! is decided as the reference does: before something is added, by the lengths of the texts;
-//! after something was taken away, when what is left is one chunk that is half full at most.
+//! after something was taken away, when what is left is one node that is half full at most. By a
+//! limit of elements such a node can have any number of bytes: if there are many, the list keeps
+//! its chunks, and is a listpack by name only ([`Fill::Whole`]).
+//!
+//! What is cut off goes to a [`Waste`], to be freed when no lock is held.
 //!
 //! Within the record, a list gets backward lengths when it goes beyond [`ONE_WAY_ENTRIES`] or
 //! [`ONE_WAY_BYTES`], and loses them when it is down to half of both: as many elements or bytes
 //! come or go between two conversions as a conversion has to copy. `docs/design/packed-entries.md`
 //! has the figures.
 
-use super::chunks::{Chunks, FRAME, Fill, Place, framed, hits};
-use super::{End, List};
+use super::chunks::{Chunks, Place};
+use super::fill::{FRAME, Fill, framed};
+use super::shrink::{Size, hits};
+use super::{End, List, Waste};
 use crate::packed::record::{Packed, PackedIn, payload};
 use crate::packed::{COUNT_MAX, Encoded, Entries, Form, OneWay, Room, TwoWay, Value, back_len};
 use crate::{Kind, Limits, Record, boxed};
+use std::borrow::Cow;
 
 /// The most elements of a list without backward lengths.
 pub(super) const ONE_WAY_ENTRIES: usize = 24;
@@ -101,6 +108,7 @@ pub fn pop(
     end: End,
     n: usize,
     limits: &Limits,
+    waste: &mut Waste,
     mut seen: impl FnMut(Value<'_>),
 ) -> Record {
     let mut record = record;
@@ -108,7 +116,7 @@ pub fn pop(
         Shape::OneWay => pop_packed::<OneWay>(record, end, n, seen),
         Shape::TwoWay => after_shrinking(pop_packed::<TwoWay>(record, end, n, seen), limits),
         Shape::Chunks => {
-            chunks_mut(&mut record).pop(end, n, &mut seen);
+            chunks_mut(&mut record).pop(end, n, waste, &mut seen);
             after_shrinking(record, limits)
         }
     }
@@ -149,22 +157,34 @@ pub fn rotate(record: Record, from: End, to: End, limits: &Limits) -> (Record, V
     let mut record = record;
     let mut moved = Vec::new();
     let take = |value: Value<'_>| moved = value.to_vec();
-    let rest = match Shape::of(&record) {
+    let shrunk = match Shape::of(&record) {
         Shape::OneWay => pop_packed::<OneWay>(record, from, 1, take),
         Shape::TwoWay => pop_packed::<TwoWay>(record, from, 1, take),
         Shape::Chunks => {
-            let mut take = take;
-            let chunks = chunks_mut(&mut record);
-            chunks.pop(from, 1, &mut take);
-            chunks.push(to, &moved);
+            let (mut take, mut waste) = (take, Waste::default());
+            // No more than one chunk, whose element is copied anyhow.
+            chunks_mut(&mut record).pop(from, 1, &mut waste, &mut take);
+            let record = push(record, to, &[&moved], limits);
             return (after_shrinking(record, limits), moved);
         }
     };
-    (push(rest, to, &[&moved], limits), moved)
+    (push(shrunk, to, &[&moved], limits), moved)
+}
+
+/// Gives a list the shape that it needs for an element more, as [`set`] and [`insert`] do first. To
+/// the reference a list stays a quicklist for which no place was found then.
+pub fn make_room(record: Record, text: &[u8], limits: &Limits) -> Record {
+    before_growth(record, &[text], limits)
 }
 
 /// Puts `text` in the place of the element at `index`, which must be below the length.
-pub fn set(record: Record, index: usize, text: &[u8], limits: &Limits) -> Record {
+pub fn set(
+    record: Record,
+    index: usize,
+    text: &[u8],
+    limits: &Limits,
+    waste: &mut Waste,
+) -> Record {
     let mut record = before_growth(record, &[text], limits);
     match Shape::of(&record) {
         Shape::OneWay => set_packed::<OneWay>(record, index, text),
@@ -172,7 +192,7 @@ pub fn set(record: Record, index: usize, text: &[u8], limits: &Limits) -> Record
         Shape::Chunks => {
             let chunks = chunks_mut(&mut record);
             let place = chunks.find(index);
-            chunks.set(place, text);
+            chunks.set(place, text, waste);
             after_shrinking(record, limits)
         }
     }
@@ -239,13 +259,14 @@ pub fn remove(
     text: &[u8],
     most: usize,
     limits: &Limits,
+    waste: &mut Waste,
 ) -> (Record, usize) {
     let mut record = record;
     let (record, removed) = match Shape::of(&record) {
         Shape::OneWay => return remove_packed::<OneWay>(record, end, text, most),
         Shape::TwoWay => remove_packed::<TwoWay>(record, end, text, most),
         Shape::Chunks => {
-            let removed = chunks_mut(&mut record).remove(end, text, most);
+            let removed = chunks_mut(&mut record).remove(end, text, most, waste);
             (record, removed)
         }
     };
@@ -255,23 +276,24 @@ pub fn remove(
 fn remove_packed<F: Form>(record: Record, end: End, text: &[u8], most: usize) -> (Record, usize) {
     let mut packed = PackedIn::<F>::of(record);
     let found = hits(packed.entries(), &Encoded::of(text), end, most);
-    for at in &found {
-        packed.remove(*at, 1);
-    }
+    packed.remove_all(&found);
     (packed.finish(), found.len())
 }
 
-/// Keeps `count` elements from `start` on. O(chunks) beside the elements of the outermost ones.
-pub fn trim(record: Record, start: usize, count: usize, limits: &Limits) -> Record {
+/// Keeps `count` elements, at least one, from `start` on. O(chunks) beside the elements of the outermost ones.
+pub fn trim(
+    record: Record,
+    start: usize,
+    count: usize,
+    limits: &Limits,
+    waste: &mut Waste,
+) -> Record {
     let mut record = record;
     match Shape::of(&record) {
         Shape::OneWay => trim_packed::<OneWay>(record, start, count),
         Shape::TwoWay => after_shrinking(trim_packed::<TwoWay>(record, start, count), limits),
         Shape::Chunks => {
-            let chunks = chunks_mut(&mut record);
-            let behind = chunks.len() - start - count;
-            chunks.trim(End::Left, start);
-            chunks.trim(End::Right, behind);
+            chunks_mut(&mut record).trim(start, count, waste);
             after_shrinking(record, limits)
         }
     }
@@ -279,6 +301,9 @@ pub fn trim(record: Record, start: usize, count: usize, limits: &Limits) -> Reco
 
 fn trim_packed<F: Form>(record: Record, start: usize, count: usize) -> Record {
     let mut packed = PackedIn::<F>::of(record);
+    if start == 0 && count == packed.count() {
+        return packed.finish();
+    }
     packed.remove(0, start);
     let at = packed.entries().offset_of(packed.count(), count);
     packed.remove(at, packed.count() - count);
@@ -324,6 +349,12 @@ fn before_growth(record: Record, values: &[&[u8]], limits: &Limits) -> Record {
             let chunks = Chunks::of(entries, count, limits);
             to_chunks(record, chunks)
         }
+        Some(List::Chunks(chunks)) if chunks.fill == Fill::Whole => {
+            let mut record = record;
+            let more = values.iter().map(|t| t.len()).sum();
+            chunks_mut(&mut record).before_growth(more, values.len(), limits);
+            record
+        }
         Some(List::Chunks(_)) | None => record,
     }
 }
@@ -336,14 +367,22 @@ fn too_much(fill: Fill, bytes: usize, elements: usize) -> bool {
 /// Gives a list that has become short enough the shape of a shorter one.
 #[inline]
 fn after_shrinking(record: Record, limits: &Limits) -> Record {
-    let (entries, count) = match List::of(&record) {
-        Some(List::TwoWay { entries, count }) if is_short(entries, count) => (entries, count),
-        Some(List::Chunks(chunks)) => match chunks.as_small(Fill::of(limits)) {
-            Some(small) => small,
-            None => return record,
+    let (text, count) = match List::of(&record) {
+        Some(List::TwoWay { entries, count }) if is_short(entries, count) => {
+            (Cow::Borrowed(entries.bytes()), count)
+        }
+        Some(List::Chunks(chunks)) => match chunks.size(limits) {
+            Size::Small(text, count) => (text, count),
+            Size::Long => return record,
+            Size::Whole => {
+                let mut record = record;
+                chunks_mut(&mut record).be_whole();
+                return record;
+            }
         },
         Some(List::Packed { .. } | List::TwoWay { .. }) | None => return record,
     };
+    let entries = Entries::<TwoWay>::new(&text);
     let (kind, payload) = match is_short(entries, count) {
         true => (Kind::ListPacked, payload(&entries.in_form::<OneWay>(), count)),
         false => (Kind::ListTwoWay, payload(entries.bytes(), count)),

@@ -108,6 +108,18 @@ impl<'a> Encoded<'a> {
             && bytes.get(text..text + self.text.len()).is_some_and(|own| same(own, self.text))
     }
 
+    /// The entry in the form `F`.
+    #[must_use]
+    pub fn to_vec<F: Form>(&self) -> Vec<u8> {
+        let front = self.front();
+        let mut entry = Vec::with_capacity(self.len::<F>());
+        entry.extend_from_slice(self.head());
+        entry.extend_from_slice(self.text);
+        entry.resize(self.len::<F>(), 0);
+        write_back(front, &mut entry[front..]);
+        entry
+    }
+
     /// Writes the entry in the form `F` to the front of `to`; returns what is left of it.
     pub fn write<'t, F: Form>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
         let front = self.front();

@@ -107,6 +107,24 @@ impl<F: Form> PackedIn<F> {
         self.replace(at, old, &[]);
     }
 
+    /// Removes the entries at these offsets, which are in descending order. O(bytes).
+    pub(crate) fn remove_all(&mut self, hits: &[usize]) {
+        let Some(first) = hits.last() else { return };
+        let mut record = self.record.take().expect("there outside of splice");
+        let payload = record.payload_mut();
+        let end_of_all = payload.len();
+        let mut end = COUNT + first;
+        for (n, at) in hits.iter().enumerate().rev() {
+            let from = COUNT + Entries::<F>::new(&payload[COUNT..]).after(*at);
+            let until = n.checked_sub(1).map_or(end_of_all, |next| COUNT + hits[next]);
+            payload.copy_within(from..until, end);
+            end += until - from;
+        }
+        let left = count(payload) - hits.len();
+        self.record = Some(record.resize_payload(end));
+        self.set_count(left);
+    }
+
     /// Removes the entries that are not to be kept; `keep` is asked for each in order. O(n).
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(super::Value<'_>) -> bool) {
         let mut record = self.record.take().expect("there outside of splice");

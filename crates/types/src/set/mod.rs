@@ -191,6 +191,23 @@ pub fn memory(record: &Record, _samples: usize) -> usize {
     record.alloc_size() + large
 }
 
+fn table(record: &Record) -> Option<&Table> {
+    match Set::of(record)? {
+        Set::Table(table) => Some(table),
+        Set::Ints(_) | Set::Packed { .. } => None,
+    }
+}
+
+/// See [`crate::value::memory_about`].
+pub(crate) fn memory_about(record: &Record, samples: usize) -> usize {
+    record.alloc_size() + table(record).map_or(0, |table| table.memory_about(samples))
+}
+
+/// See [`crate::value::pieces`].
+pub(crate) fn pieces(record: &Record, most: usize) -> usize {
+    table(record).map_or(0, |table| table.pieces(most))
+}
+
 /// See [`crate::value::duplicate`].
 #[must_use]
 pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {

@@ -5,13 +5,11 @@
 //! `announce` and `add`, and nowhere else.
 
 use super::{Form, Ints, Set, Table, ints, table_mut};
+use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
 use crate::packed::{COUNT_MAX, Encoded, OneWay, Room, Value};
 use crate::string::{Digits, canonical_int};
 use crate::{Kind, Limits, Record, boxed};
-
-/// The most bytes of a packed set, whatever the directives say: what the reference calls safe.
-const BYTES_MAX: usize = 1 << 30;
 
 /// The most integers of a SetInts.
 fn ints_max(limits: &Limits) -> usize {
@@ -52,7 +50,7 @@ pub fn create(
     {
         return ints::record(key, &[n], expiry, clock);
     }
-    if announced <= packed_max(limits) && first.len() <= limits.set_value.min(BYTES_MAX) {
+    if announced <= packed_max(limits) && first.len() <= limits.set_value.min(PACKED_MAX) {
         return Packed::new(key, expiry, Kind::SetPacked, clock, &[Encoded::of(first)]).finish();
     }
     let mut table = Table::new();
@@ -163,7 +161,7 @@ fn add_text_to_ints(record: Record, member: Value<'_>, limits: &Limits) -> Recor
         count => len(ints.get(0)).max(len(ints.get(count - 1))),
     };
     let fits = ints.len() < packed_max(limits)
-        && member.len().max(longest) <= limits.set_value.min(BYTES_MAX);
+        && member.len().max(longest) <= limits.set_value.min(PACKED_MAX);
     let record = if fits { to_packed(record) } else { to_table(record) };
     let (record, new) = add(record, member, limits);
     debug_assert!(new, "it is no integer");
@@ -179,7 +177,7 @@ fn add_packed(record: Record, member: Value<'_>, limits: &Limits) -> (Record, bo
     let end = packed.entries().end();
     if packed.count() < packed_max(limits)
         && member.len() <= limits.set_value
-        && end + entry.len::<OneWay>() <= BYTES_MAX
+        && end + entry.len::<OneWay>() <= PACKED_MAX
     {
         packed.insert(end, &[entry]);
         return (packed.finish(), true);

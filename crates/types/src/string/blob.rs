@@ -4,6 +4,7 @@
 //! the old image, while the key goes on changing: a writer that finds the vector shared copies
 //! it first. This file is the only one that turns payload bytes into a pointer and back.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// A long string. The same type that replies share (`weft_resp::Blob`).
@@ -56,12 +57,27 @@ pub(crate) unsafe fn share(payload: &[u8]) -> Blob {
     }
 }
 
-/// Lets `change` edit the vector, copying it first when others share it, and writes the
-/// possibly new pointer back.
+/// Whether others hold the blob that `payload` holds.
 ///
 /// # Safety
 /// As for [`release`].
-pub(crate) unsafe fn edit<T>(payload: &mut [u8], change: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+pub(crate) unsafe fn is_shared(payload: &[u8]) -> bool {
+    // SAFETY: by the contract the pointer came from Arc::into_raw and counts the payload's
+    // reference; the Arc made of it here is not dropped, so that the count stays.
+    let blob = ManuallyDrop::new(unsafe { Arc::from_raw(pointer(payload)) });
+    Arc::strong_count(&blob) > 1
+}
+
+/// Lets `change` edit the vector and writes the possibly new pointer back. When others share the
+/// vector it is copied first, into one with room for `room` bytes.
+///
+/// # Safety
+/// As for [`release`].
+pub(crate) unsafe fn edit<T>(
+    payload: &mut [u8],
+    room: usize,
+    change: impl FnOnce(&mut Vec<u8>) -> T,
+) -> T {
     /// Puts the reference back into the payload even when `change` panics.
     struct PutBack<'a>(&'a mut [u8], Option<Blob>);
     impl Drop for PutBack<'_> {
@@ -74,5 +90,11 @@ pub(crate) unsafe fn edit<T>(payload: &mut [u8], change: impl FnOnce(&mut Vec<u8
     // SAFETY: the payload's own reference is taken out here and put back by the guard.
     let blob = unsafe { Arc::from_raw(pointer(payload)) };
     let mut guard = PutBack(payload, Some(blob));
-    change(Arc::make_mut(guard.1.as_mut().expect("held until the drop")))
+    let blob = guard.1.as_mut().expect("held until the drop");
+    if Arc::get_mut(blob).is_none() {
+        let mut copy = Vec::with_capacity(room.max(blob.len()));
+        copy.extend_from_slice(blob);
+        *blob = Arc::new(copy);
+    }
+    change(Arc::get_mut(blob).expect("nobody else knows it"))
 }

@@ -3,11 +3,18 @@
 //! A store goes from cheap to dear: [`overwrite`] writes over the old value when the new one
 //! has its shape, which costs no allocation; otherwise [`replacement`] makes a new record and
 //! the caller disposes of the old one, which may be of any type and size. [`edit`] is for
-//! APPEND, SETRANGE and SETBIT, which keep most of a value: the record grows where it is, and a
-//! long string is copied first only while a reply or a snapshot holds it too.
+//! SETRANGE and SETBIT, [`append`] for APPEND, which keep most of a value: the record grows where
+//! it is, and a long string is copied first only while a reply or a snapshot holds it too.
+//!
+//! A long string that grows gets the allocator's next [size class](size_class) and nothing beyond:
+//! memory that the allocator would keep for it anyway. There are four classes to a doubling, so
+//! that a string made of small pieces is moved for every fifth part that it grows, and often not
+//! even then: the allocator makes large pieces of memory longer where they are, if it can. What
+//! moving costs is told before by [`edit_work`].
 
 use super::{Blob, Digits, Form, INLINE_MAX, Str, blob, canonical_int, embeds, read_int};
 use crate::{Kind, Record, RecordMut};
+use weft_table::size_class;
 
 /// A value that is to be stored: bytes to copy, or a long string to keep.
 #[derive(Clone, Debug)]
@@ -163,10 +170,11 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
     if Kind::of(record.kind()) == Kind::StrBlob {
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
         unsafe {
-            blob::edit(record.payload_mut(), |bytes| {
-                if len > 2 * bytes.capacity() {
+            blob::edit(record.payload_mut(), size_class(len), |bytes| {
+                if is_far(len, bytes.capacity()) {
                     *bytes = zero_extended(bytes, len);
                 } else {
+                    reserve(bytes, len);
                     bytes.resize(len, 0);
                 }
                 change(bytes);
@@ -180,11 +188,59 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
     record
 }
 
+/// Adds `tail` to the end of a string. Otherwise as [`edit`].
+pub fn append(mut record: Record, tail: &[u8]) -> Record {
+    let end = Str::of(&record).map_or(0, Str::len);
+    if Kind::of(record.kind()) != Kind::StrBlob {
+        return edit(record, end + tail.len(), |bytes| bytes[end..].copy_from_slice(tail));
+    }
+    let room = size_class(end + tail.len());
+    // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+    unsafe {
+        blob::edit(record.payload_mut(), room, |bytes| {
+            reserve(bytes, end + tail.len());
+            bytes.extend_from_slice(tail);
+        });
+    }
+    record
+}
+
+/// About how many bytes [`edit`] and [`append`] copy or clear to make the string of `record` `len`
+/// bytes long, beside what they are told to write: all that it has, when it is moved. O(1).
+pub fn edit_work(record: &Record, len: usize) -> usize {
+    match Form::of(record) {
+        Some(Form::Inline | Form::Int) | None => 0,
+        Some(Form::Blob) => {
+            // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+            let bytes = unsafe { blob::view(record.payload()) };
+            // SAFETY: as above.
+            let shared = unsafe { blob::is_shared(record.payload()) };
+            let copied = if shared || len > bytes.capacity() { bytes.len() } else { 0 };
+            let far = is_far(len, bytes.capacity());
+            copied + if far { 0 } else { len.saturating_sub(bytes.len()) }
+        }
+    }
+}
+
+/// Whether a string with room for `capacity` bytes that is to have `len` had better be made of
+/// fresh zeros.
+fn is_far(len: usize, capacity: usize) -> bool {
+    len > 2 * capacity
+}
+
+/// Makes room for `len` bytes in all, and for what the allocator gives with them.
+fn reserve(bytes: &mut Vec<u8>, len: usize) {
+    if len > bytes.capacity() {
+        bytes.reserve_exact(size_class(len) - bytes.len());
+    }
+}
+
 /// `bytes` and zeros up to `len`. The zeros of a large vector come from the operating system
 /// page by page when they are touched, so that a far SETRANGE does not stop to write them.
 fn zero_extended(bytes: &[u8], len: usize) -> Vec<u8> {
-    let mut long = vec![0; len];
+    let mut long = vec![0; size_class(len)];
     long[..bytes.len()].copy_from_slice(bytes);
+    long.truncate(len);
     long
 }
 
@@ -300,6 +356,51 @@ mod tests {
             assert_eq!(r.expiry(), Some(5));
             assert!(memory(&r) >= len);
         }
+    }
+
+    /// A string grows by the allocator's steps: what it holds beyond its length is what the
+    /// allocator would hold for it, and moves are few.
+    #[test]
+    fn growth_takes_no_more_than_the_allocator_gives() {
+        let room = |r: &Record| match Form::of(r) {
+            // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+            Some(Form::Blob) => unsafe { blob::view(r.payload()).capacity() },
+            _ => 0,
+        };
+        let mut r = record(b"k", New::Bytes(&[b'x'; 5000]), None, 0);
+        r = append(r, b"y");
+        assert_eq!(room(&r), 5120);
+        let (mut moves, mut last, mut work) = (0, room(&r), 0);
+        while Str::of(&r).unwrap().len() < 4 << 20 {
+            let len = Str::of(&r).unwrap().len();
+            work += edit_work(&r, len + 100);
+            r = append(r, &[b'z'; 100]);
+            moves += usize::from(room(&r) != last);
+            last = room(&r);
+            assert!(last <= (len + 100) * 5 / 4, "{last} for {len}");
+        }
+        assert!(moves <= 41, "four to a doubling, and not {moves}");
+        assert!(work < 8 * (4 << 20), "{work} bytes were moved or cleared");
+        let text = Str::of(&r).unwrap().bytes(&mut Digits::new()).to_vec();
+        assert!(text.starts_with(&[b'x'; 5000]) && text[5000] == b'y' && text.ends_with(b"zz"));
+
+        // Far beyond its end, and one byte beyond.
+        let r = edit(r, 40 << 20, |_| {});
+        assert_eq!(room(&r), 40 << 20);
+        assert_eq!(room(&append(r, b"x")), 48 << 20);
+    }
+
+    #[test]
+    fn a_shared_string_is_work() {
+        let r = append(record(b"k", New::Bytes(&[b'x'; 5000]), None, 0), b"y");
+        assert_eq!((edit_work(&r, 5001), edit_work(&r, 5002)), (0, 1));
+        let held = share(&r).unwrap();
+        assert_eq!((edit_work(&r, 5001), edit_work(&r, 5002)), (5001, 5002));
+        let r = append(r, b"z");
+        assert_eq!((held.len(), seen(&r).1.len(), edit_work(&r, 5003)), (5001, 5002, 1));
+        drop(held);
+        assert_eq!(edit_work(&r, 6000), 5002 + 998);
+        assert_eq!(edit_work(&r, 60_000), 5002);
     }
 
     #[test]

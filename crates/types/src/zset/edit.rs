@@ -8,6 +8,7 @@ use super::pairs::Pairs;
 use super::score::Score;
 use super::tree::Tree;
 use super::view::{Span, View};
+use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
 use crate::packed::{COUNT_MAX, Encoded, Room, Value};
 use crate::{Kind, Limits, Record, boxed};
@@ -35,9 +36,12 @@ enum Form {
     Between,
 }
 
-/// Whether an element may join `len` others in the packed form.
-fn fits(len: usize, member: usize, limits: &Limits) -> bool {
-    len < limits.zset_entries.min(COUNT_MAX / 2) && member <= limits.zset_value
+/// Whether an element with a member of so many bytes may join `len` others, of so many bytes
+/// together, in the packed form.
+fn fits(len: usize, bytes: usize, member: usize, limits: &Limits) -> bool {
+    len < limits.zset_entries.min(COUNT_MAX / 2)
+        && member <= limits.zset_value
+        && bytes + member <= PACKED_MAX
 }
 
 impl Edit {
@@ -145,7 +149,13 @@ impl Edit {
                         move_packed(packed, at, old, member, score);
                         Outcome::Updated
                     }
-                    None if fits(packed.count() / 2, member.len(), limits) => {
+                    None if fits(
+                        packed.count() / 2,
+                        packed.entries().end(),
+                        member.len(),
+                        limits,
+                    ) =>
+                    {
                         let text = Score::of(score);
                         let encoded = text.encoded();
                         let pairs = Pairs(packed.entries());
@@ -283,7 +293,8 @@ pub fn build<M: AsRef<[u8]>>(
     limits: &Limits,
 ) -> Record {
     let longest = elements.iter().map(|(member, _)| member.as_ref().len()).max().unwrap_or(0);
-    let small = elements.len() <= limits.zset_entries.min(COUNT_MAX / 2);
+    let bytes: usize = elements.iter().map(|(member, _)| member.as_ref().len()).sum();
+    let small = elements.len() <= limits.zset_entries.min(COUNT_MAX / 2) && bytes <= PACKED_MAX;
     if small && longest <= limits.zset_value {
         let scores: Vec<Score> = elements.iter().map(|(_, score)| Score::of(*score)).collect();
         let entries: Vec<Encoded<'_>> = elements

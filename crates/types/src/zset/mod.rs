@@ -49,6 +49,14 @@ pub fn memory(record: &Record, samples: usize) -> usize {
     record.alloc_size() + outside
 }
 
+/// See [`crate::value::pieces`].
+pub(crate) fn pieces(record: &Record) -> usize {
+    match view(record) {
+        View::Packed(..) => 0,
+        View::Tree(tree) => tree.pieces(),
+    }
+}
+
 /// See [`crate::value::duplicate`].
 pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
     match view(record) {

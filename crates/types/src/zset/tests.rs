@@ -99,7 +99,7 @@ fn copies_have_the_same_form_and_their_own_life() {
     let elements: Elements = (0..50).map(|i| (vec![b'a' + i], f64::from(i) / 2.0)).collect();
     for large in [false, true] {
         let record = set_of(&elements, large);
-        let copy = value::duplicate(&record, b"other", Some(5), 3);
+        let copy = value::duplicate(&record, b"other", Some(5), 3, 0);
         assert_eq!((copy.key(), copy.expiry(), copy.clock()), (&b"other"[..], Some(5), 3));
         assert_eq!(copy.kind(), record.kind());
         let mut edit = Edit::of(record).unwrap();

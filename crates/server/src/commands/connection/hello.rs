@@ -3,6 +3,7 @@
 use super::auth::authenticate;
 use super::client::names::{check_name, set_name};
 use super::{HANDSHAKE, plain};
+use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::start::VERSION;
 use std::sync::atomic::Ordering;
@@ -42,6 +43,7 @@ pub const HELLO: ServerCommand = ServerCommand {
         )
         .spec
     },
+    needs: NOTHING,
     run: hello,
     subcommands: &[],
 };

@@ -1,5 +1,6 @@
 //! MONITOR: the client sees every command that the server executes, as text.
 
+use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Flags, Group, Spec};
@@ -19,6 +20,7 @@ pub const MONITOR: ServerCommand = ServerCommand {
         history: &[],
         tips: &[],
     },
+    needs: NOTHING,
     run: monitor,
     subcommands: &[],
 };

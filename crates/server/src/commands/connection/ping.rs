@@ -1,5 +1,6 @@
 //! PING: is anybody there.
 
+use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 
@@ -18,6 +19,7 @@ pub const PING: ServerCommand = ServerCommand {
         history: &[],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     },
+    needs: NOTHING,
     run: ping,
     subcommands: &[],
 };

@@ -55,6 +55,12 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
         spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
     }
+    // Where this key stands no specification can say.
+    if cmd.full_name == "sort"
+        && let Some(at) = weft_commands::sort::destination(args)
+    {
+        found.push(Found { key: args[at], flags: vec!["OW", "UPDATE"] });
+    }
     Ok(found)
 }
 

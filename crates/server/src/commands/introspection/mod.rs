@@ -12,6 +12,7 @@ mod list;
 pub mod syntax;
 
 use super::shape;
+use crate::dispatch::table::NOTHING;
 use crate::dispatch::{Cmd, CommandTable, ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Spec};
 
@@ -28,6 +29,7 @@ const COMMAND: ServerCommand = ServerCommand {
         ..spec("command", -1, "2.8.13", "Describes all commands.", "")
     },
     // Without a subcommand.
+    needs: NOTHING,
     run: info::all,
     subcommands: &[
         ServerCommand {
@@ -35,6 +37,7 @@ const COMMAND: ServerCommand = ServerCommand {
                 complexity: "O(1)",
                 ..spec("count", 2, "2.8.13", "Answers the number of commands.", "")
             },
+            needs: NOTHING,
             run: list::count,
             subcommands: &[],
         },
@@ -44,6 +47,7 @@ const COMMAND: ServerCommand = ServerCommand {
                 tips: ANY_ORDER,
                 ..spec("docs", -2, "7.0.0", "Answers texts and arguments.", "[command-name...]")
             },
+            needs: NOTHING,
             run: docs::docs,
             subcommands: &[],
         },
@@ -55,6 +59,7 @@ const COMMAND: ServerCommand = ServerCommand {
                 "Finds the keys in a command's arguments.",
                 "command [arg...]",
             ),
+            needs: NOTHING,
             run: getkeys::keys,
             subcommands: &[],
         },
@@ -66,6 +71,7 @@ const COMMAND: ServerCommand = ServerCommand {
                 "Finds the keys in a command's arguments, and what the command does to them.",
                 "command [arg...]",
             ),
+            needs: NOTHING,
             run: getkeys::keys_and_flags,
             subcommands: &[],
         },
@@ -74,6 +80,7 @@ const COMMAND: ServerCommand = ServerCommand {
                 complexity: "O(1)",
                 ..spec("help", 2, "5.0.0", "Explains the subcommands.", "")
             },
+            needs: NOTHING,
             run: list::help,
             subcommands: &[],
         },
@@ -84,6 +91,7 @@ const COMMAND: ServerCommand = ServerCommand {
                 history: &[("7.0.0", "Without names: all commands.")],
                 ..spec("info", -2, "2.8.13", "Describes commands.", "[command-name...]")
             },
+            needs: NOTHING,
             run: info::info,
             subcommands: &[],
         },
@@ -99,6 +107,7 @@ const COMMAND: ServerCommand = ServerCommand {
                     "[FILTERBY filterby=(MODULE module-name|ACLCAT category|PATTERN pattern)]",
                 )
             },
+            needs: NOTHING,
             run: list::list,
             subcommands: &[],
         },

@@ -66,7 +66,7 @@ fn change_directory(config: &Config) -> Result<(), String> {
 
 fn raise_limit(config: &Config) -> Result<(), String> {
     let wanted = config.int(Id::MAXCLIENTS) as u32;
-    match limits::raise_open_files(wanted) {
+    match limits::raise_open_files(wanted, threads::descriptors(config)) {
         Ok(possible) if possible >= wanted => Ok(()),
         Ok(possible) => Err(format!(
             "The operating system is not able to handle the specified number of clients, try \

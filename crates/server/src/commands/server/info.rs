@@ -23,7 +23,7 @@ pub const INFO: ServerCommand = command(
 );
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
-    let text = info::render(cx.core, &Selection::of(&cx.args[1..]));
+    let text = info::render(cx.core, &mut cx.held, &Selection::of(&cx.args[1..]));
     cx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }

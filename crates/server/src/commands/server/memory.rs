@@ -2,8 +2,8 @@
 
 use super::memory_report;
 use super::with_key;
-use crate::commands::shape::{EACH_SHARD, answer_help, command, container, help, spec};
-use crate::dispatch::{ConnCx, ServerCommand};
+use crate::commands::shape::{EACH_SHARD, answer_help, command, container, help, holding, spec};
+use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::info::memory::{Overhead, Usage};
 use weft_base::num::parse_i64;
 use weft_base::num_format::fmt_f64;
@@ -63,7 +63,8 @@ pub const MEMORY: ServerCommand = container(
             },
             stats,
         ),
-        command(
+        holding(
+            |_| Needs::Key(2),
             Spec {
                 keys: &keys::at(2, &["RO"]),
                 complexity: "O(N) where N is the number of samples.",

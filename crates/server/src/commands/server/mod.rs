@@ -46,28 +46,12 @@ fn is_local(client: &crate::clients::ClientShared) -> bool {
     client.unix || ip().is_some_and(|ip| ip.is_loopback())
 }
 
-/// Runs `look` on a key of the client's database, with its shard held. For commands that look
-/// into one key and are not on any fast path: a busy shard, which is held for a microsecond or
-/// so, is waited for and not parked on.
+/// Runs `look` on a key of the client's database, whose shard the command's needs have named.
 fn with_key<T>(
     cx: &mut ConnCx<'_>,
     name: &[u8],
     look: impl FnOnce(&mut Db<'_>, &Key<'_>) -> T,
 ) -> T {
-    let srv = cx.srv();
-    let key = srv.ks.key(name);
-    if let Some(guard) = cx.guard {
-        return look(&mut Db::new(guard, &mut cx.core.turn, cx.session.db), &key);
-    }
-    let guard = loop {
-        match srv.ks.guard_one(key.shard) {
-            Ok(guard) => break guard,
-            Err(_) => std::thread::yield_now(),
-        }
-    };
-    let answer = look(&mut Db::new(&guard, &mut cx.core.turn, cx.session.db), &key);
-    drop(guard);
-    // The key may have been found expired.
-    cx.core.free_trash();
-    answer
+    let key = cx.srv().ks.key(name);
+    look(&mut Db::new(cx.guard(), &mut cx.core.turn, cx.session.db), &key)
 }

@@ -1,9 +1,10 @@
-//! MULTI, EXEC, DISCARD, WATCH and UNWATCH. What they do is in [`crate::dispatch::transaction`]:
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH. What they do is in [`crate::transaction`]:
 //! EXEC and WATCH hold shards, which no other command of this crate does, and are run from there.
 
 use super::shape;
-use crate::dispatch::transaction::{self, Transaction};
+use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
+use crate::transaction::{self, Transaction};
 use weft_commands::spec::keys;
 use weft_commands::{CmdResult, Error, Flags, Group, KeySpec, Spec};
 
@@ -37,6 +38,7 @@ const DISCARD: ServerCommand = ServerCommand {
         "Gives a transaction up.",
         "O(N) for N queued commands.",
     ),
+    needs: NOTHING,
     run: discard,
     subcommands: &[],
 };
@@ -51,6 +53,7 @@ const EXEC: ServerCommand = ServerCommand {
         "Runs the commands of a transaction as one.",
         "That of the commands.",
     ),
+    needs: NOTHING,
     run: elsewhere,
     subcommands: &[],
 };
@@ -65,12 +68,14 @@ const MULTI: ServerCommand = ServerCommand {
         "Begins a transaction.",
         "O(1)",
     ),
+    needs: NOTHING,
     run: multi,
     subcommands: &[],
 };
 
 const UNWATCH: ServerCommand = ServerCommand {
     spec: spec("unwatch", 1, QUICK, &[], "2.2.0", "Forgets all watched keys.", "O(1)"),
+    needs: NOTHING,
     run: unwatch,
     subcommands: &[],
 };
@@ -85,6 +90,7 @@ const WATCH: ServerCommand = ServerCommand {
         "Has the next transaction fail if one of these keys changes before it.",
         "O(1) for each key.",
     ),
+    needs: NOTHING,
     run: elsewhere,
     subcommands: &[],
 };

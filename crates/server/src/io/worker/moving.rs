@@ -15,7 +15,7 @@
 //! untaken replies, and a monitor stay: others know where those are.
 
 use super::{Worker, token};
-use crate::io::conn::Conn;
+use crate::io::conn::{Conn, State};
 use crate::io::mailbox::Message;
 use crate::io::poll::Interest;
 use std::sync::atomic::Ordering;
@@ -74,12 +74,11 @@ impl Worker {
 
     fn may_move(&self, conn: &Conn) -> bool {
         let session = &conn.session;
-        let elsewhere = session.waiting.is_some() || session.slow.is_some() || session.monitor;
-        !elsewhere
-            && conn.suspended.is_none()
-            && !conn.in_batch
+        !session.monitor
+            && (conn.state.reads() || matches!(conn.state, State::Ready))
+            // Others know where who stands in line is.
+            && conn.kept.front().is_none_or(|kept| kept.retry.is_none())
             && !conn.writing
-            && !session.close
             && conn.pending_output() == 0
     }
 
@@ -104,13 +103,12 @@ impl Worker {
     pub(super) fn move_in(&mut self, mut conn: Conn) {
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
         conn.generation = self.generation;
-        conn.queued = false;
         conn.interest = Interest::READ;
         conn.work_period = self.period;
         conn.work = 0;
         let id = conn.session.shared.id;
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);
-        let work_left = !conn.inbuf.is_empty() || !conn.again.is_empty();
+        let ready = matches!(conn.state, State::Ready);
         let index = self.conns.insert(conn);
         self.by_client.insert(id, index);
         let conn = &self.conns[index];
@@ -121,8 +119,8 @@ impl Worker {
         if killed || added.is_err() {
             return self.close(index);
         }
-        if work_left {
-            self.enqueue(index);
+        if ready {
+            self.queued.push(index);
         }
     }
 }

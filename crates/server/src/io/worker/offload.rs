@@ -76,7 +76,8 @@ impl Worker {
         let conn = &mut self.conns[index];
         let fits = self.offloads
             && !conn.writing
-            && !conn.session.close
+            && !conn.state.is_closing()
+            && conn.state.sends()
             && conn.pending_output() == 0
             && reply.contiguous().is_some();
         if fits {

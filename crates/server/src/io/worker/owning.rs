@@ -1,8 +1,7 @@
 //! Connections come, move and go: see also [`super::moving`].
 
-use super::{Worker, token};
+use super::{LISTENERS, Worker, token};
 use crate::clients::ClientShared;
-use crate::io::backlog::Backlog;
 use crate::io::conn::{Conn, ReplyMode, Session};
 use crate::io::listen::{ACCEPTS_PER_TURN, Accepted};
 use crate::io::mailbox::Message;
@@ -11,7 +10,10 @@ use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_process::{log_verbose, log_warning};
-use weft_resp::{Parser, Proto, Reply};
+use weft_resp::{Proto, Reply};
+
+/// How long a failure to accept is not logged again.
+const QUIET_MS: i64 = 1000;
 
 impl Worker {
     pub(super) fn accept(&mut self, listener: usize) {
@@ -19,11 +21,36 @@ impl Worker {
             match self.listeners[listener].accept(self.core.settings.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => return,
-                Err(e) => {
-                    log_warning!("Accepting client connection: {e}");
-                    return;
-                }
+                Err(e) => return self.stop_accepting(&e),
             }
+        }
+    }
+
+    /// The system has no room for another connection, as a rule no descriptor. Who comes waits in
+    /// the kernel's queue until this thread looks again, at its next tick: to be told again and
+    /// again that somebody is there would take all its time.
+    #[cold]
+    fn stop_accepting(&mut self, e: &std::io::Error) {
+        let now_ms = self.core.srv.mono_ms();
+        if now_ms >= self.quiet_until_ms {
+            log_warning!("Accepting client connection: {e}");
+            self.quiet_until_ms = now_ms + QUIET_MS;
+        }
+        self.accepts = false;
+        self.watch_listeners(Interest::NONE);
+    }
+
+    /// Looks for clients again, if it had stopped.
+    pub(super) fn accept_again(&mut self) {
+        if !self.accepts {
+            self.accepts = true;
+            self.watch_listeners(Interest::READ);
+        }
+    }
+
+    fn watch_listeners(&self, interest: Interest) {
+        for (n, listener) in self.listeners.iter().enumerate() {
+            let _ = self.poll.change(listener.fd(), LISTENERS + n as u64, interest);
         }
     }
 
@@ -59,46 +86,25 @@ impl Worker {
         }
         let id = srv.clients.next_id();
         let fd = accepted.socket.as_raw_fd();
-        let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.now_ms()));
+        let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
         let authenticated = settings.password.is_empty();
         shared.authenticated.store(authenticated, Ordering::Relaxed);
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
-        let conn = Conn {
-            fd: Arc::new(accepted.socket),
-            writing: false,
-            generation: self.generation,
-            session: Session {
-                shared: shared.clone(),
-                db: 0,
-                proto: Proto::Resp2,
-                authenticated,
-                reply_mode: ReplyMode::On,
-                close: false,
-                monitor: false,
-                no_touch: false,
-                import_source: false,
-                redirect_capable: false,
-                transaction: None,
-                watched: None,
-                waiting: None,
-                slow: None,
-            },
-            parser: Parser::default(),
-            inbuf: Vec::new(),
-            spans: Vec::new(),
-            args: Vec::new(),
-            big: None,
-            again: Default::default(),
-            suspended: None,
-            queued: false,
-            in_batch: false,
-            out: Backlog::default(),
-            interest: Interest::READ,
-            soft_since: Default::default(),
-            protocol_error: None,
-            work: 0,
-            work_period: 0,
+        let session = Session {
+            shared: shared.clone(),
+            db: 0,
+            proto: Proto::Resp2,
+            authenticated,
+            reply_mode: ReplyMode::On,
+            close: false,
+            monitor: false,
+            no_touch: false,
+            import_source: false,
+            redirect_capable: false,
+            transaction: None,
+            watched: None,
         };
+        let conn = Conn::new(accepted.socket, self.generation, session);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];
         if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
@@ -119,7 +125,7 @@ impl Worker {
         let id = conn.session.shared.id;
         self.by_client.remove(&id);
         self.queued.retain(|i| *i != index);
-        self.forget(&conn.session);
+        self.forget(&conn.state, conn.kept.front());
         let srv = &self.core.srv;
         srv.clients.remove(id);
         if conn.session.monitor {

@@ -1,7 +1,8 @@
 //! Commands on lists.
 //!
 //! Both forms are met by turning `list-max-listpack-size` down within a script; what a client sees
-//! of the form is OBJECT ENCODING.
+//! of the form is OBJECT ENCODING. Large elements come in scripts of their own, in which ranges and
+//! equal elements are removed between them, and the limit changes on the way.
 
 use super::super::compare::Compare::Exact;
 use super::{Rule, fixed, rule};
@@ -76,6 +77,21 @@ pub const RULES: &[Rule] = &[
     fixed(
         5,
         "DEL <key=a> ; CONFIG SET list-max-listpack-size -1 ; RPUSH <a> <value>... ; RPUSH <a> <value>... ; LSET <a> 0 <value> ; OBJECT ENCODING <a> ; LPOP <a> ; OBJECT ENCODING <a> ; LRANGE <a> 0 -1 ; CONFIG SET list-max-listpack-size -2",
+        Exact,
+    ),
+    fixed(
+        8,
+        "DEL <key=a> ; CONFIG SET list-compress-depth (0|0|1|2) ; CONFIG SET list-max-listpack-size (-1|-2|-3|-5|2|5|16|128|1000) ; RPUSH <a> <element>... ; RPUSH <a> a a 7 <element=p> b <element=q> a b ; LSET <a> (0|1|3|-1|-2|-4) <element> ; OBJECT ENCODING <a> ; LINSERT <a> (BEFORE|AFTER) <p> <element> ; LSET <a> (0|2|-1|-3) <element> ; LINSERT <a> (BEFORE|AFTER) <q> <element> ; OBJECT ENCODING <a> ; LREM <a> (0|1|-1|2|-2) <p> ; OBJECT ENCODING <a> ; LTRIM <a> (0|1|3) (-1|-2|-3) ; OBJECT ENCODING <a> ; DEBUG DIGEST-VALUE <a> ; LPOP <a> <count> ; OBJECT ENCODING <a> ; LLEN <a> ; CONFIG SET list-max-listpack-size -2 ; CONFIG SET list-compress-depth 0",
+        Exact,
+    ),
+    fixed(
+        8,
+        "DEL <key=a> ; CONFIG SET list-max-listpack-size (-1|-2|2|16|128) ; RPUSH <a> <element> ; LPUSH <a> a ; RPOP <a> ; OBJECT ENCODING <a> ; RPUSH <a> b ; LPOP <a> ; OBJECT ENCODING <a> ; LPUSH <a> <element> <element> ; LMOVE <a> <a> (LEFT|RIGHT) (LEFT|RIGHT) ; OBJECT ENCODING <a> ; LSET <a> 0 <element> ; CONFIG SET list-max-listpack-size (-1|-2|-5|1|4|64) ; LSET <a> -1 <element> ; OBJECT ENCODING <a> ; RPUSH <a> <element> ; OBJECT ENCODING <a> ; LMOVE <a> <key> (LEFT|RIGHT) (LEFT|RIGHT) ; LREM <a> 0 a ; OBJECT ENCODING <a> ; LRANGE <a> <index> <index> ; LPOS <a> b RANK -1 ; COPY <a> <key=c> REPLACE ; OBJECT ENCODING <c> ; DEBUG DIGEST-VALUE <c> ; CONFIG SET list-max-listpack-size -2",
+        Exact,
+    ),
+    fixed(
+        8,
+        "DEL <key=a> ; CONFIG SET list-max-listpack-size (-1|-2|100|2000) ; CONFIG SET list-compress-depth (0|1) ; RPUSH <a> 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 ; LSET <a> (0|1|2|3) <element=p> ; LSET <a> (4|5|6|7) <element> ; LSET <a> (8|9|10|11) <element> ; LSET <a> (12|13|14|15) <element> ; LSET <a> (-1|-2|-3) <element> ; OBJECT ENCODING <a> ; LINSERT <a> (BEFORE|AFTER) <p> <element> ; LREM <a> 0 (3|<p>|17) ; LSET <a> (0|2|-1|-3|19|39) (x|<element>) ; OBJECT ENCODING <a> ; LPOS <a> (7|19|<p>) ; LINDEX <a> <index> ; LPUSH <a> <element> ; RPOP <a> (1|5) ; OBJECT ENCODING <a> ; LTRIM <a> (1|5|8) (-1|-6|-9) ; OBJECT ENCODING <a> ; DEBUG DIGEST-VALUE <a> ; LTRIM <a> 0 (0|1|2|3) ; OBJECT ENCODING <a> ; LRANGE <a> 0 -1 ; CONFIG SET list-max-listpack-size -2 ; CONFIG SET list-compress-depth 0",
         Exact,
     ),
 ];

@@ -312,6 +312,12 @@ impl Tree {
         0
     }
 
+    /// Of about how many allocations it is made: leaves are half full at least, as a rule, and have
+    /// three. O(1).
+    pub fn pieces(&self) -> usize {
+        4 + 3 * (self.len / (leaf::FULL / 2)) + self.long.most()
+    }
+
     /// Bytes of memory, estimated from the leaves of the first `samples` elements; 0: from all.
     #[must_use]
     pub fn memory(&self, samples: usize) -> usize {

@@ -1,13 +1,15 @@
 //! CLIENT KILL: ends connections, this one or others.
 //!
 //! Another's connection belongs to its thread, which may be executing its requests right now.
-//! The world is stopped while the victims are marked, so that none of them executes anything
-//! after the reply; their threads then close them when they come by.
+//! KILL needs the I/O threads to stop while the victims are marked, so that none of them executes
+//! anything after the reply; their threads then close them when they come by. A victim that waits
+//! for a key waits no more from then on: what is pushed next is not for it.
 
 use super::filter::Filter;
 use crate::clients::ClientShared;
 use crate::dispatch::ConnCx;
 use crate::io::Message;
+use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
@@ -25,7 +27,7 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
         }
         [_, _, options @ ..] => {
             let filter = Filter::parse(options, cx.srv(), true)?;
-            let (me, now_ms) = (cx.session.shared.id, cx.srv().now_ms());
+            let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
             let killed = kill_all(cx, |c| filter.fits(c, me, now_ms));
             cx.reply.int(killed as i64);
         }
@@ -44,18 +46,20 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         // The reply is still sent.
         cx.session.close = true;
     }
-    let mut killed = own.len();
-    if !others.is_empty() {
-        killed += cx.core.between_batches(|_| others.iter().filter(|c| mark(c)).count());
-        others.iter().for_each(|c| {
-            srv.clients.remove(c.id);
-            srv.threads[c.thread()].mailbox.send(Message::Kill { client: c.clone() });
-        });
+    let killed = others.iter().filter(|client| end(srv, client)).count();
+    for client in others {
+        srv.clients.remove(client.id);
+        srv.threads[client.thread()].mailbox.send(Message::Kill { client });
     }
-    killed
+    own.len() + killed
 }
 
 /// Whether this is what ends the client, and not a KILL before this one.
-fn mark(client: &Arc<ClientShared>) -> bool {
+fn end(srv: &Server, client: &Arc<ClientShared>) -> bool {
+    if let Some(waiting) = srv.lines.of_client(client.id)
+        && waiting.state.give_up()
+    {
+        srv.lines.leave(&srv.ks, &waiting);
+    }
     !client.killed.swap(true, Ordering::Relaxed)
 }

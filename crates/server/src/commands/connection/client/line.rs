@@ -16,7 +16,7 @@ use weft_commands::CmdResult;
 pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
     let filter = Filter::parse(&cx.args[2..], cx.srv(), false)?;
     renew_own(cx);
-    let (me, now_ms) = (cx.session.shared.id, cx.srv().now_ms());
+    let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
     let mut lines = Vec::new();
     for client in cx.srv().clients.all() {
         if filter.fits(&client, me, now_ms) {
@@ -30,7 +30,7 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
     renew_own(cx);
     let mut line = Vec::new();
-    describe(&cx.session.shared, &cx.srv().table, cx.srv().now_ms(), &mut line);
+    describe(&cx.session.shared, &cx.srv().table, cx.srv().mono_ms(), &mut line);
     cx.reply.verbatim("txt", &line);
     Ok(())
 }
@@ -42,7 +42,7 @@ fn renew_own(cx: &ConnCx<'_>) {
     let table = &cx.srv().table;
     let this = table.all().iter().find(|c| c.full_name == cx.name);
     shared.last_command.store(this.map_or(0, |c| c.number as u32 + 1), Ordering::Relaxed);
-    shared.last_ms.store(cx.srv().now_ms(), Ordering::Relaxed);
+    shared.last_ms.store(cx.srv().mono_ms(), Ordering::Relaxed);
     shared.db.store(cx.session.db as u32, Ordering::Relaxed);
     let argv: usize = cx.args.iter().map(|a| a.len()).sum();
     shared.argv_mem.store(argv as u64, Ordering::Relaxed);

@@ -12,7 +12,8 @@ mod modes;
 pub mod names;
 mod pause;
 
-use crate::dispatch::{ConnCx, ServerCommand};
+use crate::dispatch::table::{NOTHING, NeedsFn};
+use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 
 /// What every subcommand but HELP is.
@@ -41,6 +42,7 @@ pub const CLIENT: ServerCommand = ServerCommand {
         history: &[],
         tips: &[],
     },
+    needs: NOTHING,
     run: |_| Err(error::SYNTAX),
     subcommands: &[
         sub("capa", -3, ALLOW_BUSY, "8.0.0", modes::capa)
@@ -66,6 +68,7 @@ pub const CLIENT: ServerCommand = ServerCommand {
             .tips(&["nondeterministic_output"])
             .build(),
         sub("kill", -3, ADMIN, "2.4.0", kill::kill)
+            .needs(|_| Needs::Stop)
             .about("Closes connections.", KILL_SYNTAX)
             .complexity("O(N) where N is the number of connections")
             .history(&[
@@ -109,6 +112,7 @@ pub const CLIENT: ServerCommand = ServerCommand {
             )
             .build(),
         sub("pause", -3, ADMIN, "3.0.0", pause::pause)
+            .needs(|_| Needs::Stop)
             .about(
                 "Holds commands back for a time.",
                 "timeout:integer [mode=(write=WRITE|all=ALL)]@6.2.0",
@@ -174,7 +178,7 @@ const LIST_SYNTAX: &str = "\
     [NOT-IP not-ip]@9.0.0";
 
 /// A subcommand in the making.
-struct Sub(Spec, fn(&mut ConnCx<'_>) -> CmdResult);
+struct Sub(Spec, fn(&mut ConnCx<'_>) -> CmdResult, NeedsFn);
 
 const fn sub(
     name: &'static str,
@@ -183,7 +187,7 @@ const fn sub(
     since: &'static str,
     run: fn(&mut ConnCx<'_>) -> CmdResult,
 ) -> Sub {
-    Sub(super::plain(name, arity, flags, since, "", "", run).spec, run)
+    Sub(super::plain(name, arity, flags, since, "", "", run).spec, run, NOTHING)
 }
 
 impl Sub {
@@ -208,7 +212,12 @@ impl Sub {
         self
     }
 
+    const fn needs(mut self, needs: NeedsFn) -> Sub {
+        self.2 = needs;
+        self
+    }
+
     const fn build(self) -> ServerCommand {
-        ServerCommand { spec: self.0, run: self.1, subcommands: &[] }
+        ServerCommand { spec: self.0, needs: self.2, run: self.1, subcommands: &[] }
     }
 }

@@ -88,8 +88,8 @@ pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
     let waiting = u64::try_from(id).ok().and_then(|id| srv.lines.of_client(id));
     let gave_up = waiting.filter(|w| w.state.give_up());
     if let Some(waiting) = &gave_up {
-        let client = waiting.client;
-        srv.threads[waiting.thread].mailbox.send(Message::Unblocked { client, error });
+        let message = Message::Unblocked { waiting: waiting.clone(), error };
+        srv.threads[waiting.thread].mailbox.send(message);
     }
     cx.reply.int(i64::from(gave_up.is_some()));
     Ok(())

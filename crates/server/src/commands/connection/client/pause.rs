@@ -1,4 +1,4 @@
-//! CLIENT PAUSE and UNPAUSE.
+//! CLIENT PAUSE and UNPAUSE. After the reply of PAUSE nothing runs that it forbids.
 
 use crate::dispatch::ConnCx;
 use crate::pause::PauseMode;
@@ -21,11 +21,19 @@ pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
     if timeout < 0 {
         return Err(NEGATIVE);
     }
-    let until = timeout.checked_add(cx.srv().now_ms()).ok_or(TOO_LONG)?;
+    // Valkey adds the time to Unix time, and refuses what that can't hold.
+    timeout.checked_add(cx.srv().now_ms()).ok_or(TOO_LONG)?;
+    let until = timeout.saturating_add(cx.srv().mono_ms());
+    if cx.end_in_slow_lane {
+        // It has been in force since the first run.
+        cx.reply.ok();
+        return Ok(());
+    }
+    // The I/O threads are between two commands, and look before the next one. What the slow lane
+    // has begun goes on: if it writes, the answer has to wait for it.
     let srv = cx.srv();
-    // Whoever is in the middle of a batch ends it first: after the reply nothing runs that the
-    // pause forbids.
-    cx.core.between_batches(|_| srv.pause(mode, until));
+    srv.pause(mode, until);
+    cx.end_in_slow_lane = srv.slow.writes() > 0;
     cx.reply.ok();
     Ok(())
 }

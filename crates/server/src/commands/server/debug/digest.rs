@@ -107,18 +107,16 @@ fn type_number(kind: Type) -> u32 {
 
 /// Stops the world for as long as it takes to hash everything.
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
-    let digest = cx.world(|core, guard| {
-        let mut digest = Digest::default();
-        let now_ms = core.turn.now_ms;
-        for index in 0..guard.keyspace().databases() {
-            let mut db = Db::new(guard, &mut core.turn, index);
-            if !db.is_empty() {
-                digest.ordered(&(index as u32).to_be_bytes());
-                db.for_each(|record| digest.unordered(&of_key(&record, now_ms).0));
-            }
+    let guard = cx.guard();
+    let mut digest = Digest::default();
+    let now_ms = cx.core.turn.now_ms;
+    for index in 0..guard.keyspace().databases() {
+        let mut db = Db::new(guard, &mut cx.core.turn, index);
+        if !db.is_empty() {
+            digest.ordered(&(index as u32).to_be_bytes());
+            db.for_each(|record| digest.unordered(&of_key(&record, now_ms).0));
         }
-        digest
-    });
+    }
     cx.reply.simple(&digest.hex());
     Ok(())
 }

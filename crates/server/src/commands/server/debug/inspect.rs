@@ -30,7 +30,6 @@ pub fn object(cx: &mut ConnCx<'_>) -> CmdResult {
     let fast = cx.args.len() > 3 && cx.is(3, "fast");
     let access = cx.core.turn.access;
     let text = with_record(cx, |record| {
-        let kind = Kind::of(record.kind());
         let length = match fast {
             true => String::new(),
             false => format!(" serializedlength:{}", serialized_len(record)),
@@ -38,7 +37,7 @@ pub fn object(cx: &mut ConnCx<'_>) -> CmdResult {
         Ok(format!(
             "Value at:{:p} refcount:1 encoding:{}{length} lru:{} lru_seconds_idle:{}",
             record.payload().as_ptr(),
-            kind.encoding_name(),
+            value::encoding_name(record),
             record.clock(),
             access.idle_seconds(record.clock()),
         ))
@@ -104,10 +103,8 @@ pub fn tables(cx: &mut ConnCx<'_>) -> CmdResult {
     let index = parse_i64(cx.args[2]).ok_or(error::NOT_AN_INTEGER)?;
     let databases = cx.srv().ks.databases();
     let index = usize::try_from(index).ok().filter(|n| *n < databases).ok_or(NO_SUCH_DB)?;
-    let shapes: Vec<Stats> = cx.world(|core, guard| {
-        let mut db = Db::new(guard, &mut core.turn, index);
-        (0..SHARDS as u16).map(|shard| db.table_stats(shard)).collect()
-    });
+    let mut db = Db::new(cx.guard(), &mut cx.core.turn, index);
+    let shapes: Vec<Stats> = (0..SHARDS as u16).map(|shard| db.table_stats(shard)).collect();
     let mut text = String::from("[Dictionary HT]\n");
     text.push_str(&format!(" shards: {SHARDS}\n{}", sum(&shapes)));
     if cx.args.len() > 3 && cx.is(3, "full") {

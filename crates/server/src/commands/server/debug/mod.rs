@@ -10,9 +10,10 @@ mod populate;
 mod protocol;
 
 use super::slowlog::unknown;
-use crate::commands::shape::{ADMIN, answer_help, command, spec};
-use crate::dispatch::{ConnCx, ServerCommand};
+use crate::commands::shape::{ADMIN, answer_help, holding, spec};
+use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::io::Message;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_base::num::parse_i64;
@@ -20,7 +21,8 @@ use weft_commands::{CmdResult, Error, Spec, error};
 use weft_config::Id;
 use weft_process::log_warning;
 
-pub const DEBUG: ServerCommand = command(
+pub const DEBUG: ServerCommand = holding(
+    needs,
     Spec {
         complexity: "Depends on subcommand.",
         ..spec("debug", -2, ADMIN, "1.0.0", "Holds the commands for debugging.", "")
@@ -38,36 +40,36 @@ const NO_PERSISTENCE: Error =
 const UNKNOWN_OPTION: Error =
     Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
 
-/// One subcommand: its name, how many arguments may follow it, and its function.
-struct Sub(&'static str, std::ops::RangeInclusive<usize>, fn(&mut ConnCx<'_>) -> CmdResult);
+/// One subcommand: its name, how many arguments may follow it, what it needs, and its function.
+struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const SUBCOMMANDS: &[Sub] = &[
-    Sub("assert", 0..=0, assert),
-    Sub("change-repl-id", 0..=0, change_replication_id),
-    Sub("digest", 0..=0, digest::all),
-    Sub("digest-value", 0..=usize::MAX, digest::values),
-    Sub("error", 1..=1, answer_error),
-    Sub("help", 0..=0, |cx| answer_help(cx, HELP)),
-    Sub("htstats", 1..=2, inspect::tables),
-    Sub("htstats-key", 1..=2, inspect::table_of_key),
-    Sub("leak", 1..=1, leak),
-    Sub("loadaof", 0..=0, |_| Err(NO_PERSISTENCE)),
-    Sub("log", 1..=1, log),
-    Sub("mallctl", 1..=2, allocator_number),
-    Sub("mallctl-str", 1..=1, allocator_text),
-    Sub("object", 1..=2, inspect::object),
-    Sub("move-clients", 0..=0, move_clients),
-    Sub("oom", 0..=0, run_out_of_memory),
-    Sub("panic", 0..=0, panic),
-    Sub("pause-cron", 1..=1, pause_cron),
-    Sub("populate", 1..=3, populate::populate),
-    Sub("protocol", 1..=1, protocol::protocol),
-    Sub("reload", 0..=usize::MAX, reload),
-    Sub("sdslen", 1..=1, inspect::string_lengths),
-    Sub("segfault", 0..=0, segfault),
-    Sub("set-active-expire", 1..=1, set_active_expire),
-    Sub("sleep", 1..=1, sleep),
-    Sub("structsize", 0..=0, inspect::sizes),
+    Sub("assert", 0..=0, Needs::Nothing, assert),
+    Sub("change-repl-id", 0..=0, Needs::Nothing, change_replication_id),
+    Sub("digest", 0..=0, Needs::World, digest::all),
+    Sub("digest-value", 0..=usize::MAX, Needs::KeysFrom(2), digest::values),
+    Sub("error", 1..=1, Needs::Nothing, answer_error),
+    Sub("help", 0..=0, Needs::Nothing, |cx| answer_help(cx, HELP)),
+    Sub("htstats", 1..=2, Needs::World, inspect::tables),
+    Sub("htstats-key", 1..=2, Needs::Key(2), inspect::table_of_key),
+    Sub("leak", 1..=1, Needs::Nothing, leak),
+    Sub("loadaof", 0..=0, Needs::Nothing, |_| Err(NO_PERSISTENCE)),
+    Sub("log", 1..=1, Needs::Nothing, log),
+    Sub("mallctl", 1..=2, Needs::Nothing, allocator_number),
+    Sub("mallctl-str", 1..=1, Needs::Nothing, allocator_text),
+    Sub("object", 1..=2, Needs::Key(2), inspect::object),
+    Sub("move-clients", 0..=0, Needs::Nothing, move_clients),
+    Sub("oom", 0..=0, Needs::Nothing, run_out_of_memory),
+    Sub("panic", 0..=0, Needs::Nothing, panic),
+    Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
+    Sub("populate", 1..=3, Needs::World, populate::populate),
+    Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
+    Sub("reload", 0..=usize::MAX, Needs::Nothing, reload),
+    Sub("sdslen", 1..=1, Needs::Key(2), inspect::string_lengths),
+    Sub("segfault", 0..=0, Needs::Nothing, segfault),
+    Sub("set-active-expire", 1..=1, Needs::Nothing, set_active_expire),
+    Sub("sleep", 1..=1, Needs::World, sleep),
+    Sub("structsize", 0..=0, Needs::Nothing, inspect::sizes),
 ];
 
 const HELP: &[&str] = &[
@@ -126,16 +128,25 @@ const HELP: &[&str] = &[
     "    Answer the sizes of some structures.",
 ];
 
+/// The subcommand that these arguments call.
+fn find(args: &[&[u8]]) -> Option<&'static Sub> {
+    let more = args.len().checked_sub(2)?;
+    SUBCOMMANDS.iter().find(|Sub(name, count, ..)| {
+        args[1].eq_ignore_ascii_case(name.as_bytes()) && count.contains(&more)
+    })
+}
+
+fn needs(args: &[&[u8]]) -> Needs {
+    find(args).map_or(Needs::Nothing, |Sub(_, _, needs, _)| *needs)
+}
+
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let allowed = cx.srv().config().word(Id::ENABLE_DEBUG_COMMAND);
     if !super::is_permitted(cx, allowed) {
         return Err(DENIED);
     }
-    let more = cx.args.len() - 2;
-    let found =
-        SUBCOMMANDS.iter().find(|Sub(name, count, _)| cx.is(1, name) && count.contains(&more));
-    match found {
-        Some(Sub(_, _, run)) => run(cx),
+    match find(cx.args) {
+        Some(Sub(.., run)) => run(cx),
         None => Err(unknown(cx, "DEBUG")),
     }
 }
@@ -152,11 +163,11 @@ fn switch(arg: &[u8]) -> bool {
     digits.take_while(|b| b.is_ascii_digit()).any(|b| *b != b'0')
 }
 
-/// Stops every thread, as the name of the command promises.
+/// Everybody stops, as the name of the command promises: it needs the world.
 fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
     let seconds = weft_base::num::parse_f64(cx.args[2]).unwrap_or(0.0);
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    cx.world(|_, _| std::thread::sleep(time));
+    std::thread::sleep(time);
     cx.reply.ok();
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! DEBUG POPULATE: many small keys at once.
 //!
-//! Each key is set under its own shard's lock, and between some of them whoever waits to stop
-//! the world may do so: other clients go on while a million keys are made.
+//! The world stands still meanwhile, as it does in servers of one thread.
 
 use super::super::with_key;
 use crate::dispatch::ConnCx;
@@ -10,9 +9,6 @@ use weft_commands::{CmdResult, Error};
 use weft_types::string::{self, New};
 
 const NOT_POSITIVE: Error = Error::new("ERR value is out of range, must be positive");
-
-/// Keys between two moments at which the world may be stopped.
-const STEP: i64 = 64;
 
 pub fn populate(cx: &mut ConnCx<'_>) -> CmdResult {
     let count = positive(cx.args[2])?;
@@ -38,11 +34,6 @@ pub fn populate(cx: &mut ConnCx<'_>) -> CmdResult {
                 db.turn.tally.dirty += 1;
             }
         });
-        if n % STEP == STEP - 1 {
-            let (gates, own) = (cx.srv().ks.gates(), cx.core.id);
-            gates.leave(own);
-            gates.enter(own);
-        }
     }
     cx.reply.ok();
     Ok(())

@@ -1,4 +1,8 @@
-//! Lists against `VecDeque`, with chunks so small that every edge is met.
+//! Lists against `VecDeque`, with chunks so small that every edge is met, and elements so large
+//! that they have chunks of their own.
+
+mod nodes;
+mod sizes;
 
 use super::*;
 use crate::Limits;
@@ -21,6 +25,7 @@ fn text() -> impl Strategy<Value = String> {
         6 => (0..6u8).prop_map(|n| n.to_string()),
         3 => "[a-c]{1,3}",
         1 => (30..120usize).prop_map(|n| "x".repeat(n)),
+        1 => (2000..9000usize).prop_map(|n| "y".repeat(n)),
     ]
 }
 
@@ -28,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (any::<bool>(), prop::collection::vec(text(), 1..12)).prop_map(|(l, v)| Step::Push(l, v)),
         3 => (any::<bool>(), 1..8usize).prop_map(|(l, n)| Step::Pop(l, n)),
-        1 => (any::<usize>(), text()).prop_map(|(i, t)| Step::Set(i, t)),
+        3 => (any::<usize>(), text()).prop_map(|(i, t)| Step::Set(i, t)),
         3 => (text(), text(), any::<bool>()).prop_map(|(p, t, a)| Step::Insert(p, t, a)),
         1 => (any::<bool>(), text(), 1..4usize).prop_map(|(l, t, n)| Step::Remove(l, t, n)),
         1 => (0..6usize, 0..6usize).prop_map(|(a, b)| Step::Trim(a, b)),
@@ -51,7 +56,9 @@ fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limi
         }
         Step::Pop(left, n) => {
             let mut popped = Vec::new();
-            let record = pop(record, end(left), n, limits, |v| popped.push(v.to_vec()));
+            let record = pop(record, end(left), n, limits, &mut Waste::default(), |v| {
+                popped.push(v.to_vec())
+            });
             for value in popped {
                 let expected = if left { model.pop_front() } else { model.pop_back() };
                 assert_eq!(Some(value), expected.map(String::into_bytes));
@@ -61,7 +68,7 @@ fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limi
         Step::Set(index, text) => {
             let index = index % model.len();
             model[index] = text.clone();
-            set(record, index, text.as_bytes(), limits)
+            set(record, index, text.as_bytes(), limits, &mut Waste::default())
         }
         Step::Insert(pivot, text, after) => {
             let at = model.iter().position(|t| *t == pivot);
@@ -83,7 +90,8 @@ fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limi
                 model.remove(at);
                 expected += 1;
             }
-            let (record, removed) = remove(record, end(left), text.as_bytes(), most, limits);
+            let (record, removed) =
+                remove(record, end(left), text.as_bytes(), most, limits, &mut Waste::default());
             assert_eq!(removed, expected);
             record
         }
@@ -92,8 +100,17 @@ fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limi
             let keep = model.len() - front - back.min(model.len() - front);
             model.drain(..front);
             model.truncate(keep);
-            trim(record, front, keep, limits)
+            trim_or_empty(record, front, keep, limits)
         }
+    }
+}
+
+/// As LTRIM, which removes a list of which nothing is kept without a look at it.
+fn trim_or_empty(record: Record, start: usize, keep: usize, limits: &Limits) -> Record {
+    let mut waste = Waste::default();
+    match keep {
+        0 => pop(record, End::Left, usize::MAX, limits, &mut waste, |_| {}),
+        keep => trim(record, start, keep, limits, &mut waste),
     }
 }
 
@@ -130,14 +147,28 @@ fn check(record: &Record, model: &VecDeque<String>) {
         assert_eq!(back_from(list, n).first().cloned(), from_back);
     }
     if let List::Chunks(chunks) = list {
-        assert!(chunks.keeps_depth(), "{chunks:?}");
+        check_chunks(chunks);
+    }
+}
+
+/// What always holds for a row of chunks.
+fn check_chunks(chunks: &Chunks) {
+    assert!(chunks.keeps_depth(), "{chunks:?}");
+    assert_eq!(chunks.row.iter().map(|chunk| chunk.count()).sum::<usize>(), chunks.len);
+    assert!(chunks.starts(0));
+    let most = chunks.fill.most_bytes();
+    for (at, chunk) in chunks.row.iter().enumerate() {
+        let bytes = chunk.bytes();
+        assert!(bytes <= 2 * most || chunk.count() == 1, "{bytes} bytes in chunk {at}");
+        assert!(!chunk.is_alone() || chunk.count() == 1 && !chunk.follows);
+        assert!(!chunk.follows || chunks.row[at - 1].bytes() + bytes > most, "chunk {at}");
     }
 }
 
 proptest! {
     #[test]
     fn lists_are_like_a_deque(
-        size in prop_oneof![Just(-1i64), 1..6i64, 30..100i64],
+        size in prop_oneof![Just(-1i64), Just(-2i64), 1..6i64, 30..100i64],
         start in prop_oneof![Just(1usize), 20..80usize],
         depth in prop_oneof![Just(0usize), 1..4usize, Just(usize::MAX)],
         steps in prop::collection::vec(step(), 1..60),
@@ -200,9 +231,9 @@ fn backward_lengths_come_with_long_elements_and_go_without() {
         assert_eq!(kind(&record), wanted, "{bytes}");
         record = push(record, End::Right, &[b"c"], &limits);
         check(&record, &texts.clone().into());
-        record = set(record, 1, &vec![b'd'; 509], &limits);
+        record = set(record, 1, &vec![b'd'; 509], &limits, &mut Waste::default());
         assert_eq!(kind(&record), Kind::ListTwoWay);
-        record = set(record, 1, b"d", &limits);
+        record = set(record, 1, b"d", &limits, &mut Waste::default());
         assert_eq!(kind(&record), Kind::ListPacked);
         check(&record, &["a", "d", "c"].map(String::from).into());
     }
@@ -226,8 +257,8 @@ fn a_list_without_backward_lengths_counts_them() {
     assert_eq!(kind(&record), Kind::ListPacked);
     record = push(record, End::Left, &[b"0"], &limits);
     assert_eq!(kind(&record), Kind::ListChunks);
-    (record, _) = remove(record, End::Right, b"0", 1, &limits);
-    record = pop(record, End::Right, 2, &limits, |_| {});
+    (record, _) = remove(record, End::Right, b"0", 1, &limits, &mut Waste::default());
+    record = pop(record, End::Right, 2, &limits, &mut Waste::default(), |_| {});
     assert_eq!(kind(&record), Kind::ListPacked);
     check(&record, &["1".to_string()].into());
 }
@@ -239,7 +270,7 @@ fn a_list_of_one_chunk_goes_back_into_its_record_in_the_form_for_its_size() {
         let limits = Limits { list_size: -1, ..Limits::default() };
         let record = of_texts(&texts, &limits);
         assert_eq!(kind(&record), Kind::ListChunks);
-        let record = trim(record, 5, kept, &limits);
+        let record = trim(record, 5, kept, &limits, &mut Waste::default());
         assert_eq!(kind(&record), wanted);
         check(&record, &texts[5..5 + kept].to_vec().into());
     }
@@ -258,7 +289,7 @@ fn a_long_list_is_chunked_and_comes_back() {
     let bytes: usize = from(List::of(&record).unwrap(), 0).iter().map(|v| v.len() + 2).sum();
     let memory = memory(&record, 5);
     assert!(memory < bytes + bytes / 20 + 16 * 1024, "{memory} for {bytes}");
-    record = pop(record, End::Left, 19_900, &limits, |_| {});
+    record = pop(record, End::Left, 19_900, &limits, &mut Waste::default(), |_| {});
     assert_eq!((len(&record), Kind::of(record.kind())), (101, Kind::ListTwoWay));
 }
 

@@ -1,0 +1,81 @@
+//! Model of what a thread may do with its gate while it holds something. `hold.rs` makes the fault that
+//! is planted here impossible to write; that it is one, and found, is shown below.
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use weft_keyspace::gate::Gates;
+
+/// What a transaction writes, both halves or none.
+struct World {
+    gates: Gates,
+    halves: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: that access is exclusive is what loom checks.
+unsafe impl Sync for World {}
+
+/// What the executing thread does wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// It leaves its gate in the middle of the transaction and comes back.
+    LeavesInTheMiddle,
+}
+
+fn write(world: &World, half: usize) {
+    // SAFETY: inside a gate, and the only thread that writes.
+    world.halves[half].with_mut(|v| unsafe { *v += 1 });
+}
+
+/// Reads both halves with the world stopped; they agree.
+fn look(world: &World) {
+    let closed = world.gates.close();
+    // SAFETY: the gates are closed.
+    let [a, b] = [0, 1].map(|half| world.halves[half].with(|v| unsafe { *v }));
+    assert_eq!(a, b, "the middle of a transaction was seen");
+    drop(closed);
+}
+
+fn transaction(world: &World, planted: Planted) {
+    world.gates.enter(0);
+    write(world, 0);
+    match planted {
+        Planted::Nothing => {}
+        Planted::LeavesInTheMiddle => {
+            world.gates.leave(0);
+            world.gates.enter(0);
+        }
+    }
+    write(world, 1);
+    world.gates.leave(0);
+}
+
+fn run(planted: Planted) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let world = Arc::new(World {
+            gates: Gates::new(1, 1),
+            halves: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let executing = {
+            let world = world.clone();
+            loom::thread::spawn(move || transaction(&world, planted))
+        };
+        look(&world);
+        executing.join().unwrap();
+        look(&world);
+    });
+}
+
+#[test]
+fn loom_nobody_sees_the_middle_of_a_transaction() {
+    run(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "the middle of a transaction was seen")]
+fn loom_leaving_in_the_middle_is_found() {
+    run(Planted::LeavesInTheMiddle);
+}

@@ -1,0 +1,239 @@
+//! First stage: may this request run, and may it run now?
+//!
+//! Who has not authenticated, a wrong number of arguments, a pause, memory that is full: all that
+//! can be said of a request before anything is held is said here, and a request that is queued
+//! between MULTI and EXEC goes no further. Next: [`super::hold`].
+
+use crate::dispatch::reply::refuse;
+use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::table::{Cmd, Run};
+use crate::dispatch::{Core, hold};
+use crate::io::{ReplyMode, Session};
+use crate::pause::PauseMode;
+use crate::server::attention;
+use crate::transaction;
+use std::sync::atomic::Ordering;
+use weft_commands::{Error, Flags, Lane, error};
+use weft_keyspace::Inside;
+use weft_resp::Reply;
+use weft_resp::reply::Mark;
+
+const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
+const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// Executes one request on an I/O thread and appends its reply.
+#[inline]
+pub fn execute(
+    core: &mut Core,
+    inside: &mut Inside<'static>,
+    session: &mut Session,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    let mark = reply.mark();
+    let mode = session.reply_mode;
+    if mode == ReplyMode::SkipNext {
+        session.reply_mode = ReplyMode::Skipping;
+    }
+    let flow = match request.cmd {
+        Some(cmd) => {
+            // Who has waited before is being served, and must end now.
+            let lane = if request.retry.is_some() { Lane::Served } else { Lane::Fast };
+            let reply = &mut *reply;
+            let mut task =
+                Task { core: &mut *core, session: &mut *session, request, cmd, reply, mark, lane };
+            match admit(&mut task, inside) {
+                Ok(None) if task.session.transaction.is_some() && !runs_in_multi(cmd) => {
+                    queue(&mut task)
+                }
+                Ok(None) => hold::hold(task, inside),
+                Ok(Some(held_back)) => held_back,
+                Err(e) => reject(task, e),
+            }
+        }
+        // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
+        None if is_http(request.args[0]) => {
+            session.close = true;
+            Flow::Done
+        }
+        None => {
+            let unknown = unknown_command(request.args);
+            let error = if session.authenticated { unknown } else { NO_AUTH };
+            fail_transaction(session);
+            refuse(core, reply, &error);
+            Flow::Done
+        }
+    };
+    if mode != ReplyMode::On {
+        suppress(session, mode, &flow, reply, mark);
+    }
+    flow
+}
+
+/// Commands that are executed at once even between MULTI and EXEC.
+fn runs_in_multi(cmd: &Cmd) -> bool {
+    match cmd.run {
+        Run::Exec | Run::Watch => true,
+        Run::Data { .. } => false,
+        Run::Server(_) => matches!(cmd.spec.name, "multi" | "discard" | "quit" | "reset"),
+    }
+}
+
+#[cold]
+fn queue(task: &mut Task<'_>) -> Flow {
+    if let Some(transaction) = &mut task.session.transaction {
+        transaction.push(task.cmd, task.request);
+    }
+    transaction::renew_shared(task.session);
+    task.reply.simple("QUEUED");
+    Flow::Done
+}
+
+/// A command was refused before it was run: EXEC will be, too.
+fn fail_transaction(session: &mut Session) {
+    if let Some(transaction) = &mut session.transaction {
+        transaction.failed = true;
+    }
+}
+
+#[cold]
+fn reject(task: Task<'_>, e: Error) -> Flow {
+    task.core.stats().commands[task.cmd.number].rejected.add(1);
+    fail_transaction(task.session);
+    let e = match task.cmd.run {
+        Run::Exec => {
+            transaction::discard(task.session);
+            transaction::renew_shared(task.session);
+            let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
+            Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+        }
+        Run::Data { .. } | Run::Server(_) | Run::Watch => e,
+    };
+    refuse(task.core, task.reply, &e);
+    Flow::Done
+}
+
+/// CLIENT REPLY OFF and SKIP: drops what the command answered.
+#[cold]
+fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
+    if !matches!(flow, Flow::Done) {
+        session.reply_mode = mode;
+        return;
+    }
+    match session.reply_mode {
+        // CLIENT REPLY ON and RESET answer, whatever was in force before them.
+        ReplyMode::On => {}
+        ReplyMode::Skipping => {
+            session.reply_mode = ReplyMode::On;
+            reply.truncate(mark);
+        }
+        ReplyMode::Off | ReplyMode::SkipNext => reply.truncate(mark),
+    }
+}
+
+#[cold]
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+#[cold]
+fn unknown_command(args: &[&[u8]]) -> Error {
+    let mut shown = Vec::new();
+    for arg in &args[1..] {
+        let room = SHOWN.saturating_sub(shown.len());
+        if room == 0 {
+            break;
+        }
+        shown.push(b'\'');
+        shown.extend_from_slice(head(arg, room));
+        shown.extend_from_slice(b"' ");
+    }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(head(args[0], SHOWN));
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend(shown);
+    Error::owned(text)
+}
+
+/// Bytes of a name, and of all arguments together, that an error message shows.
+const SHOWN: usize = 128;
+
+/// The first `room` bytes of `arg`, as far as the first NUL: the reference prints C strings.
+fn head(arg: &[u8], room: usize) -> &[u8] {
+    let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
+    &arg[..end]
+}
+
+/// What must hold before a command may run. `Ok(Some(_))`: not now.
+#[inline]
+fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flow>, Error> {
+    let Task { core, session, request, cmd, .. } = task;
+    // Before all else: a stranger learns nothing of the commands.
+    if !session.authenticated
+        && !cmd.spec.flags.has(Flags::NO_AUTH)
+        // The password may have been taken away since the client came.
+        && !core.settings.password.is_empty()
+    {
+        return Err(NO_AUTH);
+    }
+    if !cmd.spec.fits(request.args.len()) {
+        return Err(error::wrong_arity(cmd.full_name));
+    }
+    // COMMAND alone is a command too; other containers have an arity that forbids it.
+    if !cmd.subcommands.is_empty() && request.args.len() > 1 {
+        return Err(unknown_subcommand(cmd, request.args[1]));
+    }
+    if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
+        return Err(Error::owned(format!(
+            "ERR Command '{}' not allowed inside a transaction",
+            cmd.full_name
+        )));
+    }
+    match core.srv.attention.load(Ordering::Relaxed) {
+        0 => Ok(None),
+        bits => admit_with_care(core, inside, session, cmd, bits),
+    }
+}
+
+#[cold]
+fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(head(name, SHOWN));
+    text.extend_from_slice(b"'. Try ");
+    text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
+    text.extend_from_slice(b" HELP.");
+    Error::owned(text)
+}
+
+fn admit_with_care(
+    core: &mut Core,
+    inside: &mut Inside<'static>,
+    session: &Session,
+    cmd: &'static Cmd,
+    bits: u32,
+) -> Result<Option<Flow>, Error> {
+    let flags = transaction::flags_of(session, cmd);
+    if is_held_back(core, flags) {
+        return Ok(Some(Flow::Paused));
+    }
+    if bits & attention::MAXMEMORY != 0
+        && !crate::eviction::make_room(core, inside)
+        && flags.has(Flags::DENYOOM)
+    {
+        core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
+        return Err(OOM);
+    }
+    Ok(None)
+}
+
+/// Whether CLIENT PAUSE holds back a command of these flags.
+pub fn is_held_back(core: &Core, flags: Flags) -> bool {
+    if core.srv.attention.load(Ordering::SeqCst) & attention::PAUSED == 0 {
+        return false;
+    }
+    match core.srv.pause.in_force(core.srv.mono_ms()) {
+        None => false,
+        Some((PauseMode::All, _)) => true,
+        Some((PauseMode::Write, _)) => flags.has(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+    }
+}

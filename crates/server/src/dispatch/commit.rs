@@ -1,0 +1,55 @@
+//! Fourth stage: everybody who wants to know is told, then the shards are released.
+//!
+//! What a command has changed is committed here as one group, with the commands of the clients that
+//! it served: watches break, journals of walks are written, clients that wait for keys are served.
+//! What will listen to changes (a log of effects, notifications, invalidations) hooks in at
+//! [`weft_keyspace::commit::settle`]. Next: [`super::reply`].
+
+use crate::blocking::serve;
+use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::{Core, reply};
+use weft_keyspace::Guard;
+
+/// A key of a database.
+pub type Name = (usize, Box<[u8]>);
+
+/// Commits what the task has changed and releases what it holds.
+#[inline(always)]
+pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
+    if task.request.retry.is_some() {
+        let behind = after_retry(task.core, task.request, &outcome);
+        tell(task.core, &mut guard, behind);
+    } else if !task.core.turn.effects.is_empty() {
+        tell(task.core, &mut guard, Vec::new());
+    }
+    drop(guard);
+    reply::finish(task, outcome)
+}
+
+/// Settles the effects of the turn and serves those who wait: for keys that came to be, and for
+/// those of `names`.
+#[cold]
+pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
+    guard.begin_commit();
+    let served = serve::serve(core, guard, names);
+    // Who is told may look at all keys next: what was done is no longer in the middle of it.
+    guard.publish();
+    served.into_iter().for_each(|served| served.tell(core.srv));
+}
+
+/// A client that waited has tried again, with all its keys in hand: it is done, or waits on. The
+/// answer is keys for which others stand behind it: it is their turn.
+#[cold]
+fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Name> {
+    let Some(waiting) = request.retry else { return Vec::new() };
+    match outcome {
+        Outcome::Ended(_) | Outcome::EndedInParts { .. } | Outcome::Not(Flow::Slow { .. }) => {
+            waiting.state.finish();
+            core.srv.lines.leave(&core.srv.ks, waiting);
+        }
+        Outcome::Not(_) => waiting.state.settle(),
+    }
+    let lines = &core.srv.lines;
+    let behind = waiting.keys.iter().filter(|(shard, key)| lines.has(*shard, waiting.db, key));
+    behind.map(|(_, key)| (waiting.db, key.clone())).collect()
+}

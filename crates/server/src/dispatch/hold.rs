@@ -1,0 +1,187 @@
+//! Second stage: take hold of what the command needs, or find that it can't be had now.
+//!
+//! A command declares its keys, or that it needs the world; nothing further along can take more.
+//! If a shard is busy nothing has happened, and the connection is parked. An I/O thread never
+//! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
+
+use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::table::{Cmd, Run};
+use crate::dispatch::{admit, reply, run};
+use crate::transaction;
+use smallvec::SmallVec;
+use weft_commands::{Flags, generic, spec::Lock};
+use weft_keyspace::hold::PATIENCE;
+use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
+
+/// What must be held while a request runs.
+#[derive(Clone, Debug)]
+pub enum Need {
+    Nothing,
+    One(u16),
+    Shards(ShardSet),
+    /// The other I/O threads are to be between two commands.
+    Stop,
+    World,
+    /// All shards that the slow lane does not hold.
+    Rest,
+    /// The names of all keys at one moment.
+    Names,
+}
+
+/// What is held while a command of this crate runs.
+pub enum Held<'a> {
+    /// Nothing: it may look at single keys by itself.
+    Nothing(&'a mut Inside<'static>),
+    Stop(#[allow(dead_code, reason = "held, not read")] Stop<'a>),
+    /// What it needs, and possibly more: that of a whole transaction.
+    Guard(&'a Guard<'a>),
+}
+
+/// Takes hold of what the command needs, on an I/O thread, and has it run.
+#[inline]
+pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
+    let ks = inside.keyspace();
+    match task.cmd.run {
+        Run::Data { lock, run } => match of_data(ks, task.cmd, lock, task.request, task.session.db)
+        {
+            Need::One(shard) => match inside.guard_one(&mut task.core.turn, shard) {
+                Ok(guard) => run::data(task, run, guard),
+                Err(busy) => Flow::Busy(busy),
+            },
+            need => match guard(&mut task.core.turn, inside, need, task.request.tries) {
+                Ok(guard) => run::data(task, run, guard),
+                Err(flow) => flow,
+            },
+        },
+        Run::Server(run) => match task.cmd.need(ks, task.request.args) {
+            Need::Nothing => run::server(task, run, Held::Nothing(inside)),
+            Need::Stop => run::server(task, run, Held::Stop(inside.stop())),
+            need => match guard(&mut task.core.turn, inside, need, task.request.tries) {
+                Ok(guard) => run::server_with(task, run, guard),
+                Err(flow) => flow,
+            },
+        },
+        Run::Exec => exec(task, inside),
+        Run::Watch => {
+            let shards = task.request.args[1..].iter().map(|key| ks.key(key).shard);
+            let need = Need::Shards(ShardSet::of(shards));
+            match guard(&mut task.core.turn, inside, need, task.request.tries) {
+                Ok(guard) => run::watch(task, guard),
+                Err(flow) => flow,
+            }
+        }
+    }
+}
+
+/// The guard of `need`, which is not nothing.
+fn guard<'g>(
+    turn: &mut Turn,
+    inside: &'g mut Inside<'static>,
+    need: Need,
+    tries: u32,
+) -> Result<Guard<'g>, Flow> {
+    match need {
+        Need::One(shard) => inside.guard_one(turn, shard).map_err(Flow::Busy),
+        // Those that take single ones of these shards could keep it waiting for ever.
+        Need::Shards(set) if tries < PATIENCE || set.len() < 2 => {
+            inside.guard(turn, set).map_err(Flow::Busy)
+        }
+        Need::Rest => Ok(inside.rest(turn)),
+        Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names => {
+            inside.world(turn).ok_or(Flow::Slow { looked: false })
+        }
+    }
+}
+
+fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
+    let transaction = match transaction::take(task.session) {
+        Ok(transaction) => transaction,
+        Err(e) => return reply::finish(task, Outcome::Ended(Err(e))),
+    };
+    if cfg!(feature = "planted-race") {
+        return run::exec_one_by_one(task, &transaction, inside);
+    }
+    let need = transaction.need(inside.keyspace(), task.session);
+    let flow = match guard(&mut task.core.turn, inside, need, task.request.tries) {
+        Ok(guard) if transaction.is_heavy(task.core, task.session, &guard) => {
+            Flow::Slow { looked: false }
+        }
+        Ok(guard) => return run::exec(task, &transaction, guard),
+        Err(flow) => flow,
+    };
+    transaction::put_back(&mut task, transaction);
+    flow
+}
+
+/// Takes hold of what the command needs, however long that takes, and has it run. A pause that has
+/// come meanwhile holds it back.
+pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
+    let ks = &task.core.srv.ks;
+    let (need, transaction) = match task.cmd.run {
+        Run::Data { lock, .. } => {
+            (of_data(ks, task.cmd, lock, task.request, task.session.db), None)
+        }
+        Run::Server(_) => (task.cmd.need(ks, task.request.args), None),
+        Run::Exec => match transaction::take(task.session) {
+            Ok(transaction) => (transaction.need(ks, task.session), Some(transaction)),
+            Err(e) => return reply::finish(task, Outcome::Ended(Err(e))),
+        },
+        Run::Watch => unreachable!("WATCH is no work"),
+    };
+    let flags = match &transaction {
+        Some(transaction) => task.cmd.spec.flags.or(Flags(transaction.flags)),
+        None => task.cmd.spec.flags,
+    };
+    let turn = &mut task.core.turn;
+    let guard = match need {
+        Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
+        Need::Shards(set) => hand.hold(turn, &set),
+        Need::Names => hand.cut(turn),
+        Need::Nothing | Need::Stop | Need::World | Need::Rest => hand.world(turn),
+    };
+    let slow = &task.core.srv.slow;
+    let writes = flags.has(Flags::WRITE);
+    // Said before the look: a pause that this look does not see, sees this.
+    let _writing = writes.then(|| slow.writing());
+    // What has taken effect only waits for its answer.
+    let has_effect = task.request.looked && task.cmd.takes_session();
+    if !has_effect && admit::is_held_back(task.core, flags) {
+        if let Some(transaction) = transaction {
+            transaction::put_back(&mut task, transaction);
+        }
+        return Flow::Paused;
+    }
+    task.core.begin_command();
+    match (task.cmd.run, transaction) {
+        (Run::Data { run, .. }, _) => run::data(task, run, guard),
+        (Run::Server(run), _) => run::server_with(task, run, guard),
+        (Run::Exec, Some(transaction)) => run::exec(task, &transaction, guard),
+        (Run::Exec, None) | (Run::Watch, _) => unreachable!("seen to above"),
+    }
+}
+
+/// What a request on keys needs when it runs in database `db`.
+#[inline]
+pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
+    match (lock, request.key) {
+        (Lock::Keys, Some(key)) if cmd.one_key => Need::One(key.shard),
+        (Lock::Keys, _) => Need::Shards(shards_of(ks, cmd, request.args)),
+        (Lock::ScanRange, _) => Need::Shards(generic::scan::shards(request.args, ks, db)),
+        (Lock::World, _) => Need::World,
+        (Lock::Rest, _) => Need::Rest,
+        (Lock::Names, _) => Need::Names,
+        (Lock::Named(keys), _) => match keys(request.args) {
+            Some(at) => {
+                let shards = at.into_iter().map(|i| ks.key(request.args[i]).shard);
+                Need::Shards(ShardSet::of(shards))
+            }
+            None => Need::World,
+        },
+    }
+}
+
+fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
+    let mut shards = SmallVec::<[u16; 16]>::new();
+    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.key(args[i]).shard));
+    ShardSet::of(shards)
+}

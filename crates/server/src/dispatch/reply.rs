@@ -1,0 +1,150 @@
+//! Fifth stage, with nothing in hand any more: the reply is completed, the command counted and
+//! logged, and what has died under the shards is freed.
+
+use crate::commandlog::{LogEntry, LogKind, cut_args};
+use crate::dispatch::Core;
+use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::table::Cmd;
+use crate::io::Session;
+use crate::transaction;
+use weft_commands::{CmdResult, Error, Flags};
+use weft_resp::Reply;
+use weft_resp::reply::Mark;
+
+/// Ends the execution of a request.
+#[inline(always)]
+pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
+    let Task { core, session, request, cmd, reply, mark, .. } = task;
+    core.free_trash();
+    match outcome {
+        Outcome::Not(flow) => return flow,
+        Outcome::Ended(result) => {
+            finish_one(core, session, cmd, request, reply, mark, &result);
+            if session.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
+                crate::monitor::own(core.srv, session, request.args, reply);
+            }
+        }
+        Outcome::EndedInParts { from } => {
+            transaction::discard(session);
+            transaction::renew_shared(session);
+            count(core, cmd, false);
+            let ns = core.srv.clock.delta_as_nanos(from, core.last_tick);
+            core.stats().commands[cmd.number].ns.add(ns);
+        }
+    }
+    Flow::Done
+}
+
+/// Completes the reply of one command, whose part of `reply` begins at `mark`, and counts it.
+#[inline(always)]
+pub fn finish_one(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    mark: Mark,
+    result: &CmdResult,
+) {
+    if let Err(e) = result {
+        reply.truncate(mark);
+        refuse(core, reply, e);
+    }
+    account(core, session, cmd, request, reply, mark, result.is_err());
+}
+
+/// Answers an error.
+#[cold]
+pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
+    core.stats().error_replies.add(1);
+    core.srv.count_error(&e.0);
+    reply.error(&e.0);
+}
+
+/// Counts a command that was executed in another's time.
+pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
+    let stats = &core.stats().commands[cmd.number];
+    stats.calls.add(1);
+    stats.failed.add(u64::from(failed));
+}
+
+/// Counts the command and logs it when it was slow or large.
+#[inline]
+fn account(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &Reply,
+    mark: Mark,
+    failed: bool,
+) {
+    let now = core.srv.clock.raw();
+    let ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+    core.last_tick = now;
+    let stats = &core.stats().commands[cmd.number];
+    stats.calls.add(1);
+    stats.ns.add(ns);
+    if failed {
+        stats.failed.add(1);
+    }
+    let settings = &core.settings;
+    if settings.latency_tracking {
+        stats.latency.get_or_init(Default::default).record(ns);
+    }
+    let us = (ns / 1000) as i64;
+    let slow = settings.slow_us >= 0 && us >= settings.slow_us;
+    let monitor = core.srv.latency.threshold_ms();
+    if slow || (monitor > 0 && us / 1000 >= monitor) {
+        note_slow(core, session, cmd, request, us, slow);
+    }
+    let replied = reply.len_since(mark) as i64;
+    if settings.large_reply >= 0 && replied > settings.large_reply {
+        log(core, session, cmd, request, LogKind::LargeReply, replied);
+    }
+    if settings.large_request >= 0 {
+        let asked: usize = request.args.iter().map(|a| a.len()).sum();
+        if asked as i64 > settings.large_request {
+            log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
+        }
+    }
+}
+
+#[cold]
+fn note_slow(
+    core: &Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    us: i64,
+    slow: bool,
+) {
+    let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+    core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
+    if slow {
+        log(core, session, cmd, request, LogKind::Slow, us);
+    }
+}
+
+#[cold]
+fn log(
+    core: &Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    kind: LogKind,
+    value: i64,
+) {
+    if cmd.spec.flags.has(Flags::SKIP_COMMANDLOG) {
+        return;
+    }
+    let entry = LogEntry {
+        id: 0,
+        time_s: core.turn.now_ms / 1000,
+        value,
+        args: cut_args(&crate::redact::hide_secrets(cmd, request.args)),
+        peer: session.shared.peer.clone(),
+        name: session.shared.names().name.clone(),
+    };
+    core.srv.commandlog.push(kind, entry);
+}

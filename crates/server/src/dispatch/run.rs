@@ -1,0 +1,270 @@
+//! Third stage: call the command's function, with what it needs in hand.
+//!
+//! The function answers, fails, or says that it can't end here: that it has too much to do, or that
+//! the client must wait for keys. Next, still with everything in hand: [`super::commit`].
+
+use crate::blocking::Waiting;
+use crate::dispatch::hold::Held;
+use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::table::{Cmd, Run};
+use crate::dispatch::{ConnCx, Core, commit, reply};
+use crate::io::conn::ArgBuf;
+use crate::io::{Message, Session};
+use crate::server::attention;
+use crate::transaction::{self, Queued, Transaction};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Ctx, Flags, Lane, Pause};
+use weft_keyspace::{Db, Guard, Inside};
+use weft_resp::{Blob, Reply};
+
+/// A function of a command on keys.
+pub type DataFn = fn(&mut Ctx<'_>) -> CmdResult;
+/// A function of a command on the connection or the server.
+pub type ServerFn = fn(&mut ConnCx<'_>) -> CmdResult;
+
+/// On whose behalf a command runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Who {
+    pub db: usize,
+    pub no_touch: bool,
+}
+
+/// Runs a command on keys.
+#[inline]
+pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+    let Task { core, session, request, cmd, reply, mark, lane } = task;
+    weft_process::crash::set_current_command(&cmd.full_name);
+    // While the shards are held, so that two commands on one key are shown in their order. A
+    // command that was shown before it had to wait is not shown again.
+    if request.retry.is_none() && !request.looked {
+        feed_monitors(core, session, cmd, request.args);
+    }
+    let seen = (core.turn.tally.hits, core.turn.tally.misses);
+    let who = Who { db: session.db, no_touch: session.no_touch };
+    let (result, pause) = call(core, who, cmd, run, request, reply, &guard, lane);
+    let task = Task { core, session, request, cmd, reply, mark, lane };
+    match pause {
+        None => commit::commit(task, guard, Outcome::Ended(result)),
+        Some(pause) => paused(task, guard, pause, seen),
+    }
+}
+
+/// The command could not end here.
+#[cold]
+fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> Flow {
+    let Task { core, session, request, cmd, reply, mark, lane } = task;
+    let timeout_reply = reply.bytes_since(mark).to_vec();
+    reply.truncate(mark);
+    let flow = match pause {
+        Pause::TooLong => {
+            // It looks at its keys again in the slow lane.
+            (core.turn.tally.hits, core.turn.tally.misses) = seen;
+            Flow::Slow { looked: true }
+        }
+        Pause::Block { keys, timeout_ms } => Flow::Blocked(match request.retry {
+            Some(waiting) => waiting.clone(),
+            None => wait(core, session, request, cmd, lane, &keys, timeout_ms, timeout_reply),
+        }),
+    };
+    let task = Task { core, session, request, cmd, reply, mark, lane };
+    commit::commit(task, guard, Outcome::Not(flow))
+}
+
+/// Has the client stand in line.
+#[cold]
+#[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
+fn wait(
+    core: &Core,
+    session: &Session,
+    request: &Request<'_>,
+    cmd: &'static Cmd,
+    lane: Lane,
+    keys: &[usize],
+    timeout_ms: Option<u64>,
+    timeout_reply: Vec<u8>,
+) -> Arc<Waiting> {
+    let srv = core.srv;
+    let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
+    let waiting = Waiting::new(&srv.ks, session, cmd, request, keys, timeout_reply, deadline);
+    let waiting = Arc::new(waiting);
+    srv.lines.enter(&srv.ks, &waiting);
+    if lane == Lane::Slow {
+        // Its thread must know what the client waits for before anybody serves it.
+        let message = Message::SlowBlocked { waiting: waiting.clone() };
+        srv.threads[waiting.thread].mailbox.send(message);
+    }
+    waiting
+}
+
+/// Calls the function of a command on keys.
+#[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
+#[inline]
+pub fn call(
+    core: &mut Core,
+    who: Who,
+    cmd: &'static Cmd,
+    run: DataFn,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    guard: &Guard<'_>,
+    lane: Lane,
+) -> (CmdResult, Option<Pause>) {
+    let Core { turn, settings, .. } = core;
+    turn.no_touch = who.no_touch;
+    let mut ctx = Ctx {
+        args: request.args,
+        db: Db::new(guard, turn, who.db),
+        reply,
+        settings: &settings.commands,
+        blobs: request.blobs,
+        first_key: request.key.filter(|_| cmd.first_key == 1),
+        lane,
+        pause: None,
+    };
+    let result = run(&mut ctx);
+    (result, ctx.pause)
+}
+
+/// Runs a command of this crate that holds no shard.
+pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
+    let outcome = match server_fn(&mut task, run, held) {
+        (result, false) => Outcome::Ended(result),
+        (_, true) => {
+            task.reply.truncate(task.mark);
+            Outcome::Not(Flow::Slow { looked: true })
+        }
+    };
+    reply::finish(task, outcome)
+}
+
+/// Runs a command of this crate that needs shards, or the world.
+pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow {
+    let (result, _) = server_fn(&mut task, run, Held::Guard(&guard));
+    commit::commit(task, guard, Outcome::Ended(result))
+}
+
+/// Calls the function; also answers whether it has to end in the slow lane.
+fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, bool) {
+    let Task { core, session, request, cmd, reply, .. } = task;
+    weft_process::crash::set_current_command(&cmd.full_name);
+    let (args, name) = (request.args, cmd.full_name);
+    let shown = session.transaction.is_some() || session.watched.is_some();
+    let (core, session) = (&mut **core, &mut **session);
+    let looked = request.looked;
+    let mut cx = ConnCx { core, session, args, reply, name, held, end_in_slow_lane: looked };
+    let result = run(&mut cx);
+    let ConnCx { core, session, end_in_slow_lane: later, .. } = cx;
+    // Afterwards, as the line tells the database that SELECT has chosen.
+    feed_monitors(core, session, cmd, args);
+    // CONFIG SET and CLIENT PAUSE are in force for what follows in the same pipeline.
+    core.renew_settings();
+    core.begin_command();
+    if shown || session.transaction.is_some() {
+        transaction::renew_shared(session);
+    }
+    (result, later)
+}
+
+/// Whether MONITOR shows the command.
+pub fn is_monitored(cmd: &Cmd) -> bool {
+    !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
+}
+
+#[inline]
+fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
+    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
+        crate::monitor::feed(core.srv, session, args);
+    }
+}
+
+/// WATCH: remembers the keys while their shards are held.
+pub fn watch(task: Task<'_>, guard: Guard<'_>) -> Flow {
+    let watched = task.session.watched.get_or_insert_default();
+    let mut db = Db::new(&guard, &mut task.core.turn, task.session.db);
+    for key in &task.request.args[1..] {
+        watched.add(&mut db, key);
+    }
+    transaction::renew_shared(task.session);
+    task.reply.ok();
+    commit::commit(task, guard, Outcome::Ended(Ok(())))
+}
+
+/// EXEC: runs the queue with everything in hand.
+pub fn exec(mut task: Task<'_>, transaction: &Transaction, guard: Guard<'_>) -> Flow {
+    let from = task.core.last_tick;
+    let watched = task.session.watched.take();
+    let broken = watched.is_some_and(|watched| watched.is_broken(task.core, &guard));
+    if broken {
+        task.reply.null_array();
+    } else {
+        task.reply.array(transaction.queue.len());
+        for queued in &transaction.queue {
+            run_one(&mut task, queued, &guard);
+        }
+    }
+    feed_monitors(task.core, task.session, task.cmd, task.request.args);
+    commit::commit(task, guard, Outcome::EndedInParts { from })
+}
+
+/// EXEC with a fault: others come in between its commands. Compiled into a server that nobody
+/// uses but the test that the checker of histories finds such faults.
+pub fn exec_one_by_one(
+    mut task: Task<'_>,
+    transaction: &Transaction,
+    inside: &mut Inside<'static>,
+) -> Flow {
+    let from = task.core.last_tick;
+    task.session.watched = None;
+    task.reply.array(transaction.queue.len());
+    for queued in &transaction.queue {
+        if let Some(mut guard) = inside.world(&mut task.core.turn) {
+            run_one(&mut task, queued, &guard);
+            commit::tell(task.core, &mut guard, Vec::new());
+        }
+        std::thread::yield_now();
+    }
+    reply::finish(task, Outcome::EndedInParts { from })
+}
+
+fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
+    let Task { core, session, reply, .. } = task;
+    let cmd = queued.cmd;
+    let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    for (at, arg) in queued.args.iter().enumerate() {
+        if let ArgBuf::Blob(blob) = arg {
+            blobs.push((at, blob.clone()));
+        }
+    }
+    let request = Request::new(Some(cmd), &args, &blobs);
+    let mark = reply.mark();
+    let result: CmdResult = match cmd.run {
+        Run::Data { run, .. } => {
+            feed_monitors(core, session, cmd, &args);
+            let who = Who { db: session.db, no_touch: session.no_touch };
+            call(core, who, cmd, run, &request, reply, guard, Lane::Transaction).0
+        }
+        Run::Server(run) => {
+            let (name, held) = (cmd.full_name, Held::Guard(guard));
+            let result = run(&mut ConnCx {
+                core,
+                session,
+                args: &args,
+                reply,
+                name,
+                held,
+                end_in_slow_lane: false,
+            });
+            feed_monitors(core, session, cmd, &args);
+            core.renew_settings();
+            core.begin_command();
+            result
+        }
+        Run::Exec | Run::Watch => unreachable!("never queued"),
+    };
+    // HELLO may have changed it.
+    reply.proto = session.proto;
+    reply::finish_one(core, session, cmd, &request, reply, mark, &result);
+}

@@ -1,0 +1,281 @@
+//! Connections whose command is elsewhere: waiting for a key, or in the slow lane.
+//!
+//! Their requests are not executed and their sockets not read until it is back; that they are
+//! hung up on is noticed. See [`crate::blocking`] and [`crate::slow`].
+
+use super::Worker;
+use crate::blocking::{Waiting, serve};
+use crate::dispatch::reply::refuse;
+use crate::io::conn::{ArgBuf, Kept, State};
+use crate::io::state::Awaited;
+use crate::io::{ReplyMode, Session};
+use crate::slow::Job;
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_commands::Error;
+use weft_resp::Reply;
+
+/// How soon to look again at a client whose time is over while another thread is at it.
+const LOOK_AGAIN_MS: i64 = 1;
+
+const UNBLOCKED: Error = Error::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+
+impl Worker {
+    fn index_of(&self, client: u64) -> Option<usize> {
+        self.by_client.get(&client).copied()
+    }
+
+    /// Remembers when the time of a client that waits is over.
+    pub(super) fn note_deadline(&mut self, waiting: &Waiting) {
+        if let Some(at) = waiting.deadline_ms {
+            self.deadlines.push(Reverse((at, waiting.client)));
+        }
+        if self.deadlines.len() > self.deadlines_at_most {
+            self.forget_deadlines();
+        }
+    }
+
+    /// Forgets those of waits that ended early. Amortized O(1) for each wait.
+    fn forget_deadlines(&mut self) {
+        let mut left = std::mem::take(&mut self.deadlines).into_vec();
+        left.sort_unstable();
+        left.dedup();
+        left.retain(|Reverse((at, client))| {
+            let conn = self.by_client.get(client).and_then(|index| self.conns.get(*index));
+            // One that comes to wait in this turn is not in that state yet.
+            conn.is_some_and(|conn| match conn.state.waiting() {
+                Some(waiting) => waiting.deadline_ms == Some(*at),
+                None => conn.state.is_in_batch(),
+            })
+        });
+        self.deadlines_at_most = 64 + 2 * left.len();
+        self.deadlines = left.into();
+    }
+
+    /// Passes a request to the slow lane; answers what cancels it. A session with a transaction
+    /// goes along, as its commands may change it: its connection does nothing until it is back.
+    pub(super) fn pass_on(
+        &mut self,
+        index: usize,
+        args: Vec<ArgBuf>,
+        looked: bool,
+    ) -> Arc<AtomicBool> {
+        let cmd = self.core.srv.table.find(args[0].bytes());
+        let Some(cmd) = cmd.map(|cmd| match args.get(1) {
+            Some(word) if !cmd.subcommands.is_empty() => {
+                cmd.subcommand(word.bytes()).unwrap_or(cmd)
+            }
+            _ => cmd,
+        }) else {
+            unreachable!("it was found before");
+        };
+        let cancel = Arc::new(AtomicBool::new(false));
+        let own = &mut self.conns[index].session;
+        let mut session = own.detached();
+        if cmd.takes_session() {
+            std::mem::swap(own, &mut session);
+        }
+        self.core.srv.slow.send(Job { cmd, args, session, looked, cancel: cancel.clone() });
+        cancel
+    }
+
+    /// Takes a session back that went along.
+    fn take_back(&mut self, index: usize, session: Option<Box<Session>>) {
+        if let Some(session) = session {
+            session.shared.db.store(session.db as u32, Ordering::Relaxed);
+            self.conns[index].session = *session;
+        }
+    }
+
+    pub(super) fn slow_done(
+        &mut self,
+        client: u64,
+        mut reply: Reply,
+        session: Option<Box<Session>>,
+    ) {
+        let Some(index) = self.index_of(client) else { return };
+        self.take_back(index, session);
+        self.answer(index, &mut reply, Awaited::Slow);
+    }
+
+    pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
+        let Some(index) = self.index_of(client) else { return };
+        self.take_back(index, session);
+        let conn = &mut self.conns[index];
+        if conn.state.paused_after_all() {
+            conn.kept.push_front(kept);
+            // It may have ended before this was here.
+            if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
+                self.resume(index, Awaited::Pause);
+            }
+        }
+    }
+
+    pub(super) fn slow_blocked(&mut self, waiting: Arc<Waiting>) {
+        let Some(index) = self.index_of(waiting.client) else { return self.abandon(&waiting) };
+        self.waits_after_all(index, &waiting);
+    }
+
+    /// The client's command has left the slow lane and waits.
+    fn waits_after_all(&mut self, index: usize, waiting: &Arc<Waiting>) {
+        let conn = &mut self.conns[index];
+        if !waiting.state.is_over() && conn.state.waits_after_all(waiting.clone()) {
+            conn.session.shared.blocked.store(true, Ordering::Relaxed);
+            self.note_deadline(waiting);
+            self.widen_interest(index);
+        }
+    }
+
+    /// The connection of a client that stands in line, if that is so.
+    fn waiting(&mut self, waiting: &Arc<Waiting>) -> Option<usize> {
+        let index = self.index_of(waiting.client)?;
+        let state = &self.conns[index].state;
+        state.waiting().is_some_and(|own| Arc::ptr_eq(own, waiting)).then_some(index)
+    }
+
+    /// Whether the client stands in line with `waiting`; also where the message that it does has
+    /// not been read yet.
+    fn waits_or_is_about_to(&mut self, index: usize, waiting: &Arc<Waiting>) -> bool {
+        let state = &mut self.conns[index].state;
+        state.waiting().is_some_and(|own| Arc::ptr_eq(own, waiting))
+            || state.waits_after_all(waiting.clone())
+    }
+
+    /// Another thread has served the client.
+    pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply) {
+        let Some(index) = self.index_of(waiting.client) else { return };
+        if self.waits_or_is_about_to(index, waiting) {
+            self.answer(index, &mut reply, Awaited::Key);
+        }
+    }
+
+    /// Runs the command of a waiting client again, with all its keys in hand.
+    pub(super) fn retry(&mut self, waiting: Arc<Waiting>) {
+        let Some(index) = self.waiting(&waiting) else { return self.abandon(&waiting) };
+        if waiting.state.is_retry() {
+            let args = waiting.args.clone();
+            let kept = Kept { retry: Some(waiting), ..Kept::new(args) };
+            let conn = &mut self.conns[index];
+            conn.kept.push_front(kept);
+            conn.session.shared.blocked.store(false, Ordering::Relaxed);
+            self.resume(index, Awaited::Key);
+        }
+    }
+
+    /// A client that has come back to try again has ended with that, or waits on. One that was
+    /// refused before it could try passes its turn on.
+    pub(super) fn end_retry(&self, waiting: &Arc<Waiting>) {
+        if waiting.state.is_retry() {
+            self.abandon(waiting);
+        }
+    }
+
+    /// CLIENT UNBLOCK. It may come before the message that the client waits at all.
+    pub(super) fn unblocked(&mut self, waiting: Arc<Waiting>, error: bool) {
+        let Some(index) = self.index_of(waiting.client) else { return };
+        if self.waits_or_is_about_to(index, &waiting) {
+            self.end_wait(index, &waiting, error);
+        }
+    }
+
+    /// Answers a client that has given up waiting.
+    fn end_wait(&mut self, index: usize, waiting: &Arc<Waiting>, error: bool) {
+        let srv = self.core.srv;
+        srv.lines.leave(&srv.ks, waiting);
+        let mut reply = Reply::new(waiting.proto);
+        if error {
+            refuse(&self.core, &mut reply, &UNBLOCKED);
+        } else {
+            reply.raw(&waiting.timeout_reply);
+        }
+        self.answer(index, &mut reply, Awaited::Key);
+    }
+
+    /// Sends the reply of a command that was elsewhere, and goes on with the connection.
+    fn answer(&mut self, index: usize, reply: &mut Reply, by: Awaited) {
+        let conn = &mut self.conns[index];
+        let session = &mut conn.session;
+        session.shared.blocked.store(false, Ordering::Relaxed);
+        session.shared.touch(self.core.srv.mono_ms());
+        match session.reply_mode {
+            ReplyMode::On => {}
+            ReplyMode::Off => reply.clear(),
+            ReplyMode::SkipNext | ReplyMode::Skipping => {
+                session.reply_mode = ReplyMode::On;
+                reply.clear();
+            }
+        }
+        if session.close {
+            conn.state.close();
+        }
+        self.resume(index, by);
+        self.deliver(index, reply);
+    }
+
+    /// Milliseconds until the time of the next waiting client is over.
+    pub(super) fn until_deadline(&self, now_ms: i64) -> Option<i64> {
+        self.deadlines.peek().map(|Reverse((at, _))| (at - now_ms).max(0))
+    }
+
+    /// Answers the clients whose time is over.
+    pub(super) fn end_waits(&mut self) {
+        if self.deadlines.is_empty() {
+            return;
+        }
+        let now = self.core.srv.mono_ms();
+        while let Some(Reverse((at, client))) = self.deadlines.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop();
+            let Some(index) = self.index_of(client) else { continue };
+            let Some(waiting) = self.conns[index].state.waiting().cloned() else { continue };
+            if waiting.deadline_ms.is_none_or(|deadline| deadline > now) {
+                // An old entry of a client that waits for something else by now.
+                continue;
+            }
+            if waiting.state.give_up() {
+                self.end_wait(index, &waiting, false);
+            } else if !waiting.state.is_over() {
+                // It is being tried; that may come to nothing.
+                self.deadlines.push(Reverse((now + LOOK_AGAIN_MS, client)));
+            }
+        }
+    }
+
+    /// The connection is about to end: what it has elsewhere ends with it.
+    pub(super) fn forget(&self, state: &State, kept: Option<&Kept>) {
+        match state {
+            State::Slow(cancel) => cancel.store(true, Ordering::Relaxed),
+            State::Waiting(waiting) => self.abandon(waiting),
+            State::Reading
+            | State::Ready
+            | State::Executing
+            | State::Parked
+            | State::Paused
+            | State::Withheld(_)
+            | State::Full
+            | State::Closing => {}
+        }
+        if let Some(waiting) = kept.and_then(|kept| kept.retry.as_ref()) {
+            self.abandon(waiting);
+        }
+    }
+
+    /// A client that stands in line will not be served any more. If it was its turn, it is that of
+    /// those behind it.
+    fn abandon(&self, waiting: &Arc<Waiting>) {
+        let srv = self.core.srv;
+        let had_turn = waiting.state.is_retry();
+        if had_turn {
+            waiting.state.finish();
+        } else {
+            waiting.state.give_up();
+        }
+        srv.lines.leave(&srv.ks, waiting);
+        if had_turn {
+            serve::pass_on(srv, waiting);
+        }
+    }
+}

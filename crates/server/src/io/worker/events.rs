@@ -1,0 +1,122 @@
+//! What has happened, and what is done about it.
+
+use super::{LISTENERS, MAILBOX, Worker, token};
+use crate::io::conn::Kept;
+use crate::io::mailbox::Message;
+use crate::io::poll::Ready;
+use crate::io::state::{Awaited, Ended};
+
+impl Worker {
+    pub(super) fn on_event(&mut self, event: Ready) {
+        if event.token >= LISTENERS {
+            // Both may end or begin connections: a batch must not find another one in the slot
+            // of one that it has read from.
+            self.flush();
+            if event.token == MAILBOX {
+                return self.on_mail();
+            }
+            return self.accept((event.token - LISTENERS) as usize);
+        }
+        let Some(index) = self.find(event.token) else { return };
+        if event.write && self.conns[index].interest.write {
+            self.on_writable(index);
+        }
+        if event.read && self.find(event.token).is_some() {
+            self.on_input(index, event);
+        }
+    }
+
+    /// The connection of that token, if it is still there.
+    pub(super) fn find(&self, token_of: u64) -> Option<usize> {
+        let index = token_of as u32 as usize;
+        self.conns.get(index).filter(|c| token(index, c.generation) == token_of).map(|_| index)
+    }
+
+    /// There is something to read, or never will be again.
+    fn on_input(&mut self, index: usize, event: Ready) {
+        if self.conns[index].state.is_in_batch() {
+            self.flush();
+        }
+        let Some(conn) = self.conns.get(index) else { return };
+        if conn.state.reads() {
+            return self.on_readable(index);
+        }
+        // What it asked for is under way. Nobody would take the answer of a broken one.
+        let gone = event.ended && conn.state.peer_ended() == Ended::Close;
+        if event.broken || gone {
+            return self.close(index);
+        }
+        // It is watched for what it does not read now: only who sends meanwhile costs a system call.
+        self.set_interest(index);
+    }
+
+    /// Watches the socket for what the state says, and for nothing else.
+    fn set_interest(&mut self, index: usize) {
+        let conn = &mut self.conns[index];
+        let want = conn.wanted();
+        if want != conn.interest {
+            conn.interest = want;
+            let _ = self.poll.change(&conn.fd, token(index, conn.generation), want);
+        }
+    }
+
+    /// Watches the socket for all that the state says, and possibly more.
+    pub(super) fn widen_interest(&mut self, index: usize) {
+        let conn = &self.conns[index];
+        if !conn.interest.covers(conn.wanted()) {
+            self.set_interest(index);
+        }
+    }
+
+    fn on_mail(&mut self) {
+        let mailbox = &self.core.srv.threads[self.core.id].mailbox;
+        mailbox.acknowledge();
+        while let Some(message) = mailbox.take() {
+            match message {
+                Message::Accepted(accepted) => self.adopt(accepted),
+                Message::Unpark { token } => {
+                    if let Some(index) = self.find(token) {
+                        self.resume(index, Awaited::Shard);
+                    }
+                }
+                Message::Moved(conn) => self.move_in(*conn),
+                Message::Shed { to, share } => self.shed(to, share),
+                Message::Write { from, jobs } => self.write_for(from, jobs),
+                Message::Written { done } => done.into_iter().for_each(|w| self.written(w)),
+                Message::Scatter => self.scatter(),
+                Message::Kill { client } => self.kill(client),
+                Message::Feed { client, bytes } => self.feed(client, &bytes),
+                Message::Unpause => self.resume_all(Awaited::Pause),
+                Message::Served { waiting, reply } => self.served(&waiting, reply),
+                Message::Retry { waiting } => self.retry(waiting),
+                Message::Unblocked { waiting, error } => self.unblocked(waiting, error),
+                Message::SlowDone { client, reply, session } => {
+                    self.slow_done(client, reply, session);
+                }
+                Message::SlowBlocked { waiting } => self.slow_blocked(waiting),
+                Message::SlowPaused { client, args, looked, session } => {
+                    let kept = Kept { looked, ..Kept::new(args) };
+                    self.slow_paused(client, kept, session);
+                }
+                // Whether this thread is active may have changed: its cron sees to that.
+                Message::Wake => {
+                    self.next_cron_ms = 0;
+                    self.bind_again();
+                }
+                Message::Stop => {}
+            }
+        }
+    }
+
+    /// What the connection may have waited for is there.
+    pub(super) fn resume(&mut self, index: usize, by: Awaited) {
+        if self.conns[index].state.resumed(by) {
+            self.queued.push(index);
+        }
+    }
+
+    fn resume_all(&mut self, by: Awaited) {
+        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        all.into_iter().for_each(|index| self.resume(index, by));
+    }
+}

@@ -1,0 +1,241 @@
+//! One I/O thread: its event loop and the connections it owns.
+//!
+//! ```text
+//! wait ─► for each ready connection: read, parse, plan ─┐   until the batch is full
+//!         ┌─────────────────────────────────────────────┘
+//!         └► enter the gate ─► execute all requests, prefetching ahead ─► leave the gate
+//!            ─► write each connection's replies
+//! ```
+//!
+//! Nothing is locked or gated while the thread reads, writes or sleeps.
+//!
+//! * this file: the loop, and what is done at times
+//! * [`events`] - from the kernel's events and other threads' messages to what follows
+//! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
+//! * [`look`] - whether to look again before sleeping
+//! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
+//! * [`offload`] - `io-threads-do-reads no`
+//!
+//! What a connection may do next is decided by its state alone: [`crate::io::state`].
+
+use crate::dispatch::Core;
+use crate::io::batch::Batch;
+use crate::io::conn::Conn;
+use crate::io::listen::Listener;
+use crate::io::poll::{Interest, Poll, Ready};
+use crate::server::Server;
+use crate::threads::bind;
+use crate::threads::placement::Placement;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use weft_keyspace::{Inside, Outside};
+use weft_resp::Reply;
+
+mod away;
+mod events;
+mod input;
+mod look;
+mod moving;
+mod offload;
+mod output;
+mod owning;
+mod turn;
+
+pub use look::Looks;
+pub use offload::{WriteJob, Written};
+
+/// Reply buffers that are kept beside those of the present batch.
+const POOLED: usize = 256;
+
+/// Tokens from here on are not connections.
+const MAILBOX: u64 = u64::MAX;
+const LISTENERS: u64 = u64::MAX - 1024;
+
+/// See the module's description.
+pub struct Worker {
+    pub core: Core,
+    /// There between batches.
+    outside: Option<Outside<'static>>,
+    poll: Poll,
+    conns: Slab<Conn>,
+    by_client: HashMap<u64, usize>,
+    listeners: Vec<Listener>,
+    /// Whether the listeners are watched, and until when failures are not logged.
+    accepts: bool,
+    quiet_until_ms: i64,
+    batch: Batch,
+    /// Reply buffers of the jobs of a batch, kept for the next one.
+    replies: Vec<Reply>,
+    /// Requests were executed in this turn.
+    has_served: bool,
+    looks: Looks,
+    /// Replies for other threads to send, and whether more are taken: see [`offload`].
+    offloaded: Vec<WriteJob>,
+    offloads: bool,
+    /// Connections with something to execute that no event will announce.
+    queued: Vec<usize>,
+    generation: u32,
+    next_cron_ms: i64,
+    cron: super::cron::Cron,
+    /// Where this thread was told to run.
+    bound: Arc<Placement>,
+    /// Periods of the load so far, and connections that had requests in this one.
+    period: u32,
+    busy_connections: u64,
+    /// When the time of which waiting client is over: monotonic milliseconds and client, the earliest
+    /// first. An entry may outlive its wait.
+    deadlines: BinaryHeap<Reverse<(i64, u64)>>,
+    /// When there are more of them, those that have outlived it are forgotten.
+    deadlines_at_most: usize,
+}
+
+fn token(index: usize, generation: u32) -> u64 {
+    u64::from(generation) << 32 | index as u64
+}
+
+impl Worker {
+    /// Worker `id`; must be called on the thread that will run it.
+    pub fn new(id: usize, srv: &'static Server, listeners: Vec<Listener>) -> std::io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(srv.threads[id].mailbox.fd(), MAILBOX, Interest::READ)?;
+        for (n, listener) in listeners.iter().enumerate() {
+            poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ)?;
+        }
+        Ok(Worker {
+            cron: super::cron::Cron::new(id),
+            bound: Arc::default(),
+            period: 1,
+            busy_connections: 0,
+            core: Core::new(id, srv),
+            outside: Some(Outside::new(&srv.ks, id)),
+            poll,
+            conns: Slab::new(),
+            by_client: HashMap::new(),
+            listeners,
+            accepts: true,
+            quiet_until_ms: 0,
+            batch: Batch::default(),
+            replies: Vec::new(),
+            has_served: false,
+            looks: Looks::default(),
+            offloaded: Vec::new(),
+            offloads: false,
+            queued: Vec::new(),
+            generation: 0,
+            next_cron_ms: 0,
+            deadlines: BinaryHeap::new(),
+            deadlines_at_most: 64,
+        })
+    }
+
+    /// Runs until the server is told to stop.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        let mut ready: Vec<Ready> = Vec::new();
+        self.bound = self.core.srv.placement();
+        bind(self.core.srv, self.core.id, &self.bound);
+        while !self.core.srv.is_stopping() {
+            ready.clear();
+            let timeout = if self.queued.is_empty() { self.until_due() } else { 0 };
+            if timeout != 0 && std::mem::take(&mut self.has_served) {
+                self.looks.look(&self.core.srv.clock, &mut self.poll, &mut ready)?;
+            }
+            if ready.is_empty() {
+                self.poll.wait(timeout, &mut ready)?;
+            }
+            self.core.stats().turns.add(1);
+            // Before a connection is accepted: whether it needs a password, for one.
+            self.core.renew_settings();
+            for event in &ready {
+                self.on_event(*event);
+            }
+            self.end_waits();
+            self.run_queued();
+            self.flush();
+            self.cron_if_due();
+        }
+        Ok(())
+    }
+
+    /// Goes inside the gate.
+    fn enter(&mut self) -> Inside<'static> {
+        self.outside.take().expect("outside between batches").enter()
+    }
+
+    /// Goes outside of it again.
+    fn leave(&mut self, inside: Inside<'static>) {
+        self.outside = Some(inside.leave());
+        self.core.publish();
+    }
+
+    /// Milliseconds until something has to be done unasked; negative for never.
+    fn until_due(&self) -> i64 {
+        if self.has_no_part() {
+            return -1;
+        }
+        let now = self.core.srv.mono_ms();
+        let cron = (self.next_cron_ms - now).clamp(0, 1000);
+        self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron))
+    }
+
+    /// Whether this thread is not wanted now, and has nothing left to do.
+    fn has_no_part(&self) -> bool {
+        let helps = || self.is_divided() && self.core.id < self.core.srv.threads.configured();
+        !self.is_active() && self.conns.is_empty() && !helps()
+    }
+
+    fn is_active(&self) -> bool {
+        self.core.id < self.core.srv.threads.active()
+    }
+
+    /// Goes where the thread is to run now, if that has changed.
+    fn bind_again(&mut self) {
+        let placement = self.core.srv.placement();
+        if !Arc::ptr_eq(&placement, &self.bound) {
+            bind(self.core.srv, self.core.id, &placement);
+            self.bound = placement;
+        }
+    }
+
+    fn cron_if_due(&mut self) {
+        if self.has_no_part() {
+            return self.cron.rest(&mut self.core);
+        }
+        let now = self.core.srv.mono_ms();
+        if now < self.next_cron_ms {
+            return;
+        }
+        self.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
+        if self.cron.tick(&mut self.core, now, self.busy_connections, &mut self.looks) {
+            self.period = self.period.wrapping_add(1);
+            self.busy_connections = 0;
+        }
+        if self.cron.expires(&self.core) {
+            let mut inside = self.enter();
+            self.cron.expire(&mut self.core, &mut inside);
+            self.leave(inside);
+        }
+        self.check_clients(now);
+        self.accept_again();
+        if !self.is_active() {
+            self.hand_over();
+        }
+    }
+
+    /// Closes idle clients and those whose output has been over the soft limit for too long.
+    fn check_clients(&mut self, now_ms: i64) {
+        let timeout = self.core.settings.timeout_s;
+        let overdue: Vec<usize> = self
+            .conns
+            .iter()
+            .filter(|(_, c)| {
+                let idle = c.session.shared.idle_seconds(now_ms);
+                (timeout > 0 && idle > timeout && !c.session.monitor && c.state.is_idle())
+                    || self.over_output_limit(c)
+            })
+            .map(|(i, _)| i)
+            .collect();
+        overdue.into_iter().for_each(|i| self.close(i));
+    }
+}

@@ -1,0 +1,111 @@
+//! Sending replies, and what becomes of clients that don't take them.
+
+use super::Worker;
+use crate::io::conn::Conn;
+use crate::io::state::Awaited;
+use crate::io::write::{Sent, send_pending, send_reply};
+use std::sync::atomic::Ordering;
+use weft_process::log_warning;
+use weft_resp::Reply;
+
+/// Replies that a client may leave untaken before its requests wait (bytes). Far more than any
+/// client needs that sends a pipeline first and reads later.
+const BACK_PRESSURE: usize = 256 << 20;
+
+/// Bytes of untaken replies at which a client that has not authenticated is closed: it is told
+/// nothing that is longer, and whoever leaves that much lying only wants to take memory.
+const STRANGERS_OUTPUT: usize = 1024;
+
+impl Worker {
+    /// Sends `reply` behind whatever waits on the connection; closes it when that was asked.
+    pub(super) fn deliver(&mut self, index: usize, reply: &mut Reply) {
+        if !reply.is_empty() && !self.offload(index, reply) {
+            let conn = &mut self.conns[index];
+            let (sent, bytes) = send_reply(conn, reply);
+            self.wrote(index, sent, bytes);
+        } else if self.is_at_end(index) {
+            return self.close(index);
+        }
+        let Some(conn) = self.conns.get(index) else { return };
+        if self.over_output_limit(conn) {
+            log_warning!(
+                "Client id={} addr={} closed for overcoming of output buffer limits.",
+                conn.session.shared.id,
+                conn.session.shared.peer
+            );
+            self.core.srv.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+            return self.close(index);
+        }
+        if conn.pending_output() > BACK_PRESSURE {
+            self.conns[index].state.filled();
+        }
+        // Also where nothing was sent: while the command was elsewhere it may have been narrowed.
+        self.widen_interest(index);
+    }
+
+    /// Whether the connection is to be closed, and has nothing more to send.
+    fn is_at_end(&self, index: usize) -> bool {
+        let conn = &self.conns[index];
+        conn.state.is_closing() && conn.pending_output() == 0 && !conn.writing
+    }
+
+    pub(super) fn on_writable(&mut self, index: usize) {
+        let (sent, bytes) = send_pending(&mut self.conns[index]);
+        self.conns[index].session.shared.touch(self.core.srv.mono_ms());
+        self.wrote(index, sent, bytes);
+        if self.conns.get(index).is_some_and(|c| c.pending_output() < BACK_PRESSURE / 2) {
+            self.resume(index, Awaited::Output);
+        }
+    }
+
+    fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
+        self.core.stats().writes.add(1);
+        self.count_sent(index, bytes);
+        self.sent(index, sent);
+    }
+
+    pub(super) fn count_sent(&self, index: usize, bytes: usize) {
+        self.core.stats().net_out.add(bytes as u64);
+        super::input::add(&self.conns[index].session.shared.net_out, bytes as u64);
+    }
+
+    pub(super) fn sent(&mut self, index: usize, sent: Sent) {
+        let conn = &mut self.conns[index];
+        let pending = conn.pending_output() as u64;
+        conn.session.shared.output.store(pending, Ordering::Relaxed);
+        match sent {
+            Sent::Broken => return self.close(index),
+            Sent::All => conn.soft_since.set(None),
+            Sent::Some => {}
+        }
+        if self.is_at_end(index) {
+            return self.close(index);
+        }
+        self.widen_interest(index);
+    }
+
+    /// Whether the connection's untaken replies are over `client-output-buffer-limit normal`, or
+    /// over what a stranger may have.
+    pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
+        let pending = conn.pending_output();
+        if pending == 0 {
+            return false;
+        }
+        let is_stranger = !conn.session.authenticated && !self.core.settings.password.is_empty();
+        if is_stranger && pending > STRANGERS_OUTPUT {
+            return true;
+        }
+        let (limit, pending) = (&self.core.settings.output_limits.normal, pending as u64);
+        if limit.hard > 0 && pending >= limit.hard {
+            return true;
+        }
+        if limit.soft == 0 || pending < limit.soft {
+            conn.soft_since.set(None);
+            return false;
+        }
+        let now_ms = self.core.srv.mono_ms();
+        let since = conn.soft_since.get().unwrap_or(now_ms);
+        conn.soft_since.set(Some(since));
+        now_ms - since > limit.soft_seconds * 1000
+    }
+}

@@ -1,0 +1,327 @@
+//! Executing a batch: every request in turn, prefetching ahead, then the replies.
+
+use super::input::add;
+use super::{Worker, token};
+use crate::dispatch::Core;
+use crate::dispatch::admit::execute;
+use crate::dispatch::request::{Flow, Request};
+use crate::io::batch::{Batch, Req, Source};
+use crate::io::conn::{ArgBuf, Conn, Executed, Kept};
+use crate::io::read;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+use weft_keyspace::{Inside, Key, Waiter};
+use weft_resp::{Blob, Reply};
+use weft_table::epoch;
+
+const KILOBYTE: usize = 1024;
+
+/// Requests between the prefetch of a bucket, that of its record, and the execution.
+const AHEAD: usize = 8;
+
+/// How the requests of one connection went.
+#[derive(Debug)]
+struct Outcome {
+    /// How many of them are over.
+    executed: usize,
+    how: Executed,
+}
+
+impl Worker {
+    /// Executes the batch and sends its replies.
+    pub(super) fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let mut batch = std::mem::replace(&mut self.batch, Batch::hollow());
+        while self.replies.len() < batch.jobs.len() {
+            self.replies.push(Reply::default());
+        }
+        let mut replies = std::mem::take(&mut self.replies);
+        let mut outcomes: SmallVec<[Option<Outcome>; 64]> = SmallVec::new();
+        self.has_served = true;
+        let mut inside = self.enter();
+        self.core.begin();
+        {
+            let pin = epoch::pin();
+            prefetch_first(&self.core, &batch, &pin);
+            for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
+                outcomes.push(self.execute_job(&mut inside, &mut batch, job, reply, &pin));
+            }
+        }
+        self.leave(inside);
+        self.core.stats().prefetch_batches.add(u64::from(batch.keyed > 0));
+        self.core.stats().prefetched.add(batch.keyed as u64);
+        epoch::collect();
+        self.plan_offload(batch.jobs.len());
+        for (job, outcome) in outcomes.drain(..).enumerate() {
+            self.finish_job(&mut batch, job, &mut replies[job], outcome);
+        }
+        self.send_offloaded();
+        for reply in replies.iter_mut().take(batch.jobs.len()) {
+            assert!(reply.is_empty(), "a reply was left behind for another client");
+            reply.trim();
+        }
+        replies.append(&mut self.replies);
+        self.replies = replies;
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Executes the requests of one connection; `None` when it is gone.
+    fn execute_job(
+        &mut self,
+        inside: &mut Inside<'static>,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        pin: &epoch::Guard,
+    ) -> Option<Outcome> {
+        let (index, first, count) =
+            (batch.jobs[job].conn, batch.jobs[job].first_req, batch.jobs[job].reqs);
+        let conn = self.conns.get_mut(index)?;
+        let over = |executed, how| Some(Outcome { executed, how });
+        // CLIENT KILL on another thread: nothing is executed after its reply.
+        if conn.session.shared.killed.load(Ordering::Relaxed) {
+            return over(0, Executed::Close);
+        }
+        for n in first..first + count {
+            prefetch(&self.core, batch, n, pin);
+            reply.proto = conn.session.proto;
+            let flow = run_request(&mut self.core, inside, conn, batch, job, n, reply);
+            let done = n - first;
+            match flow {
+                Flow::Done if conn.session.close => return over(done + 1, Executed::Close),
+                Flow::Done => {}
+                Flow::Busy(busy) => {
+                    let token = token(index, conn.generation);
+                    let waiter = Waiter { thread: self.core.id as u32, token };
+                    self.core.stats().parked.add(1);
+                    let parked = inside.keyspace().park(busy, waiter);
+                    return over(done, if parked { Executed::Parked } else { Executed::Again });
+                }
+                Flow::Paused => return over(done, Executed::Paused),
+                // These are not among those that are kept to be executed later.
+                Flow::Blocked(waiting) => return over(done + 1, Executed::Blocked(waiting)),
+                Flow::Slow { looked } => {
+                    let args = take_args(batch, job, conn, n);
+                    let cancel = self.pass_on(index, args, looked);
+                    return over(done + 1, Executed::Slow(cancel));
+                }
+            }
+        }
+        let more = batch.jobs[job].more;
+        over(count, if more { Executed::More } else { Executed::All })
+    }
+
+    /// Sends the replies of one connection and puts away what is left of its input.
+    fn finish_job(
+        &mut self,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        outcome: Option<Outcome>,
+    ) {
+        let index = batch.jobs[job].conn;
+        let (Some(Outcome { executed, mut how }), Some(conn)) =
+            (outcome, self.conns.get_mut(index))
+        else {
+            return reply.clear();
+        };
+        keep_rest(batch, job, conn, executed, &how);
+        let j = &mut batch.jobs[job];
+        let retry = j.retry.take();
+        let bytes = j.end - j.base + reply.len();
+        let error = match how {
+            Executed::All | Executed::More => j.error.take(),
+            Executed::Parked
+            | Executed::Again
+            | Executed::Slow(_)
+            | Executed::Blocked(_)
+            | Executed::Paused
+            | Executed::Withheld(_)
+            | Executed::Close => None,
+        };
+        if let Some(error) = error {
+            reply.error(format!("ERR {error}").as_bytes());
+            how = Executed::Close;
+        }
+        let last = last_command(batch, batch.jobs[job].first_req, executed);
+        renew_shared(conn, self.core.mono_ms, executed, last);
+        let work = (executed + bytes / KILOBYTE) as u64;
+        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        if let Executed::Blocked(waiting) = &how {
+            conn.session.shared.blocked.store(true, Ordering::Relaxed);
+            self.note_deadline(waiting);
+        }
+        let conn = &mut self.conns[index];
+        // Who waits on may have been told to try again by now, by somebody who has another element.
+        let waits_on = matches!(how, Executed::Blocked(_));
+        let queue = conn.state.executed(how);
+        if let Some(waiting) = retry.filter(|_| !waits_on) {
+            self.end_retry(&waiting);
+        }
+        if queue {
+            self.queued.push(index);
+        }
+        self.deliver(index, reply);
+    }
+}
+
+/// Keeps what was not executed: whole requests with their own arguments, and the bytes behind them.
+fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
+    let (first, reqs) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
+    let keeps = match how {
+        Executed::Close | Executed::All | Executed::More => false,
+        Executed::Parked
+        | Executed::Again
+        | Executed::Slow(_)
+        | Executed::Blocked(_)
+        | Executed::Paused
+        | Executed::Withheld(_) => true,
+    };
+    if keeps {
+        let left = first + executed..first + reqs;
+        conn.kept = left.map(|n| Kept::new(take_args(batch, job, conn, n))).collect();
+        let j = &mut batch.jobs[job];
+        if let Some(front) = conn.kept.front_mut()
+            && executed == 0
+        {
+            front.retry = j.retry.take();
+            front.looked = j.looked;
+            let busy = matches!(how, Executed::Parked | Executed::Again);
+            front.tries = j.tries + u32::from(busy);
+        } else if let Some(front) = conn.kept.front_mut() {
+            front.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
+        }
+        conn.protocol_error = j.error.take();
+    }
+    let j = &batch.jobs[job];
+    if j.in_conn {
+        conn.inbuf.drain(..j.end);
+        read::rebase(conn, j.end);
+    }
+    if conn.protocol_error.is_some() {
+        // What follows may be the middle of a value: nobody looks at it again.
+        conn.inbuf.clear();
+    }
+    if conn.inbuf.is_empty() {
+        conn.inbuf = Vec::new();
+    }
+}
+
+fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
+    let last = executed.checked_sub(1)?;
+    batch.reqs[first + last].cmd.map(|c| c.number)
+}
+
+/// Copies what others may see of a connection.
+fn renew_shared(conn: &Conn, mono_ms: i64, executed: usize, last: Option<usize>) {
+    let shared = &conn.session.shared;
+    shared.touch(mono_ms);
+    add(&shared.commands, executed as u64);
+    shared.db.store(conn.session.db as u32, Ordering::Relaxed);
+    if let Some(number) = last {
+        shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
+    }
+    shared.query_len.store(conn.pending_input() as u64, Ordering::Relaxed);
+    shared.query_room.store(conn.inbuf.capacity() as u64, Ordering::Relaxed);
+}
+
+/// The buffer that a job's spans refer to.
+fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
+    let j = &batch.jobs[job];
+    if j.in_conn { &conn.inbuf } else { &batch.arena[j.base..j.end] }
+}
+
+/// A request's arguments as ones of their own, for a later turn.
+fn take_args(batch: &mut Batch, job: usize, conn: &Conn, n: usize) -> Vec<ArgBuf> {
+    let req = batch.reqs[n];
+    match req.source {
+        Source::Owned(i) => std::mem::take(&mut batch.owned[i as usize]),
+        Source::Spans => {
+            let bytes = job_bytes(batch, job, conn);
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            spans.iter().map(|s| ArgBuf::Bytes(s.of(bytes).to_vec())).collect()
+        }
+    }
+}
+
+/// Gives the arguments of request `n` their slices and executes it.
+#[inline]
+fn run_request(
+    core: &mut Core,
+    inside: &mut Inside<'static>,
+    conn: &mut Conn,
+    batch: &Batch,
+    job: usize,
+    n: usize,
+    reply: &mut Reply,
+) -> Flow {
+    let req: &Req = &batch.reqs[n];
+    let j = &batch.jobs[job];
+    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    let Conn { inbuf, session, .. } = conn;
+    let mut args: SmallVec<[&[u8]; 16]> = SmallVec::new();
+    match req.source {
+        Source::Spans => {
+            let bytes: &[u8] = if j.in_conn { inbuf } else { &batch.arena[j.base..j.end] };
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            args.extend(spans.iter().map(|s| s.of(bytes)));
+        }
+        Source::Owned(i) => {
+            for (at, arg) in batch.owned[i as usize].iter().enumerate() {
+                args.push(arg.bytes());
+                if let ArgBuf::Blob(blob) = arg {
+                    blobs.push((at, blob.clone()));
+                }
+            }
+        }
+    }
+    let first_key = req.cmd.map_or(0, |c| c.first_key);
+    let key = req.has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
+    // Only the first of a job's requests can have been tried before.
+    let (retry, tries, looked) = match n == j.first_req {
+        true => (j.retry.as_ref(), j.tries, j.looked),
+        false => (None, 0, false),
+    };
+    let request = Request { cmd: req.cmd, args: &args, blobs: &blobs, key, retry, tries, looked };
+    execute(core, inside, session, &request, reply)
+}
+
+/// Starts the pipeline of prefetches: buckets of the first requests, then their records.
+fn prefetch_first(core: &Core, batch: &Batch, pin: &epoch::Guard) {
+    for req in batch.reqs.iter().take(2 * AHEAD) {
+        plan_bucket(core, req, pin);
+    }
+    for req in batch.reqs.iter().take(AHEAD) {
+        plan_record(core, req, pin);
+    }
+}
+
+/// Before request `n` is executed: prefetches for those that come after it.
+#[inline]
+fn prefetch(core: &Core, batch: &Batch, n: usize, pin: &epoch::Guard) {
+    if let Some(req) = batch.reqs.get(n + 2 * AHEAD) {
+        plan_bucket(core, req, pin);
+    }
+    if let Some(req) = batch.reqs.get(n + AHEAD) {
+        plan_record(core, req, pin);
+    }
+}
+
+#[inline]
+fn plan_bucket(core: &Core, req: &Req, pin: &epoch::Guard) {
+    if req.has_key {
+        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        core.srv.ks.plan_bucket(&key, usize::from(req.db), pin);
+    }
+}
+
+#[inline]
+fn plan_record(core: &Core, req: &Req, pin: &epoch::Guard) {
+    if req.has_key {
+        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        core.srv.ks.plan_record(&key, usize::from(req.db), pin);
+    }
+}

@@ -1,0 +1,189 @@
+//! Lifting all that a run has done to a server, and looking at what is left.
+//!
+//! Each function panics with what is wrong. Where something takes the server a moment it is asked
+//! again until [`PATIENCE`](crate::client::PATIENCE) is over.
+
+use std::time::Duration;
+
+use super::client::{Pending, is_silence};
+use super::disturb::{DIRECTIVES, Descriptors, ids};
+use crate::client::PATIENCE;
+use crate::value::quote_short;
+use crate::{Client, Server};
+
+const STEP: Duration = Duration::from_millis(20);
+
+/// The server before a run.
+pub struct Before {
+    directives: Vec<(String, String)>,
+    descriptors: Descriptors,
+    memory: i64,
+}
+
+impl Before {
+    /// Of a server that nobody else uses.
+    pub fn of(server: &Server) -> Before {
+        let mut client = server.client();
+        client.ok(&["FLUSHALL", "SYNC"]);
+        let directives = DIRECTIVES.iter().map(|(name, _)| {
+            let value = client.cmd(&["CONFIG", "GET", name]).field(name).map(|v| v.text());
+            (name.to_string(), value.unwrap_or_else(|| panic!("no directive {name}")))
+        });
+        let directives = directives.collect();
+        Before {
+            directives,
+            descriptors: Descriptors::of(server),
+            memory: info(&mut client, "used_memory"),
+        }
+    }
+}
+
+/// A number of INFO.
+#[track_caller]
+pub fn info(client: &mut Client, field: &str) -> i64 {
+    let text = client.cmd(&["INFO", "everything"]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let value = line.unwrap_or_else(|| panic!("no {field} in INFO:\n{text}"));
+    value.parse().unwrap_or_else(|_| panic!("{field}:{value} is no number"))
+}
+
+/// Waits until `is_so` holds of what `get` gives.
+#[track_caller]
+fn wait_until(what: &str, mut get: impl FnMut() -> i64, is_so: impl Fn(i64) -> bool) {
+    let mut seen = 0;
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        seen = get();
+        if is_so(seen) {
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
+    panic!("{what} is {seen} and stays so");
+}
+
+/// A connection to a server that may still refuse some, for which pending ones make room.
+#[track_caller]
+fn connect(server: &Server, pending: &mut Vec<Pending>) -> Client {
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        let tried = Client::try_tcp(server.port()).and_then(|mut client| {
+            let pong = client.try_cmd(&["PING"])?;
+            Ok((pong.value.error().is_none(), client))
+        });
+        match tried {
+            Ok((true, client)) => return client,
+            Ok((false, _)) | Err(_) => drop(pending.pop()),
+        }
+        std::thread::sleep(STEP);
+    }
+    panic!("no connection is served");
+}
+
+/// Sets everything back. The answer is a connection.
+#[track_caller]
+pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Client {
+    before.descriptors.give_back();
+    let mut client = connect(server, pending);
+    client.ok(&["CLIENT", "UNPAUSE"]);
+    for (name, value) in &before.directives {
+        client.ok(&["CONFIG", "SET", name, value]);
+    }
+    client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
+    client.ok(&["DEBUG", "PAUSE-CRON", "0"]);
+    client
+}
+
+/// Every request is answered now, or its connection closed: waits are ended.
+#[track_caller]
+pub fn all_are_answered(client: &mut Client, pending: Vec<Pending>) -> usize {
+    let count = pending.len();
+    for mut one in pending {
+        one.client.set_timeout(STEP);
+        let mut silences = 0;
+        while one.left > 0 {
+            match one.client.read_reply() {
+                Ok(_) => {
+                    one.left -= 1;
+                    silences = 0;
+                }
+                Err(e) if is_silence(&e) => {
+                    silences += 1;
+                    assert!(
+                        silences < PATIENCE.as_millis() / STEP.as_millis(),
+                        "{} replies never come, and no close: {}",
+                        one.left,
+                        quote_short(&one.sent),
+                    );
+                    unblock_all(client);
+                }
+                Err(_) => break,
+            }
+        }
+    }
+    count
+}
+
+fn unblock_all(client: &mut Client) {
+    let list = client.cmd(&["CLIENT", "LIST", "FLAGS", "b"]).text();
+    for id in ids(&list) {
+        client.cmd(&["CLIENT", "UNBLOCK", id]);
+    }
+}
+
+/// No client but `client`, nobody waits, watches or is late.
+#[track_caller]
+pub fn nobody_is_left(client: &mut Client) {
+    wait_until("connected_clients", || info(client, "connected_clients"), |n| n == 1);
+    for field in [
+        "blocked_clients",
+        "total_blocking_keys",
+        "clients_in_timeout_table",
+        "watching_clients",
+        "total_watched_keys",
+    ] {
+        wait_until(field, || info(client, field), |n| n == 0);
+    }
+}
+
+/// Every I/O thread answers.
+#[track_caller]
+pub fn all_threads_serve(server: &Server, client: &mut Client) {
+    let threads = info(client, "io_threads_active");
+    let mut others: Vec<Client> = (0..threads * 8).map(|_| server.client()).collect();
+    for other in &mut others {
+        assert_eq!(other.cmd(&["PING"]).text(), "PONG");
+        other.ok(&["SET", "k", "v"]);
+        assert_eq!(other.cmd(&["GET", "k"]).text(), "v");
+    }
+    let text = client.cmd(&["INFO", "threads"]).text();
+    for n in 0..threads {
+        let name = format!("io_thread_{n}:active=1,connections=");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
+        let connections = line.split(',').next().and_then(|n| n.parse::<u64>().ok());
+        assert!(connections.is_some_and(|n| n > 0), "thread {n} serves nobody:\n{text}");
+    }
+}
+
+/// Nothing is kept but what the server needs: at most `more` bytes beyond what it had.
+#[track_caller]
+pub fn memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
+    client.ok(&["FLUSHALL", "SYNC"]);
+    client.ok(&["CONFIG", "RESETSTAT"]);
+    client.ok(&["SLOWLOG", "RESET"]);
+    let digest = client.cmd(&["DEBUG", "DIGEST"]).text();
+    assert_eq!(digest, "0".repeat(40), "the digest of nothing");
+    wait_until(
+        "used_memory beyond the start",
+        || info(client, "used_memory") - before.memory,
+        |n| n <= more,
+    );
+    info(client, "used_memory") - before.memory
+}
+
+/// Neither a crash nor a panic is in the log.
+#[track_caller]
+pub fn log_is_clean(server: &Server) {
+    let log = server.log();
+    for word in ["BUG REPORT", "panicked", "STACK TRACE", "ERROR: ", "WARNING: ThreadSanitizer"] {
+        assert!(!log.contains(word), "{word:?} is in the log:\n{}", server.log_tail());
+    }
+}

@@ -1,0 +1,205 @@
+//! What is done to all clients and to the server while they are at it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use super::Tally;
+use crate::rng::Rng;
+use crate::{Client, Server};
+
+/// Directives that are turned, with their values. All are set back at the end.
+pub const DIRECTIVES: &[(&str, &[&str])] = &[
+    ("io-threads", &["1", "2", "3", "4", "8"]),
+    ("hz", &["1", "10", "100", "500"]),
+    ("maxmemory", &["0", "1mb", "4mb", "8mb", "100mb"]),
+    (
+        "maxmemory-policy",
+        &[
+            "noeviction",
+            "allkeys-lru",
+            "allkeys-lfu",
+            "allkeys-random",
+            "volatile-lru",
+            "volatile-ttl",
+            "volatile-random",
+        ],
+    ),
+    ("maxmemory-samples", &["1", "5", "64"]),
+    ("list-max-listpack-size", &["-2", "1", "-1", "128", "3"]),
+    ("list-compress-depth", &["0", "1", "3"]),
+    ("hash-max-listpack-entries", &["0", "1", "512"]),
+    ("hash-max-listpack-value", &["1", "64"]),
+    ("set-max-listpack-entries", &["0", "1", "128"]),
+    ("set-max-intset-entries", &["0", "2", "512"]),
+    ("zset-max-listpack-entries", &["0", "1", "128"]),
+    ("lazyfree-lazy-user-del", &["yes", "no"]),
+    ("lazyfree-lazy-user-flush", &["yes", "no"]),
+    ("lazyfree-lazy-expire", &["yes", "no"]),
+    ("lazyfree-lazy-eviction", &["yes", "no"]),
+    ("lazyfree-lazy-server-del", &["yes", "no"]),
+    ("timeout", &["0", "1", "100"]),
+    ("tcp-keepalive", &["0", "300"]),
+    ("client-query-buffer-limit", &["1mb", "1gb"]),
+    (
+        "client-output-buffer-limit",
+        &["normal 0 0 0", "normal 256kb 64kb 1", "normal 1mb 0 0", "normal 0 32kb 1"],
+    ),
+    ("maxmemory-clients", &["0", "2mb", "50%"]),
+    // fewer only for a moment: see `act`
+    ("maxclients", &["10000"]),
+    ("active-expire-effort", &["1", "10"]),
+    ("slowlog-log-slower-than", &["-1", "0", "10000"]),
+    ("slowlog-max-len", &["1", "128"]),
+    ("latency-tracking", &["yes", "no"]),
+    ("latency-monitor-threshold", &["0", "1"]),
+    ("notify-keyspace-events", &["", "KEA"]),
+];
+
+/// Clients that are let in for a moment.
+const FEW_CLIENTS: &str = "150";
+/// Descriptors the server is left with for a moment: fewer than it has clients, and enough for
+/// [`FEW_CLIENTS`], or the server would set the limit itself.
+const FEW_DESCRIPTORS: u64 = 200;
+
+/// Does one thing after the other until the time is over.
+pub fn disturb(
+    server: &Server,
+    descriptors: Descriptors,
+    mut rng: Rng,
+    tally: &Tally,
+    until: Instant,
+) {
+    let mut connection = None;
+    while Instant::now() < until {
+        let client = match connection.take() {
+            Some(client) => Ok(client),
+            None => Client::try_tcp(server.port()),
+        };
+        let done = client.and_then(|mut client| {
+            client.set_timeout(Duration::from_secs(2));
+            act(descriptors, &mut client, &mut rng)?;
+            Ok(client)
+        });
+        // killed by another, paused, or there was no descriptor: the next one will do
+        connection = done.ok();
+        Tally::count(&tally.disturbances, 1);
+        std::thread::sleep(Duration::from_millis(rng.below(8) as u64));
+    }
+}
+
+fn act(descriptors: Descriptors, client: &mut Client, rng: &mut Rng) -> io::Result<()> {
+    match rng.below(31) {
+        0..=5 => with_somebody(client, rng, |id| format!("CLIENT KILL ID {id}")),
+        6..=9 => {
+            let how = *rng.pick(&["TIMEOUT", "ERROR"]);
+            with_somebody(client, rng, |id| format!("CLIENT UNBLOCK {id} {how}"))
+        }
+        10 | 11 => {
+            let mode = rng.pick(&["WRITE", "ALL"]);
+            say(client, &format!("CLIENT PAUSE {} {mode}", 1 + rng.below(40)))
+        }
+        12 => say(client, "CLIENT UNPAUSE"),
+        13 if rng.percent(10) => say(client, "CLIENT KILL TYPE normal SKIPME yes"),
+        13..=18 => {
+            let (name, values) = rng.pick(DIRECTIVES);
+            client.try_cmd(&["CONFIG", "SET", name, *rng.pick(values)]).map(drop)
+        }
+        19..=23 => say(client, "DEBUG MOVE-CLIENTS"),
+        24 => say_one(client, rng, &["FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB"]),
+        25 => say(client, &format!("SWAPDB {} {}", rng.below(3), rng.below(3))),
+        26 => say_one(client, rng, &["DEBUG DIGEST", "MEMORY PURGE", "CONFIG RESETSTAT"]),
+        27 => say_one(client, rng, &["INFO everything", "CLIENT LIST", "MEMORY STATS"]),
+        28 => say(client, "CONFIG SET maxmemory 0"),
+        29 => {
+            say(client, &format!("CONFIG SET maxclients {FEW_CLIENTS}"))?;
+            std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
+            say(client, "CONFIG SET maxclients 10000")
+        }
+        _ => {
+            descriptors.take_away();
+            std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
+            descriptors.give_back();
+            Ok(())
+        }
+    }
+}
+
+fn say(client: &mut Client, words: &str) -> io::Result<()> {
+    client.try_cmd(&words.split(' ').collect::<Vec<_>>()).map(drop)
+}
+
+fn say_one(client: &mut Client, rng: &mut Rng, choice: &[&str]) -> io::Result<()> {
+    say(client, choice[rng.below(choice.len())])
+}
+
+/// Says something that names one of the clients.
+fn with_somebody(
+    client: &mut Client,
+    rng: &mut Rng,
+    words: impl Fn(&str) -> String,
+) -> io::Result<()> {
+    let list = client.try_cmd(&["CLIENT", "LIST"])?.value;
+    if let Some(why) = list.error() {
+        // refused: there were too many
+        return Err(io::Error::other(why));
+    }
+    let list = list.text();
+    let ids: Vec<&str> = ids(&list).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    say(client, &words(ids[rng.below(ids.len())]))
+}
+
+/// The clients of a CLIENT LIST.
+pub fn ids(list: &str) -> impl Iterator<Item = &str> {
+    list.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next())
+}
+
+/// How many descriptors the server may have open.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptors {
+    pid: u32,
+    /// As many as at the start.
+    most: u64,
+}
+
+impl Descriptors {
+    /// Of a server at the start of a run.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn of(server: &Server) -> Descriptors {
+        let (most, _) = limits(server.pid()).expect("the server runs");
+        Descriptors { pid: server.pid(), most }
+    }
+
+    fn set(self, wanted: u64) {
+        // the server lowers the hard limit when its maxclients changes, and not everybody may
+        // raise it again; where that fails the server has ended, which others notice
+        let Some((_, hard)) = limits(self.pid) else { return };
+        let pid = Pid::from_raw(self.pid as i32).expect("a process id is not 0");
+        let limit = Rlimit { current: Some(wanted.min(hard)), maximum: Some(hard) };
+        let _ = prlimit(Some(pid), Resource::Nofile, limit);
+    }
+
+    /// Leaves the server with fewer than it has clients.
+    pub fn take_away(self) {
+        self.set(FEW_DESCRIPTORS);
+    }
+
+    /// As at the start.
+    pub fn give_back(self) {
+        self.set(self.most);
+    }
+}
+
+/// How many files a process may have open now, and at most.
+fn limits(pid: u32) -> Option<(u64, u64)> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let mut numbers = line.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}

@@ -1,0 +1,216 @@
+//! The keys of one database: values with deadlines, cheap to copy and to compare.
+
+use super::model::digest;
+use super::time::{Deadline, Life, Moment};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A field of a hash: its number, and when it goes.
+pub type Field = (i64, Option<Deadline>);
+
+/// A value of a key.
+#[derive(Clone, Debug, Hash)]
+pub enum Held {
+    Text(String),
+    List(VecDeque<String>),
+    Set(BTreeSet<i64>),
+    Hash(BTreeMap<String, Field>),
+    /// Scores and members in order.
+    Zset(BTreeSet<(i64, String)>),
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        match self {
+            Held::Text(_) => false,
+            Held::List(list) => list.is_empty(),
+            Held::Set(set) => set.is_empty(),
+            Held::Hash(hash) => hash.is_empty(),
+            Held::Zset(zset) => zset.is_empty(),
+        }
+    }
+}
+
+/// A key's value, when it goes, and what stands for both among all keys.
+#[derive(Clone, Debug)]
+struct Entry {
+    held: Arc<Held>,
+    deadline: Option<Deadline>,
+    /// Of key and value. Computed when the value is put, since it may be large.
+    digest: u128,
+}
+
+/// One database. Cheap to clone, since the search does little else.
+#[derive(Clone, Debug, Default)]
+pub struct Db {
+    keys: BTreeMap<Arc<str>, Entry>,
+    /// Keys that nobody looks at, so that there are many.
+    pub filler: usize,
+    /// The digests of all entries, xored.
+    digest: u128,
+}
+
+/// Of an entry with its deadline.
+fn whole(entry: &Entry) -> u128 {
+    match entry.deadline {
+        None => entry.digest,
+        Some(deadline) => entry.digest ^ digest(&(entry.digest, deadline)),
+    }
+}
+
+/// Something with a deadline that an operation touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mortal {
+    Key(String),
+    Field(String, String),
+}
+
+impl Db {
+    /// Stands for this database among all.
+    pub fn digest(&self) -> u128 {
+        self.digest ^ (self.filler as u128)
+    }
+
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(|key| &**key)
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Held> {
+        self.keys.get(key).map(|entry| &*entry.held)
+    }
+
+    pub fn shared(&self, key: &str) -> Option<Arc<Held>> {
+        self.keys.get(key).map(|entry| entry.held.clone())
+    }
+
+    pub fn deadline(&self, key: &str) -> Option<Deadline> {
+        self.keys.get(key)?.deadline
+    }
+
+    /// Puts a value without a deadline; an empty one is none.
+    pub fn put(&mut self, key: &str, held: Held) {
+        self.put_until(key, Arc::new(held), None);
+    }
+
+    /// Changes a value, whose deadline stays.
+    pub fn change(&mut self, key: &str, held: Held) {
+        let deadline = self.deadline(key);
+        self.put_until(key, Arc::new(held), deadline);
+    }
+
+    pub fn put_until(&mut self, key: &str, held: Arc<Held>, deadline: Option<Deadline>) {
+        self.remove(key);
+        if !held.is_empty() {
+            let entry = Entry { digest: digest(&(key, &*held)), held, deadline };
+            self.digest ^= whole(&entry);
+            self.keys.insert(key.into(), entry);
+        }
+    }
+
+    /// Gives a key that is there a deadline, or takes it away.
+    pub fn set_deadline(&mut self, key: &str, deadline: Option<Deadline>) {
+        if let Some(entry) = self.keys.get_mut(key) {
+            self.digest ^= whole(entry);
+            entry.deadline = deadline;
+            self.digest ^= whole(entry);
+        }
+    }
+
+    pub fn remove(&mut self, key: &str) -> bool {
+        let old = self.keys.remove(key);
+        if let Some(old) = &old {
+            self.digest ^= whole(old);
+        }
+        old.is_some()
+    }
+
+    pub fn text(&self, key: &str) -> Option<String> {
+        match self.get(key)? {
+            Held::Text(text) => Some(text.clone()),
+            Held::List(_) | Held::Set(_) | Held::Hash(_) | Held::Zset(_) => None,
+        }
+    }
+
+    pub fn list(&self, key: &str) -> VecDeque<String> {
+        match self.get(key) {
+            Some(Held::List(list)) => list.clone(),
+            _ => VecDeque::new(),
+        }
+    }
+
+    pub fn set(&self, key: &str) -> BTreeSet<i64> {
+        match self.get(key) {
+            Some(Held::Set(set)) => set.clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    pub fn zset(&self, key: &str) -> BTreeSet<(i64, String)> {
+        match self.get(key) {
+            Some(Held::Zset(zset)) => zset.clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    pub fn hash(&self, key: &str) -> BTreeMap<String, Field> {
+        match self.get(key) {
+            Some(Held::Hash(hash)) => hash.clone(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Whether one of the fields of `key` has a deadline.
+    pub fn has_mortal_fields(&self, key: &str) -> bool {
+        match self.get(key) {
+            Some(Held::Hash(hash)) => hash.values().any(|(_, deadline)| deadline.is_some()),
+            _ => false,
+        }
+    }
+
+    /// What among the words of a command has a deadline, and how it stands with it.
+    pub fn mortals(&self, words: &[String], moment: Moment) -> Vec<(Mortal, Life)> {
+        let mut found = Vec::new();
+        for word in words {
+            let Some(entry) = self.keys.get(word.as_str()) else { continue };
+            let mut add = |mortal: Mortal, deadline: Option<Deadline>| {
+                let Some(deadline) = deadline else { return };
+                if !found.iter().any(|(known, _)| *known == mortal) {
+                    found.push((mortal, deadline.at(moment)));
+                }
+            };
+            add(Mortal::Key(word.clone()), entry.deadline);
+            if let Held::Hash(hash) = &*entry.held {
+                for (field, (_, deadline)) in hash.iter().filter(|(f, _)| words.contains(f)) {
+                    add(Mortal::Field(word.clone(), field.clone()), *deadline);
+                }
+            }
+        }
+        found
+    }
+
+    /// The deadline of `mortal` has come.
+    pub fn expire(&mut self, mortal: &Mortal) {
+        match mortal {
+            Mortal::Key(key) => {
+                self.remove(key);
+            }
+            Mortal::Field(key, field) => {
+                let mut hash = self.hash(key);
+                hash.remove(field);
+                self.change(key, Held::Hash(hash));
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The client that disturbs the others. What it does is part of the history.
+
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::answer::Answer;
+use super::load::{Clock, ask};
+use super::{Event, Op};
+use crate::rng::Rng;
+use crate::{Client, Server};
+
+/// What a load has beside plain commands, transactions and waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disturbances {
+    /// CLIENT KILL of connections with requests on the way.
+    pub kill: bool,
+    /// CLIENT PAUSE and UNPAUSE.
+    pub pause: bool,
+    /// CLIENT UNBLOCK.
+    pub unblock: bool,
+    /// Connections whose clients end their side first.
+    pub half_close: bool,
+    /// Commands that are too much for an I/O thread.
+    pub slow: bool,
+    /// Keys and fields with deadlines.
+    pub expiry: bool,
+    /// Commands about all keys.
+    pub world: bool,
+}
+
+impl Disturbances {
+    pub const ALL: Disturbances = Disturbances {
+        kill: true,
+        pause: true,
+        unblock: true,
+        half_close: true,
+        slow: true,
+        expiry: true,
+        world: true,
+    };
+
+    fn any_of_clients(self) -> bool {
+        self.kill || self.pause || self.unblock
+    }
+}
+
+/// Their names between commas; `all` and `none` are understood.
+impl FromStr for Disturbances {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut with = Disturbances::default();
+        for name in text.split(',') {
+            match name {
+                "all" => with = Disturbances::ALL,
+                "none" => with = Disturbances::default(),
+                "kill" => with.kill = true,
+                "pause" => with.pause = true,
+                "unblock" => with.unblock = true,
+                "half-close" => with.half_close = true,
+                "slow" => with.slow = true,
+                "expiry" => with.expiry = true,
+                "world" => with.world = true,
+                other => return Err(format!("no disturbance {other}")),
+            }
+        }
+        Ok(with)
+    }
+}
+
+/// What the disturber has to know of a client.
+#[derive(Debug, Default)]
+pub struct Target {
+    /// Its connection, by its number and by the server's id.
+    pub connection: Mutex<(u32, i64)>,
+    /// Whether it is in a command that waits.
+    pub waits: AtomicBool,
+}
+
+/// Milliseconds of a pause. Longer than most operations take, short for 8 clients that stand
+/// still meanwhile.
+const PAUSE_MS: [u64; 4] = [1, 3, 8, 15];
+
+/// Disturbs `targets` until none is `running`.
+pub fn disturb(
+    server: &Server,
+    with: Disturbances,
+    clock: Clock,
+    targets: &[Target],
+    running: &AtomicUsize,
+    mut rng: Rng,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    if !with.any_of_clients() {
+        return events;
+    }
+    let mut client = server.client();
+    while running.load(Ordering::Relaxed) > 0 {
+        if let Some(op) = draw(with, targets, &mut rng) {
+            events.push(perform(&mut client, clock, op, targets));
+        }
+        std::thread::sleep(Duration::from_micros(500 + rng.below(4000) as u64));
+    }
+    client.ok(&["CLIENT", "UNPAUSE"]);
+    events
+}
+
+fn draw(with: Disturbances, targets: &[Target], rng: &mut Rng) -> Option<Op> {
+    let client = rng.below(targets.len());
+    let (connection, id) = *targets[client].connection.lock().expect("no holder panics");
+    if id == 0 {
+        // not there yet
+        return None;
+    }
+    match rng.below(10) {
+        0 | 1 if with.kill => Some(Op::Kill { client, connection }),
+        2..=6 if with.unblock => {
+            let waits = |at: &usize| targets[*at].waits.load(Ordering::Relaxed);
+            let client = (0..targets.len()).find(waits).unwrap_or(client);
+            let (connection, _) = *targets[client].connection.lock().expect("no holder panics");
+            Some(Op::Unblock { client, connection, error: rng.percent(50) })
+        }
+        7 if with.pause => Some(Op::Pause { ms: *rng.pick(&PAUSE_MS), all: rng.percent(40) }),
+        8 if with.pause => Some(Op::Unpause),
+        _ => None,
+    }
+}
+
+fn perform(client: &mut Client, clock: Clock, op: Op, targets: &[Target]) -> Event {
+    // The connection may be another by now: then it is not there, and nothing happens.
+    let id = |client: usize, connection: u32| {
+        let now = *targets[client].connection.lock().expect("no holder panics");
+        if now.0 == connection { now.1.to_string() } else { "999999999".to_string() }
+    };
+    let words: Vec<String> = match &op {
+        Op::Kill { client, connection } => {
+            ["CLIENT", "KILL", "ID", &id(*client, *connection)].map(String::from).into()
+        }
+        Op::Unblock { client, connection, error } => {
+            let how = if *error { "ERROR" } else { "TIMEOUT" };
+            ["CLIENT", "UNBLOCK", &id(*client, *connection), how].map(String::from).into()
+        }
+        Op::Pause { ms, all } => {
+            let mode = if *all { "ALL" } else { "WRITE" };
+            ["CLIENT", "PAUSE", &ms.to_string(), mode].map(String::from).into()
+        }
+        Op::Unpause => ["CLIENT", "UNPAUSE"].map(String::from).into(),
+        Op::Command(_) | Op::Watch(_) | Op::Exec(_) => unreachable!("the others do that"),
+    };
+    let call = clock.now();
+    let answer = Answer::of(&ask(client, &words));
+    Event { op, call, ret: clock.now(), answer: Some(answer), connection: 0, half_closed: false }
+}

@@ -1,0 +1,283 @@
+//! Changes at a place of a long list: elements set and inserted; nodes cut and joined for them by
+//! the rules of the reference, and the parts of nodes kept to their size.
+
+use super::End;
+use super::chunk::Chunk;
+use super::chunks::{Chunks, Place};
+use super::fill::FRAME;
+use super::waste::Waste;
+use crate::packed::{Encoded, Entries, TwoWay};
+use std::ops::Range;
+
+impl Chunks {
+    /// Puts `text` in the place of the element at `place`.
+    pub(super) fn set(&mut self, place: Place, text: &[u8], waste: &mut Waste) {
+        let (at, before) = (place.chunk, self.row.len());
+        let entry = Encoded::of(text);
+        match (self.row[at].is_alone(), self.fill.is_large(text.len())) {
+            (true, true) => {
+                let new = Chunk::of_one(&entry, true);
+                waste.add(std::mem::replace(&mut self.row[at], new));
+            }
+            (true, false) => {
+                self.insert_at(place, text, true);
+                self.row.remove(at).into_iter().for_each(|chunk| waste.add(chunk));
+            }
+            (false, true) => self.set_large(place, &entry),
+            (false, false) => {
+                self.row[at].replace(place.at, 1, &[entry]);
+                self.keep_size(at);
+            }
+        }
+        self.keep_depth_around(at, before);
+    }
+
+    /// Puts a large element in the place of one that shares a node with others: the node is cut
+    /// there, and the new element stands between the parts.
+    fn set_large(&mut self, place: Place, entry: &Encoded<'_>) {
+        let Place { chunk, nth, at } = place;
+        let first = nth == 0 && self.starts(chunk);
+        let behind = Entries::<TwoWay>::new(&self.row[chunk].text()).after(at);
+        self.cut(chunk, nth + 1, behind);
+        let new = Chunk::of_one(entry, true);
+        let mut center = chunk + 1;
+        if nth == 0 {
+            self.row[chunk] = new;
+            center = chunk;
+        } else {
+            self.row[chunk].drop_right(1, behind - at);
+            self.row[chunk].tighten();
+            self.row.insert(center, new);
+        }
+        self.knit(center + 1);
+        if center > 0 {
+            center = self.knit(center - 1) + 1;
+        }
+        // A node that consisted of the element alone is gone, and nothing is joined for it.
+        if !first {
+            self.join_around(center);
+        }
+    }
+
+    /// Inserts `text` before or after the element at `place`. A node that is full hands over to
+    /// its neighbour at the edge, or is cut, and the parts are joined with what is beside them
+    /// where that fits.
+    pub(super) fn insert(&mut self, place: Place, text: &[u8], after: bool) {
+        let before = self.row.len();
+        self.len += 1;
+        self.row[place.chunk].unpress();
+        self.insert_at(place, text, after);
+        self.keep_depth_around(place.chunk, before);
+    }
+
+    /// As [`Chunks::insert`], but that the length stays for the caller to count.
+    fn insert_at(&mut self, place: Place, text: &[u8], after: bool) {
+        let Place { chunk, nth, at } = place;
+        let (len, entry) = (text.len(), Encoded::of(text));
+        let at = match after {
+            true => Entries::<TwoWay>::new(&self.row[chunk].text()).after(at),
+            false => at,
+        };
+        if self.takes(chunk, len) {
+            self.row[chunk].replace(at, 0, &[entry]);
+            self.keep_size(chunk);
+            return;
+        }
+        let large = self.fill.is_large(len);
+        let last = nth + 1 == self.row[chunk].count() && self.starts(chunk + 1);
+        if after && last {
+            match self.takes(chunk + 1, len) {
+                true => self.row[chunk + 1].replace(0, 0, &[entry]),
+                false => self.row.insert(chunk + 1, Chunk::of_one(&entry, large)),
+            }
+        } else if !after && nth == 0 && self.starts(chunk) {
+            match chunk.checked_sub(1).filter(|previous| self.takes(*previous, len)) {
+                Some(previous) => {
+                    let end = self.row[previous].bytes();
+                    self.row[previous].replace(end, 0, &[entry]);
+                }
+                None => self.row.insert(chunk, Chunk::of_one(&entry, large)),
+            }
+        } else {
+            let right = self.cut(chunk, nth + usize::from(after), at);
+            self.insert_between(right, &entry, large, after);
+        }
+    }
+
+    /// Inserts an entry where a node was just cut in front of the chunk `right`: `after` the
+    /// element that the cut is made for, or before it.
+    fn insert_between(&mut self, right: usize, entry: &Encoded<'_>, large: bool, after: bool) {
+        if large {
+            self.row.insert(right, Chunk::of_one(entry, true));
+            self.knit(right + 1);
+            self.knit(right - 1);
+            return;
+        }
+        let (mut right, entry) = (right, std::slice::from_ref(entry));
+        if after {
+            self.row[right].replace(0, 0, entry);
+            self.divide(right);
+        } else {
+            let end = self.row[right - 1].bytes();
+            self.row[right - 1].replace(end, 0, entry);
+            right += self.divide(right - 1);
+        }
+        self.knit(right);
+        let left = self.knit(right - 1);
+        // Around the part that did not get the new element.
+        self.join_around(if after { left } else { left + 1 });
+    }
+
+    /// Has a node end behind the first `count` entries of a chunk, `at` bytes long; answers the
+    /// chunk with which the next node begins, or what is behind the row.
+    fn cut(&mut self, chunk: usize, count: usize, at: usize) -> usize {
+        let right = chunk + usize::from(count > 0);
+        let behind = self.row[chunk].count() - count;
+        if count > 0 && behind > 0 {
+            let cut_off = self.row[chunk].split_off(at, behind);
+            self.row.insert(right, cut_off);
+        }
+        if let Some(first) = self.row.get_mut(right) {
+            first.follows = false;
+        }
+        right
+    }
+
+    /// The chunks of the node that the chunk at `at` is of. O(parts).
+    fn node(&self, at: usize) -> Range<usize> {
+        let (mut start, mut end) = (at, at + 1);
+        while !self.starts(start) {
+            start -= 1;
+        }
+        while !self.starts(end) {
+            end += 1;
+        }
+        start..end
+    }
+
+    /// Joins the neighbours of the node that the chunk at `center` is of, and it with them, where
+    /// that fits.
+    fn join_around(&mut self, center: usize) {
+        let Range { mut start, mut end } = self.node(center);
+        if start >= 2 && self.join(start - 2) {
+            (start, end) = (start - 1, end - 1);
+        }
+        if end + 1 < self.row.len() {
+            self.join(end);
+        }
+        if start >= 1 && self.join(start - 1) {
+            end -= 1;
+        }
+        if end < self.row.len() {
+            self.join(end - 1);
+        }
+    }
+
+    /// Joins the node at `left` with the next one, if they are a chunk each and fit into one;
+    /// whether they did.
+    fn join(&mut self, left: usize) -> bool {
+        let (a, b) = (&self.row[left], &self.row[left + 1]);
+        let parts = a.follows || b.follows || !self.starts(left + 2);
+        let (bytes, count) = (a.bytes() + b.bytes() + FRAME, a.count() + b.count());
+        if parts || a.is_alone() || b.is_alone() || self.fill.exceeds(bytes, count) {
+            return false;
+        }
+        self.join_next(left);
+        true
+    }
+
+    fn join_next(&mut self, left: usize) {
+        if let Some(right) = self.row.remove(left + 1) {
+            self.row[left].join(&right);
+        }
+    }
+
+    /// Has the chunk at `at`, which was changed, be one chunk with its neighbours in its node as
+    /// long as two have no more bytes than a node is full with; answers where it is then. Nothing
+    /// happens if it is the only one of its node, or behind the row.
+    #[inline]
+    pub(super) fn knit(&mut self, at: usize) -> usize {
+        match self.starts(at) && self.starts(at + 1) {
+            true => at,
+            false => self.knit_parts(at),
+        }
+    }
+
+    #[cold]
+    fn knit_parts(&mut self, at: usize) -> usize {
+        let (mut at, before) = (at, self.row.len());
+        let most = self.fill.most_bytes();
+        let fits = |a: &Chunk, b: &Chunk| a.bytes() + b.bytes() <= most;
+        while !self.starts(at) && fits(&self.row[at - 1], &self.row[at]) {
+            self.join_next(at - 1);
+            at -= 1;
+        }
+        while !self.starts(at + 1) && fits(&self.row[at], &self.row[at + 1]) {
+            self.join_next(at);
+        }
+        if self.row.len() < before {
+            self.keep_depth(at..at + 1, 0);
+        }
+        at
+    }
+
+    /// [`Chunks::knit`] for the chunk at one end of the row.
+    #[inline]
+    pub(super) fn knit_end(&mut self, end: End) {
+        let last = self.row.len() - 1;
+        match end {
+            End::Left if !self.starts(1) => {
+                self.knit_parts(0);
+            }
+            End::Right if !self.starts(last) => {
+                self.knit_parts(last);
+            }
+            End::Left | End::Right => {}
+        }
+    }
+
+    /// Divides a chunk that has become too large into parts; answers by how many chunks the row
+    /// has grown.
+    #[inline]
+    pub(super) fn divide(&mut self, at: usize) -> usize {
+        let chunk = &self.row[at];
+        match chunk.bytes() > 2 * self.fill.most_bytes() && chunk.count() > 1 {
+            true => self.divide_large(at),
+            false => 0,
+        }
+    }
+
+    #[cold]
+    fn divide_large(&mut self, at: usize) -> usize {
+        let before = self.row.len();
+        let parts = self.row[at].divide(self.fill.most_bytes());
+        let last = at + parts.len() - 1;
+        for (n, part) in parts.into_iter().enumerate() {
+            match n {
+                0 => self.row[at] = part,
+                n => self.row.insert(at + n, part),
+            }
+        }
+        // The last one may be small, and so may what follows it.
+        self.knit(last);
+        self.row.len() - before
+    }
+
+    /// Keeps a chunk whose entries were changed to its size: neither too large nor with too much
+    /// slack, and joined with its neighbours in its node if that is possible.
+    fn keep_size(&mut self, at: usize) {
+        if self.divide(at) == 0 {
+            let at = self.knit(at);
+            if at > 0 && at + 1 < self.row.len() {
+                self.row[at].tighten();
+            }
+        }
+    }
+
+    /// Has the chunks around the one at `at` be pressed as they should be after a change there,
+    /// when there were `before`: it is cut, and each part joined with two neighbours at most.
+    fn keep_depth_around(&mut self, at: usize, before: usize) {
+        let came = self.row.len().saturating_sub(before);
+        self.keep_depth(at.saturating_sub(3)..at + came + 4, came);
+    }
+}

@@ -1,0 +1,269 @@
+//! Much taken out of a long list at once: ranges, equal elements; and what becomes of a list that
+//! is short again.
+
+use super::End;
+use super::chunk::Chunk;
+use super::chunks::Chunks;
+use super::fill::{FRAME, Fill};
+use super::waste::Waste;
+use crate::Limits;
+use crate::packed::{COUNT_MAX, Encoded, Entries, Form, TwoWay};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+/// A row for so many chunks is brought to its length whenever its list is trimmed.
+const SHORT_ROW: usize = 8;
+
+/// What a list that was made shorter is to the reference.
+#[derive(Debug)]
+pub(super) enum Size<'a> {
+    /// A row of nodes, as before.
+    Long,
+    /// A listpack that is too large for a record.
+    Whole,
+    /// A listpack, of these entries and so many elements.
+    Small(Cow<'a, [u8]>, usize),
+}
+
+impl Chunks {
+    /// Keeps `count` elements, at least one, from `start` on. O(chunks) beside the elements of
+    /// the outermost ones that are kept.
+    pub(super) fn trim(&mut self, start: usize, count: usize, waste: &mut Waste) {
+        let (first, skip) = self.locate(start);
+        let (last, nth) = self.locate(start + count - 1);
+        let surplus = self.row[last].count() - 1 - nth;
+        waste.add_row(cut_right(&mut self.row, last + 1));
+        waste.add_row(cut_left(&mut self.row, first));
+        self.len = count;
+        self.after_cut();
+        self.shorten(End::Right, surplus);
+        self.shorten(End::Left, skip);
+        if self.row.capacity() <= SHORT_ROW {
+            self.row.shrink_to_fit();
+        }
+    }
+
+    /// Drops `n` elements of the chunk at one end, which has more.
+    fn shorten(&mut self, end: End, n: usize) {
+        let chunk = match end {
+            End::Left => self.row.front_mut(),
+            End::Right => self.row.back_mut(),
+        };
+        let Some(chunk) = chunk.filter(|_| n > 0) else { return };
+        let kept = match end {
+            End::Left => n,
+            End::Right => chunk.count() - n,
+        };
+        let bytes = chunk.bytes();
+        let at = Entries::<TwoWay>::new(&chunk.text()).offset_of(chunk.count(), kept);
+        let gone = match end {
+            End::Left => at,
+            End::Right => bytes - at,
+        };
+        match end {
+            End::Left => chunk.drop_left(n, gone),
+            End::Right => chunk.drop_right(n, gone),
+        }
+        self.knit_end(end);
+    }
+
+    /// Removes up to `most` elements that equal `text`, from one end on; answers how many. O(n),
+    /// and each chunk is moved once at most.
+    pub(super) fn remove(
+        &mut self,
+        end: End,
+        text: &[u8],
+        most: usize,
+        waste: &mut Waste,
+    ) -> usize {
+        let wanted = Encoded::of(text);
+        let chunks = self.row.len();
+        let (mut removed, mut gone) = (0, false);
+        for n in 0..chunks {
+            let chunk = match end {
+                End::Left => &mut self.row[n],
+                End::Right => &mut self.row[chunks - 1 - n],
+            };
+            let hits = {
+                let text = chunk.text();
+                hits(Entries::<TwoWay>::new(&text), &wanted, end, most - removed)
+            };
+            if hits.is_empty() {
+                continue;
+            }
+            removed += hits.len();
+            match hits.len() == chunk.count() {
+                true => chunk.gone = true,
+                false => chunk.remove(&hits),
+            }
+            gone |= chunk.gone;
+            if removed == most {
+                break;
+            }
+        }
+        if removed > 0 {
+            self.len -= removed;
+            self.close_ranks(gone, waste);
+        }
+        removed
+    }
+
+    /// Takes chunks that are gone, if any are, out of the row, and knits the nodes, in one pass.
+    fn close_ranks(&mut self, gone: bool, waste: &mut Waste) {
+        if gone || self.row.iter().any(|chunk| chunk.follows) {
+            let most = self.fill.most_bytes();
+            let mut row: VecDeque<Chunk> = VecDeque::new();
+            // Whether the first part of a node has gone.
+            let mut headless = false;
+            for mut chunk in self.row.drain(..) {
+                if chunk.gone {
+                    headless |= !chunk.follows;
+                    waste.add(chunk);
+                    continue;
+                }
+                chunk.follows &= !std::mem::take(&mut headless);
+                match row.back_mut() {
+                    Some(last) if chunk.follows && last.bytes() + chunk.bytes() <= most => {
+                        last.join(&chunk);
+                    }
+                    _ => row.push_back(chunk),
+                }
+            }
+            self.row = row;
+        }
+        self.after_cut();
+        self.keep_depth(0..self.row.len(), 0);
+    }
+
+    /// What the list is to the reference, now that something was taken away. As a rule O(1).
+    #[inline]
+    pub(super) fn size(&self, limits: &Limits) -> Size<'_> {
+        match self.row.get(1).is_some_and(|second| !second.follows) {
+            true => Size::Long,
+            false => self.size_of_node(limits),
+        }
+    }
+
+    /// [`Chunks::size`] of a list that may be one node.
+    #[cold]
+    fn size_of_node(&self, limits: &Limits) -> Size<'_> {
+        if self.len == 0 {
+            return Size::Long;
+        }
+        let fill = Fill::of(limits);
+        let one = self.row.front().is_some_and(|first| !first.is_alone())
+            && self.row.iter().skip(1).all(|chunk| chunk.follows);
+        let bytes = |most| self.framed_up_to(most);
+        let listpack = match self.fill {
+            Fill::Whole => true,
+            Fill::Bytes(_) | Fill::Elements(_) => {
+                one && fill.fits_half(bytes(2 * fill.most_bytes()), self.len)
+            }
+        };
+        if !listpack {
+            return Size::Long;
+        }
+        if self.len > COUNT_MAX || !fill.fits_record(bytes(fill.most_bytes())) {
+            return Size::Whole;
+        }
+        let mut texts = self.texts();
+        let entries = match (self.row.len(), texts.next()) {
+            (1, Some(text)) => text,
+            (_, first) => Cow::Owned(first.into_iter().chain(texts).collect::<Vec<_>>().concat()),
+        };
+        Size::Small(entries, self.len)
+    }
+
+    /// Bytes of entries, frame included; any number above `most` when there are more. O(chunks)
+    /// up to there.
+    fn framed_up_to(&self, most: usize) -> usize {
+        let mut bytes = FRAME;
+        for chunk in &self.row {
+            bytes += chunk.bytes();
+            if bytes > most {
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// Has the list be one listpack to the reference, whatever is pushed.
+    pub(super) fn be_whole(&mut self) {
+        self.change_fill(Fill::Whole);
+    }
+
+    /// Sets the fill, and the sizes of all parts by it. O(1) unless the bytes of a full node are
+    /// others: after CONFIG SET.
+    fn change_fill(&mut self, fill: Fill) {
+        let most = self.fill.most_bytes();
+        self.fill = fill;
+        if fill.most_bytes() == most {
+            return;
+        }
+        let mut at = 0;
+        while at < self.row.len() {
+            at = self.knit(at);
+            at += 1 + self.divide(at);
+        }
+        self.keep_depth(0..self.row.len(), 0);
+    }
+
+    /// Has a list that was a listpack be a row of nodes, of which it is the first, when so many
+    /// bytes and elements more are too much for a listpack.
+    pub(super) fn before_growth(&mut self, bytes: usize, elements: usize, limits: &Limits) {
+        let fill = Fill::of(limits);
+        let framed = self.framed_up_to(fill.most_bytes()) + bytes;
+        if self.fill != Fill::Whole || !fill.exceeds(framed, self.len + elements) {
+            return;
+        }
+        self.change_fill(fill);
+        if self.depth != limits.list_compress {
+            self.depth = limits.list_compress;
+            self.row.iter_mut().for_each(Chunk::unpress);
+            self.keep_depth(0..self.row.len(), 0);
+        }
+    }
+}
+
+/// Takes the chunks from `at` on out of a row. O(the fewer of both parts).
+fn cut_right(row: &mut VecDeque<Chunk>, at: usize) -> VecDeque<Chunk> {
+    match at {
+        at if at == row.len() => VecDeque::new(),
+        at if at < row.len() / 2 => {
+            let kept = row.drain(..at).collect();
+            std::mem::replace(row, kept)
+        }
+        at => row.split_off(at),
+    }
+}
+
+/// Takes the chunks in front of `at` out of a row. O(the fewer of both parts).
+fn cut_left(row: &mut VecDeque<Chunk>, at: usize) -> VecDeque<Chunk> {
+    match at {
+        0 => VecDeque::new(),
+        at if at < row.len() / 2 => row.drain(..at).collect(),
+        at => {
+            let kept = row.split_off(at);
+            std::mem::replace(row, kept)
+        }
+    }
+}
+
+/// Offsets of up to `most` entries that equal `wanted`, looked for from one end; in descending
+/// order.
+pub(super) fn hits<F: Form>(
+    entries: Entries<'_, F>,
+    wanted: &Encoded<'_>,
+    end: End,
+    most: usize,
+) -> Vec<usize> {
+    let matches = |at: &usize| entries.holds(*at, wanted);
+    match end {
+        End::Left => {
+            let mut found: Vec<usize> = entries.offsets().filter(matches).take(most).collect();
+            found.reverse();
+            found
+        }
+        End::Right => entries.back().map(|(at, _)| at).filter(matches).take(most).collect(),
+    }
+}

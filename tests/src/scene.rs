@@ -1,0 +1,173 @@
+//! How a test sets its scene: clients that fail rather than hang, the same scene on the server
+//! and on its reference, clients that are known to wait, and a command that is known to be long.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+use weft_testkit::client::{describe, encode};
+use weft_testkit::{Client, Server, Value};
+
+/// How long a reply may take before the server counts as hung. It measures nothing.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Threads of the slow lane: with so many long commands under way, the next one waits.
+pub const SLOW_THREADS: usize = 4;
+
+/// A client that fails after [`PATIENCE`] without a reply.
+pub fn client(server: &Server) -> Client {
+    let mut client = server.client();
+    client.set_timeout(PATIENCE);
+    client
+}
+
+/// Sends a command whose reply comes later.
+#[track_caller]
+pub fn send<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) {
+    client.send_raw(&encode(args)).unwrap_or_else(|e| panic!("{}: {e}", describe(args)));
+}
+
+/// Sends several commands in one write; their replies come later.
+#[track_caller]
+pub fn send_all(client: &mut Client, commands: &[&[&str]]) {
+    let bytes: Vec<u8> = commands.iter().flat_map(|args| encode(args)).collect();
+    client.send_raw(&bytes).expect("the server reads");
+}
+
+/// The next reply.
+///
+/// # Panics
+/// When there is none: the server hangs, or has closed the connection.
+#[track_caller]
+pub fn reply(client: &mut Client) -> Value {
+    match client.read_reply() {
+        Ok(reply) => reply.value,
+        Err(e) => panic!("no reply: {e}"),
+    }
+}
+
+/// The reply that comes within `wait`, if one does. It only tells whether a client still waits.
+///
+/// # Panics
+/// When the connection ends.
+#[track_caller]
+pub fn reply_within(client: &mut Client, wait: Duration) -> Option<Value> {
+    client.set_timeout(wait);
+    let got = client.read_reply();
+    client.set_timeout(PATIENCE);
+    match got {
+        Ok(reply) => Some(reply.value),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => None,
+        Err(e) => panic!("the connection ends: {e}"),
+    }
+}
+
+/// The number of this client, as CLIENT KILL and CLIENT UNBLOCK take it.
+#[track_caller]
+pub fn id(client: &mut Client) -> String {
+    client.cmd(&["CLIENT", "ID"]).int().to_string()
+}
+
+/// A number from INFO.
+#[track_caller]
+pub fn info(client: &mut Client, field: &str) -> u64 {
+    let info = client.cmd(&["INFO", "everything"]).text();
+    let found = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    found.and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("no {field} in INFO"))
+}
+
+/// Waits until so many clients wait for keys.
+#[track_caller]
+pub fn until_blocked(client: &mut Client, n: u64) {
+    until(&format!("{n} clients are blocked"), || info(client, "blocked_clients") == n);
+}
+
+/// Waits until `is` holds.
+///
+/// # Panics
+/// When it never does.
+#[track_caller]
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < PATIENCE, "never came to be: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Shows `check` the reference first, where it is installed, and then the server under test, so
+/// that what a test asks for is what the reference does. `args` are for both, `weft` for the
+/// server alone.
+pub fn on_both(args: &[&str], weft: &[&str], check: impl Fn(&mut Server)) {
+    match Server::valkey(args) {
+        Some(mut valkey) => check(&mut valkey),
+        None => eprintln!("SKIP the reference: no valkey-server in PEERS_BIN or PATH"),
+    }
+    check(&mut Server::weft(&[args, weft].concat()));
+}
+
+/// A command that reads one set and takes long, in one shard and with a short reply.
+pub struct Long {
+    set: String,
+    /// How often the set is named per second of work.
+    per_second: f64,
+}
+
+impl Long {
+    /// One whose keys have this tag. The server must have nothing else to do.
+    #[track_caller]
+    pub fn with_tag(server: &Server, tag: &str) -> Long {
+        const MEMBERS: usize = 20_000;
+        const NAMED: usize = 200;
+        let mut client = client(server);
+        let set = format!("{{{tag}}}long");
+        let members: Vec<String> = (0..MEMBERS).map(|n| format!("member:{n}")).collect();
+        for part in members.chunks(1000) {
+            let add = ["SADD", &set].into_iter().chain(part.iter().map(String::as_str));
+            client.cmd(&add.collect::<Vec<_>>());
+        }
+        let mut long = Long { set, per_second: 0.0 };
+        let begin = Instant::now();
+        assert_eq!(client.cmd(&long.naming(NAMED)).int(), MEMBERS as i64);
+        long.per_second = NAMED as f64 / begin.elapsed().as_secs_f64();
+        long
+    }
+
+    fn naming(&self, times: usize) -> Vec<String> {
+        let head = ["SINTERCARD".to_string(), times.to_string()];
+        head.into_iter().chain(std::iter::repeat_n(self.set.clone(), times)).collect()
+    }
+
+    /// The key that it reads.
+    pub fn key(&self) -> &str {
+        &self.set
+    }
+
+    /// The command, of about so many seconds.
+    pub fn request(&self, seconds: f64) -> Vec<String> {
+        let times = ((self.per_second * seconds) as usize).clamp(10, 100_000);
+        self.naming(times)
+    }
+
+    /// Sends it from a new client and waits until its shard is held: until a client that asks
+    /// for the same key is not answered. It runs for at least as long when it turns out shorter.
+    ///
+    /// # Panics
+    /// When it never keeps the shard busy.
+    #[track_caller]
+    pub fn begin(&self, server: &Server, seconds: f64) -> Client {
+        for times in [1.0, 2.0, 4.0, 8.0] {
+            let mut runner = client(server);
+            send(&mut runner, &self.request(seconds * times));
+            let mut probe = client(server);
+            loop {
+                send(&mut probe, &["EXISTS", &self.set]);
+                if reply_within(&mut probe, Duration::from_millis(50)).is_none() {
+                    return runner;
+                }
+                if reply_within(&mut runner, Duration::from_millis(1)).is_some() {
+                    break;
+                }
+            }
+        }
+        panic!("the long command is over before anybody sees it run");
+    }
+}

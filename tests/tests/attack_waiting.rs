@@ -1,0 +1,232 @@
+//! Clients that wait for keys while their thread has other things to do: whatever comes between,
+//! nobody is forgotten, and no element goes to nobody.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+use weft_testkit::client::encode;
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{
+    Long, SLOW_THREADS, client, info, reply, reply_within, send, send_all, until,
+};
+
+const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
+const THREE: [&str; 4] = ["--io-threads", "3", "--io-threads-always-active", "yes"];
+
+/// Requests of each I/O thread so far.
+fn requests(meter: &mut Client) -> Vec<i64> {
+    let info = meter.cmd(&["INFO", "everything"]).text();
+    let lines = info.lines().filter_map(|line| line.split("requests=").nth(1));
+    lines
+        .map(|rest| rest.split(',').next().and_then(|n| n.parse().ok()).expect("a count"))
+        .collect()
+}
+
+/// A new client of I/O thread `thread`.
+fn on_thread(server: &Server, meter: &mut Client, thread: usize) -> Client {
+    const PINGS: usize = 500;
+    let mut others = Vec::new();
+    for _ in 0..50 {
+        let mut found = client(server);
+        let before = requests(meter);
+        found.pipeline(&vec![vec!["PING"]; PINGS]).expect("the server answers");
+        let after = requests(meter);
+        if after[thread] - before[thread] >= PINGS as i64 {
+            return found;
+        }
+        // Those that come next go elsewhere.
+        others.push(found);
+    }
+    panic!("no client came to thread {thread}");
+}
+
+/// Fills a list that takes a while to be searched, but not too long for an I/O thread.
+fn fill(maker: &mut Client, name: &str) {
+    const ELEMENTS: usize = 20_000;
+    let elements: Vec<String> = (0..ELEMENTS).map(|n| format!("element:{n}")).collect();
+    for part in elements.chunks(1000) {
+        let push = ["RPUSH", name].into_iter().chain(part.iter().map(String::as_str));
+        maker.cmd(&push.collect::<Vec<_>>());
+    }
+}
+
+/// Tells the others that it is over, also when a test fails before its end.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sends `commands` over and over until `done`.
+fn repeat<'s>(
+    scope: &'s Scope<'s, '_>,
+    mut client: Client,
+    commands: Vec<Vec<&'s str>>,
+    done: &'s AtomicBool,
+) {
+    scope.spawn(move || {
+        while !done.load(Ordering::Relaxed) {
+            client.pipeline(&commands).expect("the server answers");
+        }
+    });
+}
+
+/// Keeps the thread of `client` in long batches until `done`.
+fn occupy<'s>(scope: &'s Scope<'s, '_>, client: Client, done: &'s AtomicBool) {
+    repeat(scope, client, vec![vec!["LPOS", "search", "none"]; 300], done);
+}
+
+/// A client that tries again with all its keys in hand finds nothing, since somebody else was
+/// faster, and waits on. Before its thread has come to the end of the batch, the key comes to be
+/// once more, and again the client can't be served from there.
+#[test]
+fn who_tries_again_in_vain_and_is_called_again_at_once_is_not_forgotten() {
+    const WAITERS: usize = 8;
+    const TIME: Duration = Duration::from_secs(8);
+    let server = Server::weft(&THREE);
+    let mut maker = client(&server);
+    fill(&mut maker, "{a}list");
+    fill(&mut maker, "search");
+    let sources: Vec<String> = (0..WAITERS).map(|n| format!("source:{n}")).collect();
+    let wait = |n: usize| ["BLMOVE", &sources[n], "{a}to", "LEFT", "RIGHT", "0"];
+    let mut waiters: Vec<Client> =
+        (0..WAITERS).map(|_| on_thread(&server, &mut maker, 0)).collect();
+    waiters.iter_mut().enumerate().for_each(|(n, waiter)| send(waiter, &wait(n)));
+    let done = AtomicBool::new(false);
+    let busy = on_thread(&server, &mut maker, 2);
+    let before: Vec<Client> = (0..3).map(|_| on_thread(&server, &mut maker, 0)).collect();
+    let makers: Vec<Client> = (0..2).map(|_| on_thread(&server, &mut maker, 1)).collect();
+    std::thread::scope(|scope| {
+        let _end = End(&done);
+        // The shard to which they move is hardly ever free.
+        repeat(scope, busy, vec![vec!["LPOS", "{a}list", "none"]; 50], &done);
+        // These wait for it, too, and then take their time.
+        for other in before {
+            let search = std::iter::repeat_n(vec!["LPOS", "search", "none"], 20);
+            let all = std::iter::once(vec!["EXISTS", "{a}none"]).chain(search).collect();
+            repeat(scope, other, all, &done);
+        }
+        for maker in makers {
+            let pairs = sources.iter().flat_map(|s| [vec!["RPUSH", s, "x"], vec!["LPOP", s]]);
+            repeat(scope, maker, pairs.collect(), &done);
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < TIME {
+            for (n, waiter) in waiters.iter_mut().enumerate() {
+                if reply_within(waiter, Duration::from_millis(1)).is_some() {
+                    send(waiter, &wait(n));
+                }
+            }
+        }
+    });
+    let mut forgotten = Vec::new();
+    for (n, waiter) in waiters.iter_mut().enumerate() {
+        // One that was served at last does not wait any more.
+        if reply_within(waiter, Duration::from_millis(50)).is_some() {
+            continue;
+        }
+        maker.cmd(&["RPUSH", &sources[n], "y"]);
+        if reply_within(waiter, Duration::from_secs(3)).is_none() {
+            let left = maker.cmd(&["LLEN", &sources[n]]).int();
+            forgotten.push(format!("{} with {left} elements", sources[n]));
+        }
+    }
+    assert!(forgotten.is_empty(), "nobody serves those who wait for {forgotten:?}");
+}
+
+/// A command with much to do comes to wait in the slow lane, since what it found is gone by then,
+/// and is served before its own thread has heard that it waits.
+#[test]
+fn who_comes_to_wait_in_the_slow_lane_is_told_that_it_was_served() {
+    const ROUNDS: usize = 12;
+    let server = Server::weft(&TWO);
+    let mut meter = client(&server);
+    fill(&mut meter, "search");
+    let longs: [Long; SLOW_THREADS] = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
+    let mut maker = on_thread(&server, &mut meter, 1);
+    for round in 0..ROUNDS {
+        let mut waiter = on_thread(&server, &mut meter, 0);
+        let busy = on_thread(&server, &mut meter, 0);
+        (0..3).for_each(|_| fill(&mut maker, "list"));
+        let mut runners = longs.each_ref().map(|long| long.begin(&server, 0.4));
+        send(&mut waiter, &["BLMPOP", "0", "1", "list", "LEFT", "COUNT", "60000"]);
+        std::thread::sleep(Duration::from_millis(30));
+        maker.cmd(&["DEL", "list"]);
+        let done = AtomicBool::new(false);
+        let served = std::thread::scope(|scope| {
+            let _end = End(&done);
+            occupy(scope, busy, &done);
+            until("it waits", || info(&mut maker, "total_blocking_keys") == 1);
+            maker.cmd(&["RPUSH", "list", "x"]);
+            reply_within(&mut waiter, Duration::from_secs(3))
+        });
+        let left = maker.cmd(&["LLEN", "list"]).int();
+        assert!(served.is_some(), "round {round}: no reply, and {left} elements are left of one");
+        runners.iter_mut().for_each(|runner| drop(reply(runner)));
+    }
+}
+
+/// A client that is to try again moves to another thread before it does, and has to wait on there.
+#[test]
+fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
+    const ROUNDS: usize = 10;
+    let args = [&TWO[..], &["--enable-debug-command", "yes"]].concat();
+    let server = Server::weft(&args);
+    let mut meter = client(&server);
+    fill(&mut meter, "search");
+    let long = Long::with_tag(&server, "a");
+    for round in 0..ROUNDS {
+        let mut maker = on_thread(&server, &mut meter, 1);
+        let mut waiter = on_thread(&server, &mut meter, 0);
+        let busy = on_thread(&server, &mut meter, 0);
+        send(&mut waiter, &["BLMOVE", "from", "{a}to", "LEFT", "RIGHT", "0"]);
+        until("it waits", || info(&mut maker, "blocked_clients") == 1);
+        let mut runner = long.begin(&server, 0.6);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _end = End(&done);
+            occupy(scope, busy, &done);
+            std::thread::sleep(Duration::from_millis(100));
+            // The shard of the other list is busy: the client is to try by itself.
+            let all: [&[&str]; 3] =
+                [&["RPUSH", "from", "x"], &["LPOP", "from"], &["DEBUG", "MOVE-CLIENTS"]];
+            send_all(&mut maker, &all);
+            assert_eq!(reply(&mut maker).int(), 1);
+            assert_eq!(reply(&mut maker).text(), "x");
+            assert!(reply(&mut maker).is_ok());
+        });
+        reply(&mut runner);
+        std::thread::sleep(Duration::from_millis(100));
+        maker.cmd(&["RPUSH", "from", "y"]);
+        let served = reply_within(&mut waiter, Duration::from_secs(3));
+        let moved = maker.cmd(&["LPOP", "{a}to"]);
+        assert!(served.is_some(), "round {round}: no reply, and {moved} was moved");
+    }
+}
+
+/// What is remembered of a client that has waited does not stay until its time would be over.
+#[test]
+fn waits_that_ended_early_leave_nothing_behind() {
+    const ROUNDS: usize = 40;
+    const EACH: usize = 1000;
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut maker, mut waiter) = (client(&server), client(&server));
+    let blpop = encode(&["BLPOP", "l", "1000000"]);
+    let mut waits = |rounds: usize| {
+        for _ in 0..rounds * EACH {
+            waiter.send_raw(&blpop).expect("the server reads");
+            maker.cmd(&["RPUSH", "l", "x"]);
+            reply(&mut waiter);
+        }
+    };
+    waits(1);
+    let mut meter = client(&server);
+    let before = info(&mut meter, "used_memory");
+    waits(ROUNDS);
+    let more = info(&mut meter, "used_memory").saturating_sub(before);
+    // Half of what one number for each wait would take.
+    let most = (4 * ROUNDS * EACH) as u64;
+    assert!(more < most, "{more} bytes more after {} waits that are over", ROUNDS * EACH);
+}

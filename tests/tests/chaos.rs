@@ -1,0 +1,66 @@
+//! Everything at once: the server stays up, answers everybody and keeps nothing.
+//!
+//! What is done is told in `weft_testkit::chaos`.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `CHAOS_SECONDS` | how long, default 5 |
+//! | `CHAOS_CONNECTIONS` | at the same time, default 200 |
+//! | `CHAOS_SEED` | default 1; printed |
+//! | `CHAOS_THREADS` | `io-threads` at the start and the end, default 4 |
+//! | `CHAOS_WITHOUT` | words; requests with one of them are left out, to look beyond a known fault |
+//! | `CHAOS_KEPT` | bytes that may stay in use beyond those of the start, default 32 MB |
+//!
+//! What stays in use is, for the most part, a histogram of latencies for each command and thread.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weft_testkit::Server;
+use weft_testkit::chaos::{self, Options, Tally, after};
+use weft_tests::{assert_consistent, env_or};
+
+#[test]
+fn the_server_survives_chaos_and_forgets_it() {
+    let options = Options {
+        seed: env_or("CHAOS_SEED", 1),
+        time: Duration::from_secs(env_or("CHAOS_SECONDS", 5)),
+        connections: env_or("CHAOS_CONNECTIONS", 200),
+        disturbers: 8,
+        without: env_or("CHAOS_WITHOUT", String::new())
+            .split_whitespace()
+            .map(String::from)
+            .collect(),
+    };
+    println!("CHAOS_SEED={}", options.seed);
+    let threads = env_or("CHAOS_THREADS", 4).to_string();
+    let mut server = Server::weft(&[
+        "--io-threads",
+        &threads,
+        "--io-threads-always-active",
+        "yes",
+        "--enable-debug-command",
+        "yes",
+    ]);
+    let before = after::Before::of(&server);
+    let tally = Tally::default();
+    let mut pending = chaos::run(&server, &options, &tally);
+    println!("{}", tally.describe());
+    assert!(server.is_alive(), "the server has ended");
+    let mut client = after::lift(&server, &before, &mut pending);
+    let waited = after::all_are_answered(&mut client, pending);
+    println!("{waited} connections with requests on the way were answered or closed");
+    after::nobody_is_left(&mut client);
+    after::all_threads_serve(&server, &mut client);
+    assert_eq!(client.cmd(&["DEBUG", "DIGEST"]).text().len(), 40);
+    assert_consistent(&mut client);
+    after::nobody_is_left(&mut client);
+    let kept = after::memory_is_free(&mut client, &before, env_or("CHAOS_KEPT", 32 << 20));
+    println!("{kept} bytes are in use beyond those of the start");
+    after::log_is_clean(&server);
+    assert!(server.is_alive(), "the server has ended");
+    // a run in which little happened shows little
+    let done = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    assert!(done(&tally.replies) > done(&tally.errors), "mostly errors");
+    assert!(done(&tally.disturbances) > 0 && done(&tally.closed) > 0);
+}

@@ -1,0 +1,332 @@
+//! Replies come in the order of their requests, all of them, and nothing is executed that is no
+//! request: behind busy shards, behind commands that are elsewhere, with the client's writing
+//! side closed, and behind a protocol error.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `ORDER_ROUNDS` | rounds of the pipelines on one shard, default 80 |
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Mutex;
+use weft_testkit::Server;
+use weft_testkit::client::encode;
+use weft_testkit::value::quote;
+use weft_tests::env_or;
+use weft_tests::scene::{
+    Long, PATIENCE, client, on_both, reply, send, send_all, until, until_blocked,
+};
+
+const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
+const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+
+/// Many clients, one shard that is never free for long. What was read while a request waited for
+/// the shard comes behind this request.
+#[test]
+fn pipelines_on_one_busy_shard_keep_their_order() {
+    const CLIENTS: usize = 4;
+    on_both(&[], &TWO, |server| {
+        // The reference can't but keep it.
+        let rounds = if server.name() == "valkey" { 1 } else { env_or("ORDER_ROUNDS", 80) };
+        let list = aligned(&LOOK)[1].clone();
+        let push = ["RPUSH", &list].into_iter().chain(std::iter::repeat_n("v", ELEMENTS));
+        client(server).cmd(&push.collect::<Vec<_>>());
+        let wrong = Mutex::new(None);
+        std::thread::scope(|scope| {
+            for n in 0..CLIENTS {
+                let (server, wrong) = (&*server, &wrong);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        if let Err(what) = keeps_order(server, n, round, wrong) {
+                            let what = format!("round {round}: {what}");
+                            wrong.lock().expect("nobody panics with it").get_or_insert(what);
+                        }
+                    }
+                });
+            }
+        });
+        let wrong = wrong.into_inner().expect("nobody panics with it");
+        assert_eq!(wrong, None, "{} has exchanged replies", server.name());
+    });
+}
+
+/// A look at a value that is in everybody's shard and takes as long as others try to get hold of
+/// the shard before they wait.
+const LOOK: [&str; 3] = ["LPOS", "{h}hot", "-"];
+const ELEMENTS: usize = 2000;
+
+/// Bytes of every request. A read that fills its buffer then ends at the end of a request: only
+/// if nothing is left over, what comes next is not kept in its place by that.
+const ALIGNED: usize = 64;
+
+/// A request whose first argument is filled up with zeros in front.
+fn aligned(args: &[&str]) -> Vec<String> {
+    for width in 1..ALIGNED {
+        let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+        args[1] = format!("{:0>width$}", args[1]);
+        if encode(&args).len() == ALIGNED {
+            return args;
+        }
+    }
+    unreachable!("{args:?} cannot have {ALIGNED} bytes");
+}
+
+/// Sends commands without a pause and compares what comes back, byte for byte; the first
+/// difference. Ends early when somebody has found one.
+fn keeps_order(
+    server: &Server,
+    n: usize,
+    round: usize,
+    wrong: &Mutex<Option<String>>,
+) -> Result<(), String> {
+    const GROUPS: usize = 1000;
+    const PART: usize = 2048;
+    let (mut requests, mut replies) = (Vec::new(), Vec::new());
+    let incr = encode(&aligned(&["INCR", &format!("{n}:{round}{{h}}count")]));
+    let look = encode(&aligned(&LOOK));
+    for i in 0..GROUPS {
+        let echo = aligned(&["ECHO", &i.to_string()]);
+        requests.extend([encode(&echo), look.clone(), incr.clone(), look.clone()].concat());
+        replies.extend(encode(&echo[1..]).split_off(4));
+        replies.extend(format!("$-1\r\n:{}\r\n$-1\r\n", i + 1).into_bytes());
+    }
+    let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a listener");
+    stream.set_nodelay(true).expect("an open socket");
+    stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+    std::thread::scope(|scope| {
+        // An error means that the reader has seen enough.
+        scope.spawn(|| requests.chunks(PART).try_for_each(|part| (&stream).write_all(part)));
+        let result = compare(&stream, &replies, wrong);
+        let _ = stream.shutdown(Shutdown::Both);
+        result
+    })
+}
+
+fn compare(
+    mut stream: &TcpStream,
+    replies: &[u8],
+    wrong: &Mutex<Option<String>>,
+) -> Result<(), String> {
+    let (mut at, mut chunk) = (0, vec![0; 64 * 1024]);
+    while at < replies.len() && wrong.lock().expect("nobody panics with it").is_none() {
+        let got = stream.read(&mut chunk).map_err(|e| format!("no reply: {e}"))?;
+        let wanted = &replies[at..replies.len().min(at + got)];
+        if got == 0 || chunk[..got] != *wanted {
+            let first = wanted.iter().zip(&chunk).position(|(a, b)| a != b).unwrap_or(0);
+            let around =
+                |bytes: &[u8]| quote(&bytes[first.saturating_sub(60)..bytes.len().min(first + 60)]);
+            return Err(format!("{} in the place of {}", around(&chunk[..got]), around(wanted)));
+        }
+        at += got;
+    }
+    Ok(())
+}
+
+/// What a client gets that closes its writing side right behind its requests.
+fn after_half_close(server: &Server, requests: &[&[&str]]) -> String {
+    let mut own = client(server);
+    send_all(&mut own, requests);
+    own.finish_writing().expect("an open connection");
+    let all = own.read_to_close().expect("the server closes when it has answered");
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+const HALF_CLOSES: usize = 20;
+
+#[test]
+fn a_pipeline_is_answered_whose_client_writes_no_more() {
+    on_both(&[], &TWO, |server| {
+        let requests: [&[&str]; 5] =
+            [&["PING"], &["SET", "k", "v"], &["GET", "k"], &["ECHO", "end"], &["STRLEN", "k"]];
+        for _ in 0..HALF_CLOSES {
+            let got = after_half_close(server, &requests);
+            assert_eq!(got, "+PONG\r\n+OK\r\n$1\r\nv\r\n$3\r\nend\r\n:1\r\n");
+        }
+    });
+}
+
+#[test]
+fn a_long_command_and_what_follows_are_answered_when_the_client_writes_no_more() {
+    on_both(&[], &TWO, |server| {
+        let mut filler = client(server);
+        for part in 0..10 {
+            let values: Vec<String> = (0..1000).map(|n| (part * 1000 + n).to_string()).collect();
+            for command in ["RPUSH", "SADD"] {
+                let key = format!("{{t}}{command}");
+                let args = [command, &key].into_iter().chain(values.iter().map(|v| &v[..]));
+                filler.cmd(&args.collect::<Vec<_>>());
+            }
+        }
+        let long: [(&[&str], &str); 6] = [
+            (&["SORT", "{t}RPUSH", "LIMIT", "0", "1"], "*1\r\n$1\r\n0\r\n"),
+            (&["SORT", "{t}RPUSH", "STORE", "{t}sorted"], ":10000\r\n"),
+            (&["SUNIONSTORE", "{t}union", "{t}SADD", "{t}SADD"], ":10000\r\n"),
+            (&["SINTERCARD", "2", "{t}SADD", "{t}SADD"], ":10000\r\n"),
+            (&["KEYS", "{t}R*"], "*1\r\n$8\r\n{t}RPUSH\r\n"),
+            (&["LREM", "{t}RPUSH", "0", "none"], ":0\r\n"),
+        ];
+        for (command, answer) in long {
+            for _ in 0..HALF_CLOSES {
+                let requests: [&[&str]; 4] =
+                    [&["PING"], command, &["SET", "k", "v"], &["ECHO", "end"]];
+                let got = after_half_close(server, &requests);
+                let wanted = format!("+PONG\r\n{answer}+OK\r\n$3\r\nend\r\n");
+                assert_eq!(got, wanted, "{} {command:?}", server.name());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_long_transaction_is_answered_when_the_client_writes_no_more() {
+    on_both(&[], &TWO, |server| {
+        let long = Long::with_tag(server, "t");
+        let requests: [&[&str]; 5] = [
+            &["MULTI"],
+            &["SINTERCARD", "2", long.key(), long.key()],
+            &["INCR", "{t}n"],
+            &["EXEC"],
+            &["ECHO", "end"],
+        ];
+        for n in 1..=HALF_CLOSES {
+            let got = after_half_close(server, &requests);
+            let wanted =
+                format!("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:20000\r\n:{n}\r\n$3\r\nend\r\n");
+            assert_eq!(got, wanted, "{}", server.name());
+        }
+    });
+}
+
+/// Other clients keep the shard busy: requests wait for it while the end of the input is seen.
+#[test]
+fn what_waits_for_a_shard_is_answered_when_the_client_writes_no_more() {
+    let server = Server::weft(&FOUR);
+    let long = Long::with_tag(&server, "t");
+    for _ in 0..3 {
+        let mut runner = long.begin(&server, 0.3);
+        let requests: [&[&str]; 3] = [&["SET", "{t}k", "v"], &["GET", "{t}k"], &["PING"]];
+        assert_eq!(after_half_close(&server, &requests), "+OK\r\n$1\r\nv\r\n+PONG\r\n");
+        assert_eq!(reply(&mut runner).int(), 20_000);
+    }
+}
+
+/// The reference ends a client that waits and writes no more: it sees no difference to one that
+/// is gone. What came before is answered, the element stays where it is.
+#[test]
+fn a_client_that_waits_and_writes_no_more_is_gone() {
+    on_both(&[], &TWO, |server| {
+        let mut maker = client(server);
+        for _ in 0..HALF_CLOSES {
+            let requests: [&[&str]; 3] = [&["PING"], &["BLPOP", "l", "0"], &["PING"]];
+            assert_eq!(after_half_close(server, &requests), "+PONG\r\n");
+            assert_eq!(maker.cmd(&["RPUSH", "l", "x"]).int(), 1);
+            assert_eq!(maker.cmd(&["DEL", "l"]).int(), 1, "nobody has taken it");
+            let timed: [&[&str]; 3] = [&["PING"], &["BLPOP", "l", "0.05"], &["PING"]];
+            assert_eq!(after_half_close(server, &timed), "+PONG\r\n");
+        }
+    });
+}
+
+/// So it does with one that CLIENT PAUSE holds back.
+#[test]
+fn a_client_that_is_paused_and_writes_no_more_is_gone() {
+    on_both(&[], &TWO, |server| {
+        let mut maker = client(server);
+        maker.ok(&["CLIENT", "PAUSE", "1000", "WRITE"]);
+        let paused: [&[&str]; 3] = [&["PING"], &["SET", "k", "v"], &["PING"]];
+        let got = after_half_close(server, &paused);
+        assert_eq!(got, "+PONG\r\n", "{}", server.name());
+        maker.ok(&["CLIENT", "UNPAUSE"]);
+        assert_eq!(maker.cmd(&["EXISTS", "k"]).int(), 0);
+    });
+}
+
+/// Requests that are malformed, each with what looks like a request in its middle, and what the
+/// reference answers.
+const MALFORMED: [(&str, &str); 6] = [
+    ("*1\r\nX4\r\n*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n", "expected '$', got 'X'"),
+    ("*1\r\n$x\r\n*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n", "invalid bulk length"),
+    ("*1\r\n$-1\r\n*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n", "invalid bulk length"),
+    ("*x\r\n*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n", "invalid multibulk length"),
+    ("*2\r\n$3\r\nGET\r\nINCR hit\r\nINCR hit\r\n", "expected '$', got 'I'"),
+    ("GET \"k\r\nINCR hit\r\n", "unbalanced quotes in request"),
+];
+
+/// Behind a command that waits nothing is executed that comes after a protocol error: the error
+/// is answered in its turn, and the connection ends.
+#[test]
+fn nothing_behind_a_protocol_error_is_executed_once_the_wait_is_over() {
+    on_both(&[], &TWO, |server| {
+        let mut maker = client(server);
+        for (bytes, error) in MALFORMED {
+            for together in [true, false] {
+                let mut own = client(server);
+                let mut first = encode(&["BLPOP", "L", "0"]);
+                if together {
+                    first.extend(bytes.as_bytes());
+                    own.send_raw(&first).expect("an open connection");
+                    until_blocked(&mut maker, 1);
+                } else {
+                    own.send_raw(&first).expect("an open connection");
+                    until_blocked(&mut maker, 1);
+                    own.send_raw(bytes.as_bytes()).expect("an open connection");
+                }
+                maker.cmd(&["RPUSH", "L", "x"]);
+                let got = own.read_to_close().expect("the server closes after the error");
+                let wanted =
+                    format!("*2\r\n$1\r\nL\r\n$1\r\nx\r\n-ERR Protocol error: {error}\r\n");
+                let got = String::from_utf8_lossy(&got);
+                assert_eq!(got, wanted, "{} {bytes:?} together: {together}", server.name());
+                assert_eq!(maker.cmd(&["EXISTS", "hit"]).int(), 0, "{bytes:?} was executed");
+            }
+        }
+    });
+}
+
+/// The same behind a command in the slow lane and behind one that waits for its shard.
+#[test]
+fn nothing_behind_a_protocol_error_is_executed_after_a_long_command() {
+    on_both(&[], &FOUR, |server| {
+        let long = Long::with_tag(server, "t");
+        let mut other = client(server);
+        for (bytes, error) in MALFORMED {
+            for request in [&long.request(0.05)[..], &["INCR".into(), "{t}n".into()]] {
+                let mut before = client(server);
+                send(&mut before, &long.request(0.05));
+                let mut own = client(server);
+                let all = [&encode(request)[..], bytes.as_bytes()].concat();
+                own.send_raw(&all).expect("an open connection");
+                let got = own.read_to_close().expect("the server closes after the error");
+                let got = String::from_utf8_lossy(&got);
+                let (first, rest) = got.split_once("\r\n").expect("a reply");
+                assert!(first.starts_with(':'), "{first}");
+                assert_eq!(rest, format!("-ERR Protocol error: {error}\r\n"), "{bytes:?}");
+                assert_eq!(reply(&mut before).int(), 20_000);
+                assert_eq!(other.cmd(&["EXISTS", "hit"]).int(), 0, "{bytes:?} was executed");
+            }
+        }
+    });
+}
+
+/// The end of a value that does not come where its length says: the reference overlooks that, and
+/// goes on two bytes later. Whoever answers an error instead must not go on.
+#[test]
+fn the_middle_of_a_value_is_not_executed() {
+    let server = Server::weft(&TWO);
+    let mut maker = client(&server);
+    for rest in
+        ["*1\r\n$4\r\n$4\r\nPING\r\n", "*1\r\n$4\r\n$4\r\nXX*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n"]
+    {
+        let mut own = client(&server);
+        let all = [&encode(&["BLPOP", "L", "0"])[..], rest.as_bytes()].concat();
+        own.send_raw(&all).expect("an open connection");
+        until_blocked(&mut maker, 1);
+        maker.cmd(&["RPUSH", "L", "x"]);
+        let got = own.read_to_close().expect("the server closes after the error");
+        let got = String::from_utf8_lossy(&got);
+        assert!(!got.contains("PONG"), "{got:?}");
+        assert_eq!(got.matches("Protocol error").count(), 1, "{got:?}");
+        assert_eq!(maker.cmd(&["EXISTS", "hit"]).int(), 0);
+    }
+    until("nobody is left", || maker.cmd(&["CLIENT", "LIST"]).text().lines().count() == 1);
+}

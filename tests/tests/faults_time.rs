@@ -1,0 +1,144 @@
+//! Time and the order of execution agree: what one client has seen to be over is over for every
+//! command that comes later, wherever it runs; and what watches a key sees its time run out as
+//! the reference does.
+
+use std::time::Duration;
+use weft_testkit::{Client, Server, Value};
+use weft_tests::scene::{Long, client, on_both, reply, reply_within, send, send_all, until};
+
+const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+
+/// Keys of four shards, none of which is another's.
+struct Stage {
+    server: Server,
+    p: Long,
+    q: Long,
+    x: Long,
+}
+
+impl Stage {
+    fn set() -> Stage {
+        let server = Server::weft(&[&FOUR[..], &DEBUG].concat());
+        let [p, q, x] = ["p", "q", "x"].map(|tag| Long::with_tag(&server, tag));
+        Stage { server, p, q, x }
+    }
+
+    /// Makes `queue` wait, as a transaction, for a shard that is busy for a long time, on a thread
+    /// that has begun with it: one of the threads of the slow lane has a long command on `x`,
+    /// another one this transaction, which needs `x`, too. Answers the clients that wait for
+    /// it, the transaction's first.
+    fn behind_a_long_command(&self, queue: &[&[&str]]) -> (Client, Vec<Client>) {
+        // While both threads are busy, two more are put in their order.
+        let first = self.p.begin(&self.server, 0.5);
+        let second = self.q.begin(&self.server, 0.4);
+        let mut long = client(&self.server);
+        send(&mut long, &self.x.request(4.0));
+        std::thread::sleep(Duration::from_millis(20));
+        let mut own = client(&self.server);
+        let key = self.x.key();
+        let mut all: Vec<&[&str]> = vec![&["MULTI"]];
+        let walk = ["SINTERCARD", "2", key, key];
+        all.push(&walk);
+        all.extend(queue);
+        all.push(&["EXEC"]);
+        send_all(&mut own, &all);
+        for _ in 0..all.len() - 1 {
+            assert!(reply(&mut own).error().is_none());
+        }
+        (own, vec![first, second, long])
+    }
+}
+
+/// A field that one client has seen to be gone stays gone.
+#[test]
+fn a_field_that_was_seen_to_have_expired_stays_away() {
+    let stage = Stage::set();
+    // Late enough for the transaction to have begun, early enough for it not to be over.
+    let met = ["1200", "1600", "2000"].map(|ms| expires_while_a_transaction_waits(&stage, ms));
+    assert!(met.contains(&true), "no transaction has waited until the field expired");
+}
+
+/// Whether the transaction did wait for so many milliseconds.
+fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
+    let mut other = client(&stage.server);
+    other.cmd(&["HSET", "{h}hash", "field", "value", "more", "v"]);
+    other.ok(&["SET", "{h}key", "value"]);
+    let queue: [&[&str]; 4] = [
+        &["HPERSIST", "{h}hash", "FIELDS", "1", "field"],
+        &["HGET", "{h}hash", "field"],
+        &["PERSIST", "{h}key"],
+        &["GET", "{h}key"],
+    ];
+    // Nobody but these clients is to meet them.
+    other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    other.cmd(&["HPEXPIRE", "{h}hash", ms, "FIELDS", "1", "field"]);
+    other.cmd(&["PEXPIRE", "{h}key", ms]);
+    let (mut own, others) = stage.behind_a_long_command(&queue);
+    until("the field has expired", || other.cmd(&["HGET", "{h}hash", "field"]).is_null());
+    let early = reply_within(&mut own, Duration::from_millis(1));
+    let waited = early.is_none();
+    let exec = early.unwrap_or_else(|| reply(&mut own));
+    if waited {
+        let [_, persisted, field, key_persisted, key] = exec.items() else {
+            panic!("EXEC: {exec}");
+        };
+        assert_eq!(persisted.items(), [Value::Integer(-2)], "the field was there again: {field}");
+        assert!(field.is_null(), "the field was there again: {field}");
+        assert_eq!(*key_persisted, Value::Integer(0), "the key was there again: {key}");
+        assert!(other.cmd(&["HGET", "{h}hash", "field"]).is_null());
+    }
+    others.into_iter().for_each(|mut other| drop(reply(&mut other)));
+    other.cmd(&["DEL", "{h}hash", "{h}key"]);
+    waited
+}
+
+/// What happens to a watched key whose time runs out, and whether EXEC is run then: when the key
+/// was watched before its time was over, and when it was watched afterwards. `x` is there in both
+/// databases, the key only in the first.
+const WATCHED: [(&[&str], bool, bool); 12] = [
+    (&["FLUSHALL"], false, true),
+    (&["FLUSHALL ASYNC"], false, true),
+    (&["FLUSHALL SYNC"], false, true),
+    (&["FLUSHDB"], false, true),
+    (&["FLUSHDB", "SET k v"], false, false),
+    (&["SWAPDB 0 1"], false, true),
+    (&["SWAPDB 0 1", "FLUSHALL"], false, true),
+    (&["SWAPDB 0 1", "SWAPDB 0 1"], false, true),
+    (&["GET k"], false, true),
+    (&["DEL k"], false, true),
+    (&["SET k v"], false, false),
+    (&["PING"], false, true),
+];
+
+#[test]
+fn a_watched_key_whose_time_is_over_breaks_the_watch_whatever_removes_it() {
+    on_both(&DEBUG, &FOUR, |server| {
+        let mut other = client(server);
+        other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        for (commands, runs_if_before, runs_if_after) in WATCHED {
+            for (before, runs) in [(true, runs_if_before), (false, runs_if_after)] {
+                let mut own = client(server);
+                other.ok(&["FLUSHALL"]);
+                other.ok(&["SET", "x", "v"]);
+                other.ok(&["SET", "k", "v", "PX", "30"]);
+                if before {
+                    own.ok(&["WATCH", "k"]);
+                }
+                std::thread::sleep(Duration::from_millis(40));
+                if !before {
+                    own.ok(&["WATCH", "k"]);
+                }
+                for command in commands {
+                    let words: Vec<&str> = command.split(' ').collect();
+                    assert_eq!(other.cmd(&words).error(), None);
+                }
+                own.ok(&["MULTI"]);
+                own.cmd(&["PING"]);
+                let ran = !own.cmd(&["EXEC"]).is_null();
+                let name = server.name();
+                assert_eq!(ran, runs, "{name}: {commands:?}, watched before: {before}");
+            }
+        }
+    });
+}

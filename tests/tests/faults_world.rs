@@ -1,0 +1,274 @@
+//! Stopping the world from within a transaction, and beside one: whoever holds shards, or the
+//! world already, may ask for it again, and nobody sees the middle of anything.
+//!
+//! What hangs here hangs for ever, so every client gives up after a while: see
+//! [`weft_tests::scene`].
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{Long, client, id, on_both, reply, reply_within, send, send_all};
+
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+
+/// Transactions of which more than one command stops the world, or makes sure that nobody is in
+/// the middle of something. `$other` and `$self` are numbers of clients.
+const TWICE: &[&[&str]] = &[
+    &["FLUSHALL", "CLIENT PAUSE 0 WRITE"],
+    &["CLIENT PAUSE 0 ALL", "FLUSHALL"],
+    &["CLIENT PAUSE 0 WRITE", "CLIENT PAUSE 0 WRITE"],
+    &["DBSIZE", "CLIENT KILL ID $other"],
+    &["SET k v", "CLIENT KILL ID $other", "DBSIZE"],
+    &["DBSIZE", "CLIENT KILL ID $self SKIPME no"],
+    &["FLUSHALL", "CLIENT KILL TYPE normal"],
+    &["DEBUG POPULATE 1000"],
+    &["SET k v", "DEBUG POPULATE 1000", "DBSIZE"],
+    &["DEBUG SLEEP 0", "CLIENT PAUSE 0 WRITE"],
+    &["DEBUG DIGEST", "CLIENT KILL ID $other"],
+    &["DEBUG HTSTATS 0", "CLIENT PAUSE 0 ALL"],
+    &["DEBUG OBJECT x", "CLIENT PAUSE 0 WRITE"],
+    &["DEBUG DIGEST-VALUE x y", "CLIENT KILL ID $other"],
+    &["MEMORY USAGE x", "CLIENT PAUSE 0 WRITE", "MEMORY USAGE y"],
+    &["DBSIZE", "CLIENT UNBLOCK $other", "CLIENT UNPAUSE", "FLUSHALL"],
+    &["DBSIZE", "CONFIG SET maxmemory 0", "DEBUG SLEEP 0"],
+    &["DBSIZE", "CONFIG SET io-threads 3", "FLUSHALL"],
+    &["SET k v", "CONFIG SET io-threads 1", "CLIENT PAUSE 0 ALL", "CONFIG SET io-threads 4"],
+    &["FLUSHALL", "CLIENT PAUSE 0 WRITE", "KEYS *", "RANDOMKEY", "SWAPDB 0 1"],
+    &["SWAPDB 0 1", "KEYS *", "SCAN 0", "CLIENT PAUSE 0 WRITE", "FLUSHDB", "CLIENT UNPAUSE"],
+];
+
+/// Runs one of [`TWICE`]; what went wrong.
+fn run_twice(server: &mut Server, queue: &[&str]) -> Result<(), String> {
+    let (mut own, mut other) = (client(server), client(server));
+    let (mine, others) = (id(&mut own), id(&mut other));
+    for key in ["x", "y"] {
+        own.ok(&["SET", key, "v"]);
+    }
+    own.ok(&["MULTI"]);
+    for command in queue {
+        let words: Vec<&str> = command.split(' ').collect();
+        let words = words.iter().map(|word| match *word {
+            "$self" => &mine[..],
+            "$other" => &others[..],
+            word => word,
+        });
+        let queued = own.cmd(&words.collect::<Vec<_>>());
+        assert_eq!(queued.text(), "QUEUED", "{command}");
+    }
+    let exec = own.try_cmd(&["EXEC"]).map_err(|e| format!("EXEC: {e}"))?.value;
+    let failed = exec.items().iter().find_map(|item| item.error());
+    if exec.items().len() != queue.len() || failed.is_some() {
+        return Err(format!("EXEC: {exec}"));
+    }
+    let mut third = client(server);
+    for command in [&["PING"][..], &["SET", "k", "v"], &["DBSIZE"], &["FLUSHALL"]] {
+        third.try_cmd(command).map_err(|e| format!("{command:?} afterwards: {e}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_transaction_that_stops_the_world_twice_ends() {
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for queue in TWICE {
+            let wrong = &wrong;
+            scope.spawn(move || {
+                on_both(&DEBUG, &FOUR, |server| {
+                    if let Err(why) = run_twice(server, queue) {
+                        let line = format!("{} {queue:?}: {why}", server.name());
+                        wrong.lock().expect("nobody panics here").push(line);
+                    }
+                });
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("nobody panics here");
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), TWICE.len(), wrong.join("\n"));
+}
+
+/// The same with everybody at work: threads that stop the world meet others that do.
+#[test]
+fn threads_that_stop_the_world_do_not_wait_for_each_other() {
+    const ROUNDS: usize = 150;
+    on_both(&DEBUG, &FOUR, |server| {
+        let queues: [&[&[&str]]; 6] = [
+            &[&["SET", "a", "1"], &["CLIENT", "PAUSE", "0", "WRITE"], &["SET", "b", "1"]],
+            &[&["DBSIZE"], &["GET", "a"], &["SWAPDB", "1", "2"]],
+            &[&["MEMORY", "USAGE", "a"], &["CLIENT", "PAUSE", "0", "WRITE"]],
+            &[&["DEBUG", "SLEEP", "0"], &["DEBUG", "OBJECT", "s"]],
+            &[&["SET", "a", "2"], &["CLIENT", "UNPAUSE"], &["KEYS", "a"]],
+            &[&["SET", "b", "2"], &["CLIENT", "KILL", "ID", "0"], &["FLUSHDB"], &["SET", "s", "v"]],
+        ];
+        client(server).ok(&["SET", "s", "v"]);
+        std::thread::scope(|scope| {
+            for queue in queues {
+                let mut own = client(server);
+                scope.spawn(move || {
+                    let mut all: Vec<&[&str]> = vec![&["MULTI"]];
+                    all.extend(queue);
+                    all.push(&["EXEC"]);
+                    for _ in 0..ROUNDS {
+                        send_all(&mut own, &all);
+                        for _ in 0..=queue.len() {
+                            reply(&mut own);
+                        }
+                        assert_eq!(reply(&mut own).items().len(), queue.len());
+                    }
+                });
+            }
+        });
+        assert_eq!(client(server).cmd(&["PING"]).text(), "PONG");
+    });
+}
+
+/// A transaction that makes sure of the others in its middle is still one step to them.
+#[test]
+fn nobody_sees_the_middle_of_a_transaction_that_pauses() {
+    const ROUNDS: usize = 2000;
+    // So many pairs of one transaction, that others have time to come in between.
+    const PAIRS: usize = 20;
+    on_both(&DEBUG, &FOUR, |server| {
+        let mut writer = client(server);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..3)
+                .map(|_| {
+                    let mut reader = client(server);
+                    let done = &done;
+                    scope.spawn(move || torn(&mut reader, done))
+                })
+                .collect();
+            let end = End(&done);
+            let mut all: Vec<&[&str]> = vec![&["MULTI"]];
+            for _ in 0..PAIRS {
+                all.push(&["INCR", "a"]);
+                all.push(&["CLIENT", "PAUSE", "0", "WRITE"]);
+                all.push(&["INCR", "b"]);
+            }
+            all.push(&["EXEC"]);
+            for _ in 0..ROUNDS {
+                send_all(&mut writer, &all);
+                (0..=3 * PAIRS).for_each(|_| drop(reply(&mut writer)));
+                assert_eq!(reply(&mut writer).items().len(), 3 * PAIRS);
+            }
+            drop(end);
+            let torn: usize = readers.into_iter().map(|r| r.join().expect("a reader")).sum();
+            assert_eq!(torn, 0, "transactions of {} that saw a and b differ", server.name());
+        });
+    });
+}
+
+/// Tells the others that it is over, also when a test fails before its end.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How often a and b differ to a client that reads both under the world's lock.
+fn torn(reader: &mut Client, done: &AtomicBool) -> usize {
+    let mut torn = 0;
+    while !done.load(Ordering::Relaxed) {
+        send_all(reader, &[&["MULTI"], &["DBSIZE"], &["GET", "a"], &["GET", "b"], &["EXEC"]]);
+        (0..4).for_each(|_| drop(reply(reader)));
+        let exec = reply(reader);
+        torn += usize::from(exec.items()[1] != exec.items()[2]);
+    }
+    torn
+}
+
+/// Commands that look at one key without being commands on keys.
+const LOOKS: [&[&str]; 4] = [
+    &["MEMORY", "USAGE", "a"],
+    &["DEBUG", "OBJECT", "a"],
+    &["DEBUG", "DIGEST-VALUE", "a"],
+    &["DEBUG", "SDSLEN", "a"],
+];
+
+/// Who holds the key's shard may be about to stop the world: who looks at the key must not keep
+/// it from that.
+#[test]
+fn looking_at_a_key_does_not_keep_the_world_from_being_stopped() {
+    const ROUNDS: usize = 500;
+    for look in LOOKS {
+        on_both(&DEBUG, &FOUR, |server| {
+            let mut writer = client(server);
+            writer.ok(&["SET", "a", "v"]);
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    let (mut looker, done) = (client(server), &done);
+                    scope.spawn(move || {
+                        while !done.load(Ordering::Relaxed) {
+                            send_all(&mut looker, &[look; 20]);
+                            (0..20).for_each(|_| drop(reply(&mut looker)));
+                        }
+                    });
+                }
+                let _end = End(&done);
+                let pause: &[&str] = &["CLIENT", "PAUSE", "0", "WRITE"];
+                let all = [&["MULTI"][..], &["SET", "a", "v"], pause, &["GET", "a"], &["EXEC"]];
+                for _ in 0..ROUNDS {
+                    send_all(&mut writer, &all);
+                    (0..4).for_each(|_| drop(reply(&mut writer)));
+                    assert_eq!(reply(&mut writer).items().len(), 3, "{look:?}");
+                }
+            });
+        });
+    }
+}
+
+/// One thread serves everybody. While a long command has a key's shard, a client that looks at
+/// this key waits, and nobody else.
+#[test]
+fn looking_at_a_key_of_a_long_command_stops_nobody_else() {
+    let args = [&DEBUG[..], &["--io-threads", "1"]].concat();
+    let server = Server::weft(&args);
+    let long = Long::with_tag(&server, "t");
+    for look in [&["MEMORY", "USAGE"][..], &["DEBUG", "OBJECT"], &["DEBUG", "DIGEST-VALUE"]] {
+        let (mut looker, mut other) = (client(&server), client(&server));
+        other.cmd(&["PING"]);
+        let mut runner = long.begin(&server, 1.5);
+        send(&mut looker, &[look, &[long.key()]].concat());
+        // Sent and answered several times, so that the thread has come by the one that looks.
+        for _ in 0..5 {
+            assert_eq!(other.cmd(&["PING"]).text(), "PONG");
+        }
+        let over = reply_within(&mut runner, Duration::from_millis(1));
+        assert!(over.is_none(), "{look:?}: PING was answered behind the long command");
+        assert_eq!(reply(&mut runner).int(), 20_000);
+        assert_eq!(reply(&mut looker).error(), None);
+    }
+}
+
+/// The same within a transaction, which stops the world: that waits for the long command, with
+/// everybody else at work.
+#[test]
+fn stopping_the_world_behind_a_long_command_stops_nobody_else() {
+    let args = [&DEBUG[..], &["--io-threads", "1"]].concat();
+    let server = Server::weft(&args);
+    let long = Long::with_tag(&server, "t");
+    let queues: [&[&[&str]]; 3] = [
+        &[&["MULTI"], &["MEMORY", "USAGE", "x"], &["EXEC"]],
+        &[&["MULTI"], &["DBSIZE"], &["CLIENT", "PAUSE", "0", "WRITE"], &["EXEC"]],
+        &[&["DEBUG", "DIGEST"]],
+    ];
+    for queue in queues {
+        let (mut stopper, mut other) = (client(&server), client(&server));
+        other.cmd(&["PING"]);
+        let mut runner = long.begin(&server, 1.5);
+        send_all(&mut stopper, queue);
+        for _ in 0..5 {
+            assert_eq!(other.cmd(&["PING"]).text(), "PONG");
+        }
+        let over = reply_within(&mut runner, Duration::from_millis(1));
+        assert!(over.is_none(), "{queue:?}: PING was answered behind the long command");
+        assert_eq!(reply(&mut runner).int(), 20_000);
+        (0..queue.len()).for_each(|_| assert_eq!(reply(&mut stopper).error(), None));
+    }
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask instructions`: does a request still cost what it cost?
+//!
+//! Times depend on the machine, its neighbours and its mood; the number of instructions that the
+//! server executes for a request does not. So that can be a test: the release build runs under
+//! callgrind, with one I/O thread, and gets fixed requests over a socket as from any client. What
+//! is counted is user-space instructions of the whole process, of reading, parsing, executing and
+//! writing alike.
+//!
+//! ```text
+//!  script.rs   requests, pipelines, replies skipped          (one write, all replies, next write)
+//!  server.rs   the server under callgrind; counts between two moments
+//!  table.rs    benches/instructions.tsv: what was measured before, and how far off is too far
+//! ```
+//!
+//! A count is made for two lengths, and the difference is divided by the difference of lengths:
+//! what does not depend on the length, the commands of the measuring itself above all, cancels.
+//! Kernel work and stalls are not seen: a request can become slower with fewer instructions. That
+//! is what the benchmarks are for.
+
+mod script;
+mod server;
+mod table;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use script::{Connection, KINDS, Kind};
+use server::Server;
+use table::{Table, Verdict};
+
+const FILE: &str = "benches/instructions.tsv";
+const DEPTHS: [usize; 2] = [1, 16];
+/// Requests of the two lengths, at any depth.
+const LENGTHS: [usize; 2] = [1600, 4800];
+
+/// What the arguments ask for.
+pub struct Task {
+    program: PathBuf,
+    /// Rows that have changed get this reason and their new count.
+    reason: Option<String>,
+}
+
+impl Task {
+    /// `[--write REASON]`; the server is `WEFT_SERVER`, else the release build.
+    pub fn from_args(root: &Path, mut args: impl Iterator<Item = String>) -> Result<Task, String> {
+        let program = std::env::var_os("WEFT_SERVER")
+            .map_or_else(|| root.join("target/release/weft-server"), PathBuf::from);
+        let reason = match args.next().as_deref() {
+            None => None,
+            Some("--write") => Some(args.next().ok_or("--write needs a reason")?),
+            Some(other) => return Err(format!("unknown argument {other}")),
+        };
+        Ok(Task { program, reason })
+    }
+
+    /// Measures and compares; whether nothing has risen too far.
+    pub fn run(&self, root: &Path) -> io::Result<bool> {
+        let path = root.join(FILE);
+        let mut table = Table::parse(&std::fs::read_to_string(&path).unwrap_or_default())
+            .map_err(|why| io::Error::other(format!("{FILE}: {why}")))?;
+        let server = Server::start(&self.program)?;
+        let mut connection = server.connect()?;
+        let (mut risen, mut fallen) = (0, 0);
+        println!("{:>10} {:>5} {:>10} {:>10} {:>8}", "request", "depth", "before", "now", "change");
+        for kind in KINDS {
+            for depth in DEPTHS {
+                let now = measure(&server, &mut connection, kind, depth)?;
+                let before = table.count(kind.name, depth);
+                let verdict = Verdict::of(before, now);
+                println!(
+                    "{:>10} {depth:>5} {:>10} {now:>10.0} {verdict}",
+                    kind.name,
+                    before.map_or("-".to_string(), |n| n.to_string()),
+                );
+                match verdict {
+                    Verdict::Risen(_) | Verdict::New => risen += 1,
+                    Verdict::Fallen(_) => fallen += 1,
+                    Verdict::Same(_) => continue,
+                }
+                if let Some(reason) = &self.reason {
+                    table.set(kind.name, depth, now.round() as u64, reason);
+                }
+            }
+        }
+        if self.reason.is_some() {
+            std::fs::write(&path, table.to_string())?;
+            println!("{FILE}: {} rows written", risen + fallen);
+            return Ok(true);
+        }
+        if fallen > 0 {
+            println!("{fallen} fewer than before: keep it so with --write REASON");
+        }
+        if risen > 0 {
+            eprintln!(
+                "{risen} counts are more than {} % above {FILE}, or not in it. Where that is the \
+                 price of something worth it, say what: cargo xtask instructions --write REASON",
+                table::TOLERANCE
+            );
+        }
+        Ok(risen == 0)
+    }
+}
+
+/// Instructions for one request of `kind` among `depth` of one write.
+fn measure(
+    server: &Server,
+    connection: &mut Connection,
+    kind: &Kind,
+    depth: usize,
+) -> io::Result<f64> {
+    connection.prepare(kind)?;
+    // Buffers, tables and branches taken once.
+    connection.send(kind, depth, LENGTHS[0])?;
+    let mut counts = [0u64; 2];
+    for (count, length) in counts.iter_mut().zip(LENGTHS) {
+        connection.prepare(kind)?;
+        server.zero()?;
+        connection.send(kind, depth, length)?;
+        *count = server.count()?;
+    }
+    Ok((counts[1] as f64 - counts[0] as f64) / (LENGTHS[1] - LENGTHS[0]) as f64)
+}
