@@ -122,6 +122,12 @@ impl Keyspace {
         self.locks.iter().for_each(|lock| lock.time.store(turn.now_ms, Ordering::Relaxed));
     }
 
+    /// Forgets which time commands have seen, so that the next may run at an earlier one. Whoever has
+    /// the keyspace alone may go back: a run of generated commands that begins anew, never a server.
+    pub fn forget_time(&mut self) {
+        self.locks.iter().for_each(|lock| lock.time.store(i64::MIN, Ordering::Relaxed));
+    }
+
     /// After [`Busy`]: queues `waiter` to be woken when the shard is released. `false` when the
     /// shard has become free meanwhile, so that the caller should try again at once.
     pub fn park(&self, busy: Busy, waiter: Waiter) -> bool {
