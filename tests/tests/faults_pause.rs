@@ -145,3 +145,27 @@ fn a_pause_and_clients_that_wait_for_keys() {
         assert_eq!(reply(&mut waiter).items()[1].text(), "x");
     });
 }
+
+/// A watch that began when its key had expired, and could not be removed since writes were paused,
+/// outlives the removal: nobody sees a difference.
+#[test]
+fn a_key_that_had_expired_before_its_watch_may_be_removed_after_the_pause() {
+    on_both(&[], &FOUR, |server| {
+        let (mut a, mut b) = (client(server), client(server));
+        a.ok(&["SET", "x", "v", "PX", "5"]);
+        a.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+        while !b.cmd(&["GET", "x"]).is_null() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        b.ok(&["WATCH", "x"]);
+        assert_eq!(b.cmd(&["DBSIZE"]).int(), 1, "it is only hidden");
+        a.ok(&["CLIENT", "UNPAUSE"]);
+        while a.cmd(&["DBSIZE"]).int() != 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        b.ok(&["MULTI"]);
+        b.cmd(&["PING"]);
+        let done = b.cmd(&["EXEC"]);
+        assert!(!done.is_null() && done.items().len() == 1, "the watch is whole");
+    });
+}

@@ -6,7 +6,7 @@
 //! | `LINEAR_OPERATIONS` | of each client, default 1,000 |
 //! | `LINEAR_CLIENTS` | default 8 |
 //! | `LINEAR_THREADS` | numbers of I/O threads, default `1,2,4` |
-//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,move`, or `all`; default: all but `pause`, beside which the search for an order is often not decided |
+//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,move`, or `all`; default `all` |
 //! | `LINEAR_SEED` | seed of the first, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
@@ -23,12 +23,9 @@ use weft_tests::env_or;
 /// All of them with connections, as under a load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// What is done unless something else is asked for.
-const MOST: &str = "kill,unblock,half-close,slow,expiry,world,move";
-
 /// What is done beside plain operations; and whether connections wander between threads.
 fn disturbances() -> (Disturbances, bool) {
-    let text = env_or("LINEAR_WITH", MOST.to_string());
+    let text = env_or("LINEAR_WITH", "all".to_string());
     let (wandering, others): (Vec<&str>, Vec<&str>) =
         text.split(',').partition(|name| *name == "move");
     let others = if others.is_empty() { "none".to_string() } else { others.join(",") };

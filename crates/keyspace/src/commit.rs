@@ -30,7 +30,7 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     for effect in of_keys {
         assert!(guard.holds(effect.shard), "an effect is committed while its shard is held");
         let interest = ks.interest(effect.shard);
-        tell(ks, interest, &effect);
+        tell(ks, interest, &effect, turn.now_ms);
         if interest & WAITED != 0 && effect.became == Became::New {
             keys.push((effect.db, effect.key));
         }
@@ -48,11 +48,11 @@ pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
 }
 
 #[cold]
-fn tell(ks: &Keyspace, interest: u32, effect: &Effect) {
+fn tell(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     let Effect { db, shard, key, became, .. } = effect;
     let notes = &ks.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
-        let left = notes.break_watches(*db, key);
+        let left = notes.break_watches(*db, key, became.is_expired(now_ms));
         ks.set_interest(*shard, WATCHED, left);
     }
     if interest & JOURNALED != 0 {

@@ -30,6 +30,17 @@ pub enum Became {
     Gone(Option<i64>),
 }
 
+impl Became {
+    /// Whether nothing has happened but that a key was removed whose time was over: nobody sees
+    /// a difference.
+    pub fn is_expired(self, now_ms: i64) -> bool {
+        match self {
+            Became::Gone(expiry) => expiry.is_some_and(|at| at <= now_ms),
+            Became::New | Became::Changed => false,
+        }
+    }
+}
+
 /// Who did it, which is to say what would do it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {

@@ -50,6 +50,27 @@ pub(crate) enum Event {
 
 type ByKey<T> = HashMap<Box<[u8]>, T>;
 
+/// A client's watch of one key.
+#[derive(Debug)]
+struct Watcher {
+    watch: Weak<Watch>,
+    /// The key had expired when the watch began, and was only not removed, since nothing might
+    /// change then. That it is removed one day is no news.
+    was_expired: bool,
+}
+
+impl Watcher {
+    fn is_dead(&self) -> bool {
+        self.watch.strong_count() == 0
+    }
+
+    fn break_it(&self) {
+        if let Some(watch) = self.watch.upgrade() {
+            watch.break_it();
+        }
+    }
+}
+
 /// What is behind one shard's bits.
 #[derive(Debug, Default)]
 pub(crate) struct Interest(Mutex<Notes>);
@@ -57,7 +78,7 @@ pub(crate) struct Interest(Mutex<Notes>);
 #[derive(Debug, Default)]
 struct Notes {
     /// By database.
-    watched: HashMap<usize, ByKey<Vec<Weak<Watch>>>>,
+    watched: HashMap<usize, ByKey<Vec<Watcher>>>,
     /// At most so many entries, and how many make it time to clear the dead ones away.
     entries: usize,
     clear_at: usize,
@@ -68,8 +89,9 @@ struct Notes {
 }
 
 impl Interest {
-    /// Adds a watch of `key` in database `db`.
-    pub(crate) fn watch(&self, db: usize, key: &[u8], watch: &Arc<Watch>) {
+    /// Adds a watch of `key` in database `db`; `was_expired`: which had expired before, and is
+    /// still in the table.
+    pub(crate) fn watch(&self, db: usize, key: &[u8], watch: &Arc<Watch>, was_expired: bool) {
         let mut notes = lock(&self.0);
         // A client that goes away, or UNWATCHes, leaves its entries behind. They are cleared away
         // when there may be twice as many as were left the last time: amortized O(1).
@@ -78,20 +100,33 @@ impl Interest {
             notes.clear_dead();
         }
         let watches = notes.watched.entry(db).or_default().entry(key.into()).or_default();
-        watches.retain(|w| w.strong_count() > 0);
-        watches.push(Arc::downgrade(watch));
+        watches.retain(|w| !w.is_dead());
+        watches.push(Watcher { watch: Arc::downgrade(watch), was_expired });
     }
 
-    /// Breaks the watches of `key`; whether any key is still watched.
-    pub(crate) fn break_watches(&self, db: usize, key: &[u8]) -> bool {
+    /// Breaks the watches of `key`; whether any key is still watched. `expired`: nothing has
+    /// happened but that a key whose time was over has been removed.
+    pub(crate) fn break_watches(&self, db: usize, key: &[u8], expired: bool) -> bool {
         let mut notes = lock(&self.0);
         // Dead entries must not keep the shard's bit set: amortized O(1), as in `watch`.
         notes.asked += 1;
         if notes.asked > notes.entries {
             notes.clear_dead();
         }
-        let broken = notes.watched.get_mut(&db).and_then(|keys| keys.remove(key));
-        broken.iter().flatten().filter_map(Weak::upgrade).for_each(|w| w.break_it());
+        if let Some(keys) = notes.watched.get_mut(&db)
+            && let Some(watches) = keys.get_mut(key)
+        {
+            watches.retain_mut(|watcher| {
+                let goes_on = expired && std::mem::take(&mut watcher.was_expired);
+                if !goes_on {
+                    watcher.break_it();
+                }
+                goes_on
+            });
+            if watches.is_empty() {
+                keys.remove(key);
+            }
+        }
         notes.watched.retain(|_, keys| !keys.is_empty());
         !notes.watched.is_empty()
     }
@@ -116,7 +151,7 @@ impl Notes {
     fn clear_dead(&mut self) {
         for keys in self.watched.values_mut() {
             keys.retain(|_, watches| {
-                watches.retain(|w| w.strong_count() > 0);
+                watches.retain(|w| !w.is_dead());
                 !watches.is_empty()
             });
         }
@@ -136,13 +171,13 @@ mod tests {
     fn watches_break_for_their_key_and_database_only() {
         let interest = Interest::default();
         let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
-        interest.watch(0, b"k", &a);
-        interest.watch(1, b"k", &b);
-        assert!(interest.break_watches(0, b"other"));
+        interest.watch(0, b"k", &a, false);
+        interest.watch(1, b"k", &b, false);
+        assert!(interest.break_watches(0, b"other", false));
         assert!(!a.is_broken() && !b.is_broken());
-        assert!(interest.break_watches(0, b"k"));
+        assert!(interest.break_watches(0, b"k", false));
         assert!(a.is_broken() && !b.is_broken());
-        assert!(!interest.break_watches(1, b"k"));
+        assert!(!interest.break_watches(1, b"k", false));
         assert!(b.is_broken());
     }
 
@@ -150,11 +185,11 @@ mod tests {
     fn the_dead_are_cleared_away() {
         let interest = Interest::default();
         for n in 0..1000 {
-            interest.watch(0, format!("{n}").as_bytes(), &Arc::default());
+            interest.watch(0, format!("{n}").as_bytes(), &Arc::default(), false);
         }
         let kept = lock(&interest.0).watched.values().map(HashMap::len).sum::<usize>();
         assert!(kept < 100, "{kept}");
-        let calls = (0..1000).take_while(|_| interest.break_watches(0, b"unknown")).count();
+        let calls = (0..1000).take_while(|_| interest.break_watches(0, b"unknown", false)).count();
         assert!(calls < 100, "{calls}");
     }
 }

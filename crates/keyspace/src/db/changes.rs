@@ -150,10 +150,12 @@ impl Db<'_> {
     pub fn watch(&mut self, key: &Key<'_>, watch: &Arc<Watch>) {
         assert!(self.holds(key.shard), "a watched key's shard must be held");
         // An expired key is removed first, and told of: that is no change after the watch began.
+        // Where nothing may change now, it is removed later, which is none either.
         let _ = self.peek(key);
         commit(self.guard, self.turn);
+        let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
-        ks.interests[usize::from(key.shard)].watch(self.index, key.bytes, watch);
+        ks.interests[usize::from(key.shard)].watch(self.index, key.bytes, watch, was_expired);
         ks.set_interest(key.shard, WATCHED, true);
     }
 
@@ -210,6 +212,35 @@ mod tests {
         assert!(!breaks(|db, _| set(db, b"other", None)));
         assert!(!breaks(|db, _| set(&mut db.other(1), b"k", None)));
         assert!(!breaks(|db, key| assert!(db.read(key).is_some())));
+    }
+
+    #[test]
+    fn that_a_key_goes_which_had_expired_before_its_watch_is_no_change() {
+        let breaks = |act: fn(&mut Db<'_>, &Key<'_>)| {
+            let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+            let mut turn = Turn::new(1000, 1);
+            let mut inside = Outside::new(&ks, 0).enter();
+            let guard = inside.world(&mut turn).expect("nobody else");
+            let mut db = Db::new(&guard, &mut turn, 0);
+            set(&mut db, b"k", Some(2000));
+            let key = db.key(b"k");
+            db.turn.set_time(3000);
+            db.turn.expired = Expired::Keep;
+            let watch = Arc::new(Watch::default());
+            db.watch(&key, &watch);
+            db.turn.expired = Expired::Remove;
+            act(&mut db, &key);
+            settle(&guard, &mut turn);
+            watch.is_broken()
+        };
+        assert!(!breaks(|db, key| assert!(db.peek(key).is_none())));
+        assert!(!breaks(|db, _| drop(db.take_all())));
+        assert!(!breaks(|db, _| db.swap_with(1)));
+        assert!(breaks(|db, _| set(db, b"k", None)));
+        assert!(breaks(|db, key| {
+            assert!(db.peek(key).is_none());
+            set(db, b"k", Some(9000));
+        }));
     }
 
     #[test]

@@ -396,10 +396,11 @@ impl Context<'_> {
             life != Life::Lives || self.db.has_mortal_fields(key)
         };
         let most = self.db.len() + self.db.filler;
+        let most_counted = most + self.db.ghosts();
         let least = most - self.db.names().filter(may_be_gone).count();
         match self.answer {
             None => Some(Answer::Nil),
-            Some(Answer::Int(n)) if (least as i64..=most as i64).contains(n) => {
+            Some(Answer::Int(n)) if (least as i64..=most_counted as i64).contains(n) => {
                 Some(Answer::Int(*n))
             }
             Some(_) => None,
@@ -427,11 +428,12 @@ impl Context<'_> {
                 (false, Life::Lives) if self.db.has_mortal_fields(&name) => {}
                 (false, Life::Lives) => return None,
                 (false, Life::Open | Life::Over) => {
-                    self.db.remove(&name);
+                    self.db.hide(&name);
                     self.changed.push(name);
                 }
             }
         }
+        shown.retain(|name| !self.db.may_be_named(name));
         shown.is_empty().then(|| answer.clone())
     }
 }

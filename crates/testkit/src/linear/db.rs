@@ -44,6 +44,9 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Db {
     keys: BTreeMap<Arc<str>, Entry>,
+    /// Keys that have expired and need not have been removed: they may be counted until somebody
+    /// makes them anew. With whether they are hashes, which may be named, too.
+    ghosts: BTreeMap<Arc<str>, bool>,
     /// Keys that nobody looks at, so that there are many.
     pub filler: usize,
     /// The digests of all entries, xored.
@@ -68,7 +71,25 @@ pub enum Mortal {
 impl Db {
     /// Stands for this database among all.
     pub fn digest(&self) -> u128 {
-        self.digest ^ (self.filler as u128)
+        let ghosts = if self.ghosts.is_empty() { 0 } else { digest(&self.ghosts) };
+        self.digest ^ ghosts ^ (self.filler as u128)
+    }
+
+    /// How many keys may be counted that nobody sees.
+    pub fn ghosts(&self) -> usize {
+        self.ghosts.len()
+    }
+
+    /// Whether `key` may be named, though all of its fields have expired.
+    pub fn may_be_named(&self, key: &str) -> bool {
+        self.ghosts.get(key).is_some_and(|hash| *hash)
+    }
+
+    /// Removes a key that has expired and that the server need not have removed.
+    pub fn hide(&mut self, key: &str) {
+        if self.remove(key) {
+            self.ghosts.insert(key.into(), false);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -115,6 +136,7 @@ impl Db {
         if !held.is_empty() {
             let entry = Entry { digest: digest(&(key, &*held)), held, deadline };
             self.digest ^= whole(&entry);
+            self.ghosts.remove(key);
             self.keys.insert(key.into(), entry);
         }
     }
@@ -200,15 +222,20 @@ impl Db {
         found
     }
 
-    /// The deadline of `mortal` has come.
-    pub fn expire(&mut self, mortal: &Mortal) {
+    /// The deadline of `mortal` has come; `stays`: and it may not be removed now.
+    pub fn expire(&mut self, mortal: &Mortal, stays: bool) {
         match mortal {
-            Mortal::Key(key) => {
-                self.remove(key);
-            }
+            Mortal::Key(key) => match stays {
+                true => self.hide(key),
+                false => drop(self.remove(key)),
+            },
             Mortal::Field(key, field) => {
                 let mut hash = self.hash(key);
                 hash.remove(field);
+                // who only reads a field removes nothing
+                if hash.is_empty() {
+                    self.ghosts.insert(key.as_str().into(), true);
+                }
                 self.change(key, Held::Hash(hash));
             }
         }

@@ -39,7 +39,12 @@ struct Watch {
 struct Pause {
     until: u64,
     all: bool,
+    /// After this moment what has expired is removed again by whoever meets it.
+    over: u64,
 }
+
+/// How long a pause may last beyond its time: the server looks ten times a second.
+const TICK: u64 = 200_000_000;
 
 /// What is known of one client beside its keys.
 #[derive(Clone, Debug, Default, Hash)]
@@ -181,16 +186,26 @@ impl State {
             }
             Op::Pause { ms, all } => {
                 let until = (event.call + ms * 1_000_000).saturating_sub(SLACK);
+                let over = event.ret + ms * 1_000_000 + SLACK + TICK;
                 let mut state = self.clone();
                 // the stricter mode and the later end win
                 let old = self.pause.filter(|pause| pause.until > event.call + SLACK);
                 state.pause = Some(Pause {
                     until: old.map_or(until, |old| old.until.max(until)),
                     all: *all || old.is_some_and(|old| old.all),
+                    over: self.pause.map_or(over, |pause| pause.over.max(over)),
                 });
                 next.push(state);
             }
-            Op::Unpause => next.push(State { pause: None, ..self.clone() }),
+            Op::Unpause => {
+                // who began before may still hide what it could remove
+                let ended = |old: Pause| Pause {
+                    until: 0,
+                    all: false,
+                    over: old.over.min(event.ret + TICK),
+                };
+                next.push(State { pause: self.pause.map(ended), ..self.clone() });
+            }
         }
         next
     }
@@ -215,16 +230,17 @@ impl State {
     /// This state, and those in which some of what `words` name has expired just now.
     fn expired(&self, words: &[String], moment: Moment) -> impl Iterator<Item = State> + use<> {
         let mut states = vec![self.clone()];
+        let stays = self.pause.is_some_and(|pause| moment.earliest <= pause.over);
         // a transaction may exchange the databases on its way
         let dbs = if words.iter().any(|word| word == "SWAPDB") { 0..2 } else { 0..1 };
         for db in dbs {
             for (mortal, life) in self.dbs[db].mortals(words, moment) {
                 match life {
                     Life::Lives => {}
-                    Life::Over => states.iter_mut().for_each(|s| s.expire(db, &mortal)),
+                    Life::Over => states.iter_mut().for_each(|s| s.expire(db, &mortal, stays)),
                     Life::Open => {
                         let mut gone = states.clone();
-                        gone.iter_mut().for_each(|state| state.expire(db, &mortal));
+                        gone.iter_mut().for_each(|state| state.expire(db, &mortal, stays));
                         states.extend(gone);
                     }
                 }
@@ -233,8 +249,9 @@ impl State {
         states.into_iter()
     }
 
-    fn expire(&mut self, db: usize, mortal: &Mortal) {
-        self.dbs[db].expire(mortal);
+    /// `stays`: it may not be removed now, only hidden.
+    fn expire(&mut self, db: usize, mortal: &Mortal, stays: bool) {
+        self.dbs[db].expire(mortal, stays);
         match mortal {
             Mortal::Key(key) | Mortal::Field(key, _) if db == 0 => {
                 self.changed(std::slice::from_ref(key));

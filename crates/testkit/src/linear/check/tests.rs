@@ -433,6 +433,45 @@ fn keys_are_counted_until_they_are_removed() {
 }
 
 #[test]
+fn what_has_expired_in_a_pause_is_hidden_and_may_be_counted() {
+    let history = |paused: bool, then: Event| {
+        let pause = op(Op::Pause { ms: 300, all: false }, 2 * MS, 3 * MS, text("OK"));
+        let mut events = vec![at("SET x1 v PX 50", 0, text("OK"))];
+        events.extend(paused.then_some(pause));
+        events.extend([at("GET x1", 100, Answer::Nil), then]);
+        vec![events]
+    };
+    for count in [0, 1] {
+        fits(history(true, at("DBSIZE", 110, int(count))));
+    }
+    fails(history(true, at("DBSIZE", 110, int(2))));
+    fails(history(false, at("DBSIZE", 110, int(1))));
+    fails(history(true, at("GET x1", 110, text("v"))));
+    fails(history(true, at("KEYS *", 110, Answer::texts(["x1".to_string()]))));
+    // Later it is there once.
+    let mut anew = history(true, at("SET x1 w", 500, text("OK")));
+    anew[0].push(at("DBSIZE", 510, int(2)));
+    fails(anew);
+}
+
+#[test]
+fn a_hash_whose_fields_have_expired_may_be_counted_and_named() {
+    let history = |then: Event| {
+        vec![vec![
+            at("HSET e1 f1 1", 0, int(1)),
+            at("HPEXPIRE e1 50 FIELDS 1 f1", 2, Answer::List(vec![int(1)])),
+            at("HGET e1 f1", 100, Answer::Nil),
+            then,
+        ]]
+    };
+    for names in [&[][..], &["e1".to_string()]] {
+        fits(history(at("DBSIZE", 110, int(names.len() as i64))));
+        fits(history(at("KEYS *", 110, Answer::texts(names.iter().cloned()))));
+    }
+    fails(history(at("HGET e1 f1", 110, text("1"))));
+}
+
+#[test]
 fn the_world_changes_at_once() {
     let flushed = |a, b| {
         vec![
