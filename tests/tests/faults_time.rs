@@ -142,3 +142,31 @@ fn a_watched_key_whose_time_is_over_breaks_the_watch_whatever_removes_it() {
         }
     });
 }
+
+/// EXEC looks how much its queue has to do before it is passed on to the slow lane, and removes what
+/// has expired on the way: that is told before its shards are released.
+#[test]
+fn what_a_long_transaction_finds_expired_breaks_watches() {
+    on_both(&DEBUG, &["--io-threads", "1"], |server| {
+        let (mut own, mut other) = (client(server), client(server));
+        other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        let numbers: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+        let push = ["RPUSH", "list"].into_iter().chain(numbers.iter().map(|n| &n[..]));
+        other.cmd(&push.collect::<Vec<_>>());
+        other.cmd(&["RPUSH", "k", "v"]);
+        other.cmd(&["PEXPIRE", "k", "30"]);
+        own.ok(&["WATCH", "k"]);
+        std::thread::sleep(Duration::from_millis(40));
+        other.ok(&["MULTI"]);
+        other.cmd(&["LRANGE", "k", "0", "-1"]);
+        other.cmd(&["LRANGE", "list", "0", "-1"]);
+        assert_eq!(other.cmd(&["EXEC"]).items()[1].items().len(), numbers.len());
+        // What comes next is a change of another shard.
+        own.ok(&["SET", "x", "v"]);
+        other.ok(&["WATCH", "y"]);
+        own.ok(&["SET", "y", "v"]);
+        own.ok(&["MULTI"]);
+        own.cmd(&["PING"]);
+        assert!(own.cmd(&["EXEC"]).is_null(), "{}: the watch is broken", server.name());
+    });
+}

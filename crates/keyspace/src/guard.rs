@@ -14,6 +14,7 @@ use crate::running::{self, LongCommand, Running};
 use crate::sync::Ordering;
 use crate::turn::Turn;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 /// A set of shards in ascending order. Most commands have one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,6 +81,7 @@ pub struct Busy {
 impl Keyspace {
     #[inline]
     pub(crate) fn lock_one(&self, turn: &mut Turn, shard: u16) -> Result<Guard<'_>, Busy> {
+        turn.check_committed();
         let lock = &self.locks[usize::from(shard)];
         if lock.try_lock() {
             lock.agree_on_time(turn);
@@ -93,6 +95,7 @@ impl Keyspace {
         if let [one] = set.0[..] {
             return self.lock_one(turn, one);
         }
+        turn.check_committed();
         self.try_all(&set)?;
         let mut guard = self.guard_of(Held::Many(set));
         guard.raise_time(turn);
@@ -117,6 +120,7 @@ impl Keyspace {
 
     /// Gives all shards the time of `turn`, or the latest of theirs to all. The world is stopped.
     pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
+        turn.check_committed();
         let latest = self.locks.iter().map(|lock| lock.time.load(Ordering::Relaxed)).max();
         turn.raise_time(latest.unwrap_or_default());
         self.locks.iter().for_each(|lock| lock.time.store(turn.now_ms, Ordering::Relaxed));
@@ -142,9 +146,15 @@ impl Keyspace {
 
     #[inline]
     pub(crate) fn release(&self, shard: u16) {
-        for waiter in self.locks[usize::from(shard)].release() {
-            (self.wake)(waiter);
+        let waiters = self.locks[usize::from(shard)].release();
+        if !waiters.is_empty() {
+            self.wake_all(waiters);
         }
+    }
+
+    #[cold]
+    fn wake_all(&self, waiters: VecDeque<Waiter>) {
+        waiters.into_iter().for_each(|waiter| (self.wake)(waiter));
     }
 }
 
@@ -162,6 +172,17 @@ impl<'k> Guard<'k> {
             Held::World(_) => usize::from(shard) < SHARDS,
             Held::Cut(cut) => cut.holds(shard),
             Held::Rest(rest) => !running::is_held(&rest.running, shard),
+        }
+    }
+
+    /// Releases what is held, as dropping does; for one shard, the usual case, without a look at
+    /// everything that a guard can be.
+    #[inline]
+    pub fn release(self) {
+        if let (Held::One(shard), None) = (&self.held, &self.long) {
+            let (ks, shard) = (self.ks, *shard);
+            std::mem::forget(self);
+            ks.release(shard);
         }
     }
 

@@ -118,7 +118,7 @@ impl ShardLock {
     }
 
     /// Releases the lock; the answer is to be woken, in order. Only the holder may call this.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn release(&self) -> VecDeque<Waiter> {
         if self.state.swap(FREE, Ordering::Release) == HELD {

@@ -149,6 +149,19 @@ impl Turn {
         }
     }
 
+    /// Panics, in builds with debug assertions, if something was changed under a guard that was
+    /// released without a commit: called when the next one is taken.
+    #[inline]
+    pub(crate) fn check_committed(&self) {
+        debug_assert!(self.effects.is_empty(), "released without a commit: {:?}", self.effects);
+    }
+
+    /// Whether something has died and is to be freed. Few commands kill anything.
+    #[inline]
+    pub fn has_dead(&self) -> bool {
+        !self.trash.is_empty() || !self.emptied.is_empty()
+    }
+
     /// The contents of tables that were discarded since the last call, in order; to be dropped
     /// outside of every lock, by whom each of them says. Allocates nothing when there are none.
     #[inline]

@@ -23,6 +23,9 @@ pub const BIG_BULK: usize = 32 * 1024;
 /// Longest inline request, and longest `*`/`$` header line (bytes).
 pub const MAX_INLINE: usize = 64 * 1024;
 
+/// Most arguments of a request before authentication.
+const STRANGERS_ARGS: usize = 10;
+
 /// Where an argument lies in the buffer that was parsed: offset and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Span {
@@ -171,6 +174,12 @@ impl Parser {
     /// Reads `*N\r\n`. `Ok(false)` when it is not complete.
     #[inline]
     fn header(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, ProtocolError> {
+        if let Some((n, next)) = short_line(buf, self.pos, b'*')
+            && n <= STRANGERS_ARGS.min(limits.max_args)
+        {
+            (self.pos, self.left, self.large) = (next, n, false);
+            return Ok(true);
+        }
         let Some((n, next)) = number_line(buf, self.pos + 1, ProtocolError::TooBigMbulkCount)?
         else {
             return Ok(false);
@@ -179,7 +188,7 @@ impl Parser {
         if n > limits.max_args as i64 {
             return Err(ProtocolError::InvalidMultibulkLength);
         }
-        if n > 10 && !limits.authenticated {
+        if n > STRANGERS_ARGS as i64 && !limits.authenticated {
             return Err(ProtocolError::UnauthenticatedMultibulkLength);
         }
         self.pos = next;
@@ -190,6 +199,9 @@ impl Parser {
 
     #[inline]
     fn bulks(&mut self, buf: &[u8], args: &mut Vec<Span>, limits: &Limits) -> Step {
+        if self.bulk.is_none() {
+            self.short_bulks(buf, args, limits);
+        }
         while self.left > 0 {
             let len = match self.bulk {
                 Some(len) => len,
@@ -217,6 +229,24 @@ impl Parser {
             self.left -= 1;
         }
         Step::Complete
+    }
+
+    /// Takes what almost every request consists of: bulk strings of less than a hundred bytes that
+    /// are there as a whole. Whatever is otherwise is left where it stands, for [`Parser::bulks`].
+    #[inline]
+    fn short_bulks(&mut self, buf: &[u8], args: &mut Vec<Span>, limits: &Limits) {
+        let (mut pos, mut left) = (self.pos, self.left);
+        while left > 0
+            && let Some((len, at)) = short_line(buf, pos, b'$')
+            && len <= limits.max_bulk
+            && let Some(end) = buf.get(at + len..at + len + 2)
+            && *end == *b"\r\n"
+        {
+            args.push(Span { start: at as u32, len: len as u32 });
+            pos = at + len + 2;
+            left -= 1;
+        }
+        (self.pos, self.left) = (pos, left);
     }
 
     /// Reads `$N\r\n`; `None` when it is not complete.
@@ -271,6 +301,22 @@ fn not_a_bulk(rest: &[u8]) -> Result<Option<usize>, ProtocolError> {
         None if rest.len() > MAX_INLINE => Err(ProtocolError::TooBigBulkCount),
         Some(_) | None => Ok(None),
     }
+}
+
+/// A header line that begins with `mark` and has a number of one or two digits: the number, and the
+/// position after the line. `None` also when the buffer ends shortly behind it.
+#[inline]
+fn short_line(buf: &[u8], at: usize, mark: u8) -> Option<(usize, usize)> {
+    let line: &[u8; 5] = buf.get(at..)?.first_chunk()?;
+    let [first, second] = [line[1], line[2]].map(|digit| usize::from(digit.wrapping_sub(b'0')));
+    if line[0] != mark || first > 9 {
+        return None;
+    }
+    if line[2] == b'\r' && line[3] == b'\n' {
+        return Some((first, at + 4));
+    }
+    let is_number = first > 0 && second <= 9;
+    (is_number && line[3] == b'\r' && line[4] == b'\n').then_some((10 * first + second, at + 5))
 }
 
 /// A header line's number (`None` when it isn't one) and the position after its line break.

@@ -105,7 +105,11 @@ impl Reply {
     }
 
     /// Bytes written since `mark`, shared values included.
+    #[inline]
     pub fn len_since(&self, mark: Mark) -> usize {
+        if self.shared.is_empty() {
+            return self.buf.len() - mark.buf;
+        }
         let shared: usize = self.shared[mark.shared..].iter().map(|(_, b)| b.len()).sum();
         self.buf.len() - mark.buf + shared
     }

@@ -67,17 +67,12 @@ impl Bio {
         Ok(())
     }
 
-    /// Frees `records`: now, or in the background those that take long. No allocation when there
-    /// are none of these.
-    pub fn free_records(&self, mut records: Vec<Record>) {
-        records.retain(is_long_to_free);
-        if !records.is_empty() {
-            self.send(Garbage::Records(records));
-        }
+    /// Frees `records`, which take long, in the background.
+    pub fn free_long(&self, records: Vec<Record>) {
+        self.send(Garbage::Records(records));
     }
 
-    /// Frees an evicted record, now or in the background, as [`Bio::free_records`] does; but now
-    /// if more than `most` bytes of evicted records wait already: whoever evicts faster than this
+    /// Frees an evicted record: in the background if that takes long, but now if more than `most` bytes of evicted records wait already: whoever evicts faster than this
     /// thread frees has to help. Bytes in the background count in [`Bio::pending_bytes`].
     pub fn free_evicted(&self, record: Record, most: usize) {
         if !is_long_to_free(&record) || self.pending_bytes() > most {

@@ -31,10 +31,13 @@ pub struct Settings {
     pub always_active: bool,
     /// Whether every I/O thread reads and executes.
     pub threads_read: bool,
-    /// Microseconds; negative: nothing is logged.
-    pub slow_us: i64,
-    pub large_request: i64,
-    pub large_reply: i64,
+    /// Nanoseconds from which a command is logged as slow.
+    pub slow_ns: u64,
+    /// Nanoseconds from which a command is looked at: it is slow, or a spike of latency.
+    pub notable_ns: u64,
+    /// Bytes beyond which a request or a reply is logged as large.
+    pub large_request: usize,
+    pub large_reply: usize,
     pub latency_tracking: bool,
     pub expire_effort: u32,
     pub hz: i64,
@@ -47,6 +50,14 @@ impl Settings {
     pub fn of(config: &Config, version: u64) -> Settings {
         let policy = MaxmemoryPolicy::by_name(config.word(Id::MAXMEMORY_POLICY))
             .expect("the configuration knows the same policies");
+        // A negative threshold means that nothing reaches it.
+        let slow_us = u64::try_from(config.int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN));
+        let slow_ns = slow_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
+        let spike_ns = match u64::try_from(config.int(Id::LATENCY_MONITOR_THRESHOLD)) {
+            Ok(0) | Err(_) => u64::MAX,
+            Ok(ms) => ms.saturating_mul(1_000_000),
+        };
+        let bytes = |id| usize::try_from(config.int(id)).unwrap_or(usize::MAX);
         Settings {
             version,
             commands: weft_commands::Settings {
@@ -69,9 +80,10 @@ impl Settings {
             protected_mode: config.bool(Id::PROTECTED_MODE),
             threads_read: config.bool(Id::IO_THREADS_DO_READS),
             always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),
-            slow_us: config.int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN),
-            large_request: config.int(Id::COMMANDLOG_REQUEST_LARGER_THAN),
-            large_reply: config.int(Id::COMMANDLOG_REPLY_LARGER_THAN),
+            slow_ns,
+            notable_ns: slow_ns.min(spike_ns),
+            large_request: bytes(Id::COMMANDLOG_REQUEST_LARGER_THAN),
+            large_reply: bytes(Id::COMMANDLOG_REPLY_LARGER_THAN),
             latency_tracking: config.bool(Id::LATENCY_TRACKING),
             expire_effort: config.int(Id::ACTIVE_EXPIRE_EFFORT) as u32,
             hz: config.int(Id::HZ),

@@ -22,7 +22,7 @@ pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
     } else if !task.core.turn.effects.is_empty() {
         tell(task.core, &mut guard, Vec::new());
     }
-    drop(guard);
+    guard.release();
     reply::finish(task, outcome)
 }
 

@@ -108,8 +108,16 @@ impl Core {
     /// Frees what died under the locks: large things in the background.
     #[inline]
     pub fn free_trash(&mut self) {
-        if let Some(trash) = self.turn.take_trash() {
-            self.srv.bio.free_records(trash);
+        if self.turn.has_dead() {
+            self.free_dead();
+        }
+    }
+
+    #[inline(never)]
+    fn free_dead(&mut self) {
+        self.turn.drop_trash();
+        if let Some(records) = self.turn.take_trash() {
+            self.srv.bio.free_long(records);
         }
         for emptied in self.turn.take_detached() {
             match emptied.free {

@@ -6,7 +6,7 @@
 
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::dispatch::{admit, reply, run};
+use crate::dispatch::{admit, commit, reply, run};
 use crate::transaction;
 use smallvec::SmallVec;
 use weft_commands::{Flags, generic, spec::Lock};
@@ -102,15 +102,18 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return run::exec_one_by_one(task, &transaction, inside);
     }
     let need = transaction.need(inside.keyspace(), task.session);
-    let flow = match guard(&mut task.core.turn, inside, need, task.request.tries) {
+    match guard(&mut task.core.turn, inside, need, task.request.tries) {
         Ok(guard) if transaction.is_heavy(task.core, task.session, &guard) => {
-            Flow::Slow { looked: false }
+            transaction::put_back(&mut task, transaction);
+            // Whoever looks at keys removes those that have expired.
+            commit::commit(task, guard, Outcome::Not(Flow::Slow { looked: false }))
         }
-        Ok(guard) => return run::exec(task, &transaction, guard),
-        Err(flow) => flow,
-    };
-    transaction::put_back(&mut task, transaction);
-    flow
+        Ok(guard) => run::exec(task, &transaction, guard),
+        Err(flow) => {
+            transaction::put_back(&mut task, transaction);
+            flow
+        }
+    }
 }
 
 /// Takes hold of what the command needs, however long that takes, and has it run. A pause that has

@@ -92,36 +92,26 @@ fn account(
     if settings.latency_tracking {
         stats.latency.get_or_init(Default::default).record(ns);
     }
-    let us = (ns / 1000) as i64;
-    let slow = settings.slow_us >= 0 && us >= settings.slow_us;
-    let monitor = core.srv.latency.threshold_ms();
-    if slow || (monitor > 0 && us / 1000 >= monitor) {
-        note_slow(core, session, cmd, request, us, slow);
+    if ns >= settings.notable_ns {
+        note_slow(core, session, cmd, request, ns);
     }
-    let replied = reply.len_since(mark) as i64;
-    if settings.large_reply >= 0 && replied > settings.large_reply {
-        log(core, session, cmd, request, LogKind::LargeReply, replied);
+    let replied = reply.len_since(mark);
+    if replied > settings.large_reply {
+        log(core, session, cmd, request, LogKind::LargeReply, replied as i64);
     }
-    if settings.large_request >= 0 {
-        let asked: usize = request.args.iter().map(|a| a.len()).sum();
-        if asked as i64 > settings.large_request {
-            log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
-        }
+    let asked: usize = request.args.iter().map(|a| a.len()).sum();
+    if asked > settings.large_request {
+        log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
     }
 }
 
+/// Of a command that took long: tells the latency monitor, and logs it if it was slow.
 #[cold]
-fn note_slow(
-    core: &Core,
-    session: &Session,
-    cmd: &'static Cmd,
-    request: &Request<'_>,
-    us: i64,
-    slow: bool,
-) {
+fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>, ns: u64) {
+    let us = (ns / 1000) as i64;
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
     core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
-    if slow {
+    if ns >= core.settings.slow_ns {
         log(core, session, cmd, request, LogKind::Slow, us);
     }
 }

@@ -99,15 +99,39 @@ pub struct CommandTable {
 /// Slots of the table of short names; a power of two several times their number.
 const SHORT_SLOTS: usize = 2048;
 
-/// The bytes of a name of one to eight bytes in lower case, as one integer.
+/// The bytes of a name of one to eight bytes in lower case, as one integer. Names of one length are
+/// equal exactly if these are.
 #[inline]
 fn packed(name: &[u8]) -> Option<u64> {
-    if name.is_empty() || name.len() > 8 {
-        return None;
+    /// Up to four bytes: the first, one in the middle and the last, which may be the same.
+    fn few(name: &[u8]) -> u64 {
+        let [first, middle, last] = [0, name.len() / 2, name.len() - 1].map(|i| u64::from(name[i]));
+        first | middle << (8 * (name.len() / 2)) | last << (8 * (name.len() - 1))
     }
-    let mut bytes = [0u8; 8];
-    bytes[..name.len()].copy_from_slice(name);
-    Some(u64::from_le_bytes(bytes) | 0x2020_2020_2020_2020)
+    let word = match name.len() {
+        0 => return None,
+        1..=3 => few(name),
+        // Two words that overlap in the middle.
+        4..=8 => {
+            let low = u32::from_le_bytes(*name.first_chunk()?);
+            let high = u32::from_le_bytes(*name.last_chunk()?);
+            u64::from(low) | u64::from(high) << (8 * (name.len() - 4))
+        }
+        _ => return None,
+    };
+    Some(lower(word))
+}
+
+/// Eight ASCII letters in lower case at once; other bytes stay as they are.
+#[inline]
+fn lower(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let seven = word & !HIGH;
+    // The high bit of each byte: from 'A' on, from behind 'Z' on.
+    let from_a = seven + ONES * (0x80 - b'A' as u64);
+    let behind_z = seven + ONES * (0x7f - b'Z' as u64);
+    word | (((from_a ^ behind_z) & !word & HIGH) >> 2)
 }
 
 #[inline]
@@ -211,8 +235,7 @@ impl CommandTable {
         loop {
             let (key, cmd) = self.short[at];
             let cmd = cmd?;
-            // Setting bit 5 folds a few bytes that are not letters as well: compare exactly.
-            if key == packed && cmd.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            if key == packed && cmd.full_name.len() == name.len() {
                 return Some(cmd);
             }
             at = (at + 1) & (SHORT_SLOTS - 1);
@@ -259,6 +282,20 @@ impl Cmd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_become_small_and_nothing_else_changes() {
+        for byte in 0..=255u8 {
+            for len in 1..=8 {
+                let mut name = [b'Q'; 8];
+                name[len / 2] = byte;
+                let mut small = [0; 8];
+                small[..len].copy_from_slice(&name[..len].to_ascii_lowercase());
+                assert_eq!(packed(&name[..len]), Some(u64::from_le_bytes(small)), "{byte} {len}");
+            }
+        }
+        assert_eq!((packed(b""), packed(b"123456789")), (None, None));
+    }
 
     #[test]
     fn names_in_any_case() {

@@ -19,6 +19,9 @@ const KILOBYTE: usize = 1024;
 /// Requests between the prefetch of a bucket, that of its record, and the execution.
 const AHEAD: usize = 8;
 
+/// Arguments of most requests at most: their slices need no memory of their own.
+const FEW: usize = 16;
+
 /// How the requests of one connection went.
 #[derive(Debug)]
 struct Outcome {
@@ -260,24 +263,33 @@ fn run_request(
 ) -> Flow {
     let req: &Req = &batch.reqs[n];
     let j = &batch.jobs[job];
-    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
     let Conn { inbuf, session, .. } = conn;
-    let mut args: SmallVec<[&[u8]; 16]> = SmallVec::new();
-    match req.source {
+    let mut few: [&[u8]; FEW] = [&[]; FEW];
+    let mut many: Vec<&[u8]>;
+    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    let args: &[&[u8]] = match req.source {
         Source::Spans => {
             let bytes: &[u8] = if j.in_conn { inbuf } else { &batch.arena[j.base..j.end] };
             let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
-            args.extend(spans.iter().map(|s| s.of(bytes)));
+            if let Some(few) = few.get_mut(..spans.len()) {
+                few.iter_mut().zip(spans).for_each(|(arg, span)| *arg = span.of(bytes));
+                few
+            } else {
+                many = spans.iter().map(|span| span.of(bytes)).collect();
+                &many
+            }
         }
         Source::Owned(i) => {
+            many = Vec::new();
             for (at, arg) in batch.owned[i as usize].iter().enumerate() {
-                args.push(arg.bytes());
+                many.push(arg.bytes());
                 if let ArgBuf::Blob(blob) = arg {
                     blobs.push((at, blob.clone()));
                 }
             }
+            &many
         }
-    }
+    };
     let first_key = req.cmd.map_or(0, |c| c.first_key);
     let key = req.has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
     // Only the first of a job's requests can have been tried before.
@@ -285,7 +297,7 @@ fn run_request(
         true => (j.retry.as_ref(), j.tries, j.looked),
         false => (None, 0, false),
     };
-    let request = Request { cmd: req.cmd, args: &args, blobs: &blobs, key, retry, tries, looked };
+    let request = Request { cmd: req.cmd, args, blobs: &blobs, key, retry, tries, looked };
     execute(core, inside, session, &request, reply)
 }
 
