@@ -164,7 +164,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
 }
 
 /// What a request on keys needs when it runs in database `db`.
-#[inline]
+#[inline(always)]
 pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
     match (lock, request.key) {
         (Lock::Keys, Some(key)) if cmd.one_key => Need::One(key.shard),

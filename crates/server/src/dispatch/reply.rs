@@ -69,7 +69,7 @@ pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
 }
 
 /// Counts the command and logs it when it was slow or large.
-#[inline]
+#[inline(always)]
 fn account(
     core: &mut Core,
     session: &Session,

@@ -103,16 +103,12 @@ const SHORT_SLOTS: usize = 2048;
 /// equal exactly if these are.
 #[inline]
 fn packed(name: &[u8]) -> Option<u64> {
-    /// Up to four bytes: the first, one in the middle and the last, which may be the same.
-    fn few(name: &[u8]) -> u64 {
-        let [first, middle, last] = [0, name.len() / 2, name.len() - 1].map(|i| u64::from(name[i]));
-        first | middle << (8 * (name.len() / 2)) | last << (8 * (name.len() - 1))
-    }
-    let word = match name.len() {
-        0 => return None,
-        1..=3 => few(name),
+    let word = match *name {
+        [a] => u64::from(a),
+        [a, b] => u64::from_le_bytes([a, b, 0, 0, 0, 0, 0, 0]),
+        [a, b, c] => u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]),
         // Two words that overlap in the middle.
-        4..=8 => {
+        _ if matches!(name.len(), 4..=8) => {
             let low = u32::from_le_bytes(*name.first_chunk()?);
             let high = u32::from_le_bytes(*name.last_chunk()?);
             u64::from(low) | u64::from(high) << (8 * (name.len() - 4))

@@ -405,6 +405,7 @@ fn may_be_that_long(args: &[ArgBuf], len: usize, table: &CommandTable) -> bool {
             .is_some_and(|cmd| cmd.spec.takes_any_length(args.len()))
 }
 
+#[inline]
 fn push_spans(
     conn: &Conn,
     buf: &[u8],
