@@ -30,6 +30,8 @@ use table::{Table, Verdict};
 
 const FILE: &str = "benches/instructions.tsv";
 const DEPTHS: [usize; 2] = [1, 16];
+/// How often a count that is too high is made.
+const ATTEMPTS: usize = 5;
 /// Requests of the two lengths, at any depth.
 const LENGTHS: [usize; 2] = [1600, 4800];
 
@@ -64,8 +66,16 @@ impl Task {
         println!("{:>10} {:>5} {:>10} {:>10} {:>8}", "request", "depth", "before", "now", "change");
         for kind in KINDS {
             for depth in DEPTHS {
-                let now = measure(&server, &mut connection, kind, depth)?;
                 let before = table.count(kind.name, depth);
+                let mut now = measure(&server, &mut connection, kind, depth)?;
+                // A thread that looks again for input does so more often while the client is kept
+                // from the CPU: others can only add to the count.
+                for _ in 1..ATTEMPTS {
+                    if !matches!(Verdict::of(before, now), Verdict::Risen(_)) {
+                        break;
+                    }
+                    now = now.min(measure(&server, &mut connection, kind, depth)?);
+                }
                 let verdict = Verdict::of(before, now);
                 println!(
                     "{:>10} {depth:>5} {:>10} {now:>10.0} {verdict}",
