@@ -27,7 +27,7 @@ mod report;
 pub use alternate_stack::{AlternateStack, install_thread};
 pub use panic::{AfterPanic, install_panic_hook};
 
-use crate::{log, sys};
+use crate::{log, log_warning, sys};
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr;
@@ -74,6 +74,11 @@ pub fn set_current_command(name: &'static &'static str) {
 #[inline]
 pub fn clear_current_command() {
     COMMAND.with(|command| command.store(ptr::null_mut(), Ordering::Relaxed));
+}
+
+/// [`install_thread`] for a thread that does without where that fails, with a word in the log.
+pub fn second_stack() -> Option<AlternateStack> {
+    install_thread().map_err(|e| log_warning!("No second stack for crashes: {e}")).ok()
 }
 
 /// The name of the command that this thread runs.

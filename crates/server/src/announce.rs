@@ -1,8 +1,8 @@
 //! How the server shows itself from outside: its first lines in the log, its title in `ps`, and
 //! the lines on listeners in INFO.
 
+use crate::VERSION;
 use crate::server::Server;
-use crate::start::VERSION;
 use std::io::IsTerminal;
 use weft_config::{Config, Id};
 use weft_process::memory_policy;

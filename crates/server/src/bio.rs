@@ -117,7 +117,7 @@ impl Bio {
 }
 
 fn run(from: &Receiver<Garbage>, srv: &Server) {
-    let _stack = crate::start::second_stack();
+    let _stack = weft_process::crash::second_stack();
     crate::threads::bind_to(&srv.placement().bio);
     let mut memory = ThreadMemory::new();
     while let Ok(garbage) = from.recv() {

@@ -13,6 +13,9 @@
 //! * [`announce`] - banner, title and listeners, for those who look from outside
 //! * [`start`] - from the command line to running threads
 
+/// Of the server, as its users see it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub mod announce;
 pub mod bio;
 pub mod blocking;

@@ -121,7 +121,7 @@ impl SlowLane {
 }
 
 fn run(srv: &'static Server, n: usize) {
-    let _stack = crate::start::second_stack();
+    let _stack = weft_process::crash::second_stack();
     crate::threads::bind_to(&srv.placement().slow);
     let mut core = Core::slow(n, srv);
     let waiter = Waiter { thread: core.waiter(), token: 0 };

@@ -1,5 +1,6 @@
 //! From the command line to running threads, and from a request to stop to the exit code.
 
+use crate::VERSION;
 use crate::announce;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
@@ -19,9 +20,6 @@ use weft_process::supervise::{Mode, Supervisor};
 use weft_process::title::Title;
 use weft_process::{crash, daemon, limits, memory_policy};
 use weft_process::{log_notice, log_warning};
-
-/// The version of this program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What went wrong before the server could serve.
 type Failure = String;
@@ -62,7 +60,7 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     crash::install("weft-server").map_err(|e| format!("Can't handle signals: {e}"))?;
     crash::install_panic_hook(crash::AfterPanic::Abort);
     crash::set_enabled(config.bool(Id::CRASH_LOG_ENABLED));
-    let _stack = second_stack();
+    let _stack = crash::second_stack();
     if config.bool(Id::DISABLE_THP) {
         let _ = memory_policy::disable_huge_pages();
     }
@@ -97,11 +95,6 @@ fn take_title(config: &Config) -> Option<Title> {
     // again, and nobody holds a pointer that getenv returned.
     let title = unsafe { Title::take_over() };
     title.map_err(|e| log_warning!("The process title can't be set: {e}")).ok()
-}
-
-/// Lets the calling thread report that its stack is exhausted; to be kept while it runs.
-pub fn second_stack() -> Option<crash::AlternateStack> {
-    crash::install_thread().map_err(|e| log_warning!("No second stack for crashes: {e}")).ok()
 }
 
 /// Tells the server what it is, and the world.

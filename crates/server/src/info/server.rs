@@ -1,8 +1,8 @@
 //! INFO server: the program, the process and where it listens.
 
 use super::text::Text;
+use crate::VERSION;
 use crate::dispatch::Core;
-use crate::start::VERSION;
 use sha1::{Digest, Sha1};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_config::Id;

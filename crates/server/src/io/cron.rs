@@ -2,7 +2,7 @@
 //! of its load, and on the first thread the house-keeping of the server.
 
 use crate::dispatch::Core;
-use crate::io::worker::Looks;
+use crate::io::look::Looks;
 use crate::threads::balance::Balance;
 use crate::threads::control;
 use crate::threads::load::Load;

@@ -3,7 +3,6 @@
 use crate::io::Listener;
 use crate::io::worker::Worker;
 use crate::server::Server;
-use crate::start::second_stack;
 use crate::threads::placement::Placement;
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -105,7 +104,7 @@ fn work(
     listeners: Vec<Listener>,
     is_up: &SyncSender<io::Result<()>>,
 ) {
-    let _stack = second_stack();
+    let _stack = weft_process::crash::second_stack();
     let mut worker = match Worker::new(id, srv, listeners) {
         Ok(worker) => worker,
         Err(e) => {

@@ -3,9 +3,9 @@
 use super::auth::authenticate;
 use super::client::names::{check_name, set_name};
 use super::{HANDSHAKE, plain};
+use crate::VERSION;
 use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
-use crate::start::VERSION;
 use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, Spec};

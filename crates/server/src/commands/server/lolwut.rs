@@ -5,9 +5,9 @@
 //! goes under, and where they meet either the warp or the weft shows. Small random numbers in
 //! both give twills, herringbones and damasks. There is one picture, so every VERSION shows it.
 
+use crate::VERSION;
 use crate::commands::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
-use crate::start::VERSION;
 use weft_commands::{CmdResult, Error, Flags, Spec};
 
 const DEFAULT_COLUMNS: usize = 64;

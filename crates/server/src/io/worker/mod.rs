@@ -22,6 +22,7 @@ use crate::dispatch::Core;
 use crate::io::batch::Batch;
 use crate::io::conn::Conn;
 use crate::io::listen::Listener;
+use crate::io::look::Looks;
 use crate::io::poll::{Interest, Poll, Ready};
 use crate::server::Server;
 use crate::threads::bind;
@@ -36,14 +37,12 @@ use weft_resp::Reply;
 mod away;
 mod events;
 mod input;
-mod look;
 mod moving;
 mod offload;
 mod output;
 mod owning;
 mod turn;
 
-pub use look::Looks;
 pub use offload::{WriteJob, Written};
 
 /// Reply buffers that are kept beside those of the present batch.
