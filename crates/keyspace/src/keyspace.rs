@@ -103,8 +103,13 @@ impl Keyspace {
     /// Hashes a key and finds its shard.
     #[inline]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        let shard = weft_base::slot::key_slot(bytes) % SHARDS as u16;
-        Key { bytes, hash: self.hasher.hash(bytes), shard }
+        Key { bytes, hash: self.hasher.hash(bytes), shard: self.shard(bytes) }
+    }
+
+    /// The shard of a key.
+    #[inline]
+    pub fn shard(&self, bytes: &[u8]) -> u16 {
+        weft_base::slot::key_slot(bytes) % SHARDS as u16
     }
 
     #[inline]

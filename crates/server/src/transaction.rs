@@ -87,7 +87,7 @@ impl Transaction {
             }
         }
         let watched = session.watched.iter().flat_map(|w| &w.keys);
-        shards.extend(watched.map(|watched| ks.key(&watched.name).shard));
+        shards.extend(watched.map(|watched| ks.shard(&watched.name)));
         Need::Shards(ShardSet::of(shards))
     }
 

@@ -63,7 +63,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         },
         Run::Exec => exec(task, inside),
         Run::Watch => {
-            let shards = task.request.args[1..].iter().map(|key| ks.key(key).shard);
+            let shards = task.request.args[1..].iter().map(|key| ks.shard(key));
             let need = Need::Shards(ShardSet::of(shards));
             match guard(&mut task.core.turn, inside, need, task.request.tries) {
                 Ok(guard) => run::watch(task, guard),
@@ -167,7 +167,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
 #[inline(always)]
 pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
     match (lock, request.key) {
-        (Lock::Keys, Some(key)) if cmd.one_key => Need::One(key.shard),
+        (Lock::Keys, Some(key)) if cmd.has_one_key(request.args.len()) => Need::One(key.shard),
         (Lock::Keys, _) => Need::Shards(shards_of(ks, cmd, request.args)),
         (Lock::ScanRange, _) => Need::Shards(generic::scan::shards(request.args, ks, db)),
         (Lock::World, _) => Need::World,
@@ -175,7 +175,7 @@ pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: 
         (Lock::Names, _) => Need::Names,
         (Lock::Named(keys), _) => match keys(request.args) {
             Some(at) => {
-                let shards = at.into_iter().map(|i| ks.key(request.args[i]).shard);
+                let shards = at.into_iter().map(|i| ks.shard(request.args[i]));
                 Need::Shards(ShardSet::of(shards))
             }
             None => Need::World,
@@ -185,6 +185,6 @@ pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: 
 
 fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
     let mut shards = SmallVec::<[u16; 16]>::new();
-    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.key(args[i]).shard));
+    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.shard(args[i])));
     ShardSet::of(shards)
 }

@@ -48,7 +48,7 @@ impl Needs {
     fn of(self, ks: &Keyspace, args: &[&[u8]]) -> Need {
         let shards = |from, to| {
             let keys = args.get(from..to).unwrap_or_default();
-            Need::Shards(ShardSet::of(keys.iter().map(|key| ks.key(key).shard)))
+            Need::Shards(ShardSet::of(keys.iter().map(|key| ks.shard(key))))
         };
         match self {
             Needs::Nothing => Need::Nothing,
@@ -82,8 +82,8 @@ pub struct Cmd {
     pub subcommands: Vec<&'static Cmd>,
     /// Where the first key stands when that does not depend on the arguments; else 0.
     pub first_key: usize,
-    /// Whether that key is the only one.
-    pub one_key: bool,
+    /// With so many arguments at most (the name included) that key is the only one.
+    one_key_of: usize,
     needs: NeedsFn,
 }
 
@@ -135,6 +135,16 @@ fn slot_of(packed: u64) -> usize {
     (packed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (SHORT_SLOTS - 1)
 }
 
+/// Up to how many arguments the key at `first` is the only one of a range of keys.
+fn one_key_of(first: u16, last: i16, step: u16, limit: u16) -> usize {
+    match usize::try_from(-i32::from(last)) {
+        Ok(0) => usize::MAX,
+        // From the end of the arguments: the next key would stand at `first + step`.
+        Ok(from_end) if limit < 2 => usize::from(first) + usize::from(step) + from_end - 1,
+        Ok(_) | Err(_) => 0,
+    }
+}
+
 impl CommandTable {
     /// Builds the table; called once per server.
     pub fn new() -> Self {
@@ -183,13 +193,14 @@ impl CommandTable {
             Some(parent) => Box::leak(format!("{parent}|{}", spec.name).into_boxed_str()),
             None => spec.name,
         };
-        let (first_key, one_key) = match spec.keys {
-            [] => (0, false),
+        let (first_key, one_key_of) = match spec.keys {
+            [] => (0, 0),
             [first, rest @ ..] => match (first.begin, first.find) {
-                (Begin::Index(i), Find::Range { last, .. }) => {
-                    (usize::from(i), last == 0 && rest.is_empty())
+                (Begin::Index(at), Find::Range { last, step, limit }) if rest.is_empty() => {
+                    (usize::from(at), one_key_of(at, last, step, limit))
                 }
-                _ => (0, false),
+                (Begin::Index(at), Find::Range { .. }) => (usize::from(at), 0),
+                _ => (0, 0),
             },
         };
         let number = self.all.len();
@@ -200,7 +211,7 @@ impl CommandTable {
             run,
             subcommands,
             first_key,
-            one_key,
+            one_key_of,
             needs,
         }));
         self.all.push(cmd);
@@ -256,6 +267,12 @@ impl Default for CommandTable {
 }
 
 impl Cmd {
+    /// Whether the first key is the only one of a request of so many arguments.
+    #[inline]
+    pub fn has_one_key(&self, args: usize) -> bool {
+        args <= self.one_key_of
+    }
+
     /// Whether the command may change the session, which therefore goes along to the slow lane.
     pub fn takes_session(&self) -> bool {
         match self.run {
@@ -291,6 +308,23 @@ mod tests {
             }
         }
         assert_eq!((packed(b""), packed(b"123456789")), (None, None));
+    }
+
+    /// What is taken for the only key is, for all commands and numbers of arguments.
+    #[test]
+    fn single_keys_are_known() {
+        let table = CommandTable::new();
+        let words = [b"1".as_slice(); 12];
+        for cmd in table.all().iter().filter(|cmd| cmd.first_key > 0) {
+            for args in (cmd.first_key + 1..words.len()).filter(|n| cmd.spec.fits(*n)) {
+                let mut keys = Vec::new();
+                let _ = cmd.spec.key_positions(&words[..args], |at| keys.push(at));
+                let one = keys == [cmd.first_key];
+                assert!(one || !cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
+                let range = matches!(cmd.full_name, "get" | "del" | "mset" | "lpush" | "blpop");
+                assert!(!range || one == cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
+            }
+        }
     }
 
     #[test]
