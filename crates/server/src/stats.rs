@@ -160,6 +160,10 @@ pub struct ThreadStats {
     pub pressure: Counter,
     /// Connections that had requests in the last period of the load.
     pub busy_connections: Counter,
+    /// Requests that were executed, and nanoseconds on a CPU without looks in vain; the second
+    /// renewed by the thread's cron.
+    pub requests: Counter,
+    pub running_ns: Counter,
     /// Microseconds of CPU time, renewed by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
@@ -192,6 +196,8 @@ impl ThreadStats {
             busy: Counter::default(),
             pressure: Counter::default(),
             busy_connections: Counter::default(),
+            requests: Counter::default(),
+            running_ns: Counter::default(),
             cpu_user_us: Counter::default(),
             cpu_system_us: Counter::default(),
             memory: Counter::default(),

@@ -109,6 +109,7 @@ impl Cron {
         stats.busy.set((self.load.busy * 1000.0).round() as u64);
         stats.pressure.set((self.load.pressure() * 1000.0).round() as u64);
         stats.busy_connections.set(busy_connections);
+        stats.running_ns.set((self.load.worked * 1e9) as u64);
         if self.first {
             let now_ms = core.srv.started.elapsed().as_millis() as i64;
             control::tick(&mut self.balance, core.srv, now_ms, &core.settings);

@@ -3,16 +3,16 @@
 //! ```text
 //!  mean pressure of the active threads
 //!   1.0 ┬
-//!       │  grow: by half at once, again after each settling
+//!       │  try more: see [`super::trial`]
 //!  0.75 ┼────────────────────────────────
 //!       │  stay
 //!       │  shrink: to as many as would have a mean of 0.50, if it was so for 2 s
 //!   0.0 ┴
 //! ```
 //!
-//! Growing is quick because the load is there and clients wait; it is bounded by the connections
-//! that are busy, since two of them at least must share a thread for it to be worth its wake-ups.
-//! Shrinking waits, and leaves a distance to the limit of growing, so that a load near a limit
+//! Growing is quick because the load is there and clients wait; it stays as far as more was served by
+//! it, and is bounded by the connections that are busy, since two of them at least must share a thread
+//! for it to be worth its wake-ups. Shrinking for want of work waits, and leaves a distance to the limit of growing, so that a load near a limit
 //! does not make threads come and go; when it does so all the same, the wait is doubled each time.
 //!
 //! Between active threads connections move when their loads are far apart. Under a load that
@@ -21,8 +21,12 @@
 //!
 //! A state machine: time and loads come in, decisions go out.
 
+use super::trial::{Served, Trials};
+
 /// Mean pressure from which another thread is wanted.
 const GROW_ABOVE: f64 = 0.75;
+/// Mean pressure of threads that never sleep.
+const SATURATED: f64 = 0.95;
 /// Mean pressure that fewer threads may have after shrinking.
 const SHRINK_TO: f64 = 0.50;
 /// How long fewer threads must have been enough, in milliseconds, and the most that this grows to.
@@ -75,6 +79,7 @@ pub struct Balance {
     enough: Option<(i64, usize)>,
     shrink_after_ms: i64,
     shrunk_at: i64,
+    trials: Trials,
 }
 
 impl Default for Balance {
@@ -84,25 +89,37 @@ impl Default for Balance {
             enough: None,
             shrink_after_ms: SHRINK_AFTER_MS,
             shrunk_at: i64::MIN,
+            trials: Trials::default(),
         }
     }
 }
 
 impl Balance {
     /// What to do at `now_ms` (any clock that goes forward) with up to `configured` threads, of
-    /// which `active` are, given the loads of at least those. O(threads²) at most.
+    /// which `active` are, given the loads of at least those and what all threads have done so far.
+    /// O(threads²) at most.
     pub fn decide(
         &mut self,
         now_ms: i64,
         configured: usize,
         active: usize,
         samples: &[Sample],
+        served: Served,
     ) -> Decision {
         let stay = Decision { active, shifts: Vec::new() };
         if active > configured {
+            self.trials.give_up(now_ms);
             return self.change(now_ms, configured, Vec::new());
         }
         let samples = &samples[..active];
+        let connections = busy(samples);
+        self.trials.note(now_ms, served, connections);
+        if self.trials.is_on() {
+            return match self.trials.decide(now_ms, active, connections) {
+                Some(to) if to != active => self.change_to(now_ms, to, samples),
+                Some(_) | None => stay,
+            };
+        }
         let total: f64 = samples.iter().map(|s| s.pressure).sum();
         let fewer = (total / SHRINK_TO).ceil().max(1.0) as usize;
         if fewer >= active {
@@ -111,14 +128,23 @@ impl Balance {
         if now_ms < self.settled_at {
             return stay;
         }
-        let most = configured.min(busy(samples) / BUSY_PER_THREAD);
-        if total / active as f64 > GROW_ABOVE && most > active {
-            return self.grow(now_ms, active, most, samples);
+        // Of threads without any time left nobody knows how many would have some.
+        let wanted = if total / active as f64 > SATURATED { usize::MAX } else { fewer };
+        let most = configured.min(connections / BUSY_PER_THREAD);
+        if total / active as f64 > GROW_ABOVE
+            && let Some(more) = self.trials.more(now_ms, active, wanted.min(most))
+        {
+            self.note_growth(now_ms);
+            return self.change_to(now_ms, more, samples);
         }
         if fewer < active
             && let Some(active) = self.shrink(now_ms, fewer, total)
         {
+            self.trials.give_up(now_ms);
             return self.change(now_ms, active, Vec::new());
+        }
+        if let Some(fewer) = self.trials.fewer(now_ms, active, self.shrink_after_ms) {
+            return self.change_to(now_ms, fewer, samples);
         }
         let shifts = even_out(&loads(samples));
         if !shifts.is_empty() {
@@ -127,16 +153,25 @@ impl Balance {
         Decision { active, shifts }
     }
 
-    fn grow(&mut self, now_ms: i64, active: usize, most: usize, samples: &[Sample]) -> Decision {
-        if now_ms.saturating_sub(self.shrunk_at) < REGRET_MS {
-            self.shrink_after_ms = (2 * self.shrink_after_ms).min(SHRINK_AFTER_MOST_MS);
-        } else {
-            self.shrink_after_ms = SHRINK_AFTER_MS;
-        }
-        let active = (active + active.div_ceil(2)).min(most);
+    fn note_growth(&mut self, now_ms: i64) {
+        self.shrink_after_ms = match now_ms.saturating_sub(self.shrunk_at) < REGRET_MS {
+            true => (2 * self.shrink_after_ms).min(SHRINK_AFTER_MOST_MS),
+            false => SHRINK_AFTER_MS,
+        };
+    }
+
+    /// Another number of threads, with connections for those that are new. Those of threads that are
+    /// not to be active go without being told.
+    fn change_to(&mut self, now_ms: i64, active: usize, samples: &[Sample]) -> Decision {
         let mut loads = loads(samples);
-        loads.resize(active, 0.0);
-        self.change(now_ms, active, even_out(&loads))
+        let shifts = match active > loads.len() {
+            true => {
+                loads.resize(active, 0.0);
+                even_out(&loads)
+            }
+            false => Vec::new(),
+        };
+        self.change(now_ms, active, shifts)
     }
 
     /// How many threads are enough, once that has been so for long enough.
@@ -201,173 +236,4 @@ fn least_of(loads: &[f64]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Time between two decisions.
-    const TICK_MS: i64 = 100;
-
-    /// Threads under a load that needs `work` of them, with `connections` busy ones.
-    struct World {
-        balance: Balance,
-        now_ms: i64,
-        configured: usize,
-        active: usize,
-        /// Share of the work on each thread.
-        part: Vec<f64>,
-    }
-
-    impl World {
-        fn new(configured: usize) -> World {
-            let part = vec![1.0];
-            World { balance: Balance::default(), now_ms: 0, configured, active: 1, part }
-        }
-
-        fn tick(&mut self, work: f64, connections: usize) -> Decision {
-            let samples: Vec<Sample> = self
-                .part
-                .iter()
-                .map(|part| Sample {
-                    pressure: (part * work).min(1.0),
-                    busy_connections: (part * connections as f64).round() as usize,
-                })
-                .collect();
-            self.now_ms += TICK_MS;
-            let active = self.active;
-            let done = self.balance.decide(self.now_ms, self.configured, active, &samples);
-            self.follow(&done);
-            done
-        }
-
-        fn follow(&mut self, done: &Decision) {
-            let before = self.part.clone();
-            self.part.resize(done.active.max(before.len()), 0.0);
-            for shift in &done.shifts {
-                let moved = before[shift.from] * shift.share;
-                self.part[shift.from] -= moved;
-                self.part[shift.to] += moved;
-            }
-            if done.active < before.len() {
-                let gone: f64 = self.part.drain(done.active..).sum();
-                self.part.iter_mut().for_each(|p| *p += gone / done.active as f64);
-            }
-            self.active = done.active;
-        }
-
-        fn run(&mut self, ms: i64, work: f64, connections: usize) {
-            (0..ms / TICK_MS).for_each(|_| drop(self.tick(work, connections)));
-        }
-    }
-
-    #[test]
-    fn a_heavy_load_makes_all_threads_active_soon_and_evenly() {
-        for configured in [2, 3, 4, 8, 16] {
-            let mut world = World::new(configured);
-            world.run(3_000, 2.0 * configured as f64, 400);
-            assert_eq!(world.active, configured);
-            let even = 1.0 / configured as f64;
-            assert!(world.part.iter().all(|p| (p - even).abs() < 0.3 * even), "{:?}", world.part);
-        }
-    }
-
-    #[test]
-    fn all_go_quiet_within_five_seconds_after_it() {
-        for configured in [2, 4, 16, 64] {
-            let mut world = World::new(configured);
-            world.run(20_000, 2.0 * configured as f64, 1000);
-            world.run(5_000, 0.01, 7);
-            assert_eq!(world.active, 1, "of {configured}");
-        }
-    }
-
-    #[test]
-    fn a_load_that_fits_stays_on_one_thread() {
-        let mut world = World::new(8);
-        for work in [0.0, 0.1, 0.5, 0.7] {
-            world.run(10_000, work, 50);
-            assert_eq!(world.active, 1, "{work}");
-        }
-    }
-
-    #[test]
-    fn no_thread_is_woken_for_a_connection_of_its_own() {
-        let mut world = World::new(8);
-        world.run(5_000, 5.0, 1);
-        assert_eq!(world.active, 1);
-        world.run(5_000, 5.0, 6);
-        assert_eq!(world.active, 3);
-    }
-
-    #[test]
-    fn a_steady_load_does_not_make_threads_come_and_go() {
-        for tenths in 1..40 {
-            let work = f64::from(tenths) / 10.0;
-            let mut world = World::new(8);
-            world.run(10_000, work, 100);
-            let settled = world.active;
-            let mut changes = 0;
-            for _ in 0..600 {
-                let before = world.active;
-                world.tick(work, 100);
-                changes += usize::from(world.active != before);
-            }
-            assert!(changes <= 1, "{changes} changes at {work}");
-            assert!(world.active.abs_diff(settled) <= 2);
-        }
-    }
-
-    #[test]
-    fn a_load_that_comes_and_goes_is_answered_less_and_less() {
-        let mut world = World::new(4);
-        let mut changes = 0;
-        for _ in 0..40 {
-            for (ms, work) in [(1_500, 8.0), (2_500, 0.4)] {
-                let before = world.active;
-                world.run(ms, work, 100);
-                changes += usize::from(world.active < before);
-            }
-        }
-        assert!(changes < 12, "{changes} times fewer threads");
-    }
-
-    #[test]
-    fn fewer_configured_threads_are_obeyed_at_once() {
-        let mut world = World::new(8);
-        world.run(5_000, 16.0, 200);
-        assert_eq!(world.active, 8);
-        world.configured = 2;
-        world.tick(16.0, 200);
-        assert_eq!(world.active, 2);
-    }
-
-    #[test]
-    fn uneven_loads_are_evened_out() {
-        let mut world = World::new(2);
-        world.run(5_000, 4.0, 100);
-        assert_eq!(world.active, 2);
-        world.part = vec![0.9, 0.1];
-        world.run(3_000, 1.3, 100);
-        assert!(world.part[0] < 0.75, "{:?}", world.part);
-        // Both fully busy: the connections tell.
-        world.part = vec![0.8, 0.2];
-        world.run(3_000, 100.0, 100);
-        assert!((world.part[0] - 0.5).abs() < 0.15, "{:?}", world.part);
-    }
-
-    #[test]
-    fn shares_are_shares() {
-        let mut rng = 1u64;
-        for _ in 0..2000 {
-            let mut next = || {
-                rng = rng.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (rng >> 40) as f64 / (1u64 << 24) as f64
-            };
-            let count = 1 + (next() * 20.0) as usize;
-            let loads: Vec<f64> = (0..count).map(|_| next()).collect();
-            for shift in even_out(&loads) {
-                assert!(shift.share > 0.0 && shift.share <= 1.0, "{shift:?} of {loads:?}");
-                assert_ne!(shift.from, shift.to);
-            }
-        }
-    }
-}
+mod tests;

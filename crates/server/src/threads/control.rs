@@ -2,6 +2,7 @@
 //! their loads, and tells them what follows.
 
 use super::balance::{Balance, Decision, Sample};
+use super::trial::Served;
 use crate::io::Message;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -28,7 +29,10 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
             busy_connections: thread.stats.busy_connections.get() as usize,
         })
         .collect();
-    let decision = balance.decide(now_ms, configured, active, &samples);
+    let requests = srv.threads.iter().map(|thread| thread.stats.requests.get()).sum();
+    let ns: u64 = srv.threads.iter().map(|thread| thread.stats.running_ns.get()).sum();
+    let served = Served { requests, cpu: ns as f64 / 1e9 };
+    let decision = balance.decide(now_ms, configured, active, &samples, served);
     carry_out(srv, active, &decision);
 }
 

@@ -46,6 +46,8 @@ pub struct Load {
     /// moment, because the kernel counts a wait when it is over.
     running: f64,
     idle: f64,
+    /// Seconds on a CPU since the thread began, without those in which it looked in vain.
+    pub worked: f64,
 }
 
 impl Load {
@@ -58,6 +60,7 @@ impl Load {
             busy: 0.0,
             running: 0.0,
             idle: 1.0,
+            worked: 0.0,
         };
         load.last = load.spent();
         load
@@ -72,7 +75,9 @@ impl Load {
             return;
         }
         let spent = self.spent();
-        let running = (spent.running - self.last.running - in_vain) / elapsed;
+        let worked = spent.running - self.last.running - in_vain;
+        self.worked += worked.max(0.0);
+        let running = worked / elapsed;
         let waiting = (spent.waiting - self.last.waiting) / elapsed;
         (self.at, self.last) = (now, spent);
         self.busy = average(self.busy, running.clamp(0.0, 1.0), elapsed, CALM_S);

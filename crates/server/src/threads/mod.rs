@@ -9,7 +9,7 @@
 //! * [`pool`] - the threads' places: counters and mailboxes, filled when a thread is started
 //! * [`load`] - how busy the calling thread is, as the kernel counts it
 //! * [`balance`] - from everybody's load to a number of active threads and moves between them; a
-//!   state machine without threads, clocks or sockets
+//!   state machine without threads, clocks or sockets; [`trial`]: whether another number pays
 //! * [`control`] - the first thread's part: reads the loads, asks [`balance`], sends the messages
 //! * [`placement`] - CPU lists to affinity masks
 //! * [`run`] - starting threads, and changing their number
@@ -23,6 +23,7 @@ pub mod load;
 pub mod placement;
 pub mod pool;
 mod run;
+pub mod trial;
 
 pub use pool::{MAX_IO_THREADS, Pool};
 pub use run::{bind, bind_to, descriptors, join, prepare, resize, start_prepared, wanted};

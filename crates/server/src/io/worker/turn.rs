@@ -151,6 +151,7 @@ impl Worker {
         }
         let last = last_command(batch, batch.jobs[job].first_req, executed);
         renew_shared(conn, self.core.mono_ms, executed, last);
+        self.core.stats().requests.add(executed as u64);
         let work = (executed + bytes / KILOBYTE) as u64;
         self.busy_connections += u64::from(conn.note_work(self.period, work));
         if let Executed::Blocked(waiting) = &how {
