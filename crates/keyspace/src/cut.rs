@@ -5,8 +5,8 @@
 //! seconds. So the world is stopped for microseconds, to begin a journal in every shard:
 //!
 //! ```text
-//!  stop ─► journals begin ─► go ─► shard 0: lock, list its keys, undo its journal, unlock
-//!                                  shard 1: ...                      everybody else at work
+//!  stop ─► journals begin ─► go ─► a shard: lock, list its keys, undo its journal, unlock
+//!                                  another: ...                      everybody else at work
 //! ```
 //!
 //! A key that came or went in a shard not visited yet is noted in that shard's journal by whoever
@@ -14,15 +14,17 @@
 //! and takes the journal back from its end: what came is dropped, what went is added. A key whose
 //! time was over at the cut was no key then.
 //!
-//! The walk holds one shard at a time, for the time that it takes to list its keys. A command of the
+//! The walk holds one shard at a time, for the time that it takes to list its keys, and those last
+//! for which it has to wait: the journals of the others would grow meanwhile. A command of the
 //! slow lane that is under way at the cut comes after it, as a whole: see [`crate::running`].
 
 use crate::guard::Busy;
 use crate::interest::{Event, JOURNALED};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
+use crate::running::{self, Entry};
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::{MutexGuard, RwLockReadGuard};
 
@@ -69,10 +71,25 @@ impl<'k> Cut<'k> {
         self.visiting.get() == Some(shard)
     }
 
+    /// Takes the shard to be visited next out of `left`: one that no long command holds, if there is
+    /// one. Journals grow until their shard is visited, so that nothing but those of shards in which
+    /// nobody writes may wait for a long command. O(shards).
+    pub(crate) fn next_of(&self, left: &mut VecDeque<u16>) -> Option<u16> {
+        let running = self.ks.running();
+        let free = left.iter().position(|shard| !running::is_held(&running, *shard));
+        left.remove(free.unwrap_or(0))
+    }
+
     /// Calls `visit` while `shard` is held, and ends the shard's journal, which is returned.
     pub(crate) fn visit(&self, shard: u16, visit: impl FnOnce()) -> Journal {
         let lock = &self.ks.locks[usize::from(shard)];
-        while !lock.try_lock() {
+        loop {
+            let mut running = self.ks.running();
+            if lock.try_lock() {
+                running.push(Entry::new(self.ks, shard));
+                break;
+            }
+            drop(running);
             if self.ks.park(Busy { shard }, self.waiter) {
                 (self.wait)();
             }
@@ -82,6 +99,7 @@ impl<'k> Cut<'k> {
         self.ks.set_interest(shard, JOURNALED, false);
         let journal = self.ks.interests[usize::from(shard)].take_journal();
         self.visiting.set(None);
+        running::forget(&mut self.ks.running(), shard);
         self.ks.release(shard);
         Journal(journal)
     }
@@ -90,10 +108,10 @@ impl<'k> Cut<'k> {
 impl Drop for Cut<'_> {
     /// Ends the journals of a walk that was broken off.
     fn drop(&mut self) {
-        for shard in 0..SHARDS as u16 {
-            if self.ks.interest(shard) & JOURNALED != 0 {
-                self.visit(shard, || {});
-            }
+        let is_journaled = |shard: &u16| self.ks.interest(*shard) & JOURNALED != 0;
+        let mut left = (0..SHARDS as u16).filter(is_journaled).collect();
+        while let Some(shard) = self.next_of(&mut left) {
+            self.visit(shard, || {});
         }
     }
 }
@@ -120,5 +138,65 @@ impl Journal {
             }
         }
         keys.extend(set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::guard::ShardSet;
+    use crate::hold::{Outside, SlowHand};
+    use crate::turn::Turn;
+    use std::cell::RefCell;
+    use weft_types::string::{New, record};
+
+    /// Who stops the I/O threads does not stop the walk.
+    #[test]
+    fn the_shard_that_is_visited_is_held_by_nobody_else() {
+        const NOW: i64 = 1000;
+        let ks = Keyspace::new(1, 1, Box::new(|_| {}));
+        let (mut turn, mut other) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
+        let key = ks.key(b"k");
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
+        Db::new(&guard, &mut turn, 0).set(&key, record(b"k", New::Bytes(b"v"), None, 0));
+        drop(guard);
+        drop(inside);
+
+        let mut hand = SlowHand::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| NOW);
+        let guard = hand.cut(&mut turn);
+        let cut = guard.as_cut().expect("a walk");
+        let mut rest = |visited: bool| {
+            let mut inside = Outside::new(&ks, 0).enter();
+            let rest = inside.rest(&mut other);
+            assert_eq!(rest.holds(key.shard), !visited);
+            assert_eq!(Db::new(&rest, &mut other, 0).len(), 1);
+        };
+        rest(false);
+        cut.visit(key.shard, || rest(true));
+        rest(false);
+    }
+
+    /// A walk that waits for a long command has visited all shards that others can write to.
+    #[test]
+    fn what_a_long_command_holds_is_visited_last() {
+        const NOW: i64 = 1000;
+        let ks = Keyspace::new(1, 1, Box::new(|_| {}));
+        let waiter = Waiter { thread: 1, token: 0 };
+        let (mut turn, mut walker) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
+        let mut hand = SlowHand::new(&ks, waiter, &|| {}, &|| NOW);
+        let long = RefCell::new(Some(hand.hold(&mut turn, &ShardSet::of([0, 7]))));
+        // Asleep: it waits for the long command, which ends.
+        let ended = Cell::new(false);
+        let sleep = || {
+            let journaled = |shard: &u16| ks.interest(*shard) & JOURNALED != 0;
+            assert_eq!((0..SHARDS as u16).filter(journaled).collect::<Vec<_>>(), [0, 7]);
+            ended.set(long.take().is_some());
+        };
+        let mut hand = SlowHand::new(&ks, waiter, &sleep, &|| NOW);
+        let guard = hand.cut(&mut walker);
+        Db::new(&guard, &mut walker, 0).each_name(|_| true);
+        assert!(ended.get());
     }
 }

@@ -18,6 +18,7 @@ use crate::effect::Cause;
 use crate::guard::{Busy, Guard};
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
 use crate::turn::{Expired, Rng, Turn};
+use std::collections::VecDeque;
 use weft_table::TableMut;
 use weft_types::{Record, RecordRef, Values};
 
@@ -294,7 +295,13 @@ impl<'g> Db<'g> {
     /// a cut of then ([`SlowHand::cut`](crate::SlowHand::cut)), when every shard is held only while its names are
     /// copied. `seen` is called with no shard held, and says whether to go on. O(n).
     pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) {
-        for shard in 0..SHARDS as u16 {
+        let guard = self.guard;
+        let mut left: VecDeque<u16> = (0..SHARDS as u16).collect();
+        let mut next = || match guard.as_cut() {
+            Some(cut) => cut.next_of(&mut left),
+            None => left.pop_front(),
+        };
+        while let Some(shard) = next() {
             if !self.names_of(shard).iter().all(|name| seen(name)) {
                 return;
             }

@@ -202,12 +202,21 @@ impl Evictor {
             *self = Evictor { policy: Some(policy), ..Evictor::default() };
         }
         let volatile = policy.volatile();
+        // Shards that were busy in this step: to ask for one again and again takes its time, and
+        // who holds it longer than a moment holds it for long.
+        let mut busy = Vec::new();
         for _ in 0..PICKS {
             let Some((shard, db)) = self.weights.pick(ks, volatile, turn.random()) else {
                 return Step::Nothing;
             };
-            Sampling { shard, db, volatile, order }.fill(inside, turn, samples, &mut self.pool);
-            if let Some((db, record)) = self.remove_best(inside, turn, volatile, order) {
+            if busy.contains(&shard) {
+                continue;
+            }
+            let sampling = Sampling { shard, db, volatile, order };
+            if !sampling.fill(inside, turn, samples, &mut self.pool) {
+                busy.push(shard);
+            }
+            if let Some((db, record)) = self.remove_best(inside, turn, volatile, order, &mut busy) {
                 turn.tally.evicted += 1;
                 return Step::Evicted { db, record };
             }
@@ -218,18 +227,24 @@ impl Evictor {
         }
     }
 
-    /// Removes the best candidate that is still one. Candidates whose shard is busy stay in the
-    /// pool for later.
+    /// Removes the best candidate that is still one. Candidates whose shard is busy, which `busy`
+    /// notes, stay in the pool for later.
     fn remove_best(
         &mut self,
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
         order: Order,
+        busy: &mut Vec<u16>,
     ) -> Option<(usize, Record)> {
-        let mut busy = Vec::new();
+        let mut later = Vec::new();
         let mut evicted = None;
         while let Some(mut best) = self.pool.0.pop() {
+            let shard = inside.keyspace().key(&best.key).shard;
+            if busy.contains(&shard) {
+                later.push(best);
+                continue;
+            }
             let second = self.pool.0.last().map_or(0, |candidate| candidate.score);
             match best.evict(inside, turn, volatile, order, second) {
                 Outcome::Evicted(record) => {
@@ -237,14 +252,17 @@ impl Evictor {
                     break;
                 }
                 Outcome::Absent => {}
-                Outcome::Busy => busy.push(best),
+                Outcome::Busy => {
+                    busy.push(shard);
+                    later.push(best);
+                }
                 Outcome::Better(score) => {
                     best.score = score;
                     self.pool.insert(best);
                 }
             }
         }
-        busy.into_iter().for_each(|candidate| self.pool.insert(candidate));
+        later.into_iter().for_each(|candidate| self.pool.insert(candidate));
         evicted
     }
 }
@@ -336,10 +354,16 @@ struct Sampling {
 }
 
 impl Sampling {
-    /// Offers about `samples` keys to the pool; none if the shard is busy or has none.
-    fn fill(&self, inside: &mut Inside<'_>, turn: &mut Turn, samples: usize, pool: &mut Pool) {
+    /// Offers about `samples` keys to the pool, none if the shard has none; `false` if it is busy.
+    fn fill(
+        &self,
+        inside: &mut Inside<'_>,
+        turn: &mut Turn,
+        samples: usize,
+        pool: &mut Pool,
+    ) -> bool {
         let Ok(guard) = inside.guard_one(turn, self.shard) else {
-            return;
+            return false;
         };
         let mut rng = Rng::new(turn.random());
         let mut chance = Rng::new(turn.random());
@@ -367,6 +391,7 @@ impl Sampling {
             false if self.volatile => search(&mut table, &mut rng, offer),
             false => draw(&table, &mut rng, false, offer),
         }
+        true
     }
 }
 

@@ -115,7 +115,8 @@ impl Effort {
 /// look at.
 ///
 /// Between two steps whoever wants to stop the world may do so, and waits for a step and not for a
-/// sweep. Records that die are dropped here, with no lock held; so is everything else in the turn's
+/// sweep. `keep_going` is asked after that: what was decided meanwhile, that nothing may be removed
+/// for one, holds for the next step. Records that die are dropped here, with no lock held; so is everything else in the turn's
 /// trash.
 pub fn sweep(
     inside: &mut Inside<'_>,
@@ -187,10 +188,10 @@ impl Walk<'_> {
                 }
                 sample = Met::default();
             }
+            inside.pass();
             if !keep_going() {
                 return false;
             }
-            inside.pass();
         }
     }
 

@@ -114,14 +114,24 @@ impl<'k> Inside<'k> {
     /// command runs in the slow lane, whose end this would have to wait for: a thread that has
     /// other clients to serve leaves that to the slow lane.
     pub fn world(&mut self, turn: &mut Turn) -> Option<Guard<'_>> {
-        let alone = match self.ks.slow.try_write() {
-            Ok(alone) => alone,
-            Err(TryLockError::Poisoned(p)) => p.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        let stop = Stop::from(self, Some(alone));
+        let alone = self.alone()?;
+        Some(self.world_alone(turn, alone))
+    }
+
+    /// That no command runs in the slow lane, nor will until this is dropped.
+    pub fn alone(&self) -> Option<Alone<'k>> {
+        match self.ks.slow.try_write() {
+            Ok(alone) => Some(Alone(alone)),
+            Err(TryLockError::Poisoned(p)) => Some(Alone(p.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// As [`Inside::world`], where it is known that nobody has to be waited for.
+    pub fn world_alone<'a>(&'a mut self, turn: &mut Turn, alone: Alone<'a>) -> Guard<'a> {
+        let stop = Stop::from(self, Some(alone.0));
         stop.ks.agree_on_time(turn);
-        Some(stop.ks.guard_of(Held::World(Box::new(stop))))
+        stop.ks.guard_of(Held::World(Box::new(stop)))
     }
 
     /// Stops every I/O thread between two commands and holds all shards but those that the slow
@@ -147,6 +157,10 @@ impl Drop for Inside<'_> {
         self.ks.gates.leave(self.own);
     }
 }
+
+/// Nobody executes in the slow lane until this is dropped.
+#[derive(Debug)]
+pub struct Alone<'k>(RwLockWriteGuard<'k, ()>);
 
 /// The I/O threads are between two commands until this is dropped.
 #[derive(Debug)]
@@ -211,10 +225,12 @@ impl<'k> SlowHand<'k> {
             match self.ks.lock_all(turn, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    drop(running);
                     let mut guard = guard.of_long(long);
+                    // Under the mutex, too: who makes all shards agree on the time does not ask
+                    // whether they are held, and must not take a time back that he has not seen.
                     turn.raise_time((self.clock)());
                     guard.raise_time(turn);
+                    drop(running);
                     return guard;
                 }
                 Err(busy) => {

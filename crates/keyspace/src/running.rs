@@ -10,6 +10,9 @@
 //!  KEYS            begins its journals; the long command writes its effects there when it commits
 //! ```
 //!
+//! A walk ([`crate::cut`]) holds the shard that it visits in the same way: it is no thread that is
+//! stopped with the others, and copies names that nobody may free meanwhile.
+//!
 //! One mutex makes each of these a single step: a long command takes its shards, and commits, under
 //! it. With the shards it sets a bit of their interest, so that its effects are noted whoever else
 //! wants to know.
@@ -19,7 +22,7 @@ use crate::interest::RUNNING;
 use crate::keyspace::Keyspace;
 use std::sync::{MutexGuard, RwLockReadGuard};
 
-/// A shard that a command of the slow lane holds.
+/// A shard that a command of the slow lane holds, or a walk over all keys.
 #[derive(Debug)]
 pub(crate) struct Entry {
     shard: u16,
@@ -27,10 +30,23 @@ pub(crate) struct Entry {
     keys: Box<[usize]>,
 }
 
-/// The shards that are held by commands of the slow lane.
+impl Entry {
+    /// Of a shard that has just been taken, under the mutex.
+    pub(crate) fn new(ks: &Keyspace, shard: u16) -> Self {
+        let keys = (0..ks.databases()).map(|db| ks.shard_len(shard, db)).collect();
+        Entry { shard, keys }
+    }
+}
+
+/// The shards that are held by commands of the slow lane, or visited by a walk.
 pub(crate) type Running<'k> = MutexGuard<'k, Vec<Entry>>;
 
-/// Whether a command of the slow lane holds `shard`.
+/// Notes that `shard` is held no more.
+pub(crate) fn forget(running: &mut Vec<Entry>, shard: u16) {
+    running.retain(|entry| entry.shard != shard);
+}
+
+/// Whether a command of the slow lane, or a walk, holds `shard`.
 pub(crate) fn is_held(running: &[Entry], shard: u16) -> bool {
     running.iter().any(|entry| entry.shard == shard)
 }
@@ -67,10 +83,8 @@ impl<'k> LongCommand<'k> {
     }
 
     fn note(&mut self, shards: &ShardSet, running: &mut Vec<Entry>) {
-        let databases = 0..self.ks.databases();
         for shard in shards.iter() {
-            let keys = databases.clone().map(|db| self.ks.shard_len(shard, db)).collect();
-            running.push(Entry { shard, keys });
+            running.push(Entry::new(self.ks, shard));
             self.ks.set_interest(shard, RUNNING, true);
         }
         self.shards = ShardSet::of(self.shards.iter().chain(shards.iter()));

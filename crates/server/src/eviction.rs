@@ -16,6 +16,9 @@ use weft_keyspace::{Expired, Inside};
 /// gigabytes is reached over many commands, not in one.
 const KEYS_PER_COMMAND: usize = 16 * 1024;
 
+/// Steps of one command that find all keys to evict in busy shards (some ten microseconds each).
+const BUSY_STEPS: usize = 16;
+
 /// Evicted memory that may wait to be freed, as a part of the limit: by so much the memory in use
 /// may exceed it meanwhile.
 const WAITING_PART: usize = 8;
@@ -33,11 +36,16 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     }
     let srv = core.srv;
     srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
+    let mut busy = 0;
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.policy, core.settings.samples);
         match core.evictor.step(inside, &mut core.turn, policy, samples) {
             Step::Evicted { record, .. } => srv.bio.free_evicted(record, limit / WAITING_PART),
-            Step::Busy => std::hint::spin_loop(),
+            // Those who hold the shards on I/O threads let go of them at once; a command of the
+            // slow lane does not, and nobody can be kept waiting for it here.
+            Step::Busy if srv.slow.jobs() > 0 => return false,
+            Step::Busy if busy < BUSY_STEPS => busy += 1,
+            Step::Busy => return true,
             Step::Nothing => return false,
         }
         core.free_trash();

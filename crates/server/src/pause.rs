@@ -2,6 +2,7 @@
 
 use crate::server::{Server, attention};
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 /// Which commands are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,12 @@ impl Server {
             None => (mode, until_ms),
         });
         self.set_attention(attention::PAUSED, true);
+    }
+
+    /// Whether anything is paused, so that nothing may be removed that no command asks for.
+    #[inline]
+    pub fn is_paused(&self) -> bool {
+        self.attention.load(Ordering::SeqCst) & attention::PAUSED != 0
     }
 
     /// Ends the pause and lets every thread run what it held back.

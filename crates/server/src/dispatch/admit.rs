@@ -228,7 +228,7 @@ fn admit_with_care(
 
 /// Whether CLIENT PAUSE holds back a command of these flags.
 pub fn is_held_back(core: &Core, flags: Flags) -> bool {
-    if core.srv.attention.load(Ordering::SeqCst) & attention::PAUSED == 0 {
+    if !core.srv.is_paused() {
         return false;
     }
     match core.srv.pause.in_force(core.srv.mono_ms()) {

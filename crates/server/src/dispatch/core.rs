@@ -3,12 +3,11 @@
 use crate::dispatch::hold::Held;
 use crate::io::Session;
 use crate::memory::ThreadMemory;
-use crate::server::{Server, attention};
+use crate::server::Server;
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
 use crate::threads::MAX_IO_THREADS;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use weft_commands::Error;
 use weft_keyspace::turn::Free;
 use weft_keyspace::{Expired, Guard, Turn, evict::Evictor};
@@ -24,6 +23,9 @@ pub struct Core {
     pub memory: ThreadMemory,
     /// Raw clock at the end of the last command: the next one is measured from here.
     pub last_tick: u64,
+    /// What runs now removes nothing, not even what has expired. So it is with what only reads in
+    /// the slow lane: a pause of writes does not wait for it, and may begin at any time.
+    pub only_reads: bool,
     /// Monotonic milliseconds at the beginning of the batch.
     pub mono_ms: i64,
     stats: &'static ThreadStats,
@@ -51,6 +53,7 @@ impl Core {
             evictor: Evictor::default(),
             memory: ThreadMemory::new(),
             last_tick: 0,
+            only_reads: false,
             mono_ms: srv.mono_ms(),
             stats,
             srv,
@@ -88,8 +91,8 @@ impl Core {
     /// What may have been changed by the command before.
     #[inline]
     pub fn begin_command(&mut self) {
-        let paused = self.srv.attention.load(Ordering::Relaxed) & attention::PAUSED != 0;
-        self.turn.expired = if paused { Expired::Keep } else { Expired::Remove };
+        let keeps = self.only_reads || self.srv.is_paused();
+        self.turn.expired = if keeps { Expired::Keep } else { Expired::Remove };
     }
 
     /// Makes this thread's tallies visible to others.
@@ -140,6 +143,8 @@ pub struct ConnCx<'a> {
     /// Set by a command that has taken effect, and can be answered only when what the slow lane
     /// is doing has ended: it is run again there, with the world in hand, and finds this set.
     pub end_in_slow_lane: bool,
+    /// It is one of the commands that EXEC runs.
+    pub in_transaction: bool,
     /// What its [`Needs`](super::Needs) have asked for.
     pub held: Held<'a>,
 }

@@ -48,7 +48,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
                 Ok(guard) => run::data(task, run, guard),
                 Err(busy) => Flow::Busy(busy),
             },
-            need => match guard(&mut task.core.turn, inside, need, task.request.tries) {
+            need => match guard(&mut task.core.turn, inside, need, task.request) {
                 Ok(guard) => run::data(task, run, guard),
                 Err(flow) => flow,
             },
@@ -56,16 +56,15 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         Run::Server(run) => match task.cmd.need(ks, task.request.args) {
             Need::Nothing => run::server(task, run, Held::Nothing(inside)),
             Need::Stop => run::server(task, run, Held::Stop(inside.stop())),
-            need => match guard(&mut task.core.turn, inside, need, task.request.tries) {
+            need => match guard(&mut task.core.turn, inside, need, task.request) {
                 Ok(guard) => run::server_with(task, run, guard),
                 Err(flow) => flow,
             },
         },
         Run::Exec => exec(task, inside),
         Run::Watch => {
-            let shards = task.request.args[1..].iter().map(|key| ks.shard(key));
-            let need = Need::Shards(ShardSet::of(shards));
-            match guard(&mut task.core.turn, inside, need, task.request.tries) {
+            let need = of_watch(ks, task.request);
+            match guard(&mut task.core.turn, inside, need, task.request) {
                 Ok(guard) => run::watch(task, guard),
                 Err(flow) => flow,
             }
@@ -78,14 +77,19 @@ fn guard<'g>(
     turn: &mut Turn,
     inside: &'g mut Inside<'static>,
     need: Need,
-    tries: u32,
+    request: &Request<'_>,
 ) -> Result<Guard<'g>, Flow> {
     match need {
         Need::One(shard) => inside.guard_one(turn, shard).map_err(Flow::Busy),
         // Those that take single ones of these shards could keep it waiting for ever.
-        Need::Shards(set) if tries < PATIENCE || set.len() < 2 => {
+        Need::Shards(set) if request.tries < PATIENCE || set.len() < 2 => {
             inside.guard(turn, set).map_err(Flow::Busy)
         }
+        // Who stands in line has a place there, and a time that ends: the slow lane knows of neither.
+        Need::Shards(set) if request.retry.is_some() => match inside.alone() {
+            Some(alone) => Ok(inside.world_alone(turn, alone)),
+            None => inside.guard(turn, set).map_err(Flow::Busy),
+        },
         Need::Rest => Ok(inside.rest(turn)),
         Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names => {
             inside.world(turn).ok_or(Flow::Slow { looked: false })
@@ -102,7 +106,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return run::exec_one_by_one(task, &transaction, inside);
     }
     let need = transaction.need(inside.keyspace(), task.session);
-    match guard(&mut task.core.turn, inside, need, task.request.tries) {
+    match guard(&mut task.core.turn, inside, need, task.request) {
         Ok(guard) if transaction.is_heavy(task.core, task.session, &guard) => {
             transaction::put_back(&mut task, transaction);
             // Whoever looks at keys removes those that have expired.
@@ -129,7 +133,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
             Ok(transaction) => (transaction.need(ks, task.session), Some(transaction)),
             Err(e) => return reply::finish(task, Outcome::Ended(Err(e))),
         },
-        Run::Watch => unreachable!("WATCH is no work"),
+        Run::Watch => (of_watch(ks, task.request), None),
     };
     let flags = match &transaction {
         Some(transaction) => task.cmd.spec.flags.or(Flags(transaction.flags)),
@@ -154,12 +158,16 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
         return Flow::Paused;
     }
+    task.core.only_reads = !writes;
     task.core.begin_command();
+    // What it has waited for is no part of what it takes.
+    task.core.last_tick = task.core.srv.clock.raw();
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),
         (Run::Server(run), _) => run::server_with(task, run, guard),
         (Run::Exec, Some(transaction)) => run::exec(task, &transaction, guard),
-        (Run::Exec, None) | (Run::Watch, _) => unreachable!("seen to above"),
+        (Run::Watch, _) => run::watch(task, guard),
+        (Run::Exec, None) => unreachable!("seen to above"),
     }
 }
 
@@ -181,6 +189,12 @@ pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: 
             None => Need::World,
         },
     }
+}
+
+/// What WATCH needs: the shards of its keys. It is no work, and comes to the slow lane only when
+/// they are hardly ever free together.
+fn of_watch(ks: &Keyspace, request: &Request<'_>) -> Need {
+    Need::Shards(ShardSet::of(request.args[1..].iter().map(|key| ks.shard(key))))
 }
 
 fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {

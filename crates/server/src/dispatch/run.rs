@@ -153,7 +153,16 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
     let shown = session.transaction.is_some() || session.watched.is_some();
     let (core, session) = (&mut **core, &mut **session);
     let looked = request.looked;
-    let mut cx = ConnCx { core, session, args, reply, name, held, end_in_slow_lane: looked };
+    let mut cx = ConnCx {
+        core,
+        session,
+        args,
+        reply,
+        name,
+        held,
+        in_transaction: false,
+        end_in_slow_lane: looked,
+    };
     let result = run(&mut cx);
     let ConnCx { core, session, end_in_slow_lane: later, .. } = cx;
     // Afterwards, as the line tells the database that SELECT has chosen.
@@ -255,6 +264,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 reply,
                 name,
                 held,
+                in_transaction: true,
                 end_in_slow_lane: false,
             });
             feed_monitors(core, session, cmd, &args);

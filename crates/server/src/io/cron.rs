@@ -142,7 +142,8 @@ impl Cron {
         let mut capped = false;
         let mut keep_going = || {
             capped = started.elapsed() >= budget;
-            !capped
+            // A pause may have begun between two steps.
+            !capped && !srv.is_paused()
         };
         let (state, shards) = (&mut self.sweep, &self.shards);
         let swept = expiry::sweep(inside, &mut core.turn, state, shards, effort, &mut keep_going);

@@ -3,7 +3,7 @@
 use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Flags, Group, Spec};
+use weft_commands::{CmdResult, Error, Flags, Group, Spec};
 
 pub const MONITOR: ServerCommand = ServerCommand {
     spec: Spec {
@@ -25,7 +25,13 @@ pub const MONITOR: ServerCommand = ServerCommand {
     subcommands: &[],
 };
 
+/// The lines would come between the replies of the transaction.
+const IN_TRANSACTION: Error = Error::new("ERR MONITOR isn't allowed for DENY BLOCKING client");
+
 fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
+    if cx.in_transaction {
+        return Err(IN_TRANSACTION);
+    }
     // Who watches already gets no second answer: the client reads a stream of lines now.
     if std::mem::replace(&mut cx.session.monitor, true) {
         return Ok(());

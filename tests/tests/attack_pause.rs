@@ -1,0 +1,64 @@
+//! While writes are paused nothing goes: not by those who sweep, and not by what began before.
+
+use std::time::{Duration, Instant};
+use weft_testkit::Server;
+use weft_tests::scene::{Long, PATIENCE, client, reply, reply_within, send_all};
+
+const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
+
+/// A pause that begins between two steps of a sweep.
+#[test]
+fn a_sweep_ends_where_a_pause_begins() {
+    const KEYS: usize = 100_000;
+    const LAST_MS: usize = 3000;
+    let server = Server::weft(&[&TWO[..], &["--hz", "100"]].concat());
+    let mut client = client(&server);
+    let keys: Vec<usize> = (0..KEYS).collect();
+    for part in keys.chunks(1000) {
+        let set = |n: &usize| {
+            let ms = 300 + n * 7919 % LAST_MS;
+            ["SET", &format!("key:{n}"), "v", "PX", &ms.to_string()].map(String::from).to_vec()
+        };
+        client.pipeline(&part.iter().map(set).collect::<Vec<_>>()).expect("the server answers");
+    }
+    let pause = ["CLIENT", "PAUSE", "60000", "WRITE"].to_vec();
+    let commands = [vec![pause], vec![vec!["DBSIZE"]; 5]].concat();
+    let begin = Instant::now();
+    loop {
+        let paused = client.pipeline(&commands).expect("the server answers");
+        let mut counts: Vec<i64> = paused[1..].iter().map(|reply| reply.value.int()).collect();
+        // Replies of one pipeline come together: one more look, later.
+        counts.push(client.cmd(&["DBSIZE"]).int());
+        client.ok(&["CLIENT", "UNPAUSE"]);
+        assert!(counts.iter().all(|count| *count == counts[0]), "keys go: {counts:?}");
+        if counts[0] < KEYS as i64 / 100 {
+            return;
+        }
+        assert!(begin.elapsed() < 6 * PATIENCE, "keys never expire");
+    }
+}
+
+/// A long transaction that only reads meets an expired key after the pause has begun.
+#[test]
+fn a_long_command_that_reads_removes_nothing_in_a_pause() {
+    let server = Server::weft(&[&TWO[..], &["--enable-debug-command", "yes"]].concat());
+    let long = Long::with_tag(&server, "a");
+    let mut control = client(&server);
+    control.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    control.ok(&["SET", "{a}gone", "v", "PX", "1"]);
+    std::thread::sleep(Duration::from_millis(50));
+    let mut reader = client(&server);
+    let request = long.request(1.5);
+    let request: Vec<&str> = request.iter().map(String::as_str).collect();
+    send_all(&mut reader, &[&["MULTI"], &request, &["EXISTS", "{a}gone"], &["EXEC"]]);
+    for _ in 0..3 {
+        reply(&mut reader);
+    }
+    assert!(reply_within(&mut reader, Duration::from_millis(200)).is_none(), "it is long");
+    control.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    assert_eq!(reply(&mut reader).items()[1].int(), 0, "it has expired");
+    assert_eq!(control.cmd(&["DBSIZE"]).int(), 2, "and stays while writes are paused");
+    control.ok(&["CLIENT", "UNPAUSE"]);
+    assert_eq!(control.cmd(&["EXISTS", "{a}gone"]).int(), 0);
+    assert_eq!(control.cmd(&["DBSIZE"]).int(), 1);
+}

@@ -1,0 +1,107 @@
+//! Beside long commands: what can't have its shards together, what was waited for, and what a
+//! transaction may not contain.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weft_testkit::{Client, Server, Value};
+use weft_tests::scene::{Long, client, on_both, reply, reply_within, send};
+
+const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
+
+/// Sends `commands` over and over until `done`, or until the server is gone.
+fn repeat(mut client: Client, commands: &[Vec<String>], done: &AtomicBool) {
+    while !done.load(Ordering::Relaxed) && client.pipeline(commands).is_ok() {}
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(String::from).collect()
+}
+
+/// WATCH of two keys finds one of them busy again and again, since long commands hold it one after
+/// the other and its own thread is always late. It goes to the slow lane then.
+#[test]
+fn a_watch_that_never_finds_its_shards_free_is_executed_all_the_same() {
+    const TIME: Duration = Duration::from_secs(4);
+    let mut server = Server::weft(&["--io-threads", "1"]);
+    let long = Long::with_tag(&server, "a");
+    let mut maker = client(&server);
+    let elements = (0..20_000).map(|n| format!("element:{n}"));
+    let push: Vec<String> = words("RPUSH search").into_iter().chain(elements).collect();
+    maker.cmd(&push);
+    let request = [long.request(0.03)];
+    let search = vec![words("LPOS search none"); 40];
+    let done = AtomicBool::new(false);
+    let watched = std::thread::scope(|scope| {
+        for _ in 0..12 {
+            let client = client(&server);
+            scope.spawn(|| repeat(client, &request, &done));
+        }
+        let occupied = client(&server);
+        scope.spawn(|| repeat(occupied, &search, &done));
+        let watchers = [(); 4].map(|()| {
+            let mut watcher = client(&server);
+            let done = &done;
+            scope.spawn(move || {
+                let mut broken = true;
+                while !done.load(Ordering::Relaxed) {
+                    watcher.try_cmd(&["WATCH", "{a}x", "{b}y"]).ok()?;
+                }
+                // It is watched, by whatever thread.
+                for word in ["{a}x", "{b}y"] {
+                    watcher.try_cmd(&["WATCH", "{a}x", "{b}y"]).ok()?;
+                    watcher.try_cmd(&["SET", word, "v"]).ok()?;
+                    watcher.try_cmd(&["MULTI"]).ok()?;
+                    broken &= watcher.try_cmd(&["EXEC"]).ok()?.value.is_null();
+                }
+                Some(broken)
+            })
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < TIME && server.is_alive() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        done.store(true, Ordering::Relaxed);
+        watchers.map(|watcher| watcher.join().expect("a thread"))
+    });
+    assert!(server.is_alive(), "the server has crashed");
+    assert_eq!(watched, [Some(true); 4]);
+}
+
+/// The time for which a command waits for the end of others is no time that it takes.
+#[test]
+fn what_a_command_waits_for_is_not_what_it_takes() {
+    let server = Server::weft(&TWO);
+    let long = Long::with_tag(&server, "a");
+    let mut meter = client(&server);
+    meter.ok(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let mut runner = long.begin(&server, 2.0);
+    let begin = Instant::now();
+    let mut late = client(&server);
+    send(&mut late, &["SWAPDB", "1", "2"]);
+    assert!(reply_within(&mut late, Duration::from_millis(200)).is_none(), "it waits");
+    reply(&mut late);
+    let waited = begin.elapsed();
+    reply(&mut runner);
+    let log = meter.cmd(&["SLOWLOG", "GET", "-1"]);
+    let entries: Vec<_> = log.items().iter().map(|entry| entry.items()).collect();
+    let is_late = |entry: &&&[Value]| entry[3].items()[0].text() == "SWAPDB";
+    let took = entries.iter().find(is_late).expect("its entry");
+    let took = Duration::from_micros(took[2].int() as u64);
+    assert!(took < waited / 2, "{took:?} of {waited:?}");
+}
+
+#[test]
+fn a_transaction_does_not_begin_to_watch_all_commands() {
+    on_both(&[], &TWO, |server| {
+        let mut client = client(server);
+        for queued in ["MULTI", "MONITOR", "MONITOR", "PING"] {
+            client.cmd(&[queued]);
+        }
+        let replies = client.cmd(&["EXEC"]);
+        let refused = "ERR MONITOR isn't allowed for DENY BLOCKING client";
+        let [first, second, pong] = replies.items() else { panic!("{replies:?}") };
+        assert_eq!([first.error(), second.error()], [(); 2].map(|()| Some(refused.to_string())));
+        assert_eq!(pong.text(), "PONG");
+        assert_eq!(client.cmd(&["ECHO", "next"]).text(), "next");
+    });
+}
