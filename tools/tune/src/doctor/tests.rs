@@ -419,7 +419,7 @@ fn limits_of_the_group() {
             Some("2.50 CPUs on 4, stopped in 2 of 9 periods for 7 ms in all")
         );
         assert_eq!(judged(&machine, "memory-limit"), (Advice, Advice));
-        assert_eq!(finding(&machine, "memory-limit").value.as_deref(), Some("4096 MB"));
+        assert_eq!(finding(&machine, "memory-limit").value.as_deref(), Some("4.0 GiB"));
     }
     // One CPU's time on one CPU is no limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::container() });
