@@ -175,8 +175,8 @@ pub fn advise(
             (None, "one run a cell cannot tell gain from chance: use more repeats".to_string())
         }
         Some(best) if !gains.iter().any(Gain::is_sure) => {
-            let best = percent(best);
-            (None, format!("no setting gains beyond doubt; the best is {best}"))
+            let other = format!("{}: {}", describe(&best.setting), percent(best));
+            (None, format!("no setting gains beyond doubt; the best other is {other}"))
         }
         Some(best) => {
             let enough = gains.iter().filter(|gain| gain.is_sure()).find(|gain| {

@@ -84,11 +84,13 @@ const SYMBOLS: [&str; 6] = [
 fn laws(out: &mut String, series: &SeriesLaws) {
     let _ = writeln!(out, "## {}\n", series.name);
     let fits = || series.laws.iter().filter_map(|law| Some((law, law.fit.as_ref()?)));
-    for law in series.laws.iter().filter(|law| law.fit.is_none()) {
+    let without = series.laws.iter().filter(|law| law.fit.is_none());
+    let without: Vec<&str> = without.map(|law| law.command.as_str()).collect();
+    if !without.is_empty() {
         let _ = writeln!(
             out,
-            "{}: fewer than three numbers of threads to fit to, no law.",
-            law.command
+            "No law for {}: fewer than three numbers of threads to fit to.",
+            without.join(", ")
         );
     }
     if fits().next().is_none() {

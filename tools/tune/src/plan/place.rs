@@ -103,6 +103,7 @@ impl Placer<'_> {
             io,
             background,
             process: server.process,
+            kind: server.runs.map(|(kind, _)| kind),
         }
     }
 
@@ -337,6 +338,7 @@ fn share(
             },
             io,
             process: server.process,
+            kind: server.runs.map(|(kind, _)| kind),
         }
     };
     servers.iter().enumerate().map(one).collect()

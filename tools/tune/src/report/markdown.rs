@@ -20,7 +20,8 @@ pub fn text(summary: &Summary, title: &str) -> String {
     let mut out = format!("# {title}\n\n");
     for sweep in &summary.sweeps {
         let source = if summary.sweeps.len() > 1 { &format!("{}: ", sweep.source) } else { "" };
-        let _ = writeln!(out, "{source}{}\n", machine::account(sweep).text);
+        let _ =
+            writeln!(out, "{source}{}\n\n{}\n", tables::what(sweep), machine::account(sweep).text);
     }
     let _ = writeln!(out, "{}", legend());
     for load in summary.loads() {
@@ -28,8 +29,8 @@ pub fn text(summary: &Summary, title: &str) -> String {
         let commands = summary.commands_of(&series);
         section(&mut out, 2, &load.to_string());
         let versus = ratio::of(&series, &commands);
-        for versus in &versus {
-            let _ = writeln!(out, "{}\n", versus.sentence().unwrap_or_default());
+        for sentence in versus.iter().filter_map(ratio::Versus::sentence) {
+            let _ = writeln!(out, "{sentence}\n");
         }
         if !versus.is_empty() {
             section(&mut out, 3, RATIOS);

@@ -187,28 +187,29 @@ impl Versus<'_> {
         let row = self.best()?;
         let all = row.all?;
         let (a, b) = (&self.first.server, &self.second.server);
-        let interval = match all.band() {
-            band if band.is_empty() => " (single runs: chance is not excluded)".to_string(),
-            band => format!(" ({})", band.replace('–', " to ")),
-        };
-        let served = match (all.differs() || all.interval.is_none(), all.factor) {
-            (true, factor) => {
-                format!("{a} serves {factor:.2} times the requests of {b}{interval}")
-            }
-            (false, _) => {
-                format!("{a} and {b} serve equally much, as far as can be told{interval}")
-            }
+        let (factor, band) = (all.factor, all.band().replace('–', " to "));
+        let served = match (all.interval.is_some(), all.differs()) {
+            (true, true) => format!("{a} serves {factor:.2} times the requests of {b} ({band})"),
+            (true, false) => format!(
+                "no difference in what {a} and {b} serve is beyond chance ({factor:.2} times, {band})"
+            ),
+            (false, _) => format!(
+                "{a} served {factor:.2} times the requests of {b} in single runs, which say nothing \
+                 of chance"
+            ),
         };
         let cpu = row.cpu.filter(Ratio::differs).map(|cpu| {
             let band = cpu.band().replace('–', " to ");
-            format!(", for {:.2} times the CPU per request ({band})", cpu.factor)
+            format!(", and takes {:.2} times the CPU per request ({band})", cpu.factor)
         });
         let (of_a, of_b) = row.threads;
         let at = match of_a == of_b {
             true => format!("both at their best: io-threads {of_a}"),
             false => format!("each at its best: io-threads {of_a} and {of_b}"),
         };
-        Some(format!("{served}{}; {at}.", cpu.unwrap_or_default()))
+        let cpu = cpu.unwrap_or_default();
+        let cpu = if all.differs() { cpu } else { cpu.replace("and takes", &format!("{a} takes")) };
+        Some(format!("{served}{cpu}; {at}."))
     }
 }
 

@@ -25,7 +25,7 @@ const NORMAL: f64 = 1.4826;
 /// The rule, for readers of reports.
 pub const OUTLIER_RULE: &str = "An outlier is a run that is more than 3 % and more than 3.5 \
     spreads away from the median of its runs; the spread is 1.4826 times the median distance from \
-    that median over all runs of the server. Outliers stay in the means.";
+    that median over all runs of the server. Outliers are not left out.";
 
 /// Everything about some sweeps.
 #[derive(Debug)]

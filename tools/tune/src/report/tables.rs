@@ -308,6 +308,46 @@ fn quality_row(series: &Series) -> Vec<Cell> {
     ]
 }
 
+/// When, on what and with what a sweep was measured, in a line.
+pub fn what(sweep: &crate::results::Sweep) -> String {
+    let header = &sweep.header;
+    let servers = header.servers.iter().map(|server| match short_version(&server.version) {
+        Some(version) => format!("{} {version}", server.name),
+        None => server.name.clone(),
+    });
+    let cpus = header.host.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"));
+    let on = match header.created {
+        0 => String::new(),
+        seconds => format!("{}; ", date(seconds)),
+    };
+    let servers = servers.collect::<Vec<_>>().join(", ");
+    format!("{on}{servers}; {}{cpus}", header.host.cpu_model)
+}
+
+/// The number in what a server says of itself: `v=9.1.2`, or the first word of digits and dots.
+fn short_version(text: &str) -> Option<String> {
+    let words =
+        text.split_whitespace().map(|word| word.trim_start_matches("v=").trim_start_matches('v'));
+    let is_number =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    words.into_iter().find(is_number).map(String::from)
+}
+
+/// The day of a time since 1970 in UTC, as in 2026-11-22; by Hinnant's `civil_from_days`.
+fn date(seconds: u64) -> String {
+    let days = (seconds / 86_400) as i64 + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
 /// What must be known about a sweep to judge it and to run it again.
 pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     let header = &summary.sweeps[sweep].header;
@@ -404,6 +444,23 @@ fn rows(
 mod tests {
     use super::*;
     use crate::results::published;
+
+    #[test]
+    fn days_and_versions_are_read() {
+        for (seconds, day) in
+            [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_795_305_600, "2026-11-22")]
+        {
+            assert_eq!(date(seconds), day);
+        }
+        for (text, version) in [
+            ("Valkey server v=9.1.2 sha=0 malloc=jemalloc", Some("9.1.2")),
+            ("weft-server 0.1.0", Some("0.1.0")),
+            ("Weft server v=0.1.0 bits=64", Some("0.1.0")),
+            ("unknown", None),
+        ] {
+            assert_eq!(short_version(text).as_deref(), version);
+        }
+    }
 
     #[test]
     fn a_mark_on_most_cells_is_said_once() {

@@ -398,6 +398,14 @@ mod tests {
     }
 
     #[test]
+    fn the_published_experiment_is_a_grid() {
+        let text = include_str!("../../../../benches/published.toml");
+        let grid = toml::from_str::<Grid>(text).unwrap().completed().unwrap();
+        assert_eq!(grid.commands, PUBLISHED);
+        assert_eq!(grid.cells().len(), 3 * 8 * 2 * 9 * 3);
+    }
+
+    #[test]
     fn what_is_written_reads_back() {
         let written = toml::to_string(&grid()).unwrap();
         assert_eq!(toml::from_str::<Grid>(&written).unwrap(), grid(), "{written}");

@@ -52,6 +52,7 @@ fn machines(summary: &Summary) -> Markup {
                 State::Disturbed => "state disturbed",
                 State::Unknown => "state",
             };
+            p { (tables::what(sweep)) }
             p class=(class) {
                 @if summary.sweeps.len() > 1 { strong { (sweep.source) ": " } }
                 (account.text)
