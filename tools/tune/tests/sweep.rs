@@ -299,7 +299,8 @@ fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
     );
     // nobody sets it, so nothing is to be said
     passed(&place.sweep(&server).output().unwrap());
-    assert!(place.lines()[1]["cell"]["remarks"].is_null(), "{}", place.lines()[1]);
+    let remarks = place.lines()[1]["cell"]["remarks"].to_string();
+    assert!(!remarks.contains("io-threads-do-reads"), "{remarks}");
     fs::remove_file(place.path("r.jsonl")).unwrap();
     passed(&place.sweep(&server).args(["--reads", "off"]).output().unwrap());
     let remarks = place.lines()[1]["cell"]["remarks"].to_string();
@@ -491,14 +492,14 @@ fn advice_from_a_sweep_of_its_own() {
         .unwrap();
     passed(&output);
     let recorded = fs::read_to_string(place.path("advise.jsonl")).unwrap();
-    // Four thread counts and more, reads off and on, two commands, three repeats, and the header.
-    assert!(recorded.lines().count() > 4 * 2 * 2 * 3, "{recorded}");
+    // Four thread counts and more, two commands, three repeats, and the header.
+    assert!(recorded.lines().count() > 4 * 2 * 3, "{recorded}");
     let json: serde_json::Value =
         serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
     assert_eq!(json[0]["server"], "s");
     // The generator says the same of every setting.
     assert!(json[0]["advice"]["change"].is_null(), "{json}");
-    assert!(json[0]["advice"]["gains"].as_array().is_some_and(|gains| gains.len() >= 7), "{json}");
+    assert!(json[0]["advice"]["gains"].as_array().is_some_and(|gains| gains.len() >= 3), "{json}");
 }
 
 #[test]

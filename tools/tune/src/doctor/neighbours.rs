@@ -88,7 +88,7 @@ mod tests {
 
     fn at(busy: u64, processes: &[(u32, &str, u64)]) -> Look {
         let machine = Machine::empty();
-        machine.write("proc/stat", &format!("cpu  {busy} 0 0 500 7 0 0 0 0 0\ncpu0 1\n"));
+        machine.write("proc/stat", format!("cpu  {busy} 0 0 500 7 0 0 0 0 0\ncpu0 1\n"));
         for (pid, name, used) in processes {
             let stat =
                 format!("{pid} ({name}) S 1 1 1 0 -1 4 1 0 0 0 {used} 1 0 0 20 0 1 0 9 1 1\n");

@@ -494,7 +494,7 @@ fn served(
     for (tid, name) in [(7, "server"), (8, "io_thd_1"), (9, "io_thd_2")] {
         let stat = format!("{tid} ({name}) S 1 1 1 0 -1 4 1 0 0 0 1 1 0 0 20 0 1 0 9 1 1\n");
         machine.write(&format!("proc/7/task/{tid}/stat"), &stat);
-        machine.write(&format!("proc/7/task/{tid}/comm"), &format!("{name}\n"));
+        machine.write(&format!("proc/7/task/{tid}/comm"), format!("{name}\n"));
     }
     write(&machine);
     let mut patient = Patient::new(Host::new(machine.root()));
