@@ -241,7 +241,7 @@ impl Placer<'_> {
             if instance.background.without(&instance.server).is_empty() {
                 notes.push(format!(
                     "No CPU is left for the background work of {}: it shares those of its I/O \
-                     threads, and saving will be felt.",
+                     threads, and will be felt.",
                     instance.name
                 ));
             }
