@@ -10,6 +10,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::result::Ratio;
 
+/// Rounds of pairs of figures, first server and second: one list for each test.
+type Rounds = Vec<(f64, f64)>;
+
 /// The mean ratio of pairs, with its interval; none for less than two pairs or figures that are
 /// not positive.
 pub fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Ratio> {
@@ -23,6 +26,19 @@ pub fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Ratio> {
     let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.5 + confidence / 2.0);
     let half = t * (variance / n).sqrt();
     Some(Ratio { ratio: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
+}
+
+/// The figures of all tests together: in each round the geometric mean over the tests. None when
+/// tests have different numbers of rounds, or there is no test.
+pub fn over_all(tests: &[Rounds]) -> Option<Rounds> {
+    let rounds = tests.first()?.len();
+    if tests.iter().any(|test| test.len() != rounds) {
+        return None;
+    }
+    let mean = |figures: &dyn Fn(&Rounds) -> f64| {
+        (tests.iter().map(|test| figures(test).ln()).sum::<f64>() / tests.len() as f64).exp()
+    };
+    Some((0..rounds).map(|i| (mean(&|test| test[i].0), mean(&|test| test[i].1))).collect())
 }
 
 /// Whether the second server goes first in this round, counted from 0.
@@ -72,6 +88,16 @@ mod tests {
             held += i32::from(found.low < 1.2 && 1.2 < found.high);
         }
         assert!((1750..=1850).contains(&held), "{held} of 2000");
+    }
+
+    #[test]
+    fn all_tests_together_are_their_mean_in_each_round() {
+        let tests = [vec![(1.0, 2.0), (4.0, 1.0)], vec![(4.0, 8.0), (9.0, 1.0)]];
+        let all = over_all(&tests).unwrap();
+        assert!((all[0].0 - 2.0).abs() < 1e-12 && (all[0].1 - 4.0).abs() < 1e-12);
+        assert!((all[1].0 - 6.0).abs() < 1e-12 && (all[1].1 - 1.0).abs() < 1e-12);
+        assert_eq!(over_all(&[vec![(1.0, 1.0)], vec![]]), None);
+        assert_eq!(over_all(&[]), None);
     }
 
     #[test]

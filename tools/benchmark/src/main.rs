@@ -13,7 +13,7 @@
 //! | [`suite`], [`template`], [`keys`], [`sizes`] | what is sent |
 //! | [`skipper`], [`verify`] | what comes back |
 //! | [`schedule`] | when, for an open loop |
-//! | [`connect`], [`stream`], [`tls`] | connections |
+//! | [`connect`], [`clients`], [`stream`], [`tls`] | connections |
 //! | [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
 //! | [`fuzz`] | random commands instead of load |
@@ -22,6 +22,7 @@
 //!
 //! The exit status is 0 when everything ran, 1 when something did not.
 
+mod clients;
 mod cluster;
 mod compare;
 mod connect;
@@ -60,11 +61,8 @@ fn main() -> ExitCode {
             print!("{text}");
             return ExitCode::SUCCESS;
         }
-        Err(Stop::Wrong(out, err)) => {
-            print!("{out}");
-            if !err.is_empty() {
-                eprintln!("{err}");
-            }
+        Err(Stop::Wrong(message)) => {
+            eprintln!("{message}");
             return ExitCode::FAILURE;
         }
     };

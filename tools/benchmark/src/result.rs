@@ -22,8 +22,10 @@ pub struct Document {
     pub settings: Settings,
     /// One for each test and server, in the order in which they ran.
     pub tests: Vec<TestResult>,
-    /// Of `--vs`: one for each test.
+    /// Of `--vs`: one for each test, and one for all when there are several.
     pub comparisons: Vec<Comparison>,
+    /// Tests of the default suite that a server can't do.
+    pub skipped: Vec<Skipped>,
     /// Why the call ended early; tests that had ended before are there.
     pub error: Option<String>,
 }
@@ -64,7 +66,10 @@ pub struct Settings {
 pub struct TestResult {
     /// The title, as in CSV.
     pub test: String,
+    /// host:port or the path of a socket.
     pub server: String,
+    /// What the server calls itself, with its version; null when it does not say.
+    pub server_version: Option<String>,
     /// Requests that were answered well, not counting the warm-up.
     pub requests: u64,
     /// From the beginning of counting to the last reply.
@@ -76,6 +81,8 @@ pub struct TestResult {
     pub load: Loop,
     /// The rate asked for, of an open loop.
     pub target_rps: Option<f64>,
+    /// Requests of an open loop that were due and could not be sent before the time was over.
+    pub unsent: u64,
     /// Null when no request was answered.
     pub latency_ms: Option<Latency>,
     /// By kind of request; one entry unless the test is a mix.
@@ -138,11 +145,23 @@ pub struct GeneratorUse {
     pub cpu_us: f64,
 }
 
+/// A test that was not run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Skipped {
+    pub test: String,
+    /// host:port or the path of a socket.
+    pub server: String,
+    pub reason: String,
+}
+
 /// Two servers side by side.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
+    /// Its title, or `all tests`.
     pub test: String,
+    /// Name and place of the first server.
     pub first: String,
+    /// Of the second.
     pub second: String,
     pub rounds: u32,
     /// Of the intervals, between 0 and 1.

@@ -1,10 +1,9 @@
-//! One run: connects, starts the threads, gathers their counts, and sees what it cost.
+//! One run: starts the threads, gathers their counts, and sees what it cost.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::control::Control;
 use crate::cpu::{CpuTime, ServerCpu};
 use crate::plan::{Plan, Shared};
 use crate::stream::NonBlocking;
@@ -36,36 +35,6 @@ pub struct Moment<'a> {
     pub warming_up: bool,
 }
 
-/// Connects the clients of a run, with greetings: the streams by thread, with the places of their
-/// nodes.
-///
-/// # Errors
-/// With where it could not connect, and why.
-pub fn connect(
-    plan: &Plan,
-    clients: usize,
-    names: &[String],
-    greetings: &[Vec<String>],
-) -> Result<Vec<Vec<(NonBlocking, usize)>>, String> {
-    let mut threads: Vec<Vec<(NonBlocking, usize)>> =
-        (0..plan.threads).map(|_| Vec::new()).collect();
-    for client in 0..clients {
-        let node = client % plan.addresses.len();
-        let failed = |what: &str, e: &std::io::Error| {
-            format!("{what} {}: {}", names.get(node).map_or("", |name| name), plain(e))
-        };
-        let mut control = Control::connect(&plan.addresses[node])
-            .map_err(|e| failed("Could not connect to server at", &e))?;
-        control.greet(greetings).map_err(|e| failed("Error from server", &e))?;
-        let stream = control
-            .into_stream()
-            .into_nonblocking()
-            .map_err(|e| failed("Could not connect to server at", &e))?;
-        threads[client % plan.threads].push((stream, node));
-    }
-    Ok(threads)
-}
-
 /// The system's words without its number.
 pub fn plain(e: &std::io::Error) -> String {
     let text = e.to_string();
@@ -75,7 +44,7 @@ pub fn plain(e: &std::io::Error) -> String {
     }
 }
 
-/// Runs a plan over streams that [`connect`] made.
+/// Runs a plan over streams that [`connect`](crate::clients::connect) made.
 ///
 /// # Errors
 /// With what ended it early.

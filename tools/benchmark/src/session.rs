@@ -35,6 +35,8 @@ pub struct Session {
     pub names: Vec<String>,
     addresses: Vec<Address>,
     greetings: Vec<Vec<String>>,
+    /// What it calls itself, with its version, where it says so.
+    pub version: Option<String>,
     /// By node.
     pub config: Vec<Config>,
     pub cpu: Option<ServerCpu>,
@@ -69,6 +71,7 @@ impl Session {
             names: targets.iter().map(Target::to_string).collect(),
             addresses: Vec::new(),
             greetings,
+            version: None,
             config: Vec::new(),
             cpu: None,
             threads: 1,
@@ -85,12 +88,33 @@ impl Session {
                 .greet(&session.greetings)
                 .map_err(|e| format!("Node {target} replied with error:\n{}", plain(&e)))?;
             session.config.push(configuration(&mut control, target)?);
+            session.version = session.version.or_else(|| version(&mut control));
             session.addresses.push(address);
         }
         session.cpu = ServerCpu::find(&session.addresses, &session.greetings);
         let local = session.addresses.iter().any(Address::is_local);
         session.threads = threads(options, weft_base::topology::usable_cpus(), local);
         Ok(session)
+    }
+
+    /// What people call it, with its place: two may call themselves alike.
+    pub fn name(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{version} ({})", self.target),
+            None => self.target.to_string(),
+        }
+    }
+
+    /// The first command of a test that the server says it does not know. None also where it does
+    /// not tell, and when it can't be asked: then the test will find out.
+    pub fn lacks(&self, test: &Test) -> Option<String> {
+        let mut control = self.control(0).ok()?;
+        let unknown = |name: &&str| match control.ask(&["COMMAND", "INFO", name]) {
+            Ok(reply) => matches!(reply.items(), [Reply::Null]),
+            Err(_) => false,
+        };
+        let mut names = test.kinds.iter().map(|kind| kind.name.as_str());
+        names.find(unknown).map(str::to_string)
     }
 
     /// A connection to a node, by its place, with greetings.
@@ -178,7 +202,7 @@ impl Session {
         plan: &Plan,
         clients: usize,
     ) -> Result<Vec<Vec<(NonBlocking, usize)>>, String> {
-        crate::run::connect(plan, clients, &self.names, &self.greetings)
+        crate::clients::connect(plan, clients, &self.names, &self.greetings)
     }
 }
 
@@ -201,6 +225,20 @@ fn configuration(control: &mut Control, target: &Target) -> Result<Config, Strin
         }
     }
     Ok(values.pop().zip(values.pop()).map(|(appendonly, save)| (save, appendonly)))
+}
+
+/// Name and version of a server, by its INFO.
+fn version(control: &mut Control) -> Option<String> {
+    let reply = control.ask(&["INFO", "server"]).ok()?;
+    let text = String::from_utf8_lossy(reply.text()).into_owned();
+    let field = |name: &str| {
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        values.next().map(str::trim).filter(|value| !value.is_empty())
+    };
+    let name = field("server_name").unwrap_or("redis");
+    // the version of Redis that they stand for says less than their own
+    let version = field(&format!("{name}_version")).or_else(|| field("redis_version"))?;
+    Some(format!("{name} {version}"))
 }
 
 /// How many generator threads are warranted. A server on this machine needs the other half of it.

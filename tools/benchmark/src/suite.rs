@@ -72,6 +72,37 @@ const TESTS: &[(&str, &[&str])] = &[
     ("fcall", &[]),
 ];
 
+/// Whether this name selects that test of [`TESTS`].
+fn selects(name: &str, test: &(&str, &[&str])) -> bool {
+    (test.0 == name && name != "lrange_prepare") || test.1.contains(&name)
+}
+
+/// The first of these names, in lower case, that selects no test.
+pub fn unknown(names: &[String]) -> Option<&String> {
+    names.iter().find(|name| !TESTS.iter().any(|test| selects(name, test)))
+}
+
+/// The names that select tests, in lines of the width of the help.
+pub fn list_of_tests() -> String {
+    const WIDTH: usize = 90;
+    let mut names: Vec<&str> = Vec::new();
+    for (name, more) in TESTS {
+        for name in more.iter().chain([name]) {
+            if *name != "lrange_prepare" && !names.contains(name) {
+                names.push(name);
+            }
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for name in names {
+        match lines.last_mut().filter(|line| line.len() + name.len() < WIDTH) {
+            Some(line) => line.push_str(&format!(" {name}")),
+            None => lines.push(format!("  {name}")),
+        }
+    }
+    lines.join("\n")
+}
+
 /// Keys of MSET and MGET.
 const KEYS: usize = 10;
 
@@ -103,17 +134,13 @@ impl<'a> Suite<'a> {
         }
     }
 
-    /// The default tests that are selected, and the names of `-t` that select none.
-    pub fn selected(&self) -> (Vec<Test>, Vec<String>) {
-        let Some(names) = &self.options.tests else {
-            return (TESTS.iter().map(|(name, _)| self.named(name)).collect(), Vec::new());
+    /// The default tests, or those that are selected.
+    pub fn selected(&self) -> Vec<Test> {
+        let is_wanted = |test: &&(&str, &[&str])| match &self.options.tests {
+            Some(names) => names.iter().any(|name| selects(name, test)),
+            None => true,
         };
-        let selects = |name: &str, test: &(&str, &[&str])| {
-            (test.0 == name && name != "lrange_prepare") || test.1.contains(&name)
-        };
-        let tests = TESTS.iter().filter(|test| names.iter().any(|name| selects(name, test)));
-        let unknown = names.iter().filter(|name| !TESTS.iter().any(|test| selects(name, test)));
-        (tests.map(|(name, _)| self.named(name)).collect(), unknown.cloned().collect())
+        TESTS.iter().filter(is_wanted).map(|(name, _)| self.named(name)).collect()
     }
 
     /// A mix of default tests, as in `GET:8,SET:2`.

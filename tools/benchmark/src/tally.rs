@@ -24,6 +24,8 @@ pub struct Tally {
     pub errors: BTreeMap<String, u64>,
     /// Requests that were sent again because their slot is elsewhere.
     pub redirected: u64,
+    /// Requests of an open loop that were due when the time was over, and were not sent.
+    pub unsent: u64,
     /// When the last reply came, in nanoseconds of the run's clock; 0 if none did.
     pub last_ns: u64,
 }
@@ -34,6 +36,7 @@ impl Tally {
             latencies: (0..kinds).map(|_| histogram(digits)).collect(),
             errors: BTreeMap::new(),
             redirected: 0,
+            unsent: 0,
             last_ns: 0,
         }
     }
@@ -53,6 +56,7 @@ impl Tally {
             *self.errors.entry(kind.clone()).or_default() += count;
         }
         self.redirected += other.redirected;
+        self.unsent += other.unsent;
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
@@ -60,7 +64,7 @@ impl Tally {
     pub fn clear(&mut self) {
         self.latencies.iter_mut().for_each(Histogram::reset);
         self.errors.clear();
-        (self.redirected, self.last_ns) = (0, 0);
+        (self.redirected, self.unsent, self.last_ns) = (0, 0, 0);
     }
 
     /// The latencies of all kinds.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::compare;
 use crate::connect::Transport;
@@ -10,8 +10,8 @@ use crate::fuzz;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
-use crate::report::{self, Progress};
-use crate::result::{Comparison, Document, FORMAT, Settings, TestResult};
+use crate::report::{self, Progress, Standing};
+use crate::result::{Comparison, Document, FORMAT, Settings, Skipped, TestResult};
 use crate::run::{self, Moment, Outcome};
 use crate::session::Session;
 use crate::suite::{Suite, Test};
@@ -48,7 +48,7 @@ pub fn all(mut options: Options) -> Result<(), String> {
         return idle::wait(&mut session, &options, &suite);
     }
     if options.output == Output::Csv {
-        say(report::CSV_HEADER);
+        say(&report::csv_header(options.versus.is_some()));
     }
     if let Some(fuzz) = &options.fuzz {
         return fuzz::run(&session, &options, fuzz);
@@ -64,6 +64,7 @@ pub fn all(mut options: Options) -> Result<(), String> {
         log: log.transpose()?,
         results: Vec::new(),
         comparisons: Vec::new(),
+        skipped: Vec::new(),
         began: since_epoch(),
     };
     loop {
@@ -88,11 +89,7 @@ fn tests(suite: &Suite, options: &Options) -> Result<Vec<Test>, String> {
     if let Some(mix) = &options.mix {
         return Ok(vec![suite.mix(mix)?]);
     }
-    let (tests, unknown) = suite.selected();
-    for name in unknown {
-        eprintln!("WARNING: there is no test {name:?}");
-    }
-    Ok(tests)
+    Ok(suite.selected())
 }
 
 /// Prints the nodes of a cluster, and warns of what is not known.
@@ -137,7 +134,20 @@ struct Call<'a> {
     log: Option<HdrLog<'a>>,
     results: Vec<TestResult>,
     comparisons: Vec<Comparison>,
+    skipped: Vec<Skipped>,
     began: f64,
+}
+
+/// A comparison of two servers, as far as it is.
+struct Versus {
+    names: [String; 2],
+    began: Instant,
+    /// Runs that are over, and all there are to do.
+    runs: (u32, u32),
+    /// Requests per second of both, for each test and round; the same of the CPU per request, which
+    /// may be unknown.
+    rps: Vec<Vec<(f64, f64)>>,
+    cpu: Vec<Option<Vec<(f64, f64)>>>,
 }
 
 impl Call<'_> {
@@ -151,23 +161,76 @@ impl Call<'_> {
         if self.options.preload {
             self.preload(session)?;
         }
-        match second {
-            None => {
-                for test in tests {
-                    let outcome = self.test(test, session, 1)?;
-                    self.publish(test, session, &outcome);
+        let Some(second) = second else {
+            for test in tests {
+                if self.lacks(test, &[session]) {
+                    continue;
+                }
+                match self.test(test, &test.title, session, 1) {
+                    Ok(outcome) => self.publish(test, session, &outcome),
+                    Err(error) => self.skip_or_end(test, &session.name(), error)?,
                 }
             }
-            Some(second) => {
-                if self.options.preload {
-                    self.preload(second)?;
-                }
-                for test in tests {
-                    self.versus(test, session, second)?;
-                }
-            }
+            return Ok(());
+        };
+        if self.options.preload {
+            self.preload(second)?;
         }
+        let mut versus = Versus {
+            names: [session.name(), second.name()],
+            began: Instant::now(),
+            runs: (0, 2 * self.options.rounds * tests.len() as u32),
+            rps: Vec::new(),
+            cpu: Vec::new(),
+        };
+        for test in tests {
+            let skipped = self.lacks(test, &[session, second]);
+            let ended = match skipped {
+                true => Ok(()),
+                false => self.versus(test, &mut versus, session, second),
+            };
+            if let Err(error) = ended {
+                self.skip_or_end(test, &versus.names.join(" or "), error)?;
+            }
+            let left = tests.iter().skip_while(|other| other.title != test.title).skip(1).count();
+            versus.runs.1 = versus.runs.0 + 2 * self.options.rounds * left as u32;
+        }
+        self.conclude(&versus)
+    }
+
+    /// Whether the tests are not of the user's choice, but all there are.
+    fn is_whole_suite(&self) -> bool {
+        let options = self.options;
+        options.tests.is_none() && options.mix.is_none() && options.command.is_empty()
+    }
+
+    /// Whether a server can't do a test of the whole suite, which is noted then.
+    fn lacks(&mut self, test: &Test, sessions: &[&mut Session]) -> bool {
+        if !self.is_whole_suite() {
+            return false;
+        }
+        let lacking =
+            sessions.iter().find_map(|session| Some((session.name(), session.lacks(test)?)));
+        let Some((server, command)) = lacking else { return false };
+        self.skip(test, &server, format!("does not know the command {command}"));
+        true
+    }
+
+    /// What a server says when it comes to it has the same effect.
+    fn skip_or_end(&mut self, test: &Test, server: &str, error: String) -> Result<(), String> {
+        let lacking = ["unknown command", "not supported by this version"];
+        if !self.is_whole_suite() || !lacking.iter().any(|words| error.contains(words)) {
+            return Err(error);
+        }
+        self.skip(test, server, format!("can't do it: {error}"));
         Ok(())
+    }
+
+    fn skip(&mut self, test: &Test, server: &str, reason: String) {
+        self.progress.clear();
+        eprintln!("{}: skipped: {server} {reason}", test.title);
+        let (test, server) = (test.title.clone(), server.to_string());
+        self.skipped.push(Skipped { test, server, reason });
     }
 
     fn preload(&mut self, session: &mut Session) -> Result<(), String> {
@@ -182,7 +245,13 @@ impl Call<'_> {
     }
 
     /// One run of a test, with a share of what was asked for.
-    fn test(&mut self, test: &Test, session: &mut Session, share: u32) -> Result<Outcome, String> {
+    fn test(
+        &mut self,
+        test: &Test,
+        shown_as: &str,
+        session: &mut Session,
+        share: u32,
+    ) -> Result<Outcome, String> {
         session.prepare(test)?;
         let plan = Arc::new(session.plan(self.options, self.suite, test.clone(), share));
         let streams = session.connect(&plan, self.options.clients)?;
@@ -190,7 +259,7 @@ impl Call<'_> {
         let mut second = histogram(self.options.precision);
         let mut lasted = Duration::ZERO;
         let outcome = run::run(&plan, streams, session.cpu.as_mut(), &mut |moment: &Moment| {
-            progress.show(&test.title, moment);
+            progress.show(shown_as, moment);
             let Some(log) = log else { return Ok(()) };
             if moment.warming_up {
                 return Ok(());
@@ -216,44 +285,95 @@ impl Call<'_> {
     fn versus(
         &mut self,
         test: &Test,
+        versus: &mut Versus,
         first: &mut Session,
         second: &mut Session,
     ) -> Result<(), String> {
         let rounds = self.options.rounds;
         let mut pairs: Vec<[Outcome; 2]> = Vec::new();
         for round in 0..rounds {
+            let mut run = |which: usize, session: &mut Session| {
+                let shown_as = self.standing(test, versus, which, round);
+                let outcome = self.test(test, &shown_as, session, rounds)?;
+                versus.runs.0 += 1;
+                Ok::<Outcome, String>(outcome)
+            };
             let pair = if compare::turned(round) {
-                let b = self.test(test, second, rounds)?;
-                [self.test(test, first, rounds)?, b]
+                let b = run(1, second)?;
+                [run(0, first)?, b]
             } else {
-                let a = self.test(test, first, rounds)?;
-                [a, self.test(test, second, rounds)?]
+                let a = run(0, first)?;
+                [a, run(1, second)?]
             };
             pairs.push(pair);
         }
-        let ratio = |figure: &dyn Fn(&Outcome) -> Option<f64>| {
-            let figures = pairs.iter().map(|[a, b]| figure(a).zip(figure(b)));
-            compare::ratio(&figures.collect::<Option<Vec<_>>>()?, self.options.confidence)
+        let figures = |figure: &dyn Fn(&Outcome) -> Option<f64>| {
+            pairs.iter().map(|[a, b]| figure(a).zip(figure(b))).collect::<Option<Vec<_>>>()
         };
-        let rps = ratio(&|outcome| Some(outcome.rps()));
-        let server_cpu = ratio(&|outcome| {
+        let rps = figures(&|outcome| Some(outcome.rps())).unwrap_or_default();
+        let cpu = figures(&|outcome| {
             let used = outcome.server_cpu?;
             Some((used.user_us + used.system_us) / outcome.total.replies().max(1) as f64)
         });
-        let rps = rps.ok_or("--vs: a round had no requests")?;
         for (which, session) in [&*first, &*second].into_iter().enumerate() {
             let mut sum = pairs[0][which].clone();
             pairs[1..].iter().for_each(|pair| sum.add(&pair[which]));
             self.publish(test, session, &sum);
         }
+        self.compare(&test.title, &versus.names, &rps, cpu.as_deref())?;
+        versus.rps.push(rps);
+        versus.cpu.push(cpu);
+        Ok(())
+    }
+
+    /// What is shown while a round runs.
+    fn standing(&self, test: &Test, versus: &Versus, which: usize, round: u32) -> String {
+        let (done, all) = versus.runs;
+        let each = match self.options.amount {
+            Amount::Requests(_) => None,
+            Amount::Time(time) => {
+                Some((time / self.options.rounds + self.options.warmup).as_secs_f64())
+            }
+        };
+        let standing = Standing {
+            test: &test.title,
+            server: &versus.names[which],
+            round: (round + 1, self.options.rounds),
+            runs: (done, all.saturating_sub(done), versus.began.elapsed()),
+            each,
+        };
+        standing.text()
+    }
+
+    /// What all tests say together, when there are several.
+    fn conclude(&mut self, versus: &Versus) -> Result<(), String> {
+        if versus.rps.len() < 2 {
+            return Ok(());
+        }
+        let Some(rps) = compare::over_all(&versus.rps) else { return Ok(()) };
+        let cpu: Option<Vec<_>> = versus.cpu.iter().cloned().collect();
+        let cpu = cpu.and_then(|tests| compare::over_all(&tests));
+        let title = format!("all {} tests", versus.rps.len());
+        self.compare(&title, &versus.names, &rps, cpu.as_deref())
+    }
+
+    /// Compares, prints the sentence, and keeps it for the document.
+    fn compare(
+        &mut self,
+        title: &str,
+        names: &[String; 2],
+        rps: &[(f64, f64)],
+        cpu: Option<&[(f64, f64)]>,
+    ) -> Result<(), String> {
+        let confidence = self.options.confidence;
         let comparison = Comparison {
-            test: test.title.clone(),
-            first: first.target.to_string(),
-            second: second.target.to_string(),
-            rounds,
-            confidence: self.options.confidence,
-            rps,
-            server_cpu,
+            test: title.to_string(),
+            first: names[0].clone(),
+            second: names[1].clone(),
+            rounds: rps.len() as u32,
+            confidence,
+            rps: compare::ratio(rps, confidence).ok_or("--vs: a round had no requests")?,
+            server_cpu: cpu.and_then(|pairs| compare::ratio(pairs, confidence)),
         };
         match self.options.output {
             Output::Json => {}
@@ -268,18 +388,20 @@ impl Call<'_> {
     fn publish(&mut self, test: &Test, session: &Session, outcome: &Outcome) {
         self.progress.clear();
         let result = report::result(test, session, self.options, outcome);
+        let name = self.options.versus.as_ref().map(|_| session.name());
         match self.options.output {
             Output::Full => {
                 let text = report::full(test, session, self.options, outcome, &result);
                 say(text.trim_end_matches('\n'));
             }
-            Output::Quiet => say(&report::quiet(&result)),
-            Output::Csv => say(&report::csv(&result)),
+            Output::Quiet => say(&report::quiet(&result, name.as_deref())),
+            Output::Csv => say(&report::csv(&result, name.as_deref())),
             Output::Json => {}
         }
         if self.options.output != Output::Full {
+            let at = name.map(|name| format!(" at {name}")).unwrap_or_default();
             for notice in report::notices(&result) {
-                eprintln!("{}: {notice}", result.test);
+                eprintln!("{}{at}: {notice}", result.test);
             }
         }
         self.results.push(result);
@@ -318,6 +440,7 @@ impl Call<'_> {
             },
             tests: std::mem::take(&mut self.results),
             comparisons: std::mem::take(&mut self.comparisons),
+            skipped: std::mem::take(&mut self.skipped),
             error: error.cloned(),
         };
         match serde_json::to_string(&document) {

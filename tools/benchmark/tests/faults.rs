@@ -4,10 +4,10 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Duration;
 
-use common::{describe, json, move_slot, ours, start, text};
+use common::{OURS, describe, json, move_slot, ours, start, text};
 use weft_testkit::Server;
 
 #[track_caller]
@@ -41,6 +41,37 @@ fn nobody_there() {
     let port = weft_testkit::server::free_port();
     let words = format!("Could not connect to server at 127.0.0.1:{port}: Connection refused");
     fails_with(&ours(port, "-t get"), &words);
+}
+
+#[test]
+fn more_clients_than_there_may_be() {
+    let server = Server::weft(&["--maxclients", "300"]);
+    let output = ours(server.port(), "-t get -c 1000 -n 1000");
+    fails_with(&output, "max number of clients reached");
+    let error = text(&output.stderr);
+    let count = error.lines().find_map(|line| {
+        line.split_once(" of 1000 connections were made; the server")?.0.parse::<u32>().ok()
+    });
+    // a few are the tool's own beside the load
+    assert!(count.is_some_and(|count| (290..=300).contains(&count)), "{error}");
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -n 100; exec \"$@\"", "sh", OURS, "-p"])
+        .arg(server.port().to_string())
+        .args(["-t", "get", "-c", "200"])
+        .output()
+        .unwrap();
+    fails_with(&limited, " of 200 connections were made; this process may open 100 files");
+}
+
+#[test]
+fn wrong_options_take_two_lines() {
+    for line in ["--nosuch", "-n abc", "-c 0", "--durat 5"] {
+        let output = ours(1, line);
+        fails_with(&output, "");
+        let error = text(&output.stderr);
+        assert!(output.stdout.is_empty() && (1..=2).contains(&error.lines().count()), "{error}");
+    }
+    fails_with(&ours(1, "-t nosuch"), "ping_mbulk");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{OURS, describe, json, ours, ours_ok, text};
 use weft_testkit::Server;
@@ -105,7 +105,54 @@ fn an_open_loop_counts_a_stall() {
     // machine only adds to it
     let p99 = test["latency_ms"]["p99"].as_f64().unwrap();
     assert!(p99 > 300.0, "p99 is {p99} ms after a stall of 500: {test}");
-    assert_eq!(test["requests"], 8000, "no request is left out");
+    let count = |name: &str| test[name].as_u64().unwrap();
+    assert_eq!(count("requests") + count("unsent"), 8000, "no request is left out");
+}
+
+#[test]
+fn the_time_holds_however_many_requests_are_asked_for() {
+    let server = Server::weft(&[]);
+    // five million a second over four connections: each would have to answer in less than a
+    // microsecond
+    let call = "-t get --rps 5000000 --duration 2 -c 4";
+    let began = Instant::now();
+    let document = json(server.port(), call);
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    let test = &document["tests"][0];
+    let seconds = test["seconds"].as_f64().unwrap();
+    assert!((2.0..20.0).contains(&seconds), "{test}");
+    let count = |name: &str| test[name].as_u64().unwrap();
+    assert!(count("requests") > 0, "{test}");
+    assert_eq!(count("requests") + count("unsent"), 10_000_000, "{test}");
+    let output = ours(server.port(), &format!("{call} -q"));
+    let error = text(&output.stderr);
+    assert!(error.contains("was not reached: ") && error.contains("were not sent"), "{error}");
+}
+
+#[test]
+fn the_whole_suite_skips_what_a_server_lacks() {
+    let without = ["XADD", "FUNCTION", "FCALL"].map(|name| {
+        ["--rename-command".to_string(), name.to_string(), "hidden-".to_string() + name]
+    });
+    let args: Vec<&str> = without.iter().flatten().map(String::as_str).collect();
+    let Some(server) = Server::valkey(&args) else {
+        eprintln!("SKIP the_whole_suite_skips_what_a_server_lacks: no valkey-server");
+        return;
+    };
+    let output = ours(server.port(), "-n 50 -c 2 -q");
+    assert!(output.status.success(), "{}", describe(&output));
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(out.contains("MGET (10 keys): ") && !out.contains("XADD"), "{out}");
+    for title in ["XADD", "FUNCTION LOAD", "FCALL"] {
+        let note = format!("{title}: skipped: valkey ");
+        assert!(error.contains(&note), "{note}: {error}");
+    }
+    let document = json(server.port(), "-n 50 -c 2");
+    assert_eq!(document["skipped"].as_array().unwrap().len(), 3, "{document}");
+    assert!(document["tests"].as_array().unwrap().len() > 15);
+    // asked for by name it is an error
+    let output = ours(server.port(), "-n 50 -c 2 -q -t xadd");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
 }
 
 #[test]
@@ -162,8 +209,30 @@ fn two_servers_give_a_ratio() {
     assert_eq!((&comparison["rounds"], &comparison["confidence"]), (&4.into(), &0.99.into()));
     assert_eq!(document["tests"].as_array().unwrap().len(), 2);
     assert_eq!(document["tests"][1]["requests"], 4000);
-    let out = ours_ok(first.port(), &format!("{versus} -q"));
-    assert!(out.contains("requests per second: ") && out.contains("99 % interval"), "{out}");
+    let names = [&first, &second].map(|server| format!("(127.0.0.1:{})", server.port()));
+    let versus = versus.replace("-t get", "-t get,set");
+    let quiet = ours_ok(first.port(), &format!("{versus} -q"));
+    for test in ["GET", "SET"] {
+        for name in &names {
+            let row = quiet.lines().find(|line| {
+                line.starts_with(&format!("{test} at weft ")) && line.contains(&format!("{name}: "))
+            });
+            assert!(row.is_some(), "{test} {name}: {quiet}");
+        }
+    }
+    let last = quiet.trim_end().lines().rfind(|line| line.starts_with("all 2 tests: ")).unwrap();
+    assert!(names.iter().all(|name| last.contains(name.as_str())), "{last}");
+    assert!(last.contains("99 % interval of 4 rounds"), "{last}");
+    let csv = ours_ok(first.port(), &format!("{versus} --csv"));
+    let mut rows = csv.lines().map(|row| row.rsplit(',').next().unwrap());
+    assert_eq!(rows.next(), Some("\"server\""));
+    let of_rows: Vec<&str> = rows.collect();
+    assert_eq!(of_rows.len(), 4, "{csv}");
+    assert!((0..4).all(|i| of_rows[i].contains(&names[i % 2])), "{csv}");
+    let full = ours_ok(first.port(), &versus);
+    let heads = full.lines().filter(|line| line.starts_with("====== "));
+    let named = heads.filter(|line| names.iter().any(|name| line.contains(name.as_str())));
+    assert_eq!(named.count(), 4, "{full}");
 }
 
 #[test]

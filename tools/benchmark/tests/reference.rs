@@ -37,7 +37,6 @@ const CALLS: &[&str] = &[
     "-a pw -n 100 --seed 5 -r 9 -t get -q",
     "-a pw -n 20 --num-functions 3 -t function_load -q",
     "-a pw -n 100 --num-keys-in-fcall 3 -t fcall -q",
-    "-a pw -n 100 -t nosuch --csv",
     "-a pw -n 100 -t get lpush list __rand_int__",
     "-a pw -n 100 -q -r 9 set key:__rand_1st__ __data__",
     "-a pw -n 100 -q -- multi ; 2 incr counter ; set a b ; exec",

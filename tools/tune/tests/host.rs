@@ -42,3 +42,46 @@ fn doctor_fails_only_when_told_to() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json[0]["value"], &json[0]["weft"]), (&"0".into(), &"ok".into()));
 }
+
+#[test]
+fn doctor_judges_a_running_server() {
+    let server = weft_testkit::Server::weft(&["--maxclients", "50"]);
+    let run = |options: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_weft-tune")).arg("doctor").args(options).output().unwrap()
+    };
+    let port = server.port().to_string();
+    let output = run(&["--port", &port, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value = |check: &str| {
+        let found = json.as_array().unwrap().iter().find(|finding| finding["check"] == check);
+        found.unwrap_or_else(|| panic!("{check}: {json}"))["value"].as_str().unwrap().to_string()
+    };
+    assert!(value("server-clients").ends_with("for maxclients 50"), "{}", value("server-clients"));
+    assert!(value("server-memory").starts_with("none, of "), "{}", value("server-memory"));
+    assert!(value("server-threads").contains(" on "), "{}", value("server-threads"));
+    assert!(value("others").contains(" CPUs, for half a second"), "{}", value("others"));
+    for check in ["server-backlog", "server-swap"] {
+        assert_ne!(value(check), "", "{check}");
+    }
+    let nobody = weft_testkit::server::free_port().to_string();
+    let output = run(&["--port", &nobody]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing listens on port"));
+}
+
+/// What topology and the header of a sweep say of memory is one number in one form.
+#[test]
+fn topology_and_reports_agree_on_memory() {
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_weft-tune")).args(args).output().unwrap();
+        text(&output)
+    };
+    let shown = run(&["topology"]);
+    let shown =
+        shown.lines().find_map(|line| line.strip_prefix("  memory   ")).unwrap().to_string();
+    assert!(shown.ends_with("iB"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&run(&["topology", "--json"])).unwrap();
+    let gib = json["memory_bytes"].as_u64().unwrap() as f64 / (1u64 << 30) as f64;
+    assert!(gib < 1.0 || shown == format!("{gib:.1} GiB"), "{shown}: {gib}");
+}

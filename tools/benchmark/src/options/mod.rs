@@ -20,14 +20,19 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 
+use crate::suite;
+
 /// Why there is nothing to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
     /// What was asked for is this text: status 0.
     Print(String),
-    /// Wrong use. The first goes to standard output, the second to standard error: status 1.
-    Wrong(String, String),
+    /// Wrong use, in a line or two for standard error: status 1.
+    Wrong(String),
 }
+
+/// The second line of an error about an option.
+const SEE_HELP: &str = "weft-benchmark --help lists the options and the tests";
 
 /// Reads a command line without the program's name.
 ///
@@ -36,19 +41,20 @@ pub enum Stop {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> {
     let program = OsString::from("weft-benchmark");
     let args = std::iter::once(program).chain(args);
-    let command = Raw::command().args_override_self(true).mut_args(|arg| {
+    let tests = format!("Tests of -t:\n{}", suite::list_of_tests());
+    let command = Raw::command().args_override_self(true).after_help(tests).mut_args(|arg| {
         // the value of an option is whatever follows it, be it another option
         let takes_value = arg.get_action().takes_values() && !arg.is_positional();
         if takes_value { arg.allow_hyphen_values(true) } else { arg }
     });
     let matches = command.clone().try_get_matches_from(args);
     match matches.and_then(|matches| Raw::from_arg_matches(&matches)) {
-        Ok(raw) => Options::new(raw).map_err(|message| Stop::Wrong(String::new(), message)),
-        Err(error) => Err(explain(&error, command)),
+        Ok(raw) => Options::new(raw).map_err(Stop::Wrong),
+        Err(error) => Err(explain(&error)),
     }
 }
 
-fn explain(error: &clap::Error, mut command: clap::Command) -> Stop {
+fn explain(error: &clap::Error) -> Stop {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         Some(ContextValue::Strings(texts)) => texts.join(" "),
@@ -64,14 +70,17 @@ fn explain(error: &clap::Error, mut command: clap::Command) -> Stop {
         {
             let value = context(ContextKind::InvalidValue);
             let why = std::error::Error::source(error).map_or(String::new(), |e| format!(": {e}"));
-            Stop::Wrong(String::new(), format!("Invalid value \"{value}\" of {option}{why}"))
+            Stop::Wrong(format!("Invalid value \"{value}\" of {option}{why}\n{SEE_HELP}"))
         }
         _ => {
-            let usage = command.render_help();
-            Stop::Wrong(
-                format!("Invalid option \"{option}\" or option argument missing\n\n{usage}"),
-                String::new(),
-            )
+            let nearest = context(ContextKind::SuggestedArg);
+            let hint = match nearest.split([' ', '=']).next() {
+                Some(nearest) if !nearest.is_empty() => format!("did you mean {nearest}? "),
+                _ => String::new(),
+            };
+            Stop::Wrong(format!(
+                "Invalid option \"{option}\" or option argument missing\n{hint}{SEE_HELP}"
+            ))
         }
     }
 }

@@ -122,7 +122,8 @@ pub struct Raw {
     /// Loop. Run the tests forever
     #[arg(short = 'l')]
     pub repeat: bool,
-    /// Only run these tests, separated by commas; ignored when a command is given
+    /// Only run these tests, separated by commas; ignored when a command is given. They are listed
+    /// at the end
     #[arg(short = 't', value_name = "tests")]
     pub tests: Option<String>,
     /// Idle mode. Just open the connections and wait

@@ -7,6 +7,7 @@ use super::raw::{Raw, ReadFrom};
 use super::{tls, uri};
 use crate::keys::KeyDistribution;
 use crate::sizes::{MAX, SizeDistribution};
+use crate::suite;
 use crate::tls::TlsOptions;
 
 /// Most generator threads, as in the reference.
@@ -189,7 +190,7 @@ impl Options {
             tracking: raw.enable_tracking,
             mptcp: raw.mptcp,
             tls,
-            clients: raw.clients.max(1) as usize,
+            clients: at_least_one("-c", raw.clients)? as usize,
             threads,
             keepalive: raw.keepalive != 0,
             pipeline: raw.pipeline.max(1) as usize,
@@ -220,7 +221,7 @@ impl Options {
             idle: raw.idle,
             fuzz,
             stdin: raw.stdin,
-            tests: raw.tests.map(|tests| tests.split(',').map(str::to_ascii_lowercase).collect()),
+            tests: raw.tests.as_deref().map(|text| tests(text, &command)).transpose()?,
             mix: raw.mix,
             functions: raw.num_functions.max(0) as u32,
             function_keys: raw.num_keys_in_fcall.max(0) as u32,
@@ -231,14 +232,31 @@ impl Options {
     }
 }
 
+/// The names of `-t`; where a command is given they are ignored, whatever they are.
+fn tests(text: &str, command: &[Vec<u8>]) -> Result<Vec<String>, String> {
+    let names: Vec<String> = text.split(',').map(str::to_ascii_lowercase).collect();
+    match suite::unknown(&names) {
+        Some(name) if command.is_empty() => {
+            Err(format!("There is no test {name:?}. There are:\n{}", suite::list_of_tests()))
+        }
+        _ => Ok(names),
+    }
+}
+
 fn amount(requests: Option<i64>, duration: Option<f64>) -> Result<Amount, String> {
     match (requests, duration) {
         (Some(_), Some(_)) => Err("Options -n and --duration are mutually exclusive.".into()),
         (_, Some(duration)) if duration > 0.0 => Ok(Amount::Time(seconds(duration)?)),
         (None, _) => Ok(Amount::Requests(100_000)),
-        // a negative number is the default, as in the reference
-        (Some(requests), None) => Ok(Amount::Requests(u64::try_from(requests).unwrap_or(100_000))),
+        (Some(requests), None) => at_least_one("-n", requests).map(Amount::Requests),
     }
+}
+
+/// A number of things of which none makes no sense. The reference takes 0 for some number of its
+/// own choice, and measures what nobody asked for.
+fn at_least_one(option: &str, number: i64) -> Result<u64, String> {
+    let number = u64::try_from(number).ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("Option {option} takes a number from 1 on."))
 }
 
 fn seconds(seconds: f64) -> Result<Duration, String> {

@@ -13,9 +13,9 @@ fn options(line: &str) -> Options {
     read(line).unwrap_or_else(|stop| panic!("{line}: {stop:?}"))
 }
 
-fn refused(line: &str) -> (String, String) {
+fn refused(line: &str) -> String {
     match read(line) {
-        Err(Stop::Wrong(out, err)) => (out, err),
+        Err(Stop::Wrong(message)) => message,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -61,9 +61,9 @@ fn values_may_look_like_options_and_the_last_one_counts() {
 
 #[test]
 fn limits_are_those_of_the_reference() {
-    let o = options("-d 0 -P 0 --precision 9 --threads 1000 -c 0");
+    let o = options("-d 0 -P 0 --precision 9 --threads 1000");
     assert_eq!((o.sizes, o.pipeline, o.precision), (SizeDistribution::fixed(1), 1, 4));
-    assert_eq!((o.threads, o.clients), (Some(500), 1));
+    assert_eq!(o.threads, Some(500));
     assert_eq!(o.warnings, ["WARNING: Too many threads, limiting threads to 500."]);
     assert_eq!(options("--threads 0").threads, None);
 }
@@ -73,20 +73,50 @@ fn wrong_options_are_named() {
     for (line, option) in
         [("--nosuch", "--nosuch"), ("-n", "-n"), ("-q -Z", "-Z"), ("--rfr", "--rfr")]
     {
-        let (out, _) = refused(line);
-        let want = format!("Invalid option \"{option}\" or option argument missing\n\n");
-        assert!(out.starts_with(&want), "{line}: {out}");
-        assert!(out.contains("Usage:"));
+        let message = refused(line);
+        let want = format!("Invalid option \"{option}\" or option argument missing\n");
+        assert!(message.starts_with(&want), "{line}: {message}");
+        assert!(message.lines().count() == 2 && message.contains("--help"), "{message}");
+    }
+    assert!(refused("--duratoin 1").contains("did you mean --duration?"));
+}
+
+#[test]
+fn what_measures_nothing_is_refused() {
+    for (line, words) in [
+        ("-c 0", "-c takes a number from 1"),
+        ("-c -3", "-c takes a number from 1"),
+        ("-n 0", "-n takes a number from 1"),
+        ("-n -1", "-n takes a number from 1"),
+        ("-t nosuch", "There is no test \"nosuch\". There are:"),
+        ("-t get,nosuch", "There is no test \"nosuch\""),
+        ("-t lrange_prepare", "There is no test"),
+    ] {
+        let message = refused(line);
+        assert!(message.contains(words), "{line}: {message}");
+    }
+    let o = options("-t nosuch get key");
+    assert_eq!(o.warnings, ["WARNING: Option -t is ignored."]);
+}
+
+#[test]
+fn the_help_lists_the_tests() {
+    let Err(Stop::Print(help)) = read("--help") else { panic!("no help") };
+    for name in ["ping_mbulk", "lrange_600", "function_load"] {
+        assert!(help.contains(name), "{name}");
     }
 }
 
 #[test]
 fn wrong_values_are_named() {
-    assert_eq!(refused("-n abc").1, "Invalid value \"abc\" of -n: invalid digit found in string");
-    assert!(refused("-p 70000").1.contains("Invalid server port."));
-    assert!(refused("--keys zapf -r 5").1.contains("none of uniform"));
-    assert!(!refused("--sizes 5-3").1.is_empty());
-    assert!(!refused("--rfr maybe").1.is_empty() || !refused("--rfr maybe").0.is_empty());
+    let message = refused("-n abc");
+    let want = "Invalid value \"abc\" of -n: invalid digit found in string\n";
+    assert!(message.starts_with(want), "{message}");
+    assert_eq!(message.lines().count(), 2, "{message}");
+    assert!(refused("-p 70000").contains("Invalid server port."));
+    assert!(refused("--keys zapf -r 5").contains("none of uniform"));
+    assert!(!refused("--sizes 5-3").is_empty());
+    assert!(!refused("--rfr maybe").is_empty());
 }
 
 #[test]
@@ -110,8 +140,8 @@ fn what_contradicts_itself_is_refused() {
         "--fuzz --vs box:1",
         "--fuzz-mode nosuch",
     ] {
-        let (out, err) = refused(line);
-        assert!(out.is_empty() && err.len() > 10, "{line}: {err}");
+        let message = refused(line);
+        assert!(message.len() > 10, "{line}: {message}");
     }
 }
 

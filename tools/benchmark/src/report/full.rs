@@ -41,7 +41,11 @@ pub fn full(
 
 fn head(out: &mut String, test: &Test, session: &Session, options: &Options, result: &TestResult) {
     // writing to a string can't fail
-    let _ = writeln!(out, "====== {} ======", test.title);
+    let at = match options.versus {
+        Some(_) => format!(" at {}", session.name()),
+        None => String::new(),
+    };
+    let _ = writeln!(out, "====== {}{at} ======", test.title);
     let _ =
         writeln!(out, "  {} requests completed in {:.2} seconds", result.requests, result.seconds);
     let _ = writeln!(out, "  {} parallel clients", options.clients);

@@ -2,27 +2,43 @@
 
 use crate::result::{Comparison, GeneratorUse, Latency, Loop, Ratio, TestResult};
 
-/// The first line of CSV.
-pub const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\
+/// The first line of CSV. A column for the server stands last, where there are two, so that the
+/// others are where scripts look for them.
+pub fn csv_header(with_server: bool) -> String {
+    let server = if with_server { ",\"server\"" } else { "" };
+    format!("{CSV_HEADER}{server}")
+}
+
+const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\
     \"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
 
 /// Figures of nothing.
 pub(super) const NONE: Latency =
     Latency { min: 0.0, avg: 0.0, p50: 0.0, p95: 0.0, p99: 0.0, p999: 0.0, max: 0.0 };
 
-/// A line of CSV.
-pub fn csv(result: &TestResult) -> String {
+/// A line of CSV; with the server's name when it is one of two.
+pub fn csv(result: &TestResult, server: Option<&str>) -> String {
     let l = result.latency_ms.unwrap_or(NONE);
+    let server = server.map(|name| format!(",\"{}\"", name.replace('"', "\"\"")));
     format!(
-        "\"{}\",\"{:.2}\",\"{:.3}\",\"{:.3}\",\"{:.3}\",\"{:.3}\",\"{:.3}\",\"{:.3}\"",
-        result.test, result.rps, l.avg, l.min, l.p50, l.p95, l.p99, l.max
+        "\"{}\",\"{:.2}\",\"{:.3}\",\"{:.3}\",\"{:.3}\",\"{:.3}\",\"{:.3}\",\"{:.3}\"{}",
+        result.test,
+        result.rps,
+        l.avg,
+        l.min,
+        l.p50,
+        l.p95,
+        l.p99,
+        l.max,
+        server.unwrap_or_default()
     )
 }
 
-/// The line of `-q`.
-pub fn quiet(result: &TestResult) -> String {
+/// The line of `-q`; with the server's name when it is one of two.
+pub fn quiet(result: &TestResult, server: Option<&str>) -> String {
     let p50 = result.latency_ms.unwrap_or(NONE).p50;
-    format!("{}: {:.2} requests per second, p50={p50:.3} msec", result.test, result.rps)
+    let server = server.map(|name| format!(" at {name}")).unwrap_or_default();
+    format!("{}{server}: {:.2} requests per second, p50={p50:.3} msec", result.test, result.rps)
 }
 
 /// What must be known beside the figures: for standard error where the format has no place.
@@ -38,9 +54,17 @@ pub fn notices(result: &TestResult) -> Vec<String> {
         ));
     }
     if let Some(target) = result.target_rps
-        && result.rps < target * 0.99
+        && (result.rps < target * 0.99 || result.unsent > 0)
     {
-        notices.push(format!("the rate asked for, {target:.0} per second, was not reached"));
+        let unsent = match result.unsent {
+            0 => String::new(),
+            unsent => format!(
+                ": {unsent} requests that were due were not sent before the time was over, and are \
+                 in no latency"
+            ),
+        };
+        notices
+            .push(format!("the rate asked for, {target:.0} per second, was not reached{unsent}"));
     }
     if !result.errors.is_empty() {
         let kinds = result.errors.iter().map(|(kind, count)| format!("{kind} {count}"));
@@ -60,27 +84,101 @@ pub(super) fn pace(result: &TestResult) -> &'static str {
     }
 }
 
-/// Two servers side by side.
+/// Two servers side by side: a sentence for what was served, one for what it cost.
 pub fn versus(of: &Comparison) -> String {
-    let line = |what: &str, ratio: &Ratio| {
-        let verdict = match (ratio.differs(), ratio.ratio > 1.0) {
-            (false, _) => "no difference shown",
-            (true, true) => "the first has more",
-            (true, false) => "the second has more",
-        };
-        format!(
-            "  {what}: {:.4} ({:.0} % interval {:.4} to {:.4}, {} rounds): {verdict}\n",
-            ratio.ratio,
-            of.confidence * 100.0,
-            ratio.low,
-            ratio.high,
-            of.rounds
-        )
-    };
-    let mut text = format!("{}: {} to {}\n", of.test, of.first, of.second);
-    text.push_str(&line("requests per second", &of.rps));
+    let mut text = format!("{}: {}\n", of.test, sentence(of, &of.rps, Word::SPEED));
     if let Some(cpu) = &of.server_cpu {
-        text.push_str(&line("server CPU per request", cpu));
+        text.push_str(&format!("{}: {}\n", of.test, sentence(of, cpu, Word::CPU)));
     }
     text
+}
+
+/// How a figure of two servers is put.
+struct Word {
+    verb: &'static str,
+    more: &'static str,
+    less: &'static str,
+    none: &'static str,
+}
+
+impl Word {
+    const SPEED: Self = Self { verb: "is", more: "faster", less: "slower", none: "speed" };
+    const CPU: Self = Self {
+        verb: "uses",
+        more: "more CPU per request",
+        less: "less CPU per request",
+        none: "CPU per request",
+    };
+}
+
+/// "A is 46 % faster than B (35 to 58 %; 99 % interval of 10 rounds)". Without a difference that is
+/// beyond chance it says that, and where the difference may lie.
+fn sentence(of: &Comparison, ratio: &Ratio, word: Word) -> String {
+    let Comparison { first, second, rounds, confidence, .. } = of;
+    let percent = |factor: f64| (100.0 * (factor - 1.0)).abs().round();
+    let interval = format!("{:.0} % interval of {rounds} rounds", confidence * 100.0);
+    if !ratio.differs() {
+        return format!(
+            "no difference in {} is shown between {first} and {second} ({} to {}; {interval})",
+            word.none,
+            bound(ratio.low),
+            bound(ratio.high)
+        );
+    }
+    let (comparative, near, far) = match ratio.ratio > 1.0 {
+        true => (word.more, ratio.low, ratio.high),
+        false => (word.less, ratio.high, ratio.low),
+    };
+    format!(
+        "{first} {} {:.0} % {comparative} than {second} ({:.0} to {:.0} %; {interval})",
+        word.verb,
+        percent(ratio.ratio),
+        percent(near),
+        percent(far)
+    )
+}
+
+/// An end of an interval that holds 1: so far away that it says nothing, it is no percentage.
+fn bound(factor: f64) -> String {
+    match factor {
+        factor if factor >= 10.0 => format!("{factor:.0} times"),
+        factor => format!("{:+.0} %", 100.0 * (factor - 1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(rps: Ratio, server_cpu: Option<Ratio>) -> Comparison {
+        Comparison {
+            test: "GET".into(),
+            first: "a 1 (h:1)".into(),
+            second: "b 2 (h:2)".into(),
+            rounds: 10,
+            confidence: 0.99,
+            rps,
+            server_cpu,
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_a_sentence() {
+        let rps = Ratio { ratio: 1.46, low: 1.35, high: 1.58 };
+        let cpu = Ratio { ratio: 0.8, low: 0.75, high: 0.85 };
+        let text = versus(&comparison(rps, Some(cpu)));
+        assert_eq!(
+            text,
+            "GET: a 1 (h:1) is 46 % faster than b 2 (h:2) (35 to 58 %; 99 % interval of 10 \
+             rounds)\nGET: a 1 (h:1) uses 20 % less CPU per request than b 2 (h:2) (15 to 25 %; \
+             99 % interval of 10 rounds)\n"
+        );
+        let rps = Ratio { ratio: 1.01, low: 0.97, high: 1.05 };
+        let text = versus(&comparison(rps, None));
+        assert!(text.contains("no difference in speed is shown between a 1"), "{text}");
+        assert!(text.contains("(-3 % to +5 %;"), "{text}");
+        let rps = Ratio { ratio: 0.5, low: 0.4, high: 0.6 };
+        let text = versus(&comparison(rps, None));
+        assert!(text.contains("is 50 % slower than b 2 (h:2) (40 to 60 %;"), "{text}");
+    }
 }

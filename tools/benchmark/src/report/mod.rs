@@ -5,8 +5,8 @@ mod lines;
 mod progress;
 
 pub use full::full;
-pub use lines::{CSV_HEADER, csv, notices, quiet, versus};
-pub use progress::Progress;
+pub use lines::{csv, csv_header, notices, quiet, versus};
+pub use progress::{Progress, Standing};
 
 use hdrhistogram::Histogram;
 
@@ -48,6 +48,8 @@ pub fn result(test: &Test, session: &Session, options: &Options, outcome: &Outco
     TestResult {
         test: test.title.clone(),
         server: session.target.to_string(),
+        server_version: session.version.clone(),
+        unsent: outcome.total.unsent,
         requests,
         seconds: outcome.elapsed_ns as f64 / 1e9,
         rps: outcome.rps(),

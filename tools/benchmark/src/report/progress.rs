@@ -1,6 +1,7 @@
 //! The line that shows how far a run is: on a terminal only, in place, gone at the end.
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use crate::options::{Options, Output};
 use crate::run::Moment;
@@ -41,6 +42,38 @@ impl Progress {
     }
 }
 
+/// Where a comparison stands: what the line says in the place of the test's name.
+#[derive(Clone, Debug)]
+pub struct Standing<'a> {
+    /// Title of the test.
+    pub test: &'a str,
+    /// Name of the server that runs now.
+    pub server: &'a str,
+    /// From 1, and how many there are.
+    pub round: (u32, u32),
+    /// Runs that are over, those that are left with this one, and the time of the former.
+    pub runs: (u32, u32, Duration),
+    /// Seconds that a run should take, where that is known before any is over.
+    pub each: Option<f64>,
+}
+
+impl Standing<'_> {
+    /// In words.
+    pub fn text(&self) -> String {
+        let (done, left, took) = self.runs;
+        let each = match done {
+            0 => self.each,
+            done => Some(took.as_secs_f64() / f64::from(done)),
+        };
+        let left = each.map_or(String::new(), |each| {
+            let seconds = (each * f64::from(left)).round() as u64;
+            format!(", {}:{:02} left", seconds / 60, seconds % 60)
+        });
+        let (round, of) = self.round;
+        format!("{}, {}, round {round} of {of}{left}", self.test, self.server)
+    }
+}
+
 fn line(title: &str, moment: &Moment) -> String {
     let rate = |replies: u64, seconds: f64| replies as f64 / seconds.max(1e-9);
     let recent = moment.recent.all();
@@ -63,7 +96,22 @@ fn line(title: &str, moment: &Moment) -> String {
 mod tests {
     use super::*;
     use crate::tally::Tally;
-    use std::time::Duration;
+
+    #[test]
+    fn a_comparison_tells_where_it_stands() {
+        let mut standing = Standing {
+            test: "GET",
+            server: "weft 1 at h:1",
+            round: (3, 10),
+            runs: (4, 16, Duration::from_secs(20)),
+            each: None,
+        };
+        assert_eq!(standing.text(), "GET, weft 1 at h:1, round 3 of 10, 1:20 left");
+        standing.runs = (0, 20, Duration::ZERO);
+        assert_eq!(standing.text(), "GET, weft 1 at h:1, round 3 of 10");
+        standing.each = Some(0.5);
+        assert_eq!(standing.text(), "GET, weft 1 at h:1, round 3 of 10, 0:10 left");
+    }
 
     #[test]
     fn a_moment_has_rates_and_percentiles() {

@@ -267,7 +267,8 @@ impl Worker {
             self.is_over = true;
         }
         let silence = now.saturating_sub(self.last_reply_ns.max(self.end_of_requests()));
-        if self.is_over && self.open > 0 && silence > DRAIN_NS {
+        let is_late = self.is_over || now >= self.end_ns;
+        if is_late && self.open > 0 && silence > DRAIN_NS {
             let seconds = DRAIN_NS / 1_000_000_000;
             return Err(format!(
                 "Error: the server does not answer: {} requests are open after {seconds} s",

@@ -37,6 +37,9 @@ impl Worker {
             return Ok(());
         }
         let mut next = schedule.next_due();
+        if now >= self.end_ns && self.is_behind(next) {
+            return Ok(());
+        }
         while next <= now && next < self.end_ns {
             let Some(i) = self.free.pop_front() else { return Ok(()) };
             let due = self.schedule.as_ref().map_or(0, |schedule| schedule.due(now));
@@ -54,6 +57,20 @@ impl Worker {
             return Ok(());
         }
         self.arm(next, now)
+    }
+
+    /// At the end of the time: whether there is so much left to send that it would take longer
+    /// than the one batch that each connection may still have. Then all of it is left unsent, and
+    /// counted; else the time would hold only with a server that is fast enough.
+    fn is_behind(&mut self, next: u64) -> bool {
+        let Some(schedule) = &mut self.schedule else { return false };
+        let left = if next < self.end_ns { schedule.due(self.end_ns - 1) } else { 0 };
+        if left <= (self.conns.len() * self.plan.pipeline) as u64 {
+            return false;
+        }
+        self.tally.unsent += left;
+        self.is_over = true;
+        true
     }
 
     /// Wakes this thread when the next request is due.

@@ -125,12 +125,20 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// Whether the figure is worth more than its first two digits.
+    pub fn is_good(self) -> bool {
+        match self {
+            Self::Measured | Self::Tested => true,
+            Self::Untested | Self::Broken | Self::NoCpu => false,
+        }
+    }
+
     /// For people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Measured => "within the measurements",
             Self::Tested => "tested",
-            Self::Untested => "untested, a guess",
+            Self::Untested => "untested: a guess",
             Self::Broken => "not to be believed: fewer threads broke the law",
             Self::NoCpu => "not to be believed: more threads than CPUs",
         }
@@ -149,6 +157,8 @@ fn command_law(series: &Series, command: &str, request: &Request) -> CommandLaw 
     let mut client_limited = Vec::new();
     let mut levels = Vec::new();
     for (threads, point) in series.of(command) {
+        // the server's own choice is no number that a law could be about
+        let Some(threads) = threads.count() else { continue };
         let free = point.runs.iter().filter(|run| !run.client_limited);
         let runs: Vec<f64> = free.map(|run| run.measured.rps).collect();
         if runs.len() < point.runs.len() {

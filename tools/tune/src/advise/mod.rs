@@ -23,9 +23,12 @@ use weft_base::cpulist;
 use crate::report::read_sweeps;
 use crate::report::summary::{Series, Summary};
 use crate::results::grid::ServerSpec;
+use crate::results::{Reads, Threads};
+use crate::sweep::client::Client;
+use crate::sweep::server::setting;
 use crate::sweep::{self, Short};
 use laws::{Request, SeriesLaws};
-use recommend::{Advice, Spread, advise};
+use recommend::{Advice, Now, Spread, advise};
 
 /// Recommends io-threads, reads and placement from recorded sweeps, or from a short one of its own.
 #[derive(Debug, Parser)]
@@ -55,12 +58,16 @@ pub struct Args {
     /// Predict for these numbers of threads; 1.5 and 2 times the most measured otherwise.
     #[arg(long, value_name = "LIST", value_parser = numbers)]
     predict: Option<Numbers>,
-    /// io-threads that are configured now; the fewest of the sweep otherwise.
+    /// Ask the server that listens on this port of this machine what is configured now [default:
+    /// what the server of the sweep said by itself].
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["now", "now_reads"])]
+    port: Option<u16>,
+    /// io-threads that are configured now: a number, or auto.
     #[arg(long, value_name = "N")]
-    now: Option<u32>,
+    now: Option<Threads>,
     /// io-threads-do-reads that is configured now.
-    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
-    now_reads: Option<bool>,
+    #[arg(long, value_name = "yes|no")]
+    now_reads: Option<Reads>,
     /// How much commands matter, such as GET:8,SET:2; commands not named do not matter.
     #[arg(long, value_name = "LIST")]
     weights: Option<String>,
@@ -82,14 +89,6 @@ fn numbers(text: &str) -> Result<Numbers, String> {
         return Err("numbers of threads from 1 are expected".into());
     }
     Ok(Numbers(set.iter().map(|n| n as u32).collect()))
-}
-
-fn yes_no(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" | "on" => Ok(true),
-        "no" | "off" => Ok(false),
-        _ => Err("yes or no is expected".into()),
-    }
 }
 
 /// Everything about one server of one sweep.
@@ -131,9 +130,17 @@ pub fn run(args: Args) -> Result<()> {
     {
         bail!("--weights: {unknown} was not measured");
     }
+    let running = args.port.map(ask).transpose()?;
+    let servers = servers(&summary);
+    ensure!(
+        running.is_none() || servers.len() == 1,
+        "--port asks one server, and there are {} in the results",
+        servers.len()
+    );
     let mut found = Vec::new();
-    for (sweep, server) in servers(&summary) {
-        found.push(on_server(&args, &summary, sweep, &server, weights.as_ref())?);
+    for (sweep, server) in servers {
+        let now = running.clone().unwrap_or_else(|| now(&args, &summary, sweep, &server));
+        found.push(on_server(&args, &summary, sweep, &server, &now, weights.as_ref())?);
     }
     print!("{}", text::of(&found));
     if let Some(file) = &args.json {
@@ -156,11 +163,37 @@ fn servers(summary: &Summary) -> Vec<(usize, String)> {
     servers
 }
 
+/// What a running server has configured.
+fn ask(port: u16) -> Result<Now> {
+    let asked = || format!("cannot ask the server on port {port} what is configured");
+    let mut client = Client::connect(port).with_context(asked)?;
+    let io_threads = setting(&mut client, "io-threads").with_context(asked)?;
+    let reads = setting(&mut client, "io-threads-do-reads");
+    let source = format!("as the server on port {port} says");
+    Ok(Now { io_threads: Some(io_threads), reads, own_reads: None, source })
+}
+
+/// What is configured as the command line tells, else as the server of the sweep said before its
+/// first cell.
+fn now(args: &Args, summary: &Summary, sweep: usize, server: &str) -> Now {
+    let programs = &summary.sweeps[sweep].header.servers;
+    let program = programs.iter().find(|program| program.name == server);
+    let own_reads = program.and_then(|program| program.own_reads);
+    if args.now.is_some() || args.now_reads.is_some() {
+        let source = "as --now says".to_string();
+        return Now { io_threads: args.now, reads: args.now_reads, own_reads, source };
+    }
+    let io_threads = program.and_then(|program| program.own_io_threads);
+    let source = "as the server says when the sweep sets nothing".to_string();
+    Now { io_threads, reads: own_reads, own_reads, source }
+}
+
 fn on_server(
     args: &Args,
     summary: &Summary,
     sweep: usize,
     server: &str,
+    now: &Now,
     weights: Option<&BTreeMap<String, f64>>,
 ) -> Result<ServerAdvice> {
     let of_server = |series: &&Series| series.sweep == sweep && series.server == server;
@@ -180,10 +213,8 @@ fn on_server(
         Some(weights) => weights.get(command).copied().unwrap_or(0.0),
         None => 1.0,
     };
-    let advice =
-        advise(&series, (args.now, args.now_reads), spread, weight).with_context(|| {
-            format!("{server}: the sweep holds nothing with what --now and --now-reads say")
-        })?;
+    let advice = advise(&series, now, spread, weight)
+        .with_context(|| format!("{server}: every run has failed"))?;
     Ok(ServerAdvice {
         source: summary.sweeps[sweep].source.clone(),
         server: server.into(),

@@ -15,6 +15,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::report::summary::{Load, Series};
+use crate::results::grid::Placement;
+use crate::results::{Reads, Threads};
 use crate::stats::{mean, pooled_variance, t_quantile};
 
 /// A gain that is worth no thread, as a share.
@@ -24,9 +26,9 @@ const SMALL: f64 = 0.03;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Setting {
     /// io-threads.
-    pub io_threads: u32,
+    pub io_threads: Threads,
     /// io-threads-do-reads.
-    pub reads: bool,
+    pub reads: Reads,
     /// Name of the placement.
     pub placement: String,
 }
@@ -55,11 +57,41 @@ impl Gain {
     }
 }
 
+/// What is configured now, and how that is known.
+#[derive(Clone, Debug, Default)]
+pub struct Now {
+    /// None where nobody knows.
+    pub io_threads: Option<Threads>,
+    /// None where nobody knows.
+    pub reads: Option<Reads>,
+    /// What the server does when nobody tells it how to read; none where it does not say.
+    pub own_reads: Option<Reads>,
+    /// Who said so, for people.
+    pub source: String,
+}
+
+impl Now {
+    fn is_it(&self, setting: &Setting) -> bool {
+        let reads = match setting.reads {
+            Reads::Own => self.own_reads.unwrap_or(Reads::Own),
+            set => set,
+        };
+        let wanted = match self.reads {
+            Some(Reads::Own) => self.own_reads,
+            other => other,
+        };
+        self.io_threads.is_none_or(|threads| threads == setting.io_threads)
+            && wanted.is_none_or(|wanted| wanted == reads || reads == Reads::Own)
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// The present setting.
+    /// What is compared with: the present setting, as far as it was measured.
     pub now: Setting,
+    /// How that is known, or that it is not, for people.
+    pub known: String,
     /// What to change to; none: no change.
     pub change: Option<Gain>,
     /// Why, for people.
@@ -101,22 +133,35 @@ struct Runs {
     limited: usize,
 }
 
-/// Advises on the series of one server. `weight` is that of a command; the present setting is the
-/// one asked for, else the first of the fewest threads.
+/// Advises on the series of one server. `weight` is that of a command. Where the present setting is
+/// not known or was not measured, the first of the fewest threads is compared with, and that is said.
 pub fn advise(
     series: &[&Series],
-    now: (Option<u32>, Option<bool>),
+    now: &Now,
     spread: Option<Spread>,
     weight: impl Fn(&str) -> f64,
 ) -> Option<Advice> {
     let settings = settings(series);
-    let now = settings
-        .keys()
-        .find(|setting| {
-            now.0.is_none_or(|threads| setting.io_threads == threads)
-                && now.1.is_none_or(|reads| setting.reads == reads)
-        })?
-        .clone();
+    let measured = settings.keys().find(|setting| now.is_it(setting));
+    let (known, now) = match (now.io_threads, measured) {
+        (Some(_), Some(measured)) => (format!("Now, {}", now.source), measured.clone()),
+        (Some(threads), None) => {
+            let first = settings.keys().next()?;
+            let reads = now.reads.map_or(String::new(), |reads| format!(" and reads {reads}"));
+            let known = format!(
+                "Now, {}, it has io-threads {threads}{reads}, which the sweep did not measure; \
+                 compared with",
+                now.source
+            );
+            (known, first.clone())
+        }
+        (None, measured) => {
+            let first = measured.or(settings.keys().next())?;
+            let known = "What is configured now is not known (--port asks a running server, --now \
+                         tells it); compared with";
+            (known.to_string(), first.clone())
+        }
+    };
     let others: Vec<&Setting> = settings.keys().filter(|setting| **setting != now).collect();
     let width = |freedom: usize| t_quantile(1.0 - 0.025 / others.len() as f64, freedom);
     let compare = |from: &Setting, to: &Setting| {
@@ -130,8 +175,8 @@ pub fn advise(
             (None, "one run a cell cannot tell gain from chance: use more repeats".to_string())
         }
         Some(best) if !gains.iter().any(Gain::is_sure) => {
-            let best = percent(best);
-            (None, format!("no setting gains beyond doubt; the best is {best}"))
+            let other = format!("{}: {}", describe(&best.setting), percent(best));
+            (None, format!("no setting gains beyond doubt; the best other is {other}"))
         }
         Some(best) => {
             let enough = gains.iter().filter(|gain| gain.is_sure()).find(|gain| {
@@ -142,7 +187,7 @@ pub fn advise(
             (Some(chosen.clone()), reason(chosen, best))
         }
     };
-    Some(Advice { now, change, reason, gains })
+    Some(Advice { now, known, change, reason, gains })
 }
 
 fn reason(chosen: &Gain, best: &Gain) -> String {
@@ -158,24 +203,35 @@ fn reason(chosen: &Gain, best: &Gain) -> String {
     )
 }
 
-/// A setting for people.
+/// A setting for people: what may be left out is.
 pub fn describe(setting: &Setting) -> String {
-    let reads = if setting.reads { "yes" } else { "no" };
-    format!(
-        "io-threads {}, io-threads-do-reads {reads}, placement {}",
-        setting.io_threads, setting.placement
-    )
+    let Setting { io_threads, reads, placement } = setting;
+    let reads = match reads {
+        Reads::Own => "",
+        Reads::Off => ", io-threads-do-reads no",
+        Reads::On => ", io-threads-do-reads yes",
+    };
+    let placement = match *placement == Placement::default().name {
+        true => String::new(),
+        false => format!(", placement {placement}"),
+    };
+    format!("io-threads {io_threads}{reads}{placement}")
 }
 
 /// A gain with its interval for people.
 pub fn percent(gain: &Gain) -> String {
-    let percent = |factor: f64| format!("{:+.1} %", 100.0 * (factor - 1.0));
     match gain.interval {
         Some((low, high)) => {
-            format!("{} ({} to {})", percent(gain.factor), percent(low), percent(high))
+            format!("{} ({} to {})", change(gain.factor), change(low), change(high))
         }
-        None => percent(gain.factor),
+        None => format!("about {}", change(gain.factor)),
     }
+}
+
+/// A factor as a whole percentage: less than one per cent is worth no configuration.
+pub fn change(factor: f64) -> String {
+    // no "-0 %"
+    format!("{:+.0} %", (100.0 * (factor - 1.0)).round() + 0.0)
 }
 
 /// All settings with their runs by item.
@@ -252,7 +308,7 @@ mod tests {
     fn advice(runs: &[(u32, &[f64])]) -> Advice {
         let summary = Summary::of(vec![sweep(runs)]);
         let series: Vec<&Series> = summary.series.iter().collect();
-        advise(&series, (None, None), Spread::of_repeats(&series), |_| 1.0).unwrap()
+        advise(&series, &Now::default(), Spread::of_repeats(&series), |_| 1.0).unwrap()
     }
 
     #[test]
@@ -263,11 +319,32 @@ mod tests {
             (4, &[240.0, 243.0, 241.0]),
             (8, &[243.0, 241.0, 245.0]),
         ]);
-        assert_eq!(advice.now.io_threads, 1);
+        assert_eq!(advice.now.io_threads, Threads::Count(1));
+        assert!(advice.known.contains("not known"), "{}", advice.known);
         let change = advice.change.unwrap();
-        assert_eq!(change.setting.io_threads, 4);
+        assert_eq!(change.setting.io_threads, Threads::Count(4));
         let (low, high) = change.interval.unwrap();
         assert!(low > 2.2 && high < 2.6 && (2.39..2.43).contains(&change.factor), "{change:?}");
+    }
+
+    #[test]
+    fn what_is_configured_is_not_guessed() {
+        let summary = Summary::of(vec![sweep(&[(1, &[100.0, 101.0]), (2, &[150.0, 151.0])])]);
+        let series: Vec<&Series> = summary.series.iter().collect();
+        let with = |io_threads, reads| {
+            let now =
+                Now { io_threads, reads, source: "as somebody says".into(), ..Now::default() };
+            let advice = advise(&series, &now, None, |_| 1.0).unwrap();
+            (advice.now.io_threads, advice.known)
+        };
+        let (now, known) = with(Some(Threads::Count(2)), Some(Reads::Off));
+        assert_eq!((now, known.as_str()), (Threads::Count(2), "Now, as somebody says"));
+        let (now, known) = with(Some(Threads::Auto), None);
+        assert_eq!(now, Threads::Count(1));
+        assert!(known.contains("io-threads auto, which the sweep did not measure"), "{known}");
+        let (now, known) = with(None, None);
+        assert_eq!(now, Threads::Count(1));
+        assert!(known.contains("is not known"), "{known}");
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use super::ServerAdvice;
 use super::laws::{CommandLaw, FitResult, SeriesLaws};
-use super::recommend::{Advice, describe, percent};
+use super::recommend::{Advice, change, describe, percent};
+use super::trust::FAR;
 use super::usl::Interval;
-use crate::report::tables::grouped;
+use crate::report::numbers::{compact, range, rough, significant};
 
 /// Everything.
 pub fn of(found: &[ServerAdvice]) -> String {
@@ -22,7 +23,7 @@ pub fn of(found: &[ServerAdvice]) -> String {
 }
 
 fn recommendation(out: &mut String, advice: &Advice, spread: Option<f64>) {
-    let _ = writeln!(out, "Now: {}.", describe(&advice.now));
+    let _ = writeln!(out, "{}: {}.", advice.known, describe(&advice.now));
     match &advice.change {
         Some(gain) => {
             let _ = writeln!(out, "**Change to: {}.**", describe(&gain.setting));
@@ -49,15 +50,15 @@ fn recommendation(out: &mut String, advice: &Advice, spread: Option<f64>) {
     if let Some(spread) = spread {
         let _ = writeln!(
             out,
-            "Single runs spread by {:.1} %. Intervals are 95 % for all settings at once.",
-            100.0 * spread
+            "Single runs spread by {} %. Intervals are 95 % for all settings at once.",
+            significant(100.0 * spread)
         );
     }
     let rows = advice.gains.iter().map(|gain| {
-        let cpu = gain.cpu_factor.map(|factor| format!("{:+.1} %", 100.0 * (factor - 1.0)));
+        let cpu = gain.cpu_factor.map(change);
         vec![
             gain.setting.io_threads.to_string(),
-            if gain.setting.reads { "yes" } else { "no" }.to_string(),
+            gain.setting.reads.to_string(),
             gain.setting.placement.clone(),
             percent(gain),
             cpu.unwrap_or("–".into()),
@@ -67,14 +68,29 @@ fn recommendation(out: &mut String, advice: &Advice, spread: Option<f64>) {
     table(out, &names.map(String::from), rows.collect());
 }
 
+/// What the columns of a law mean, a line each.
+const SYMBOLS: [&str; 6] = [
+    "λ: requests per second of one thread.",
+    "σ, contention: the share of the work that threads can do only one after the other; with 0.1 no \
+     number of threads is more than 10 times as fast as one.",
+    "κ, coherency: what each further thread costs each of the others; more than 0 means that \
+     throughput falls in the end.",
+    "peak: the number of threads beyond which it falls.",
+    "back test: the law of the fewest threads was asked for the most; its largest error.",
+    "outside the law: threads with which the measurement is more than 10 % away from it, beyond \
+     chance. Something else limits there: CPUs, a second socket, SMT.",
+];
+
 fn laws(out: &mut String, series: &SeriesLaws) {
     let _ = writeln!(out, "## {}\n", series.name);
     let fits = || series.laws.iter().filter_map(|law| Some((law, law.fit.as_ref()?)));
-    for law in series.laws.iter().filter(|law| law.fit.is_none()) {
+    let without = series.laws.iter().filter(|law| law.fit.is_none());
+    let without: Vec<&str> = without.map(|law| law.command.as_str()).collect();
+    if !without.is_empty() {
         let _ = writeln!(
             out,
-            "{}: fewer than three numbers of threads to fit to, no law.",
-            law.command
+            "No law for {}: fewer than three numbers of threads to fit to.",
+            without.join(", ")
         );
     }
     if fits().next().is_none() {
@@ -84,6 +100,10 @@ fn laws(out: &mut String, series: &SeriesLaws) {
     let names =
         ["command", "λ", "σ", "κ", "peak", "back test", "outside the law"].map(String::from);
     table(out, &names, fits().map(|(law, fit)| law_row(law, fit)).collect());
+    for symbol in SYMBOLS {
+        let _ = writeln!(out, "* {symbol}");
+    }
+    out.push('\n');
     points(out, &fits().collect::<Vec<_>>());
     predictions(out, &fits().collect::<Vec<_>>());
     for (law, _) in fits().filter(|(law, _)| !law.client_limited.is_empty()) {
@@ -97,19 +117,22 @@ fn laws(out: &mut String, series: &SeriesLaws) {
 }
 
 fn law_row(law: &CommandLaw, fit: &FitResult) -> Vec<String> {
-    let between = |value: f64, interval: Option<Interval>| match interval {
-        Some((low, high)) => format!("{value:.4} ({low:.4}–{high:.4})"),
-        None => format!("{value:.4}"),
-    };
     let outside: Vec<u32> = fit.points.iter().filter(|p| p.outside).map(|p| p.threads).collect();
+    // what the measurements break, or what was far off when it was asked, has no digits to tell
+    let holds = outside.is_empty() && fit.back_test.is_none_or(|test| test.worst <= FAR);
+    let between = |value: f64, interval: Option<Interval>| match interval {
+        _ if !holds => format!("about {value:.2}"),
+        Some((low, high)) => format!("{value:.3} ({low:.3}–{high:.3})"),
+        None => format!("{value:.3}"),
+    };
     vec![
         law.command.clone(),
-        grouped(fit.lambda),
+        if holds { compact(fit.lambda) } else { rough(fit.lambda) },
         between(fit.sigma, fit.sigma_interval),
         between(fit.kappa, fit.kappa_interval),
         fit.peak.map_or("none".into(), |peak| format!("{peak:.0}")),
         fit.back_test.map_or("–".into(), |test| {
-            format!("1–{} → {}: {:.1} %", test.fitted_to, test.asked_to, 100.0 * test.worst)
+            format!("1–{} → {}: {:.0} %", test.fitted_to, test.asked_to, 100.0 * test.worst)
         }),
         if outside.is_empty() { "–".into() } else { list(&outside) },
     ]
@@ -128,7 +151,7 @@ fn points(out: &mut String, fits: &[(&CommandLaw, &FitResult)]) {
             let Some(point) = fit.points.iter().find(|p| p.threads == *threads) else {
                 return "–".into();
             };
-            let text = format!("{:+.1} %", 100.0 * point.error);
+            let text = change(1.0 + point.error);
             match (point.fitted, point.outside) {
                 (true, _) => format!("({text})"),
                 (false, true) => format!("{text} outside"),
@@ -143,14 +166,17 @@ fn points(out: &mut String, fits: &[(&CommandLaw, &FitResult)]) {
 fn predictions(out: &mut String, fits: &[(&CommandLaw, &FitResult)]) {
     let rows = fits.iter().flat_map(|(law, fit)| {
         fit.predictions.iter().map(|prediction| {
-            let interval = prediction.interval.map_or("–".into(), |(low, high)| {
-                format!("{} to {}", grouped(low), grouped(high))
-            });
+            let good = prediction.trust.is_good();
+            let interval = prediction.interval.filter(|_| good);
             vec![
                 law.command.clone(),
                 prediction.threads.to_string(),
-                grouped(prediction.rps),
-                interval,
+                if good {
+                    compact(prediction.rps)
+                } else {
+                    format!("about {}", rough(prediction.rps))
+                },
+                interval.map_or("–".into(), |(low, high)| range(low, high)),
                 prediction.trust.text().into(),
             ]
         })

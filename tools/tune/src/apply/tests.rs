@@ -54,6 +54,7 @@ fn instance(name: &str, io: &[usize], background: &str) -> Instance {
         server: io.iter().copied().collect(),
         background: cpus(background),
         process: None,
+        kind: None,
     }
 }
 

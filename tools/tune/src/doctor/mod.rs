@@ -10,11 +10,15 @@
 //! |---|---|
 //! | [`finding`] | what a check says |
 //! | [`checks`] | the table of checks, a file for each tight family |
+//! | [`neighbours`] | who else uses the CPUs, by two looks |
+//! | [`running`] | the server of `--port` |
 //! | [`sysctl`] | what the files of sysctl would set at the next start |
 //! | [`text`] | the text for people |
 
 mod checks;
 mod finding;
+mod neighbours;
+mod running;
 mod sysctl;
 mod text;
 
@@ -24,12 +28,14 @@ mod tests;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::builder::PossibleValuesParser;
 use weft_base::machine::Machine;
 
 use crate::host::Host;
 use finding::{Finding, Severity};
+use neighbours::Neighbours;
+use running::Running;
 use sysctl::Sysctl;
 
 /// Examines what the host does to a server, and says what to do about it.
@@ -49,6 +55,11 @@ pub struct Args {
     /// Which servers run here
     #[arg(long, value_enum, default_value_t = Server::Any)]
     server: Server,
+
+    /// Judge the server that listens on this port of this machine as well: its limits, memory,
+    /// threads
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
 
     /// Run only this check; may be repeated
     #[arg(long, value_name = "NAME", value_parser = names())]
@@ -78,6 +89,10 @@ pub struct Patient {
     pub machine: Machine,
     /// What is set at start.
     pub sysctl: Sysctl,
+    /// The server that is to be judged.
+    pub running: Option<Running>,
+    /// Who else uses the CPUs; none where nobody looked.
+    pub neighbours: Option<Neighbours>,
 }
 
 impl Patient {
@@ -85,22 +100,22 @@ impl Patient {
     pub fn new(host: Host) -> Patient {
         let machine = Machine::read(host.root());
         let sysctl = Sysctl::read(&host);
-        Patient { host, machine, sysctl }
+        Patient { host, machine, sysctl, running: None, neighbours: None }
     }
 }
 
 /// The names of the checks.
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(checks::TABLE.iter().map(|check| check.name))
+    PossibleValuesParser::new(checks::TABLE.iter().chain(checks::LIVE).map(|check| check.name))
 }
 
 /// All findings, or those of the named checks, the gravest first.
-pub fn examine(host: Host, server: Server, only: &[String]) -> Vec<Finding> {
-    let patient = Patient::new(host);
+pub fn examine(patient: &Patient, server: Server, only: &[String]) -> Vec<Finding> {
     let mut found: Vec<Finding> = checks::TABLE
         .iter()
+        .chain(checks::LIVE)
         .filter(|check| only.is_empty() || only.iter().any(|name| name == check.name))
-        .flat_map(|check| (check.look)(&patient))
+        .flat_map(|check| (check.look)(patient))
         .collect();
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity(server)));
     found
@@ -108,7 +123,9 @@ pub fn examine(host: Host, server: Server, only: &[String]) -> Vec<Finding> {
 
 /// What stands in the way of good figures on this host, a line for each warning.
 pub fn warnings() -> Vec<String> {
-    examine(Host::new(std::path::Path::new("/")), Server::Any, &[])
+    let mut patient = Patient::new(Host::new(std::path::Path::new("/")));
+    patient.neighbours = neighbours::watch(&patient.host, &[std::process::id()]);
+    examine(&patient, Server::Any, &[])
         .iter()
         .filter(|finding| finding.severity(Server::Any) == Severity::Warning)
         .map(|finding| {
@@ -123,14 +140,26 @@ pub fn warnings() -> Vec<String> {
 /// # Errors
 /// When the output cannot be written, or with `--strict` when there are warnings.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let found = examine(Host::new(&args.root), args.server, &args.check);
+    let mut patient = Patient::new(Host::new(&args.root));
+    let here = args.root == std::path::Path::new("/");
+    ensure!(here || args.port.is_none(), "--port asks a server of this machine, --root is another");
+    patient.running = args.port.map(|port| running::find(&patient.host, port)).transpose()?;
+    // who runs the server is no neighbour
+    let own: Vec<u32> =
+        patient.running.iter().map(|running| running.pid).chain([std::process::id()]).collect();
+    if here && (args.check.is_empty() || args.check.iter().any(|name| name == "others")) {
+        patient.neighbours = neighbours::watch(&patient.host, &own);
+    }
+    let kind = patient.running.as_ref().and_then(|running| running.kind);
+    let server = kind.filter(|_| args.server == Server::Any).unwrap_or(args.server);
+    let found = examine(&patient, server, &args.check);
     let out = match args.json {
         true => serde_json::to_string_pretty(&found)? + "\n",
-        false => text::print(&found, args.server),
+        false => text::print(&found, server),
     };
     io::stdout().write_all(out.as_bytes())?;
     let warnings =
-        found.iter().filter(|finding| finding.severity(args.server) == Severity::Warning).count();
+        found.iter().filter(|finding| finding.severity(server) == Severity::Warning).count();
     if args.strict && warnings > 0 {
         bail!("warnings: {warnings}");
     }

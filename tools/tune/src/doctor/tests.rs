@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use weft_testkit::machines::{Layout, Machine, known};
 
 use super::finding::{Finding, Severity};
-use super::{Server, checks, examine, text};
+use super::neighbours::Neighbours;
+use super::running::Running;
+use super::{Patient, Server, checks, examine, text};
 use crate::host::Host;
 use Severity::{Advice, Ok as Fine, Unknown, Warning};
 
@@ -14,11 +16,12 @@ const THP: &str = "sys/kernel/mm/transparent_hugepage";
 const CPU: &str = "sys/devices/system/cpu";
 
 fn findings(machine: &Machine) -> Vec<Finding> {
-    examine(Host::new(machine.root()), Server::Any, &[])
+    examine(&Patient::new(Host::new(machine.root())), Server::Any, &[])
 }
 
 fn finding(machine: &Machine, check: &str) -> Finding {
-    let mut found = examine(Host::new(machine.root()), Server::Any, &[check.to_string()]);
+    let patient = Patient::new(Host::new(machine.root()));
+    let mut found = examine(&patient, Server::Any, &[check.to_string()]);
     assert_eq!(found.len(), 1, "{check}: {found:?}");
     found.remove(0)
 }
@@ -419,7 +422,7 @@ fn limits_of_the_group() {
             Some("2.50 CPUs on 4, stopped in 2 of 9 periods for 7 ms in all")
         );
         assert_eq!(judged(&machine, "memory-limit"), (Advice, Advice));
-        assert_eq!(finding(&machine, "memory-limit").value.as_deref(), Some("4096 MB"));
+        assert_eq!(finding(&machine, "memory-limit").value.as_deref(), Some("4.0 GiB"));
     }
     // One CPU's time on one CPU is no limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::container() });
@@ -432,7 +435,11 @@ fn servers_are_judged_apart() {
     machine.write(&format!("{THP}/enabled"), "[always] madvise never\n");
     let text_for = |server| {
         text::print(
-            &examine(Host::new(machine.root()), server, &["thp-enabled".to_string()]),
+            &examine(
+                &Patient::new(Host::new(machine.root())),
+                server,
+                &["thp-enabled".to_string()],
+            ),
             server,
         )
     };
@@ -471,4 +478,76 @@ proptest! {
         prop_assert_eq!(found.len(), checks::TABLE.len());
         text::print(&found, Server::Any);
     }
+}
+
+/// A running server on a machine of two CPUs with a gibibyte.
+fn served(
+    running: Running,
+    write: impl FnOnce(&Machine),
+) -> Vec<(&'static str, Severity, Severity)> {
+    let machine = Machine::empty();
+    machine.write("sys/devices/system/cpu/online", "0-1\n");
+    machine.write("proc/meminfo", "MemTotal: 1048576 kB\n");
+    machine.write("proc/sys/net/core/somaxconn", "128\n");
+    machine.write("proc/7/limits", "Max open files  1024  4096  files\n");
+    machine.write("proc/7/status", "Cpus_allowed_list:\t0-1\nVmSwap:\t0 kB\n");
+    for (tid, name) in [(7, "server"), (8, "io_thd_1"), (9, "io_thd_2")] {
+        let stat = format!("{tid} ({name}) S 1 1 1 0 -1 4 1 0 0 0 1 1 0 0 20 0 1 0 9 1 1\n");
+        machine.write(&format!("proc/7/task/{tid}/stat"), &stat);
+        machine.write(&format!("proc/7/task/{tid}/comm"), format!("{name}\n"));
+    }
+    write(&machine);
+    let mut patient = Patient::new(Host::new(machine.root()));
+    patient.running = Some(Running { pid: 7, ..running });
+    let live = |found: &Finding| found.check.starts_with("server-");
+    let found = examine(&patient, Server::Any, &[]);
+    found.iter().filter(|f| live(f)).map(|f| (f.check, f.weft, f.redis)).collect()
+}
+
+#[test]
+fn a_running_server_is_judged_by_its_own_limits() {
+    let good = Running {
+        max_clients: Some(900),
+        max_memory: Some(512 << 20),
+        backlog: Some(128),
+        ..Running::default()
+    };
+    let found = served(good.clone(), |machine| {
+        machine.write("proc/7/task/9/comm", "bio_free\n");
+    });
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found.iter().all(|found| (found.1, found.2) == (Fine, Fine)), "{found:?}");
+    let bad = Running {
+        max_clients: Some(10_000),
+        max_memory: Some(1000 << 20),
+        backlog: Some(511),
+        ..Running::default()
+    };
+    let found = served(bad, |machine| {
+        machine.write("proc/7/status", "Cpus_allowed_list:\t0-1\nVmSwap:\t12 kB\n");
+    });
+    for (check, weft, redis) in &found {
+        let expected = if *check == "server-threads" { Advice } else { Warning };
+        assert_eq!((*weft, *redis), (expected, Warning), "{check}");
+    }
+    assert_eq!(found.len(), 5, "{found:?}");
+    let unlimited = served(Running { max_memory: Some(0), ..good }, |_| {});
+    assert!(unlimited.contains(&("server-memory", Advice, Advice)), "{unlimited:?}");
+    let silent = served(Running { silent: Some("NOAUTH".into()), ..Running::default() }, |_| {});
+    assert!(silent.contains(&("server-answers", Unknown, Unknown)), "{silent:?}");
+}
+
+#[test]
+fn others_on_the_cpus_are_seen() {
+    let machine = Machine::empty();
+    machine.write("sys/devices/system/cpu/online", "0-3\n");
+    let judged = |cpus: f64| {
+        let mut patient = Patient::new(Host::new(machine.root()));
+        let named = vec![("compiler".to_string(), 8, cpus)];
+        patient.neighbours = Some(Neighbours { cpus, named });
+        let found = examine(&patient, Server::Any, &["others".to_string()]);
+        assert!(found[0].value.as_deref().unwrap().contains("compiler (8)"), "{found:?}");
+        found[0].weft
+    };
+    assert_eq!((judged(0.1), judged(0.5), judged(1.5)), (Fine, Advice, Warning));
 }

@@ -28,7 +28,7 @@ use anyhow::Context;
 use weft_base::cpulist::{self, CpuSet};
 use weft_base::machine::Machine;
 
-pub use model::{Instance, Interface, Plan, Queue};
+pub use model::{Instance, Interface, Kind, Plan, Queue};
 #[cfg(test)]
 pub use model::{Irq, Scheme, VERSION};
 
@@ -131,7 +131,8 @@ fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
         };
         // one core of each part is for background work
         let threads = threads.unwrap_or((cores / count).saturating_sub(1).clamp(1, THREADS));
-        let server = |at| Server { name: format!("instance {}", at + 1), threads, process: None };
+        let server =
+            |at| Server { name: format!("instance {}", at + 1), threads, ..Server::default() };
         return Ok((0..count).map(server).collect());
     }
     let system = Real::at(&args.root);
@@ -143,8 +144,17 @@ fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
         },
         threads: threads.unwrap_or(process.io_threads()),
         process: Some(process.id),
+        runs: Some((kind(process), process.io_threads())),
     };
     Ok(found.iter().enumerate().map(server).collect())
+}
+
+/// What a process is, by the names of its threads.
+fn kind(process: &Process) -> Kind {
+    match process.threads.iter().any(|thread| thread.name.starts_with("weft-")) {
+        true => Kind::Weft,
+        false => Kind::Forking,
+    }
 }
 
 /// The interfaces whose interrupts are placed: those named, or all that are up and have any.

@@ -46,6 +46,16 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+/// What a server is, as far as it decides what can be asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Threads come and go while it runs; it neither forks nor, so far, saves.
+    Weft,
+    /// Redis, Valkey and what else forks to save.
+    Forking,
+}
+
 /// A server's place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -62,6 +72,9 @@ pub struct Instance {
     pub background: Cpus,
     /// The process that it was planned for.
     pub process: Option<ProcessId>,
+    /// What runs there, where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
 }
 
 impl Instance {

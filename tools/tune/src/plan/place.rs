@@ -103,6 +103,7 @@ impl Placer<'_> {
             io,
             background,
             process: server.process,
+            kind: server.runs.map(|(kind, _)| kind),
         }
     }
 
@@ -240,7 +241,7 @@ impl Placer<'_> {
             if instance.background.without(&instance.server).is_empty() {
                 notes.push(format!(
                     "No CPU is left for the background work of {}: it shares those of its I/O \
-                     threads, and saving will be felt.",
+                     threads, and will be felt.",
                     instance.name
                 ));
             }
@@ -337,6 +338,7 @@ fn share(
             },
             io,
             process: server.process,
+            kind: server.runs.map(|(kind, _)| kind),
         }
     };
     servers.iter().enumerate().map(one).collect()

@@ -7,7 +7,7 @@ use weft_base::cpulist::CpuSet;
 use weft_base::machine::Machine;
 
 use super::interrupts;
-use super::model::{Plan, Scheme, VERSION};
+use super::model::{Kind, Plan, Scheme, VERSION};
 use super::place;
 use super::request::{Choice, Request};
 use crate::cpus::Cpus;
@@ -142,6 +142,23 @@ fn remark(machine: &Machine, usable: &Cpus, request: &Request, notes: &mut Vec<S
              will be stopped in turn under load.",
             threads(request)
         ));
+    }
+    for server in &request.servers {
+        let Some((kind, has)) = server.runs.filter(|(_, has)| *has != server.threads) else {
+            continue;
+        };
+        let (name, wants) = (&server.name, server.threads);
+        notes.push(match kind {
+            Kind::Weft => format!(
+                "{name} runs with {has} I/O threads and is planned with {wants}: CONFIG SET \
+                 io-threads {wants} before the plan is applied."
+            ),
+            Kind::Forking => format!(
+                "{name} runs with {has} I/O threads and is planned with {wants}: Valkey 9 takes \
+                 CONFIG SET io-threads {wants}; Redis and older Valkey must be started again with it, \
+                 and threads that are not there are not placed."
+            ),
+        });
     }
     for card in request.cards.iter().filter(|card| card.irqs.is_empty()) {
         notes.push(format!("{} has no interrupts of its own; its queues are placed.", card.name));

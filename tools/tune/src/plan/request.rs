@@ -2,6 +2,7 @@
 
 use weft_base::cpulist::CpuSet;
 
+use super::model::Kind;
 use crate::apply::ProcessId;
 
 /// A plan to be made.
@@ -26,6 +27,8 @@ pub struct Server {
     pub threads: usize,
     /// The process, where it runs already.
     pub process: Option<ProcessId>,
+    /// What it is, and how many I/O threads it has now.
+    pub runs: Option<(Kind, usize)>,
 }
 
 /// A network interface, as far as it can be placed.

@@ -9,7 +9,7 @@ use weft_base::machine::{Cpu, Machine, Node};
 use weft_testkit::machines::{self, Layout, known};
 
 use super::interrupts;
-use super::model::{Plan, Scheme};
+use super::model::{Kind, Plan, Scheme};
 use super::planner::{self, Impossible};
 use super::request::{Card, Choice, Request, Server};
 use super::show;
@@ -24,7 +24,7 @@ fn list(text: &str) -> CpuSet {
 }
 
 fn servers(threads: &[usize]) -> Vec<Server> {
-    let server = |(at, &threads)| Server { name: format!("s{at}"), threads, process: None };
+    let server = |(at, &threads)| Server { name: format!("s{at}"), threads, ..Server::default() };
     threads.iter().enumerate().map(server).collect()
 }
 
@@ -456,4 +456,22 @@ fn all_machines_can_be_planned_for() {
             assert_eq!(plan.instances.len(), 2, "{name}");
         }
     }
+}
+
+/// A plan for servers that run knows what can be asked of them.
+#[test]
+fn what_a_server_cannot_do_is_not_asked_of_it() {
+    let machine = read(&known::six_cores());
+    let shown = |kind: Kind| {
+        let server =
+            Server { name: "port 1".into(), threads: 3, runs: Some((kind, 1)), process: None };
+        let request = Request { servers: vec![server], ..Request::default() };
+        show::text(&machine, &planner::plan(&machine, &request).unwrap())
+    };
+    let weft = shown(Kind::Weft);
+    assert!(!weft.contains("bgsave_cpulist") && weft.contains("bio_cpulist"), "{weft}");
+    assert!(weft.contains("CONFIG SET io-threads 3"), "{weft}");
+    let forking = shown(Kind::Forking);
+    assert!(forking.contains("  bgsave_cpulist"), "{forking}");
+    assert!(forking.contains("must be started again"), "{forking}");
 }

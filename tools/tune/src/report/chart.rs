@@ -13,10 +13,10 @@
 use maud::{Markup, html};
 
 const WIDTH: f64 = 360.0;
-const HEIGHT: f64 = 230.0;
+const HEIGHT: f64 = 236.0;
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 24.0;
-const TOP: f64 = 12.0;
+const TOP: f64 = 24.0;
 const BOTTOM: f64 = 36.0;
 /// Least distance of two labels.
 const LABEL: f64 = 13.0;
@@ -32,10 +32,10 @@ pub struct Chart {
     pub title: String,
     /// Below the horizontal axis.
     pub x_name: String,
-    /// What the vertical axis counts, for those who hear the page.
+    /// What the vertical axis counts; stands above it.
     pub y_name: String,
-    /// Numbers on the horizontal axis.
-    pub x_ticks: Vec<f64>,
+    /// Places on the horizontal axis with what is written there.
+    pub x_ticks: Vec<(f64, String)>,
     /// Whether the vertical axis begins at 0.
     pub from_zero: bool,
     /// A horizontal line to compare with.
@@ -64,6 +64,8 @@ pub struct Dot {
     pub x: f64,
     /// Value.
     pub y: f64,
+    /// From the lowest run to the highest.
+    pub band: Option<(f64, f64)>,
     /// For the tooltip.
     pub text: String,
     /// Drawn with a ring.
@@ -103,11 +105,12 @@ struct Scale {
 impl Scale {
     fn of(chart: &Chart) -> Option<Self> {
         let dots = || chart.lines.iter().flat_map(|line| &line.dots);
-        let ys = || dots().map(|dot| dot.y).chain(chart.reference);
+        let bands = || dots().filter_map(|dot| dot.band).flat_map(|(low, high)| [low, high]);
+        let ys = || dots().map(|dot| dot.y).chain(bands()).chain(chart.reference);
         let (low, high) = (ys().reduce(f64::min)?, ys().reduce(f64::max)?);
         let low = if chart.from_zero { 0.0 } else { low };
         let (y, y_ticks) = nice(low, high);
-        let xs = || dots().map(|dot| dot.x).chain(chart.x_ticks.iter().copied());
+        let xs = || dots().map(|dot| dot.x).chain(chart.x_ticks.iter().map(|tick| tick.0));
         let (left, right) = (xs().reduce(f64::min)?, xs().reduce(f64::max)?);
         let x = if right > left { (left, right) } else { (left - 0.5, right + 0.5) };
         Some(Self { x, y, y_ticks })
@@ -138,7 +141,7 @@ fn nice(low: f64, high: f64) -> ((f64, f64), Vec<f64>) {
 }
 
 /// A number on an axis.
-fn tick(value: f64) -> String {
+pub fn tick(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         v if v >= 1e6 => (value / 1e6, "M"),
         v if v >= 1e4 => (value / 1e3, "k"),
@@ -160,6 +163,7 @@ pub fn draw(chart: &Chart) -> Markup {
             svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img"
                 aria-label=(format!("{}: {} by {}", chart.title, chart.y_name, chart.x_name)) {
                 (axes(chart, &scale))
+                @for line in &chart.lines { (band(line, &scale)) }
                 @for line in &chart.lines { (path(line, &scale)) }
                 @for line in &chart.lines { g aria-label=(line.name) { (marks(line, &scale)) } }
                 (labels(chart, &scale))
@@ -180,12 +184,34 @@ fn axes(chart: &Chart, scale: &Scale) -> Markup {
                 y1=(at(scale.y(value))) y2=(at(scale.y(value))) {}
         }
         line class="axis" x1=(LEFT) x2=(right) y1=(bottom) y2=(bottom) {}
-        @for &value in &chart.x_ticks {
-            line class="axis" x1=(at(scale.x(value))) x2=(at(scale.x(value)))
+        @for (value, name) in &chart.x_ticks {
+            line class="axis" x1=(at(scale.x(*value))) x2=(at(scale.x(*value)))
                 y1=(bottom) y2=(bottom + 4.0) {}
-            text x=(at(scale.x(value))) y=(bottom + 16.0) text-anchor="middle" { (tick(value)) }
+            text x=(at(scale.x(*value))) y=(bottom + 16.0) text-anchor="middle" { (name) }
         }
         text x=(at((LEFT + right) / 2.0)) y=(HEIGHT - 5.0) text-anchor="middle" { (chart.x_name) }
+        text x="2" y="11" { (chart.y_name) (if scale.y.0 > 0.0 { " (axis not from 0)" } else { "" }) }
+    }
+}
+
+/// What lies between the lowest and the highest runs: an area along a line, a bar at a single mark.
+fn band(line: &Line, scale: &Scale) -> Markup {
+    let colour = COLOURS[line.style % COLOURS.len()];
+    let edge = |dot: &Dot, y: f64| format!("{},{}", at(scale.x(dot.x)), at(scale.y(y)));
+    let banded: Vec<(&Dot, (f64, f64))> =
+        line.dots.iter().filter_map(|dot| Some((dot, dot.band?))).collect();
+    let above = banded.iter().map(|(dot, band)| edge(dot, band.1));
+    let below = banded.iter().rev().map(|(dot, band)| edge(dot, band.0));
+    let points: Vec<String> = above.chain(below).collect();
+    html! {
+        @if line.joined && banded.len() > 1 {
+            polygon points=(points.join(" ")) fill=(colour) fill-opacity="0.16" stroke="none" {}
+        } @else {
+            @for (dot, (low, high)) in banded {
+                line x1=(at(scale.x(dot.x))) x2=(at(scale.x(dot.x))) y1=(at(scale.y(low)))
+                    y2=(at(scale.y(high))) stroke=(colour) stroke-width="5" stroke-opacity="0.3" {}
+            }
+        }
     }
 }
 
@@ -336,6 +362,20 @@ mod tests {
         let chart = Chart { title: "a < b".into(), lines: vec![line], ..Chart::default() };
         let text = draw(&chart).into_string();
         assert!(text.contains("a &lt; b") && !text.contains("<script>"), "{text}");
+    }
+
+    #[test]
+    fn the_axis_says_when_it_does_not_begin_at_zero() {
+        let page = |from_zero, values: [f64; 2]| {
+            let dots = values.map(|y| Dot { x: y, y, ..Dot::default() }).to_vec();
+            let lines = vec![Line { style: 0, name: "n".into(), joined: true, dots }];
+            let y_name = "requests per second".to_string();
+            draw(&Chart { from_zero, lines, y_name, ..Chart::default() }).into_string()
+        };
+        assert!(page(true, [90.0, 100.0]).contains(">requests per second</text>"));
+        assert!(page(false, [90.0, 100.0]).contains("per second (axis not from 0)</text>"));
+        // it may begin there all the same
+        assert!(page(false, [1.0, 100.0]).contains(">requests per second</text>"));
     }
 
     proptest! {

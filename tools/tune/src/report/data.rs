@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::summary::{OUTLIER_RULE, Series, Summary, on_off};
+use super::summary::{OUTLIER_RULE, Series, Summary};
 use super::tables;
-use crate::results::Header;
+use crate::results::{Header, Threads};
 
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 25] = [
     "source",
     "server",
     "version",
@@ -19,6 +19,7 @@ const COLUMNS: [&str; 24] = [
     "command",
     "runs",
     "failed",
+    "rps_median",
     "rps_mean",
     "rps_deviation",
     "rps_min",
@@ -47,7 +48,7 @@ pub fn csv(summary: &Summary, _title: &str) -> String {
     String::from_utf8(bytes).expect("text was written")
 }
 
-fn row(summary: &Summary, series: &Series, threads: u32, command: &str) -> Vec<String> {
+fn row(summary: &Summary, series: &Series, threads: Threads, command: &str) -> Vec<String> {
     let header = &summary.sweeps[series.sweep].header;
     let version = header.servers.iter().find(|server| server.name == series.server);
     let point = &series.points[&(threads, command.to_string())];
@@ -58,7 +59,7 @@ fn row(summary: &Summary, series: &Series, threads: u32, command: &str) -> Vec<S
         series.server.clone(),
         version.map(|server| server.version.clone()).unwrap_or_default(),
         series.placement.clone(),
-        on_off(series.reads).into(),
+        series.reads.to_string(),
         series.load.data_bytes.to_string(),
         series.load.clients.to_string(),
         series.load.pipeline.to_string(),
@@ -66,6 +67,7 @@ fn row(summary: &Summary, series: &Series, threads: u32, command: &str) -> Vec<S
         command.into(),
         rps.len().to_string(),
         point.failed.to_string(),
+        number(point.median()),
         number(point.mean()),
         number(point.deviation()),
         number(rps.iter().copied().reduce(f64::min)),
@@ -127,8 +129,8 @@ mod tests {
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 495);
         let eight = rows.iter().find(|row| &row[8] == "8" && &row[9] == "GET").unwrap();
-        assert_eq!((&eight[12], &eight[17]), ("176537.07", ""));
-        assert!(eight[16].starts_with("273.60"));
+        assert_eq!((&eight[12], &eight[13], &eight[18]), ("176537.07", "176537.07", ""));
+        assert!(eight[17].starts_with("273.60"));
     }
 
     #[test]

@@ -2,17 +2,41 @@
 
 use std::fmt::Write;
 
+use super::machine;
+use super::ratio;
 use super::summary::{OUTLIER_RULE, Summary};
 use super::tables::{self, FAILED, Figure, LIMITED, OUTLIER, Table};
 use crate::results::model::CLIENT_LIMIT;
 
+/// Over the table of the servers' ratios.
+pub const RATIOS: &str = "Servers beside each other";
+/// What it means.
+pub const RATIOS_MEAN: &str = "Requests per second of the one server divided by those of the other, \
+    with the 95 % interval that the spread of repeated runs leaves; more than 1 is in favour of the \
+    first. In the last column less than 1 is.";
+
 /// The whole report.
 pub fn text(summary: &Summary, title: &str) -> String {
-    let mut out = format!("# {title}\n\n{}\n", legend());
+    let mut out = format!("# {title}\n\n");
+    for sweep in &summary.sweeps {
+        let source = if summary.sweeps.len() > 1 { &format!("{}: ", sweep.source) } else { "" };
+        let _ =
+            writeln!(out, "{source}{}\n\n{}\n", tables::what(sweep), machine::account(sweep).text);
+    }
+    let _ = writeln!(out, "{}", legend());
     for load in summary.loads() {
         let series = summary.beside(load);
         let commands = summary.commands_of(&series);
         section(&mut out, 2, &load.to_string());
+        let versus = ratio::of(&series, &commands);
+        for sentence in versus.iter().filter_map(ratio::Versus::sentence) {
+            let _ = writeln!(out, "{sentence}\n");
+        }
+        if !versus.is_empty() {
+            section(&mut out, 3, RATIOS);
+            let _ = writeln!(out, "{RATIOS_MEAN}\n");
+            versus.iter().for_each(|versus| table(&mut out, &tables::of_versus(versus, &commands)));
+        }
         for figure in Figure::ALL {
             let found: Vec<Table> = series
                 .iter()
@@ -30,7 +54,7 @@ pub fn text(summary: &Summary, title: &str) -> String {
                 table(&mut out, &tables::of_reads(off, on, &off.commands_of(&commands)));
             }
         }
-        section(&mut out, 3, "Runs");
+        section(&mut out, 3, "Quality of the runs");
         table(&mut out, &tables::of_quality(&series));
     }
     for i in 0..summary.sweeps.len() {
@@ -51,7 +75,8 @@ pub fn text(summary: &Summary, title: &str) -> String {
 /// What the marks mean.
 pub fn legend() -> String {
     format!(
-        "{OUTLIER} holds an outlier. {LIMITED} limited by the client: a thread of the generator \
+        "Figures are medians of runs, behind them stands the band from the lowest run to the highest. \
+         {OUTLIER} holds an outlier. {LIMITED} limited by the client: a thread of the generator \
          was busy {:.0} % or more, so the server may be faster. {FAILED} holds a run that failed. \
          {OUTLIER_RULE}",
         100.0 * CLIENT_LIMIT
@@ -64,15 +89,21 @@ fn section(out: &mut String, depth: usize, name: &str) {
 
 fn table(out: &mut String, table: &Table) {
     let escape = |text: &str| text.replace('|', "\\|");
-    let _ = writeln!(out, "**{}**\n", escape(&table.title));
+    if !table.title.is_empty() {
+        let _ = writeln!(out, "**{}**\n", escape(&table.title));
+    }
+    for note in &table.notes {
+        let _ = writeln!(out, "{}\n", escape(note));
+    }
     let _ = writeln!(out, "| {} |", table.columns.join(" | "));
     let _ = writeln!(out, "|{}", "---:|".repeat(table.columns.len()));
     for row in &table.rows {
         let cells: Vec<String> = row
             .iter()
-            .map(|cell| match cell.marks.as_str() {
-                "" => escape(&cell.text),
-                marks => format!("{} {marks}", escape(&cell.text)),
+            .map(|cell| {
+                let band = if cell.band.is_empty() { "" } else { &format!(" ({})", cell.band) };
+                let marks = if cell.marks.is_empty() { "" } else { &format!(" {}", cell.marks) };
+                format!("{}{band}{marks}", escape(&cell.text))
             })
             .collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
@@ -116,8 +147,9 @@ mod tests {
     fn the_published_sweep_as_markdown() {
         let text = text(&Summary::of(published::sweeps()), "A title");
         assert!(text.starts_with("# A title\n"));
-        assert!(text.contains("\n| 1 | 64,521.81 | 62,825.44 |"), "{text}");
-        assert!(text.contains("\n| 8 | 273.6 | 254.6 |"), "{text}");
+        assert!(text.contains("\n| 1 | 64.5k | 62.8k |"), "{text}");
+        assert!(text.contains("\n| 8 | 274 | 255 |"), "{text}");
+        assert!(text.contains("Nobody noted whether the machine was quiet"), "{text}");
         assert!(!text.contains("CPU per request") && !text.contains("grid.toml"));
     }
 }

@@ -1,13 +1,17 @@
 //! `weft-tune report`: what experiments found, for people and for programs.
 //!
 //! One or more results files become a self-contained HTML page, Markdown, CSV or JSON, all made
-//! from the same [`Summary`](summary::Summary), so that they cannot disagree. Nothing is dropped:
+//! from the same [`Summary`](summary::Summary), so that they cannot disagree. On top stands what the
+//! servers serve beside each other, and whether the machine was quiet enough to say so. Nothing is dropped:
 //! outliers, runs that the generator limited and runs that failed are marked where they stand.
 
 mod chart;
 mod data;
 mod html;
+mod machine;
 mod markdown;
+pub mod numbers;
+mod ratio;
 pub mod summary;
 pub mod tables;
 

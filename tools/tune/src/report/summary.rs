@@ -14,8 +14,8 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use crate::results::Sweep;
 use crate::results::model::{Cell, Latency, Measured, Outcome};
+use crate::results::{Reads, Sweep, Threads};
 use crate::stats::{deviation, mean, median};
 
 /// Distances beyond which a run is an outlier: in spreads, and as a share.
@@ -25,7 +25,7 @@ const NORMAL: f64 = 1.4826;
 /// The rule, for readers of reports.
 pub const OUTLIER_RULE: &str = "An outlier is a run that is more than 3 % and more than 3.5 \
     spreads away from the median of its runs; the spread is 1.4826 times the median distance from \
-    that median over all runs of the server. Outliers stay in the means.";
+    that median over all runs of the server. Outliers are not left out.";
 
 /// Everything about some sweeps.
 #[derive(Debug)]
@@ -73,12 +73,12 @@ pub struct Series {
     /// Name of the placement.
     pub placement: String,
     /// io-threads-do-reads.
-    pub reads: bool,
+    pub reads: Reads,
     /// Under which load.
     pub load: Load,
     /// By threads, then command.
     #[serde(serialize_with = "as_list")]
-    pub points: BTreeMap<(u32, String), Point>,
+    pub points: BTreeMap<(Threads, String), Point>,
 }
 
 /// The runs of one cell of the grid.
@@ -136,9 +136,19 @@ impl Point {
         deviation(&self.rps())
     }
 
+    /// Middle requests per second; none without runs.
+    pub fn median(&self) -> Option<f64> {
+        (!self.runs.is_empty()).then(|| median(&self.rps()))
+    }
+
+    /// A figure of each run that has it.
+    pub fn each(&self, figure: impl Fn(&Measured) -> Option<f64>) -> Vec<f64> {
+        self.runs.iter().filter_map(|run| figure(&run.measured)).collect()
+    }
+
     /// Mean of a figure that runs may lack, over those that have it.
     pub fn mean_of(&self, figure: impl Fn(&Measured) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| figure(&run.measured)).collect();
+        let values = self.each(figure);
         (!values.is_empty()).then(|| mean(&values))
     }
 
@@ -165,19 +175,19 @@ impl Point {
 
 impl Series {
     /// The numbers of threads, ascending.
-    pub fn threads(&self) -> Vec<u32> {
-        let mut threads: Vec<u32> = self.points.keys().map(|(threads, _)| *threads).collect();
+    pub fn threads(&self) -> Vec<Threads> {
+        let mut threads: Vec<Threads> = self.points.keys().map(|(threads, _)| *threads).collect();
         threads.dedup();
         threads
     }
 
     /// The point of so many threads and this command.
-    pub fn point(&self, threads: u32, command: &str) -> Option<&Point> {
+    pub fn point(&self, threads: Threads, command: &str) -> Option<&Point> {
         self.points.get(&(threads, command.to_string()))
     }
 
     /// All points of a command with their threads.
-    pub fn of<'a>(&'a self, command: &'a str) -> impl Iterator<Item = (u32, &'a Point)> {
+    pub fn of<'a>(&'a self, command: &'a str) -> impl Iterator<Item = (Threads, &'a Point)> {
         let wanted = self.points.iter().filter(move |((_, name), _)| name == command);
         wanted.map(|((threads, _), point)| (*threads, point))
     }
@@ -187,14 +197,14 @@ impl Series {
         commands.iter().copied().filter(|command| self.of(command).next().is_some()).collect()
     }
 
-    /// Mean with so many threads in per cent of that with the fewest.
-    pub fn relative(&self, threads: u32, command: &str) -> Option<f64> {
-        let base = self.point(self.base()?, command)?.mean()?;
-        Some(100.0 * self.point(threads, command)?.mean()? / base)
+    /// Median with so many threads in per cent of that with the fewest.
+    pub fn relative(&self, threads: Threads, command: &str) -> Option<f64> {
+        let base = self.point(self.base()?, command)?.median()?;
+        Some(100.0 * self.point(threads, command)?.median()? / base)
     }
 
     /// The fewest threads of the series, what it is compared with.
-    pub fn base(&self) -> Option<u32> {
+    pub fn base(&self) -> Option<Threads> {
         self.threads().first().copied()
     }
 }
@@ -259,11 +269,7 @@ impl Summary {
                 self.failures.push(Failure {
                     cell: format!(
                         "{}, {load}, io-threads {}, reads {}, {}, repeat {}",
-                        key.server,
-                        key.io_threads,
-                        on_off(key.reads),
-                        key.command,
-                        key.repeat
+                        key.server, key.io_threads, key.reads, key.command, key.repeat
                     ),
                     reason: reason.clone(),
                     log: log.clone(),
@@ -307,14 +313,9 @@ impl Summary {
         }
     }
 
-    /// Names series by what tells them apart, and by nothing else.
+    /// Names series by what tells them apart, and by how they read: a figure with the reads of a
+    /// server switched off says nothing of the server as people run it.
     fn name(&mut self) {
-        let varies = |of: &dyn Fn(&Series) -> String| {
-            let mut values = self.series.iter().map(of);
-            let first = values.next();
-            values.any(|value| Some(value) != first)
-        };
-        let reads = varies(&|s| on_off(s.reads).to_string());
         let several_placements = self.sweeps.iter().any(|s| s.header.grid.placements.len() > 1);
         let doubled: Vec<bool> = self
             .series
@@ -331,9 +332,14 @@ impl Summary {
             if several_placements {
                 label += &format!(" @ {}", series.placement);
             }
-            if reads {
-                label += &format!(", reads {}", on_off(series.reads));
-            }
+            let header = &self.sweeps[series.sweep].header;
+            let program = header.servers.iter().find(|server| server.name == series.server);
+            label += &match (series.reads, program.and_then(|program| program.own_reads)) {
+                (Reads::Own, Some(own)) => format!(", reads {own} (its own choice)"),
+                (Reads::Own, None) => ", reads as it chooses".to_string(),
+                (set, Some(own)) if set == own => format!(", reads {set} (as by itself)"),
+                (set, _) => format!(", reads {set}"),
+            };
             series.label = label;
         }
     }
@@ -361,20 +367,16 @@ impl Summary {
     }
 }
 
-/// For people.
-pub fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
-}
-
 /// JSON has no keys of two parts.
 fn as_list<S: serde::Serializer>(
-    points: &BTreeMap<(u32, String), Point>,
+    points: &BTreeMap<(Threads, String), Point>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Entry<'a> {
-        io_threads: u32,
+        io_threads: Threads,
         command: &'a str,
+        median_rps: Option<f64>,
         mean_rps: Option<f64>,
         deviation_rps: Option<f64>,
         #[serde(flatten)]
@@ -383,6 +385,7 @@ fn as_list<S: serde::Serializer>(
     serializer.collect_seq(points.iter().map(|((io_threads, command), point)| Entry {
         io_threads: *io_threads,
         command,
+        median_rps: point.median(),
         mean_rps: point.mean(),
         deviation_rps: point.deviation(),
         point,
@@ -402,7 +405,7 @@ pub mod tests {
         for (threads, runs) in runs {
             for (i, rps) in runs.iter().enumerate() {
                 let mut cell = template.clone();
-                cell.key.io_threads = *threads;
+                cell.key.io_threads = Threads::Count(*threads);
                 cell.key.repeat = i as u32 + 1;
                 if let Outcome::Measured(measured) = &mut cell.outcome {
                     measured.rps = *rps;
@@ -421,11 +424,12 @@ pub mod tests {
         assert_eq!(summary.series.len(), 5);
         let off = &summary.beside(summary.loads()[0])[0];
         assert_eq!(off.label, "Redis 6.2.1 HT off, reads off");
-        assert_eq!(off.point(8, "GET").unwrap().mean(), Some(176_537.07));
+        let at = Threads::Count;
+        assert_eq!(off.point(at(8), "GET").unwrap().median(), Some(176_537.07));
         // 176537.07 / 64521.81 and 98364.30 / 50002.71, by hand
-        assert_eq!(format!("{:.1}", off.relative(8, "GET").unwrap()), "273.6");
-        assert_eq!(format!("{:.1}", off.relative(10, "MSET").unwrap()), "196.7");
-        assert_eq!(off.relative(1, "GET"), Some(100.0));
+        assert_eq!(format!("{:.1}", off.relative(at(8), "GET").unwrap()), "273.6");
+        assert_eq!(format!("{:.1}", off.relative(at(10), "MSET").unwrap()), "196.7");
+        assert_eq!(off.relative(at(1), "GET"), Some(100.0));
     }
 
     #[test]
@@ -438,7 +442,7 @@ pub mod tests {
             (4, &[100.0, 101.0, 60.0]),
         ])]);
         let series = &summary.series[0];
-        assert_eq!(series.point(4, "GET").unwrap().mean(), Some(87.0));
+        assert_eq!(series.point(Threads::Count(4), "GET").unwrap().mean(), Some(87.0));
         let marks: Vec<bool> =
             series.points.values().flat_map(|point| point.runs.iter().map(|r| r.outlier)).collect();
         assert_eq!(marks.iter().filter(|&&m| m).count(), 1);

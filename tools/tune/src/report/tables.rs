@@ -3,7 +3,12 @@
 //! A cell keeps its number beside its text, so that pages can sort by it, and carries the marks
 //! of the runs behind it.
 
-use super::summary::{Point, Series, Summary, on_off};
+use super::numbers::{compact, range, significant};
+use super::ratio::{Ratio, Row, Versus};
+use super::summary::{Point, Series, Summary};
+use crate::results::model::Measured;
+use crate::results::{Reads, Threads};
+use crate::stats::median;
 
 /// A run of this point is an outlier.
 pub const OUTLIER: char = '‡';
@@ -12,14 +17,18 @@ pub const LIMITED: char = '†';
 /// A run of this point failed.
 pub const FAILED: char = '✗';
 
-/// CPUs used by others from which on a run was disturbed.
-const OTHERS: f64 = 0.2;
+/// Of so many cells, as a share, a mark says nothing any more; it is said once for all of them.
+const COMMON: f64 = 1.0 / 3.0;
+/// Cells without such a mark that are named one by one.
+const NAMED: usize = 6;
 
 /// A table for people.
 #[derive(Debug)]
 pub struct Table {
-    /// What it shows.
+    /// What it shows; empty where the heading above says it.
     pub title: String,
+    /// Marks that most of its cells would carry, in words.
+    pub notes: Vec<String>,
     /// The first names the rows.
     pub columns: Vec<String>,
     /// As many cells as columns.
@@ -31,6 +40,8 @@ pub struct Table {
 pub struct Cell {
     /// As shown, without marks.
     pub text: String,
+    /// From the lowest run to the highest, or an interval; empty where there is none.
+    pub band: String,
     /// What it sorts by; none sorts last.
     pub value: Option<f64>,
     /// [`OUTLIER`], [`LIMITED`], [`FAILED`].
@@ -40,8 +51,8 @@ pub struct Cell {
 /// One kind of figure, for all tables and charts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Mean requests per second.
-    Mean,
+    /// Requests per second.
+    Rps,
     /// In per cent of the fewest threads.
     Relative,
     /// CPU of the server per request, microseconds.
@@ -54,55 +65,59 @@ pub enum Figure {
 
 impl Figure {
     /// All, in the order of reports.
-    pub const ALL: [Self; 5] = [Self::Mean, Self::Relative, Self::Cpu, Self::P50, Self::P99];
+    pub const ALL: [Self; 5] = [Self::Rps, Self::Relative, Self::Cpu, Self::P50, Self::P99];
 
     /// For titles.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Mean => "Requests per second",
-            Self::Relative => "Relative throughput, %",
+            Self::Rps => "Requests per second",
+            Self::Relative => "Scaling, % of the fewest threads",
             Self::Cpu => "Server CPU per request, µs",
             Self::P50 => "Median latency, ms",
             Self::P99 => "99th percentile of latency, ms",
         }
     }
 
-    /// Of a point of a series.
-    pub fn of(self, series: &Series, threads: u32, command: &str) -> Option<f64> {
-        let point = series.point(threads, command)?;
+    /// Of a point of a series: the median of its runs.
+    pub fn of(self, series: &Series, threads: Threads, command: &str) -> Option<f64> {
         match self {
-            Self::Mean => point.mean(),
             Self::Relative => series.relative(threads, command),
-            Self::Cpu => point.cpu(),
-            Self::P50 => point.latency(|latency| latency.p50),
-            Self::P99 => point.latency(|latency| latency.p99),
+            Self::Rps | Self::Cpu | Self::P50 | Self::P99 => {
+                let runs = self.runs(series, threads, command);
+                (!runs.is_empty()).then(|| median(&runs))
+            }
         }
     }
 
-    /// As shown in tables.
+    /// The lowest and the highest run; none below two runs.
+    pub fn band(self, series: &Series, threads: Threads, command: &str) -> Option<(f64, f64)> {
+        let runs = self.runs(series, threads, command);
+        let (low, high) =
+            (runs.iter().copied().reduce(f64::min)?, runs.iter().copied().reduce(f64::max)?);
+        (runs.len() > 1).then_some((low, high))
+    }
+
+    /// Of each run; nothing for what is no figure of single runs.
+    fn runs(self, series: &Series, threads: Threads, command: &str) -> Vec<f64> {
+        let Some(point) = series.point(threads, command) else { return Vec::new() };
+        let latency = |measured: &Measured| measured.latency_ms;
+        match self {
+            Self::Rps => point.rps(),
+            Self::Relative => Vec::new(),
+            Self::Cpu => point.each(|measured| measured.server_cpu_us.map(|cpu| cpu.total())),
+            Self::P50 => point.each(|measured| Some(latency(measured)?.p50)),
+            Self::P99 => point.each(|measured| Some(latency(measured)?.p99)),
+        }
+    }
+
+    /// As shown.
     pub fn text(self, value: f64) -> String {
         match self {
-            Self::Mean => grouped(value),
-            Self::Relative => format!("{value:.1}"),
-            Self::Cpu => format!("{value:.2}"),
-            Self::P50 | Self::P99 => format!("{value:.3}"),
+            Self::Rps => compact(value),
+            Self::Relative => format!("{value:.0}"),
+            Self::Cpu | Self::P50 | Self::P99 => significant(value),
         }
     }
-}
-
-/// A number with two decimals and its thousands apart.
-pub fn grouped(value: f64) -> String {
-    let text = format!("{:.2}", value.abs());
-    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
-    let mut out = String::new();
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{out}.{rest}")
 }
 
 /// The marks of the runs of a point.
@@ -121,32 +136,99 @@ pub fn marks(point: &Point) -> String {
 pub fn of_figure(figure: Figure, series: &Series, commands: &[&str]) -> Option<Table> {
     let title = match (figure, series.base()) {
         (Figure::Relative, Some(base)) => {
-            format!(
-                "{}, {base} {} = 100 %",
-                series.label,
-                if base == 1 { "thread" } else { "threads" }
-            )
+            format!("{}; {} = 100 %", series.label, base.counted())
         }
-        (Figure::Relative | Figure::Mean | Figure::Cpu | Figure::P50 | Figure::P99, _) => {
+        (Figure::Relative | Figure::Rps | Figure::Cpu | Figure::P50 | Figure::P99, _) => {
             series.label.clone()
         }
     };
-    let rows = rows(&series.threads(), commands, |threads, command| Cell {
-        value: figure.of(series, threads, command),
-        text: figure.of(series, threads, command).map_or("–".into(), |value| figure.text(value)),
-        marks: series.point(threads, command).map(marks).unwrap_or_default(),
+    let mut rows = rows(&series.threads(), commands, |threads, command| {
+        let value = figure.of(series, threads, command);
+        let band = figure.band(series, threads, command);
+        Cell {
+            text: value.map_or("–".into(), |value| figure.text(value)),
+            band: band.map_or(String::new(), |(low, high)| range(low, high)),
+            value,
+            marks: series.point(threads, command).map(marks).unwrap_or_default(),
+        }
     });
     let any = rows.iter().flatten().skip(1).any(|cell| !cell.marks.is_empty())
         || rows.iter().any(|row| row[1..].iter().any(|cell| cell.value.is_some()));
-    any.then(|| Table { title, columns: columns("io-threads", commands), rows })
+    if !any {
+        return None;
+    }
+    let notes = gather_marks(&mut rows, commands);
+    Some(Table { title, notes, columns: columns("io-threads", commands), rows })
+}
+
+/// Takes marks that many cells carry out of them, and says it in words.
+fn gather_marks(rows: &mut [Vec<Cell>], commands: &[&str]) -> Vec<String> {
+    let all = rows.iter().map(|row| row.len() - 1).sum::<usize>();
+    let mut notes = Vec::new();
+    for (mark, words) in [
+        (LIMITED, "limited by the load generator, so the server may be faster"),
+        (OUTLIER, "with an outlier among the runs"),
+        (FAILED, "with a run that failed"),
+    ] {
+        let has = |cell: &&Cell| cell.marks.contains(mark);
+        let count = rows.iter().flat_map(|row| &row[1..]).filter(has).count();
+        if count < 2 || count as f64 <= COMMON * all as f64 {
+            continue;
+        }
+        let without: Vec<String> = rows
+            .iter()
+            .flat_map(|row| row[1..].iter().zip(commands).map(move |pair| (&row[0].text, pair)))
+            .filter(|(_, (cell, _))| !cell.marks.contains(mark))
+            .map(|(threads, (_, command))| format!("{command} with {threads}"))
+            .collect();
+        notes.push(match without.len() {
+            0 => format!("All cells: {words}."),
+            1..=NAMED => format!("All cells but {}: {words}.", without.join(", ")),
+            _ => format!("{count} of {all} cells: {words}."),
+        });
+        rows.iter_mut().flatten().for_each(|cell| cell.marks.retain(|other| other != mark));
+    }
+    notes
+}
+
+/// How many times the one server serves what the other does: the last row, each at its best, first.
+pub fn of_versus(versus: &Versus, commands: &[&str]) -> Table {
+    let (first, second) = (&versus.first.server, &versus.second.server);
+    let cell = |ratio: Option<Ratio>| Cell {
+        text: ratio.map_or("–".into(), |ratio| ratio.text()),
+        band: ratio.map_or(String::new(), |ratio| ratio.band()),
+        value: ratio.map(|ratio| ratio.factor),
+        marks: String::new(),
+    };
+    let row = |row: &Row| {
+        let name = match row.best {
+            true => format!("best: {} and {}", row.threads.0, row.threads.1),
+            false => row.threads.0.to_string(),
+        };
+        let name = Cell { value: Some(rank(row.threads.0)), text: name, ..Cell::default() };
+        let commands = row.commands.iter().map(|ratio| cell(*ratio));
+        [name, cell(row.all)].into_iter().chain(commands).chain([cell(row.cpu)]).collect()
+    };
+    let names = ["io-threads", "all commands"].into_iter().chain(commands.iter().copied());
+    Table {
+        title: format!("{first} to {second}"),
+        notes: Vec::new(),
+        columns: names.chain(["CPU per request"]).map(String::from).collect(),
+        rows: versus
+            .best()
+            .into_iter()
+            .chain(versus.rows.iter().filter(|row| !row.best))
+            .map(row)
+            .collect(),
+    }
 }
 
 /// Series that differ in io-threads-do-reads only: off, on.
 pub fn reads_pairs<'a>(series: &[&'a Series]) -> Vec<(&'a Series, &'a Series)> {
-    let off = series.iter().filter(|s| !s.reads);
+    let off = series.iter().filter(|s| s.reads == Reads::Off);
     off.filter_map(|off| {
         let on = series.iter().find(|on| {
-            on.reads
+            on.reads == Reads::On
                 && (on.sweep, &on.server, &on.placement) == (off.sweep, &off.server, &off.placement)
         })?;
         Some((*off, *on))
@@ -155,22 +237,24 @@ pub fn reads_pairs<'a>(series: &[&'a Series]) -> Vec<(&'a Series, &'a Series)> {
 }
 
 /// Throughput with reads on threads, in per cent of that without.
-pub fn reads_ratio(off: &Series, on: &Series, threads: u32, command: &str) -> Option<f64> {
-    let mean = |series: &Series| series.point(threads, command)?.mean();
-    Some(100.0 * mean(on)? / mean(off)?)
+pub fn reads_ratio(off: &Series, on: &Series, threads: Threads, command: &str) -> Option<f64> {
+    let median = |series: &Series| series.point(threads, command)?.median();
+    Some(100.0 * median(on)? / median(off)?)
 }
 
 /// Reads on against off: rows threads, columns commands.
 pub fn of_reads(off: &Series, on: &Series, commands: &[&str]) -> Table {
-    let rows = rows(&off.threads(), commands, |threads, command| {
+    let mut rows = rows(&off.threads(), commands, |threads, command| {
         let value = reads_ratio(off, on, threads, command);
         let both = [off, on].into_iter().filter_map(|s| s.point(threads, command));
         let mut marks: String = both.map(marks).collect();
         marks = [OUTLIER, LIMITED, FAILED].into_iter().filter(|&m| marks.contains(m)).collect();
-        Cell { text: value.map_or("–".into(), |value| format!("{value:.1}")), value, marks }
+        let text = value.map_or("–".into(), |value| format!("{value:.0}"));
+        Cell { text, value, marks, ..Cell::default() }
     });
-    let title = format!("{}: reads on, {} = 100 %", on.server, "reads off");
-    Table { title, columns: columns("io-threads", commands), rows }
+    let notes = gather_marks(&mut rows, commands);
+    let title = format!("{}; reads off = 100 %", on.server);
+    Table { title, notes, columns: columns("io-threads", commands), rows }
 }
 
 /// How restless the runs are and how much the generator had to spare: one row a series.
@@ -187,7 +271,8 @@ pub fn of_quality(series: &[&Series]) -> Table {
         "CPUs used by others",
     ];
     let rows = series.iter().map(|series| quality_row(series)).collect();
-    Table { title: "Quality of the runs".into(), columns: names.map(String::from).to_vec(), rows }
+    let columns = names.map(String::from).to_vec();
+    Table { title: String::new(), notes: Vec::new(), columns, rows }
 }
 
 fn quality_row(series: &Series) -> Vec<Cell> {
@@ -223,6 +308,46 @@ fn quality_row(series: &Series) -> Vec<Cell> {
     ]
 }
 
+/// When, on what and with what a sweep was measured, in a line.
+pub fn what(sweep: &crate::results::Sweep) -> String {
+    let header = &sweep.header;
+    let servers = header.servers.iter().map(|server| match short_version(&server.version) {
+        Some(version) => format!("{} {version}", server.name),
+        None => server.name.clone(),
+    });
+    let cpus = header.host.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"));
+    let on = match header.created {
+        0 => String::new(),
+        seconds => format!("{}; ", date(seconds)),
+    };
+    let servers = servers.collect::<Vec<_>>().join(", ");
+    format!("{on}{servers}; {}{cpus}", header.host.cpu_model)
+}
+
+/// The number in what a server says of itself: `v=9.1.2`, or the first word of digits and dots.
+fn short_version(text: &str) -> Option<String> {
+    let words =
+        text.split_whitespace().map(|word| word.trim_start_matches("v=").trim_start_matches('v'));
+    let is_number =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    words.into_iter().find(is_number).map(String::from)
+}
+
+/// The day of a time since 1970 in UTC, as in 2026-11-22; by Hinnant's `civil_from_days`.
+fn date(seconds: u64) -> String {
+    let days = (seconds / 86_400) as i64 + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
 /// What must be known about a sweep to judge it and to run it again.
 pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     let header = &summary.sweeps[sweep].header;
@@ -248,9 +373,15 @@ pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     }
     let grid = &header.grid;
     rows.push(("each cell".into(), format!("{} measured", span(grid.measure))));
+    let keys = match grid.keyspace {
+        0 => "one and the same".to_string(),
+        keys => format!("drawn from {}", super::numbers::grouped(keys as f64)),
+    };
+    rows.push(("keys".into(), keys));
     rows.push(("order".into(), format!("shuffled by seed {}, repeats outermost", grid.seed)));
     if header.created == 0 {
-        rows.pop(); // a sweep of somebody else: nobody knows
+        // a sweep of somebody else: nobody knows
+        rows.retain(|(name, _)| name != "order" && name != "keys");
     }
     rows
 }
@@ -268,25 +399,6 @@ pub fn warnings(summary: &Summary, sweep: usize) -> Vec<String> {
     let sweep = &summary.sweeps[sweep];
     let mut warnings = sweep.remarks.clone();
     warnings.extend(sweep.header.remarks.iter().cloned());
-    for placement in &sweep.header.grid.placements {
-        if !placement.keeps_apart() {
-            warnings.push(format!(
-                "Placement {}: server and load were not bound to different CPUs; they took CPU \
-                 time from each other.",
-                placement.name
-            ));
-        }
-    }
-    let others = |cell: &crate::results::Cell| cell.measured()?.others_cpus;
-    let disturbed = sweep.cells.iter().filter(|cell| others(cell).is_some_and(|n| n > OTHERS));
-    let disturbed = disturbed.count();
-    if disturbed > 0 {
-        warnings.push(format!(
-            "In {disturbed} of {} runs other processes used more than {OTHERS} CPUs; the machine \
-             was not quiet.",
-            sweep.cells.len()
-        ));
-    }
     let mut remarks: Vec<(String, String)> = sweep
         .cells
         .iter()
@@ -306,19 +418,23 @@ pub fn warnings(summary: &Summary, sweep: usize) -> Vec<String> {
     warnings
 }
 
-/// For the heading of pairs.
-pub fn reads_title(series: &Series) -> String {
-    format!("{}, reads {}", series.server, on_off(series.reads))
-}
-
 fn columns(first: &str, commands: &[&str]) -> Vec<String> {
     [first].iter().chain(commands).map(|name| name.to_string()).collect()
 }
 
-fn rows(threads: &[u32], commands: &[&str], cell: impl Fn(u32, &str) -> Cell) -> Vec<Vec<Cell>> {
-    let row = |&threads: &u32| {
+/// What numbers of threads sort by; what is none comes behind them.
+fn rank(threads: Threads) -> f64 {
+    threads.count().map_or(f64::MAX, f64::from)
+}
+
+fn rows(
+    threads: &[Threads],
+    commands: &[&str],
+    cell: impl Fn(Threads, &str) -> Cell,
+) -> Vec<Vec<Cell>> {
+    let row = |&threads: &Threads| {
         let name =
-            Cell { text: threads.to_string(), value: Some(f64::from(threads)), ..Cell::default() };
+            Cell { text: threads.to_string(), value: Some(rank(threads)), ..Cell::default() };
         [name].into_iter().chain(commands.iter().map(|command| cell(threads, command))).collect()
     };
     threads.iter().map(row).collect()
@@ -330,15 +446,48 @@ mod tests {
     use crate::results::published;
 
     #[test]
-    fn numbers_are_grouped() {
-        for (value, text) in [
-            (0.0, "0.00"),
-            (999.994, "999.99"),
-            (1234.5, "1,234.50"),
-            (-1234567.0, "-1,234,567.00"),
-        ] {
-            assert_eq!(grouped(value), text);
+    fn days_and_versions_are_read() {
+        for (seconds, day) in
+            [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_795_305_600, "2026-11-22")]
+        {
+            assert_eq!(date(seconds), day);
         }
+        for (text, version) in [
+            ("Valkey server v=9.1.2 sha=0 malloc=jemalloc", Some("9.1.2")),
+            ("weft-server 0.1.0", Some("0.1.0")),
+            ("Weft server v=0.1.0 bits=64", Some("0.1.0")),
+            ("unknown", None),
+        ] {
+            assert_eq!(short_version(text).as_deref(), version);
+        }
+    }
+
+    #[test]
+    fn a_mark_on_most_cells_is_said_once() {
+        let cell = |marks: &str| Cell { text: "1".into(), marks: marks.into(), ..Cell::default() };
+        let mut rows: Vec<Vec<Cell>> = (0..4)
+            .map(|i| {
+                let limited = if i == 0 { "" } else { "†" };
+                vec![cell(""), cell(limited), cell(limited), cell("†"), cell("†‡")]
+            })
+            .collect();
+        rows[3][4].marks = "†‡✗".into();
+        let notes = gather_marks(&mut rows, &["GET", "SET", "SADD", "ZADD"]);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].starts_with("All cells but GET with 1, SET with 1: limited"), "{notes:?}");
+        let left: String = rows.iter().flatten().map(|cell| cell.marks.as_str()).collect();
+        assert_eq!(left, "‡‡‡‡✗", "few enough to stand where they belong");
+    }
+
+    #[test]
+    fn a_band_goes_from_the_lowest_run_to_the_highest() {
+        use crate::report::summary::tests::sweep;
+        let runs: &[f64] = &[101_000.0, 99_000.0, 102_500.0];
+        let summary = Summary::of(vec![sweep(&[(1, runs), (2, &[7.0])])]);
+        let table = of_figure(Figure::Rps, &summary.series[0], &["GET"]).unwrap();
+        let cell = &table.rows[0][1];
+        assert_eq!((cell.text.as_str(), cell.band.as_str()), ("101k", "99.0–102k"));
+        assert_eq!(table.rows[1][1].band, "", "one run has none");
     }
 
     #[test]
@@ -347,24 +496,21 @@ mod tests {
         let load = summary.loads()[0];
         let series = summary.beside(load);
         let commands = summary.commands_of(&series);
-        let table = of_figure(Figure::Mean, series[0], &commands).unwrap();
+        let table = of_figure(Figure::Rps, series[0], &commands).unwrap();
         assert_eq!(table.columns.len(), 10);
         assert_eq!(table.rows.len(), 11);
-        assert_eq!(
-            (table.columns[1].as_str(), table.rows[0][1].text.as_str()),
-            ("GET", "64,521.81")
-        );
+        assert_eq!((table.columns[1].as_str(), table.rows[0][1].text.as_str()), ("GET", "64.5k"));
         let table = of_figure(Figure::Relative, series[0], &commands).unwrap();
         assert!(table.title.ends_with("1 thread = 100 %"), "{}", table.title);
         assert_eq!(
             (table.rows[0][5].text.as_str(), table.rows[7][1].text.as_str()),
-            ("100.0", "273.6")
+            ("100", "274")
         );
         assert!(of_figure(Figure::Cpu, series[0], &commands).is_none());
         let pairs = reads_pairs(&series);
         assert_eq!(pairs.len(), 1);
         let table = of_reads(pairs[0].0, pairs[0].1, &commands);
         // 181796.14 / 144614.00, by hand
-        assert_eq!(table.rows[3][1].text, "125.7");
+        assert_eq!(table.rows[3][1].text, "126");
     }
 }

@@ -189,7 +189,7 @@ mod tests {
             (&b""[..], "empty"),
             (b"hello\n", "no results file"),
             (b"{\"header\":{\"for", "cut in half"),
-            (&newer, "format 2"),
+            (&newer, "format 3"),
             (&headless, "no results file"),
         ] {
             let error = format!("{:#}", parse(bytes).unwrap_err());

@@ -4,8 +4,8 @@
 //! by the report so that anybody can run it again:
 //!
 //! ```toml
-//! io-threads = [1, 2, 4]
-//! io-threads-do-reads = [false, true]
+//! io-threads = [1, 2, 4, "auto"]
+//! io-threads-do-reads = ["own", false, true]
 //! data-sizes = [64, 65]
 //! commands = ["GET", "SET"]
 //! repeats = 3
@@ -29,19 +29,26 @@ use std::str::FromStr;
 use weft_base::cpulist;
 
 use super::model::Key;
+use super::setting::{Reads, Threads};
 
 /// The commands of the published sweep, in the order in which they are shown.
 pub const PUBLISHED: [&str; 9] =
     ["GET", "HSET", "LPOP", "LPUSH", "MSET", "SADD", "SET", "SPOP", "ZADD"];
+
+/// The most I/O threads that any server takes.
+const THREADS: u32 = 1024;
+/// Keys that are drawn from where nothing else is said: so many that every thread has work of its
+/// own, so few that storing them all takes a blink.
+pub const KEYS: u64 = 100_000;
 
 /// What a sweep runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Grid {
     /// `io-threads`.
-    pub io_threads: Vec<u32>,
+    pub io_threads: Vec<Threads>,
     /// `io-threads-do-reads`.
-    pub io_threads_do_reads: Vec<bool>,
+    pub io_threads_do_reads: Vec<Reads>,
     /// Lengths of values in bytes.
     pub data_sizes: Vec<u32>,
     /// Names of the generator's tests, in capitals.
@@ -82,6 +89,9 @@ pub struct ServerSpec {
     pub name: String,
     /// Path, or a name on PATH.
     pub program: String,
+    /// `io-threads` of this server, in the place of those of the grid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_threads: Option<Vec<Threads>>,
     /// A configuration file, given before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
@@ -126,8 +136,8 @@ impl Default for Placement {
 impl Default for Grid {
     fn default() -> Self {
         Self {
-            io_threads: vec![1, 2, 4],
-            io_threads_do_reads: vec![false],
+            io_threads: [1, 2, 4].map(Threads::Count).to_vec(),
+            io_threads_do_reads: vec![Reads::Own],
             data_sizes: vec![64],
             commands: PUBLISHED.map(String::from).to_vec(),
             clients: vec![50],
@@ -136,7 +146,7 @@ impl Default for Grid {
             measure: Span::Seconds(2.0),
             warmup: Span::Requests(20_000),
             generator_threads: 2,
-            keyspace: 0,
+            keyspace: KEYS,
             prefill: None,
             seed: 1,
             servers: Vec::new(),
@@ -229,8 +239,14 @@ impl Grid {
         distinct("placement", self.placements.iter().map(|p| &p.name))?;
         distinct("commands", &self.commands)?;
         distinct("io-threads-do-reads", &self.io_threads_do_reads)?;
+        for list in [&self.io_threads].into_iter().chain(self.own_threads()) {
+            distinct("io-threads", list)?;
+            let counts = list.iter().filter_map(|threads| threads.count());
+            if let Some(wrong) = counts.into_iter().find(|n| *n == 0 || *n > THREADS) {
+                bail!("io-threads: {wrong} is not between 1 and {THREADS}");
+            }
+        }
         for (what, list, most) in [
-            ("io-threads", &self.io_threads, 1024),
             ("data-sizes", &self.data_sizes, 1 << 29),
             ("clients", &self.clients, 1_000_000),
             ("pipeline", &self.pipeline, 1_000_000),
@@ -249,27 +265,37 @@ impl Grid {
         Ok(())
     }
 
+    /// The lists that servers have of their own.
+    fn own_threads(&self) -> impl Iterator<Item = &Vec<Threads>> {
+        self.servers.iter().filter_map(|server| server.io_threads.as_ref())
+    }
+
+    /// `io-threads` of a server.
+    pub fn threads_of<'a>(&'a self, server: &'a ServerSpec) -> &'a [Threads] {
+        server.io_threads.as_ref().unwrap_or(&self.io_threads)
+    }
+
     /// Every cell, repeats outermost, otherwise in the order of the lists.
     pub fn cells(&self) -> Vec<Key> {
         let mut cells = Vec::new();
         for repeat in 1..=self.repeats {
             for server in &self.servers {
                 for placement in &self.placements {
-                    self.cells_of(&server.name, &placement.name, repeat, &mut cells);
+                    self.cells_of(server, &placement.name, repeat, &mut cells);
                 }
             }
         }
         cells
     }
 
-    fn cells_of(&self, server: &str, placement: &str, repeat: u32, cells: &mut Vec<Key>) {
-        for &io_threads in &self.io_threads {
+    fn cells_of(&self, server: &ServerSpec, placement: &str, repeat: u32, cells: &mut Vec<Key>) {
+        for &io_threads in self.threads_of(server) {
             for &reads in &self.io_threads_do_reads {
                 for &data_bytes in &self.data_sizes {
                     for &clients in &self.clients {
                         for &pipeline in &self.pipeline {
                             cells.extend(self.commands.iter().map(|command| Key {
-                                server: server.into(),
+                                server: server.name.clone(),
                                 placement: placement.into(),
                                 io_threads,
                                 reads,
@@ -340,6 +366,25 @@ mod tests {
     }
 
     #[test]
+    fn a_server_may_have_threads_of_its_own() {
+        let text = r#"
+            io-threads = [1, 2, "auto"]
+            io-threads-do-reads = ["own", "off"]
+            commands = ["get"]
+            repeats = 1
+            server = [{ name = "a", program = "a" },
+                      { name = "b", program = "b", io-threads = [4] }]
+        "#;
+        let grid = toml::from_str::<Grid>(text).unwrap().completed().unwrap();
+        let cells = grid.cells();
+        assert_eq!(cells.len(), 3 * 2 + 2);
+        assert!(cells[..6].iter().any(|key| key.io_threads == Threads::Auto));
+        assert!(cells[6..].iter().all(|key| key.io_threads == Threads::Count(4)));
+        let written = toml::to_string(&grid).unwrap();
+        assert_eq!(toml::from_str::<Grid>(&written).unwrap(), grid, "{written}");
+    }
+
+    #[test]
     fn the_experiment_that_must_be_shown_has_972_cells() {
         let text = r#"
             io-threads = [1, 2, 4]
@@ -350,6 +395,14 @@ mod tests {
         "#;
         let grid: Grid = toml::from_str(text).unwrap();
         assert_eq!(grid.completed().unwrap().cells().len(), 972);
+    }
+
+    #[test]
+    fn the_published_experiment_is_a_grid() {
+        let text = include_str!("../../../../benches/published.toml");
+        let grid = toml::from_str::<Grid>(text).unwrap().completed().unwrap();
+        assert_eq!(grid.commands, PUBLISHED);
+        assert_eq!(grid.cells().len(), 3 * 8 * 2 * 9 * 3);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
+use crate::report::numbers::memory;
+
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
@@ -54,11 +56,7 @@ impl Host {
             governor: governors(root),
             turbo: turbo(&text),
             kernel: text("proc/sys/kernel/osrelease"),
-            memory_bytes: text("proc/meminfo").and_then(|text| {
-                let kib: u64 =
-                    field(&text, "MemTotal")?.strip_suffix(" kB")?.trim().parse().ok()?;
-                Some(kib * 1024)
-            }),
+            memory_bytes: memory_bytes(root),
             load: text("proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         }
     }
@@ -90,13 +88,17 @@ impl Host {
         add("governor", self.governor.clone());
         add("turbo", self.turbo.map(on_off));
         add("kernel", self.kernel.clone());
-        add(
-            "memory",
-            self.memory_bytes.map(|b| format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64)),
-        );
+        add("memory", self.memory_bytes.map(memory));
         add("load at the start", self.load.map(|load| format!("{load:.2}")));
         rows
     }
+}
+
+/// Physical memory that the kernel may use.
+pub fn memory_bytes(root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let kib: u64 = field(&text, "MemTotal")?.strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// The value of `name : value` in the first such line.

@@ -12,6 +12,7 @@
 //! | reading, and what to do with damage | [`file`](mod@file) |
 //! | appending: lock, sync, full disk | [`append`] |
 //! | this machine | [`host`] |
+//! | io-threads and io-threads-do-reads | [`setting`] |
 //! | the shipped published sweep | [`published`] |
 
 pub mod append;
@@ -20,7 +21,9 @@ pub mod grid;
 pub mod host;
 pub mod model;
 pub mod published;
+pub mod setting;
 
 pub use file::Sweep;
 pub use grid::Grid;
 pub use model::{Cell, Header, Key, Outcome};
+pub use setting::{Reads, Threads};

@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
 use super::host::Host;
+use super::setting::{Reads, Threads};
 
 /// The version of the format. Readers refuse newer ones.
-pub const FORMAT: u32 = 1;
+///
+/// 2: `auto` for io-threads, `own` for io-threads-do-reads; it reads what 1 wrote.
+pub const FORMAT: u32 = 2;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +60,13 @@ pub struct Program {
     /// When the executable was last changed, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<u64>,
+    /// Of a server: its io-threads when the sweep does not set them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_io_threads: Option<Threads>,
+    /// Of a server: its io-threads-do-reads when the sweep does not set it; absent where it does
+    /// not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_reads: Option<Reads>,
 }
 
 /// Which cell: a point of the grid and the repeat.
@@ -67,9 +77,9 @@ pub struct Key {
     /// Name of the placement in the grid.
     pub placement: String,
     /// `io-threads`.
-    pub io_threads: u32,
+    pub io_threads: Threads,
     /// `io-threads-do-reads`.
-    pub reads: bool,
+    pub reads: Reads,
     /// Length of values in bytes.
     pub data_bytes: u32,
     /// The command, in capitals.
@@ -221,8 +231,8 @@ mod tests {
             key: Key {
                 server: "a".into(),
                 placement: "default".into(),
-                io_threads: 2,
-                reads: false,
+                io_threads: Threads::Count(2),
+                reads: Reads::Off,
                 data_bytes: 64,
                 command: "GET".into(),
                 clients: 50,

@@ -12,6 +12,7 @@ use super::file::Sweep;
 use super::grid::{Grid, Placement, ServerSpec, Span};
 use super::host::Host;
 use super::model::{Cell, FORMAT, Header, Key, Measured, Outcome, Program};
+use super::setting::{Reads, Threads};
 
 const CSV: &str = include_str!("../../data/redis-6.2.1-io-threads-sweep.csv");
 const SOURCE: &str = "published sweep of Redis 6.2.1";
@@ -39,8 +40,8 @@ fn sweep<'a>(ht: &str, rows: impl Iterator<Item = &'a csv::StringRecord>) -> Swe
             key: Key {
                 server: server.clone(),
                 placement: "published".into(),
-                io_threads: number(&row[3]),
-                reads: &row[0] == "on",
+                io_threads: Threads::Count(number(&row[3])),
+                reads: if &row[0] == "on" { Reads::On } else { Reads::Off },
                 data_bytes: number(&row[2]),
                 command: row[4].to_string(),
                 clients: 50,
@@ -67,11 +68,9 @@ fn sweep<'a>(ht: &str, rows: impl Iterator<Item = &'a csv::StringRecord>) -> Swe
 }
 
 fn header(ht: &str, server: &str, cells: &[Cell]) -> Header {
-    let distinct = |of: fn(&Key) -> u32| {
-        let values: BTreeSet<u32> = cells.iter().map(|cell| of(&cell.key)).collect();
-        values.into_iter().collect::<Vec<u32>>()
-    };
-    let reads: BTreeSet<bool> = cells.iter().map(|cell| cell.key.reads).collect();
+    let threads: BTreeSet<Threads> = cells.iter().map(|cell| cell.key.io_threads).collect();
+    let sizes: BTreeSet<u32> = cells.iter().map(|cell| cell.key.data_bytes).collect();
+    let reads: BTreeSet<Reads> = cells.iter().map(|cell| cell.key.reads).collect();
     let commands: BTreeSet<&str> = cells.iter().map(|cell| cell.key.command.as_str()).collect();
     Header {
         format: FORMAT,
@@ -88,9 +87,9 @@ fn header(ht: &str, server: &str, cells: &[Cell]) -> Header {
         servers: vec![program(server, "6.2.1")],
         generator: program("redis-benchmark", "6.2.1"),
         grid: Grid {
-            io_threads: distinct(|key| key.io_threads),
+            io_threads: threads.into_iter().collect(),
             io_threads_do_reads: reads.into_iter().collect(),
-            data_sizes: distinct(|key| key.data_bytes),
+            data_sizes: sizes.into_iter().collect(),
             commands: commands.into_iter().map(String::from).collect(),
             clients: vec![50],
             pipeline: vec![1],
@@ -104,6 +103,7 @@ fn header(ht: &str, server: &str, cells: &[Cell]) -> Header {
             servers: vec![ServerSpec {
                 name: server.into(),
                 program: "redis-server".into(),
+                io_threads: None,
                 config: None,
                 args: Vec::new(),
             }],
@@ -126,7 +126,14 @@ fn header(ht: &str, server: &str, cells: &[Cell]) -> Header {
 }
 
 fn program(name: &str, version: &str) -> Program {
-    Program { name: name.into(), version: version.into(), bytes: None, modified: None }
+    Program {
+        name: name.into(),
+        version: version.into(),
+        bytes: None,
+        modified: None,
+        own_io_threads: None,
+        own_reads: None,
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +145,7 @@ mod tests {
         let sweeps = sweeps();
         assert_eq!(sweeps.iter().map(|s| s.cells.len()).collect::<Vec<_>>(), [396, 99]);
         let grid = &sweeps[0].header.grid;
-        assert_eq!(grid.io_threads, (1..=11).collect::<Vec<u32>>());
+        assert_eq!(grid.io_threads, (1..=11).map(Threads::Count).collect::<Vec<_>>());
         assert_eq!(grid.data_sizes, [64, 65]);
         assert_eq!(grid.commands, super::super::grid::PUBLISHED);
         assert_eq!(grid.cells().len(), 396);
@@ -148,10 +155,12 @@ mod tests {
     #[test]
     fn a_figure_is_where_it_belongs() {
         let sweeps = sweeps();
-        let rps = |sweep: usize, reads, data_bytes, io_threads, command: &str| {
+        let rps = |sweep: usize, reads: bool, data_bytes, io_threads, command: &str| {
+            let reads = if reads { Reads::On } else { Reads::Off };
             let found = sweeps[sweep].cells.iter().find(|cell| {
                 let key = &cell.key;
-                (key.reads, key.data_bytes, key.io_threads) == (reads, data_bytes, io_threads)
+                (key.reads, key.data_bytes, key.io_threads)
+                    == (reads, data_bytes, Threads::Count(io_threads))
                     && key.command == command
             });
             found.and_then(Cell::measured).map(|measured| measured.rps)

@@ -15,7 +15,7 @@ use super::server::{Failure, Running, Server, Wanted};
 use super::stop::Stop;
 use crate::results::grid::{Grid, Placement, Span};
 use crate::results::model::{CpuTime, Measured, Program};
-use crate::results::{Cell, Key, Outcome};
+use crate::results::{Cell, Key, Outcome, Threads};
 
 /// What cells that run for a time find, when the grid does not say: nobody knows how many
 /// requests will come.
@@ -31,10 +31,12 @@ const NEEDS: [(&str, &str); 5] =
 
 /// Everything that cells share.
 pub struct Bench<'a> {
-    grid: &'a Grid,
+    grid: Grid,
     generator: &'a dyn Generator,
     stop: &'a Stop,
     servers: Vec<Server>,
+    /// What was changed in the grid, for readers.
+    remarks: Vec<String>,
     /// Server's and generator's CPUs by placement.
     cpus: Vec<(String, String)>,
     port: Option<u16>,
@@ -42,24 +44,43 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Finds the servers and asks them what they know, and checks the CPUs.
+    /// Finds the servers and asks them what they know, and checks the CPUs. What a server can't do
+    /// is taken out of the grid.
     ///
     /// # Errors
-    /// When a server does not start, or CPUs are not there.
+    /// When a server does not start or can do nothing of it, or CPUs are not there.
     pub fn prepare(
-        grid: &'a Grid,
+        mut grid: Grid,
         generator: &'a dyn Generator,
         stop: &'a Stop,
         port: Option<u16>,
         limit: u64,
     ) -> Result<Self> {
         let cpus = grid.placements.iter().map(cpus_of).collect::<Result<_>>()?;
-        let servers = grid
+        let servers: Vec<Server> = grid
             .servers
             .iter()
             .map(|spec| Server::prepare(spec, port, stop))
             .collect::<Result<_>>()?;
-        Ok(Self { grid, generator, stop, servers, cpus, port, limit: Duration::from_secs(limit) })
+        let mut remarks = Vec::new();
+        for (at, server) in servers.iter().enumerate() {
+            let mut threads = grid.threads_of(&grid.servers[at]).to_vec();
+            if !threads.contains(&Threads::Auto) || server.takes_auto(port, stop) {
+                continue;
+            }
+            let spec = &mut grid.servers[at];
+            threads.retain(|threads| *threads != Threads::Auto);
+            ensure!(!threads.is_empty(), "server {} does not know io-threads auto", spec.name);
+            remarks.push(format!("{}: does not know io-threads auto, left out", spec.name));
+            spec.io_threads = Some(threads);
+        }
+        let limit = Duration::from_secs(limit);
+        Ok(Self { grid, generator, stop, servers, remarks, cpus, port, limit })
+    }
+
+    /// What is run.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
     }
 
     /// The servers for the header, and what must be known about them.
@@ -69,10 +90,11 @@ impl<'a> Bench<'a> {
     pub fn programs(&self) -> Result<(Vec<Program>, Vec<String>)> {
         let programs = self.servers.iter().map(Server::program).collect::<Result<_>>()?;
         let names = self.grid.servers.iter().map(|spec| &spec.name);
-        let remarks = names
-            .zip(&self.servers)
-            .flat_map(|(name, s)| s.remarks().into_iter().map(move |r| format!("{name}: {r}")));
-        Ok((programs, remarks.collect()))
+        let remarks = names.zip(&self.servers).flat_map(|(name, s)| {
+            let remarks = s.remarks(&self.grid.io_threads_do_reads).into_iter();
+            remarks.map(move |remark| format!("{name}: {remark}"))
+        });
+        Ok((programs, remarks.chain(self.remarks.iter().cloned()).collect()))
     }
 
     /// Runs a cell. None when the sweep is to stop.
@@ -86,7 +108,7 @@ impl<'a> Bench<'a> {
         let cpus = &self.cpus[placement.context("a placement of another grid")?];
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let begun = Instant::now();
-        let mut remarks = server.remarks();
+        let mut remarks = server.remarks(&[key.reads]);
         let outcome = match self.measure(key, server, cpus, &mut remarks) {
             Ok(measured) => Outcome::Measured(measured),
             Err(_) if self.stop.asked() => return Ok(None),
@@ -113,7 +135,7 @@ impl<'a> Bench<'a> {
             return Err(Trouble::Stopped);
         }
         let wanted = Wanted {
-            io_threads: key.io_threads,
+            io_threads: Some(key.io_threads),
             reads: key.reads,
             cpus: server_cpus,
             port: self.port,

@@ -55,6 +55,8 @@ pub fn program(name: &str, path: &Path) -> Result<Program> {
         version: text.lines().next().unwrap_or("unknown").trim().to_string(),
         bytes: Some(found.len()),
         modified: modified.map(|time| time.as_secs()),
+        own_io_threads: None,
+        own_reads: None,
     })
 }
 

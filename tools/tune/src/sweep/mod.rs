@@ -8,18 +8,19 @@
 //! What `weft-tune doctor` warns of on this host is said first and recorded with the results.
 //!
 //! Nothing that goes wrong in a cell ends the sweep: the cell is recorded as failed, with what the
-//! server said last. What would go wrong in every cell is found out before the first.
+//! server said last, and the exit status tells that there are such. What would go wrong in every cell
+//! is found out before the first.
 
 mod cell;
 pub mod child;
-mod client;
+pub mod client;
 mod generator;
 mod locate;
 mod plan;
 mod proc;
 mod progress;
 mod run;
-mod server;
+pub mod server;
 mod stop;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -33,6 +34,7 @@ use crate::results::append::Recorder;
 use crate::results::grid::{Grid, Placement, ServerSpec, Span};
 use crate::results::host::Host;
 use crate::results::model::{FORMAT, Header};
+use crate::results::{Reads, Threads};
 use cell::Bench;
 use generator::Generator;
 use progress::Progress;
@@ -56,49 +58,51 @@ pub struct Args {
     /// A server to measure; any that takes the options of redis-server. May be repeated.
     #[arg(long = "server", value_name = "NAME=PROGRAM", value_parser = server)]
     servers: Vec<ServerSpec>,
-    /// io-threads, such as 1,2,4.
+    /// io-threads: numbers, and auto for servers that know it [default: 1,2,4].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    io_threads: Vec<u32>,
-    /// io-threads-do-reads: off, on or both.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = off_on)]
-    reads: Vec<bool>,
-    /// Lengths of values in bytes.
+    io_threads: Vec<Threads>,
+    /// io-threads-do-reads: off, on, both, or own, which leaves it to the server [default: own].
+    #[arg(long, value_name = "LIST", value_parser = reads_list)]
+    reads: Option<ReadsList>,
+    /// Lengths of values in bytes [default: 64].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     data_sizes: Vec<u32>,
-    /// Tests of the generator; the nine of the published sweep otherwise.
+    /// Tests of the generator [default: GET,HSET,LPOP,LPUSH,MSET,SADD,SET,SPOP,ZADD].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     commands: Vec<String>,
-    /// Numbers of connections.
+    /// Numbers of connections [default: 50].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     clients: Vec<u32>,
-    /// Numbers of requests in flight on each connection.
+    /// Numbers of requests in flight on each connection [default: 1].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pipeline: Vec<u32>,
-    /// Runs of each cell.
+    /// Runs of each cell [default: 3].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Measure each cell for so many requests, or for a time such as 2s.
+    /// Measure each cell for so many requests, or for a time such as 2s [default: 2s].
     #[arg(long, value_name = "REQUESTS|SECONDSs")]
     measure: Option<Span>,
-    /// Run each cell so long before it is measured.
+    /// Run each cell so long before it is measured [default: 20000].
     #[arg(long, value_name = "REQUESTS|SECONDSs")]
     warmup: Option<Span>,
-    /// Threads of the generator.
+    /// Threads of the generator [default: 2].
     #[arg(long, value_name = "N")]
     generator_threads: Option<u32>,
-    /// Draw keys and members from that many; 0 names the same key in each request.
+    /// Draw keys and members from that many; 0 names the same key in each request
+    /// [default: 100000].
     #[arg(long, value_name = "N")]
     keyspace: Option<u64>,
-    /// Elements stored before commands that take some away (LPOP, SPOP ...).
+    /// Elements stored before commands that take some away (LPOP, SPOP ...) [default: as many as
+    /// a cell takes, a million for cells that run for a time].
     #[arg(long, value_name = "N")]
     prefill: Option<u64>,
-    /// Shuffles the order of the cells.
+    /// Shuffles the order of the cells [default: 1].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// CPUs for the servers: a list such as 0-3,8, or a node such as node0.
+    /// CPUs for the servers: a list such as 0-3,8, or a node such as node0 [default: any].
     #[arg(long, value_name = "CPUS")]
     server_cpus: Option<String>,
-    /// CPUs for the generator.
+    /// CPUs for the generator [default: any].
     #[arg(long, value_name = "CPUS")]
     bench_cpus: Option<String>,
     /// The load generator: weft-benchmark, valkey-benchmark or redis-benchmark; looked for beside
@@ -132,6 +136,7 @@ pub fn server(text: &str) -> Result<ServerSpec, String> {
         Some((name, program)) if !name.is_empty() && !program.is_empty() => Ok(ServerSpec {
             name: name.into(),
             program: program.into(),
+            io_threads: None,
             config: None,
             args: Vec::new(),
         }),
@@ -139,28 +144,56 @@ pub fn server(text: &str) -> Result<ServerSpec, String> {
     }
 }
 
-fn off_on(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "yes" => Ok(true),
-        "off" | "no" => Ok(false),
-        _ => Err("off or on is expected".into()),
+/// A list on the command line, of which one word stands for two; a type of its own, or clap takes it
+/// for many options.
+#[derive(Clone, Debug)]
+struct ReadsList(Vec<Reads>);
+
+fn reads_list(text: &str) -> Result<ReadsList, String> {
+    let mut list = Vec::new();
+    for word in text.split(',') {
+        match word {
+            "both" => list.extend([Reads::Off, Reads::On]),
+            _ => list.push(word.parse().map_err(|_| "own, off, on or both is expected")?),
+        }
     }
+    Ok(ReadsList(list))
 }
 
 /// Runs the sweep, or what is left of it.
 ///
 /// # Errors
 /// When the grid makes no sense, a program is missing, the file can't be used, the disk is full,
-/// or the sweep was stopped. What was recorded is kept.
+/// cells have failed, or the sweep was stopped. What was recorded is kept.
 pub fn run(args: Args) -> Result<()> {
     let grid = grid_of(&args)?;
-    let order = plan::order(&grid);
     if args.dry_run {
+        let cells = grid.cells().len();
         print!("{}", toml::to_string(&grid)?);
-        let seconds = progress::guess(&grid) * order.len() as f64;
-        println!("# {} cells, about {}", order.len(), progress::time(seconds));
+        let seconds = progress::guess(&grid) * cells as f64;
+        println!("# {cells} cells, about {}", progress::time(seconds));
         return Ok(());
     }
+    let output = args.output.clone();
+    let Recorded { cells, failed } = record(args, grid)?;
+    ensure!(
+        failed == 0,
+        "{failed} of {cells} cells have failed, recorded in {}; --retry-failed runs them again",
+        output.display()
+    );
+    println!("{cells} cells are recorded in {}", output.display());
+    println!("weft-tune report {} --html report.html shows them", output.display());
+    Ok(())
+}
+
+/// What is in the file when all cells have been run.
+struct Recorded {
+    cells: usize,
+    failed: usize,
+}
+
+/// Runs what is left of a grid.
+fn record(args: Args, grid: Grid) -> Result<Recorded> {
     ensure!(
         !args.resume || args.output.exists(),
         "nothing to resume: {} is not there",
@@ -169,14 +202,15 @@ pub fn run(args: Args) -> Result<()> {
     let stop = Stop::on_signals()?;
     let generator = generator::find(args.generator.as_deref())?;
     generator.check(&grid)?;
-    let bench = Bench::prepare(&grid, &*generator, &stop, args.port, args.cell_limit)?;
-    let header = header(&grid, &bench, &*generator)?;
+    let bench = Bench::prepare(grid, &*generator, &stop, args.port, args.cell_limit)?;
+    let grid = bench.grid();
+    let header = header(grid, &bench, &*generator)?;
     let (mut recorder, found) = Recorder::open(&args.output, &header)?;
     for remark in found.remarks.iter().chain(&header.remarks).filter(|_| !args.quiet) {
         eprintln!("weft-tune: {remark}");
     }
-    let left = plan::left(order, &found.cells, args.retry_failed);
-    let mut progress = Progress::new(&grid, &found.cells, left.len(), args.quiet);
+    let left = plan::left(plan::order(grid), &found.cells, args.retry_failed);
+    let mut progress = Progress::new(grid, &found.cells, &left, args.quiet);
     for key in left {
         progress.begin(&key);
         let Some(cell) = bench.run(&key)? else {
@@ -189,9 +223,7 @@ pub fn run(args: Args) -> Result<()> {
         recorder.append(&cell)?;
         progress.end(&cell);
     }
-    progress.finish();
-    println!("{} cells are recorded in {}", progress.done(), args.output.display());
-    Ok(())
+    Ok(Recorded { cells: progress.done(), failed: progress.failed() })
 }
 
 /// Numbers of I/O threads that a short sweep tries, as far as there are CPUs; at least the first
@@ -199,7 +231,7 @@ pub fn run(args: Args) -> Result<()> {
 const SHORT_THREADS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 
 /// A sweep that takes some minutes: reads and writes of short values over the thread counts that
-/// fit this machine, with reads off and on.
+/// fit this machine and the server's own choice, each server reading as it does by itself.
 #[derive(Clone, Debug)]
 pub struct Short {
     /// The servers.
@@ -213,23 +245,30 @@ pub struct Short {
 }
 
 impl Short {
-    /// Runs it, or what is left of it.
+    /// Runs it, or what is left of it. Cells that have failed are only told of.
     ///
     /// # Errors
-    /// As [`run`].
+    /// As of `weft-tune sweep`, and when every cell has failed.
     pub fn run(self) -> Result<()> {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(4);
-        run(Args {
+        let counts = SHORT_THREADS.into_iter().filter(|n| *n <= cpus).map(Threads::Count);
+        let args = Args {
             output: self.output,
             servers: self.servers,
             generator: self.generator,
-            io_threads: SHORT_THREADS.into_iter().filter(|n| *n <= cpus).collect(),
-            reads: vec![false, true],
+            io_threads: counts.chain([Threads::Auto]).collect(),
             commands: vec!["GET".into(), "SET".into()],
             measure: Some(Span::Seconds(self.seconds)),
             warmup: Some(Span::Seconds(self.seconds / 4.0)),
             ..Args::parse_from(["sweep"])
-        })
+        };
+        let grid = grid_of(&args)?;
+        let Recorded { cells, failed } = record(args, grid)?;
+        ensure!(failed < cells, "all {cells} cells have failed");
+        if failed > 0 {
+            eprintln!("weft-tune: {failed} of {cells} cells have failed and are left out");
+        }
+        Ok(())
     }
 }
 
@@ -255,7 +294,9 @@ fn grid_of(args: &Args) -> Result<Grid> {
     }
     list(&mut grid.servers, &args.servers);
     list(&mut grid.io_threads, &args.io_threads);
-    list(&mut grid.io_threads_do_reads, &args.reads);
+    if let Some(reads) = &args.reads {
+        grid.io_threads_do_reads = reads.0.clone();
+    }
     list(&mut grid.data_sizes, &args.data_sizes);
     list(&mut grid.commands, &args.commands);
     list(&mut grid.clients, &args.clients);
@@ -311,7 +352,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(grid.servers.len(), 2);
-        assert_eq!(grid.io_threads_do_reads, [false, true]);
+        assert_eq!(grid.io_threads_do_reads, [Reads::Off, Reads::On]);
+        assert_eq!(grid.io_threads, [Threads::Count(1), Threads::Count(2)]);
         assert_eq!(grid.commands, ["GET", "SET"]);
         assert_eq!((grid.measure, grid.warmup), (Span::Seconds(2.0), Span::Requests(100)));
         assert_eq!(grid.placements[0].server_cpus, "0");
@@ -324,7 +366,49 @@ mod tests {
         fs::write(&file, "io-threads = [8]\nrepeats = 5\nserver = [{name='a', program='b'}]\n")
             .unwrap();
         let grid = grid(&format!("--grid {} --io-threads 1", file.display())).unwrap();
-        assert_eq!((&grid.io_threads[..], grid.repeats), (&[1][..], 5));
+        assert_eq!((&grid.io_threads[..], grid.repeats), (&[Threads::Count(1)][..], 5));
+    }
+
+    #[test]
+    fn servers_are_left_as_they_are_unless_told_otherwise() {
+        let found = grid("--server a=b").unwrap();
+        assert_eq!(found.io_threads_do_reads, [Reads::Own]);
+        assert!(found.keyspace > 1000, "one key would have all threads at one shard");
+        let found = grid("--server a=b --io-threads 1,auto --reads both").unwrap();
+        assert_eq!(found.io_threads, [Threads::Count(1), Threads::Auto]);
+        assert_eq!(found.io_threads_do_reads, [Reads::Off, Reads::On]);
+        assert!(grid("--server a=b --reads on,both").is_err(), "on stands there twice");
+    }
+
+    /// The help is written by hand and must not tell what is not so.
+    #[test]
+    fn the_help_tells_the_defaults() {
+        let help = <Args as clap::CommandFactory>::command().render_long_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let default = Grid::default();
+        fn list<T: ToString>(of: &[T]) -> String {
+            of.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+        }
+        for (option, value) in [
+            ("--io-threads", list(&default.io_threads)),
+            ("--reads", list(&default.io_threads_do_reads)),
+            ("--data-sizes", list(&default.data_sizes)),
+            ("--commands", list(&default.commands)),
+            ("--clients", list(&default.clients)),
+            ("--pipeline", list(&default.pipeline)),
+            ("--repeats", default.repeats.to_string()),
+            ("--measure", default.measure.to_string()),
+            ("--warmup", default.warmup.to_string()),
+            ("--generator-threads", default.generator_threads.to_string()),
+            ("--keyspace", default.keyspace.to_string()),
+            ("--seed", default.seed.to_string()),
+        ] {
+            let of_option = help.split_once(&format!(" {option} ")).expect(option).1;
+            let of_option = of_option.split(" --").next().unwrap();
+            let expected = format!("[default: {value}]");
+            assert!(of_option.contains(&expected), "{option}: {expected}: {of_option}");
+        }
+        assert!(help.contains("both"), "{help}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn left(order: Vec<Key>, recorded: &[Cell], retry_failed: bool) -> Vec<Key> 
 mod tests {
     use super::*;
     use crate::results::Outcome;
+    use crate::results::Threads;
     use crate::results::published;
     use proptest::prelude::*;
 
@@ -39,7 +40,7 @@ mod tests {
         let mut grid = published::sweeps().swap_remove(0).header.grid;
         grid.seed = seed;
         grid.repeats = repeats;
-        grid.io_threads = vec![1, 2, 4];
+        grid.io_threads = [1, 2, 4].map(Threads::Count).to_vec();
         grid
     }
 

@@ -6,8 +6,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
-use crate::report::summary::on_off;
-use crate::report::tables::grouped;
+use crate::report::numbers::grouped;
 use crate::results::grid::{Grid, Span};
 use crate::results::{Cell, Key, Outcome};
 
@@ -32,7 +31,10 @@ pub struct Progress {
 
 impl Progress {
     /// Of a sweep of which these cells are recorded.
-    pub fn new(grid: &Grid, recorded: &[Cell], left: usize, quiet: bool) -> Self {
+    pub fn new(grid: &Grid, recorded: &[Cell], left: &[Key], quiet: bool) -> Self {
+        let failed = recorded.iter().filter(|cell| cell.measured().is_none());
+        let failed = failed.filter(|cell| !left.contains(&cell.key)).count();
+        let left = left.len();
         let terminal = io::stderr().is_terminal();
         let done = grid.cells().len() - left;
         let bar = if quiet || !terminal {
@@ -50,7 +52,7 @@ impl Progress {
             lines: !quiet && !terminal,
             done,
             left,
-            failed: 0,
+            failed,
             known,
             guess: guess(grid),
             now: String::new(),
@@ -67,7 +69,7 @@ impl Progress {
             "{} io-threads {} reads {} {} B {} c{} P{} #{}",
             key.server,
             key.io_threads,
-            on_off(key.reads),
+            key.reads,
             key.data_bytes,
             key.command,
             key.clients,
@@ -105,17 +107,14 @@ impl Progress {
         }
     }
 
-    /// All cells are recorded.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-        if self.failed > 0 {
-            eprintln!("{} cells have failed; --retry-failed runs them again", self.failed);
-        }
-    }
-
     /// Cells in the file.
     pub fn done(&self) -> usize {
         self.done
+    }
+
+    /// Cells in the file that have failed.
+    pub fn failed(&self) -> usize {
+        self.failed
     }
 
     fn time_left(&self) -> String {

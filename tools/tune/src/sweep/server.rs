@@ -1,10 +1,11 @@
 //! Servers under test: what they are, what they know, and one process for each cell.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -15,6 +16,7 @@ use super::locate;
 use super::stop::Stop;
 use crate::results::grid::ServerSpec;
 use crate::results::model::Program;
+use crate::results::{Reads, Threads};
 
 /// How long a server may take to answer.
 const START: Duration = Duration::from_secs(30);
@@ -61,15 +63,24 @@ pub struct Server {
     config: Option<PathBuf>,
     io_threads: Knows,
     reads: Knows,
+    /// What it does when it is told nothing.
+    own: Own,
+}
+
+/// What a server does when the sweep sets nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    io_threads: Option<Threads>,
+    reads: Option<Reads>,
 }
 
 /// What a cell wants of its server.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// io-threads.
-    pub io_threads: u32,
+    /// io-threads; none: the server's own.
+    pub io_threads: Option<Threads>,
     /// io-threads-do-reads.
-    pub reads: bool,
+    pub reads: Reads,
     /// CPUs; any when empty.
     pub cpus: &'a str,
     /// Port; a free one when absent.
@@ -91,8 +102,10 @@ impl Server {
             config,
             io_threads: Knows::Well,
             reads: Knows::Well,
+            own: Own::default(),
         };
-        let wanted = Wanted { io_threads: 1, reads: false, cpus: "", port };
+        let one = Some(Threads::Count(1));
+        let wanted = Wanted { io_threads: one, reads: Reads::Off, cpus: "", port };
         let running = loop {
             match server.start(&wanted, stop) {
                 Ok(running) => break running,
@@ -116,7 +129,26 @@ impl Server {
                 *knows = Knows::Takes;
             }
         }
+        drop((client, running));
+        server.own = server.ask_own(port, stop)?;
         Ok(server)
+    }
+
+    /// What it says when it is told nothing but what its own configuration holds.
+    fn ask_own(&self, port: Option<u16>, stop: &Stop) -> Result<Own> {
+        let wanted = Wanted { io_threads: None, reads: Reads::Own, cpus: "", port };
+        let running = self
+            .start(&wanted, stop)
+            .map_err(|e| anyhow!("server {} does not start by itself: {e}", self.spec.name))?;
+        let mut client = Client::connect(running.port)?;
+        Ok(Own { io_threads: setting(&mut client, IO_THREADS), reads: setting(&mut client, READS) })
+    }
+
+    /// Whether it takes `auto` for the number of its threads.
+    pub fn takes_auto(&self, port: Option<u16>, stop: &Stop) -> bool {
+        let io_threads = Some(Threads::Auto);
+        let wanted = Wanted { io_threads, reads: Reads::Own, cpus: "", port };
+        self.io_threads != Knows::Not && self.start(&wanted, stop).is_ok()
     }
 
     /// For the header of the results.
@@ -124,13 +156,17 @@ impl Server {
     /// # Errors
     /// When it can't be asked.
     pub fn program(&self) -> Result<Program> {
-        locate::program(&self.spec.name, &self.program)
+        let program = locate::program(&self.spec.name, &self.program)?;
+        let Own { io_threads, reads } = self.own;
+        Ok(Program { own_io_threads: io_threads, own_reads: reads, ..program })
     }
 
-    /// What a reader must know about this server.
-    pub fn remarks(&self) -> Vec<String> {
-        let both = [self.io_threads.remark(IO_THREADS), self.reads.remark(READS)];
-        both.into_iter().flatten().collect()
+    /// What a reader must know about this server when these values of io-threads-do-reads are
+    /// asked of it: nothing about a directive that nobody sets.
+    pub fn remarks(&self, reads: &[Reads]) -> Vec<String> {
+        let set = reads.iter().any(|reads| *reads != Reads::Own);
+        let reads = self.reads.remark(READS).filter(|_| set);
+        [self.io_threads.remark(IO_THREADS), reads].into_iter().flatten().collect()
     }
 
     /// Starts one for a cell and waits until it answers.
@@ -184,11 +220,18 @@ impl Server {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         // Nothing on disk: a sweep measures threads. What the grid adds may say otherwise.
         command.args(["--save", "", "--appendonly", "no", "--logfile", ""]);
-        if self.io_threads != Knows::Not {
-            command.args(["--io-threads", &wanted.io_threads.to_string()]);
+        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Knows::Not) {
+            command.args(["--io-threads", &threads.to_string()]);
         }
-        if self.reads != Knows::Not {
-            command.args(["--io-threads-do-reads", if wanted.reads { "yes" } else { "no" }]);
+        match wanted.reads {
+            Reads::Own => {}
+            Reads::Off | Reads::On if self.reads == Knows::Not => {}
+            Reads::Off => {
+                command.args(["--io-threads-do-reads", "no"]);
+            }
+            Reads::On => {
+                command.args(["--io-threads-do-reads", "yes"]);
+            }
         }
         let child = command
             .args(&self.spec.args)
@@ -199,6 +242,18 @@ impl Server {
             .spawn()
             .context("cannot start the server")?;
         Ok(Running { child, port, dir })
+    }
+}
+
+/// What a running server says of a directive; none where it does not name it, or says something
+/// that we do not know.
+pub fn setting<T: FromStr>(client: &mut Client, directive: &str) -> Option<T> {
+    match client.ask(&["CONFIG", "GET", directive]).ok()? {
+        Reply::List(pair) => match pair.get(1)? {
+            Reply::Text(value) => value.parse().ok(),
+            Reply::Number(_) | Reply::List(_) | Reply::Null => None,
+        },
+        Reply::Text(_) | Reply::Number(_) | Reply::Null => None,
     }
 }
 

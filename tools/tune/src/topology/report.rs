@@ -20,6 +20,8 @@ pub struct Report {
     pub offline: Cpus,
     /// CPUs that this process may use: its affinity, within its cpuset.
     pub usable: Cpus,
+    /// Physical memory that the kernel may use, as reports of sweeps show it.
+    pub memory_bytes: Option<u64>,
     /// Memory nodes.
     pub nodes: Vec<Node>,
     /// Sockets with their cores.
@@ -87,6 +89,7 @@ pub fn read(host: &Host) -> Report {
     Report {
         offline: Cpus(machine.offline.clone()),
         usable: Cpus(machine.usable()),
+        memory_bytes: crate::results::host::memory_bytes(host.root()),
         nodes: machine.nodes.iter().map(node).collect(),
         sockets: sockets(&machine),
         caches: caches::read(host, &online),

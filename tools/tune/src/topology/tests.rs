@@ -27,10 +27,11 @@ fn the_published_machine_of_two_interleaved_nodes() {
 40 CPUs on 40 cores in 2 sockets, 2 memory nodes; no SMT
   online   0-39
   usable   0-39 (all)
+  memory   62.9 GiB
 
 Memory nodes
-  node 0   CPUs 0-38:2; 32143 MB, 20000 MB free
-  node 1   CPUs 1-39:2; 32309 MB, 30000 MB free
+  node 0   CPUs 0-38:2; 31.4 GiB, 19.5 GiB free
+  node 1   CPUs 1-39:2; 31.6 GiB, 29.3 GiB free
   distances    0    1
           0   10   21
           1   21   10
@@ -71,7 +72,7 @@ fn a_limited_part_of_a_machine() {
         assert!(
             text.ends_with(
                 "\nLimits of control groups\n  CPU time 2.50 CPUs (250000 us in 100000 us)\n  \
-                 CPUs     4-7\n  memory   4096 MB\n"
+                 CPUs     4-7\n  memory   4.0 GiB\n"
             ),
             "{text}"
         );
@@ -83,7 +84,7 @@ fn a_limited_part_of_a_machine() {
         .write(&format!("{group}/cpu.stat"), "nr_periods 8\nnr_throttled 3\nthrottled_usec 4200\n");
     let text = shown(&machine);
     assert!(text.contains("  throttled in 3 of 8 periods, 4 ms\n"), "{text}");
-    assert!(text.contains("  slowed from 1 MB\n"), "{text}");
+    assert!(text.contains("  slowed from 1 MiB\n"), "{text}");
 }
 
 #[test]

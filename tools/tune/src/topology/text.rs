@@ -10,9 +10,7 @@ use super::report::{Core, Node, Report, Socket};
 use crate::cpus::{Cpus, strided};
 use crate::host::limits::Limits;
 use crate::host::net::{Direction, Interface, Irq, Queue};
-
-const KIB_PER_MIB: u64 = 1 << 10;
-const BYTES_PER_MIB: u64 = 1 << 20;
+use crate::report::numbers::memory;
 
 /// The whole text.
 pub fn print(report: &Report) -> String {
@@ -48,7 +46,11 @@ fn head(report: &Report, out: &mut String) -> Done {
         writeln!(out, "  offline  {}", strided(&report.offline))?;
     }
     let part = if report.usable == report.online { " (all)" } else { "" };
-    writeln!(out, "  usable   {}{part}", strided(&report.usable))
+    writeln!(out, "  usable   {}{part}", strided(&report.usable))?;
+    match report.memory_bytes {
+        Some(bytes) => writeln!(out, "  memory   {}", memory(bytes)),
+        None => Ok(()),
+    }
 }
 
 fn nodes(nodes: &[Node], out: &mut String) -> Done {
@@ -57,10 +59,10 @@ fn nodes(nodes: &[Node], out: &mut String) -> Done {
         let cpus = if node.cpus.is_empty() { "none".into() } else { strided(&node.cpus) };
         write!(out, "  node {:<3} CPUs {cpus}", node.id)?;
         if let Some(kib) = node.memory_kib {
-            write!(out, "; {} MB", kib / KIB_PER_MIB)?;
+            write!(out, "; {}", memory(kib << 10))?;
         }
         if let Some(kib) = node.free_kib {
-            write!(out, ", {} MB free", kib / KIB_PER_MIB)?;
+            write!(out, ", {} free", memory(kib << 10))?;
         }
         writeln!(out)?;
     }
@@ -229,7 +231,7 @@ fn limits(limits: &Limits, out: &mut String) -> Done {
         [("memory  ", limits.memory_bytes), ("slowed from", limits.memory_high_bytes)]
     {
         if let Some(bytes) = bytes {
-            writeln!(out, "  {what} {} MB", bytes / BYTES_PER_MIB)?;
+            writeln!(out, "  {what} {}", memory(bytes))?;
         }
     }
     Ok(())

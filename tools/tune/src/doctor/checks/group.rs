@@ -3,6 +3,7 @@
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
 use crate::host::limits;
+use crate::report::numbers;
 
 const FILE: &str = "proc/self/cgroup";
 const PAGE: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
@@ -71,7 +72,7 @@ pub fn memory(patient: &Patient) -> Vec<Finding> {
         let why = "It may use the host's memory; set 'maxmemory' all the same.";
         return vec![finding.all(Severity::Ok, why).see(PAGE)];
     };
-    let finding = Finding::new(check, subject, FILE, format!("{} MB", bytes >> 20));
+    let finding = Finding::new(check, subject, FILE, numbers::memory(bytes));
     vec![
         finding
             .all(

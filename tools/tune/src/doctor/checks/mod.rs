@@ -12,6 +12,7 @@ mod memory;
 mod mitigations;
 mod network;
 mod numa;
+mod server;
 mod steal;
 mod swap;
 
@@ -47,6 +48,18 @@ pub const TABLE: &[Check] = &[
     Check { name: "clocksource", look: clock::look },
     Check { name: "cpu-quota", look: group::cpu_time },
     Check { name: "memory-limit", look: group::memory },
+];
+
+/// Checks of what goes on now, and of a running server. They say nothing where nobody looked, or where
+/// no server was named.
+pub const LIVE: &[Check] = &[
+    Check { name: "others", look: server::others },
+    Check { name: "server-answers", look: server::answers },
+    Check { name: "server-clients", look: server::clients },
+    Check { name: "server-memory", look: server::memory_limit },
+    Check { name: "server-threads", look: server::threads },
+    Check { name: "server-backlog", look: server::backlog },
+    Check { name: "server-swap", look: server::swap },
 ];
 
 /// A variable of sysctl: its value, or the finding that it cannot be read.

@@ -2,50 +2,55 @@
 
 use maud::{Markup, html};
 
-use crate::report::chart::{Chart, Dot, Line, draw};
+use crate::report::chart::{Chart, Dot, Line, draw, tick};
 use crate::report::summary::{Point, Run, Series, Summary};
-use crate::report::tables::{Figure, reads_ratio, reads_title};
+use crate::report::tables::{Figure, reads_ratio};
+use crate::results::Threads;
 
 /// A figure by threads, a chart for each command.
 pub fn figure(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
-    let lines = |command: &str| {
-        let line = |(style, series): (usize, &&Series)| Line {
-            style,
-            name: series.label.clone(),
-            joined: true,
-            dots: dots_of(figure, series, command),
+    let threads = all_threads(series);
+    let lines = |command: &str| -> Vec<Line> {
+        let line = |(style, series): (usize, &&Series)| -> [Line; 2] {
+            // what a server chooses itself is no step on the way from few threads to many
+            let dots = dots_of(figure, series, command, &threads);
+            let (auto, counted) =
+                dots.into_iter().partition(|(threads, _)| *threads == Threads::Auto);
+            let of = |joined, dots: Vec<(Threads, Dot)>| Line {
+                style,
+                name: series.label.clone(),
+                joined,
+                dots: dots.into_iter().map(|(_, dot)| dot).collect(),
+            };
+            [of(true, counted), of(false, auto)]
         };
-        series.iter().enumerate().map(line).collect()
+        series.iter().enumerate().flat_map(line).collect()
     };
     let reference = (figure == Figure::Relative).then_some(100.0);
     small_multiples(commands, |command| Chart {
-        title: format!("{command}: {}", lowered(figure.name())),
+        title: command.to_string(),
         y_name: figure.name().into(),
         from_zero: true,
         reference,
-        ..by_threads(series, lines(command))
+        ..by_threads(&threads, lines(command))
     })
 }
 
-/// With a small first letter; abbreviations behind it stay.
-fn lowered(name: &str) -> String {
-    let mut chars = name.chars();
-    chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
-}
-
-fn dots_of(figure: Figure, series: &Series, command: &str) -> Vec<Dot> {
+fn dots_of(figure: Figure, series: &Series, command: &str, all: &[Threads]) -> Vec<(Threads, Dot)> {
     series
         .of(command)
         .filter_map(|(threads, point)| {
             let y = figure.of(series, threads, command)?;
-            Some(Dot {
-                x: f64::from(threads),
+            let dot = Dot {
+                x: place(threads, all),
                 y,
+                band: figure.band(series, threads, command),
                 text: format!("{}, io-threads {threads}: {}", series.label, figure.text(y)),
                 outlier: point.has_outlier(),
                 limited: point.is_client_limited(),
                 small: false,
-            })
+            };
+            Some((threads, dot))
         })
         .collect()
 }
@@ -56,7 +61,7 @@ pub fn runs(series: &[&Series], commands: &[&str]) -> Markup {
     // Each number of threads has a lane for every series, so that marks do not hide each other.
     let lane = |rank: usize, style: usize| {
         let share = (style as f64 + 0.5) / series.len() as f64 - 0.5;
-        threads_at(&threads, rank) + share * 0.7 * least_gap(&threads)
+        place(threads[rank], &threads) + share * 0.7 * least_gap(&threads)
     };
     let lines = |command: &str| -> Vec<Line> {
         let line = |(style, series): (usize, &&Series)| Line {
@@ -78,18 +83,17 @@ pub fn runs(series: &[&Series], commands: &[&str]) -> Markup {
         series.iter().enumerate().map(line).collect()
     };
     html! {
-        h3 { "Every run" }
-        p { "Requests per second. The axis does not begin at 0; each series has a lane of its own." }
         (super::keys(series))
         (small_multiples(commands, |command| Chart {
-            title: format!("{command}: every run"),
+            title: command.to_string(),
             y_name: "Requests per second".into(),
-            ..by_threads(series, lines(command))
+            x_name: "io-threads, each series in a lane of its own".into(),
+            ..by_threads(&threads, lines(command))
         }))
     }
 }
 
-fn run_dot(series: &Series, threads: u32, run: &Run, x: f64) -> Dot {
+fn run_dot(series: &Series, threads: Threads, run: &Run, x: f64) -> Dot {
     Dot {
         x,
         y: run.measured.rps,
@@ -97,29 +101,31 @@ fn run_dot(series: &Series, threads: u32, run: &Run, x: f64) -> Dot {
             "{}, io-threads {threads}, run {}: {}",
             series.label,
             run.repeat,
-            Figure::Mean.text(run.measured.rps)
+            Figure::Rps.text(run.measured.rps)
         ),
         outlier: run.outlier,
         limited: run.client_limited,
         small: true,
+        band: None,
     }
 }
 
 /// Reads on in per cent of reads off.
 pub fn reads(pairs: &[(&Series, &Series)], commands: &[&str]) -> Markup {
-    let all: Vec<&Series> = pairs.iter().map(|(off, _)| *off).collect();
+    let off: Vec<&Series> = pairs.iter().map(|(off, _)| *off).collect();
+    let all = all_threads(&off);
     let lines = |command: &str| {
         let line = |(style, (off, on)): (usize, &(&Series, &Series))| Line {
             style,
-            name: reads_title(on),
+            name: on.label.clone(),
             joined: true,
             dots: off
                 .threads()
                 .into_iter()
                 .filter_map(|threads| {
                     let y = reads_ratio(off, on, threads, command)?;
-                    let text = format!("{}, io-threads {threads}: {y:.1} %", on.server);
-                    Some(Dot { x: f64::from(threads), y, text, ..Dot::default() })
+                    let text = format!("{}, io-threads {threads}: {y:.0} %", on.server);
+                    Some(Dot { x: place(threads, &all), y, text, ..Dot::default() })
                 })
                 .collect(),
         };
@@ -132,8 +138,8 @@ pub fn reads(pairs: &[(&Series, &Series)], commands: &[&str]) -> Markup {
             }
         }
         (small_multiples(commands, |command| Chart {
-            title: format!("{command}: reads on, % of reads off"),
-            y_name: "Per cent".into(),
+            title: command.to_string(),
+            y_name: "Reads on, % of reads off".into(),
             reference: Some(100.0),
             ..by_threads(&all, lines(command))
         }))
@@ -164,18 +170,16 @@ pub fn drift(summary: &Summary, series: &[&Series]) -> Markup {
         .collect();
     html! {
         @if !sweeps.is_empty() {
-            h3 { "Runs in the order of time" }
             p {
-                "Each run in per cent of the mean of its repeats, by minutes since the start. A "
-                "machine that slows down or a neighbour that wakes up shows here."
+                "Each run beside the mean of its repeats, in the order of time. A machine that "
+                "slows down or a neighbour that wakes up shows here."
             }
-            (super::keys(series))
             div class="charts" {
                 @for sweep in sweeps {
                     (draw(&Chart {
-                        title: format!("{}: runs by time", summary.sweeps[sweep].source),
-                        x_name: "minutes".into(),
-                        y_name: "Per cent of the mean".into(),
+                        title: summary.sweeps[sweep].source.clone(),
+                        x_name: "minutes since the start".into(),
+                        y_name: "% of the mean of the repeats".into(),
                         reference: Some(100.0),
                         x_ticks: minutes(&timed(sweep)),
                         from_zero: false,
@@ -187,7 +191,7 @@ pub fn drift(summary: &Summary, series: &[&Series]) -> Markup {
     }
 }
 
-fn drift_dots(series: &Series, threads: u32, command: &str, point: &Point) -> Vec<Dot> {
+fn drift_dots(series: &Series, threads: Threads, command: &str, point: &Point) -> Vec<Dot> {
     let Some(mean) = point.mean().filter(|_| point.runs.len() > 1) else { return Vec::new() };
     let dot = |run: &Run| {
         let y = 100.0 * run.measured.rps / mean;
@@ -195,24 +199,26 @@ fn drift_dots(series: &Series, threads: u32, command: &str, point: &Point) -> Ve
             x: run.at? / 60.0,
             y,
             text: format!(
-                "{}, io-threads {threads}, {command}, run {}: {y:.1} %",
+                "{}, io-threads {threads}, {command}, run {}: {y:.0} %",
                 series.label, run.repeat
             ),
             outlier: run.outlier,
             limited: run.client_limited,
             small: true,
+            band: None,
         })
     };
     point.runs.iter().filter_map(dot).collect()
 }
 
 /// About five round times.
-fn minutes(lines: &[Line]) -> Vec<f64> {
+fn minutes(lines: &[Line]) -> Vec<(f64, String)> {
     let last = lines.iter().flat_map(|line| &line.dots).map(|dot| dot.x).fold(0.0, f64::max);
     let rough = last / 5.0;
     let steps = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 240.0, 480.0, 1440.0];
     let step = steps.into_iter().find(|step| *step >= rough).unwrap_or(1440.0);
-    (0..=(last / step).ceil() as u32).map(|i| f64::from(i) * step).collect()
+    let times = (0..=(last / step).ceil() as u32).map(|i| f64::from(i) * step);
+    times.map(|time| (time, tick(time))).collect()
 }
 
 fn small_multiples(commands: &[&str], chart: impl Fn(&str) -> Chart) -> Markup {
@@ -223,39 +229,46 @@ fn small_multiples(commands: &[&str], chart: impl Fn(&str) -> Chart) -> Markup {
     }
 }
 
-/// A chart with the threads of these series below it.
-fn by_threads(series: &[&Series], lines: Vec<Line>) -> Chart {
-    let threads = all_threads(series);
-    Chart { x_name: "io-threads".into(), x_ticks: thinned(&threads), lines, ..Chart::default() }
+/// A chart with these numbers of threads below it.
+fn by_threads(threads: &[Threads], lines: Vec<Line>) -> Chart {
+    Chart { x_name: "io-threads".into(), x_ticks: ticks(threads), lines, ..Chart::default() }
 }
 
-fn all_threads(series: &[&Series]) -> Vec<u32> {
-    let mut threads: Vec<u32> = series.iter().flat_map(|series| series.threads()).collect();
+fn all_threads(series: &[&Series]) -> Vec<Threads> {
+    let mut threads: Vec<Threads> = series.iter().flat_map(|series| series.threads()).collect();
     threads.sort_unstable();
     threads.dedup();
     threads
 }
 
-fn threads_at(threads: &[u32], rank: usize) -> f64 {
-    f64::from(threads[rank])
+fn largest(threads: &[Threads]) -> u32 {
+    threads.iter().filter_map(|threads| threads.count()).max().unwrap_or(1)
 }
 
-fn least_gap(threads: &[u32]) -> f64 {
-    let gaps = threads.windows(2).map(|pair| pair[1] - pair[0]);
-    f64::from(gaps.min().unwrap_or(1))
+/// Where a number of threads stands; that of the server's own choice behind all.
+fn place(threads: Threads, all: &[Threads]) -> f64 {
+    match threads {
+        Threads::Count(count) => f64::from(count),
+        Threads::Auto => f64::from(largest(all)) * 1.1 + 1.0,
+    }
 }
 
-/// So many ticks that their numbers do not touch.
-fn thinned(threads: &[u32]) -> Vec<f64> {
-    let last = threads.last().copied().unwrap_or(1);
-    let room = (last / 14).max(1);
-    let mut kept: Vec<u32> = Vec::new();
-    for &threads in threads {
-        if kept.last().is_none_or(|last| threads - last >= room) {
-            kept.push(threads);
+fn least_gap(threads: &[Threads]) -> f64 {
+    let places = threads.iter().map(|one| place(*one, threads)).collect::<Vec<f64>>();
+    places.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min).unwrap_or(1.0)
+}
+
+/// So many ticks that what is written there does not touch.
+fn ticks(threads: &[Threads]) -> Vec<(f64, String)> {
+    let room = f64::from((largest(threads) / 14).max(1));
+    let mut kept: Vec<(f64, String)> = Vec::new();
+    for threads_here in threads {
+        let at = place(*threads_here, threads);
+        if kept.last().is_none_or(|(last, _)| at - last >= room) {
+            kept.push((at, threads_here.to_string()));
         }
     }
-    kept.into_iter().map(f64::from).collect()
+    kept
 }
 
 #[cfg(test)]
@@ -264,9 +277,14 @@ mod tests {
 
     #[test]
     fn ticks_do_not_touch() {
-        assert_eq!(thinned(&[1, 2, 4]), [1.0, 2.0, 4.0]);
-        assert_eq!(thinned(&[1, 2, 3, 4, 8, 16, 32, 64]), [1.0, 8.0, 16.0, 32.0, 64.0]);
-        assert!(thinned(&[]).is_empty());
+        let of = |counts: &[u32], auto: bool| {
+            let mut threads: Vec<Threads> = counts.iter().copied().map(Threads::Count).collect();
+            threads.extend(auto.then_some(Threads::Auto));
+            ticks(&threads).into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of(&[1, 2, 4], true), "1 2 4 auto");
+        assert_eq!(of(&[1, 2, 3, 4, 8, 16, 32, 64], true), "1 8 16 32 64 auto");
+        assert_eq!(of(&[], false), "");
     }
 
     #[test]
@@ -277,7 +295,8 @@ mod tests {
             joined: false,
             dots: vec![Dot { x, ..Dot::default() }],
         };
-        assert_eq!(minutes(&[line(9.0)]), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(minutes(&[]), [0.0]);
+        let of = |lines: &[Line]| minutes(lines).into_iter().map(|tick| tick.0).collect::<Vec<_>>();
+        assert_eq!(of(&[line(9.0)]), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(of(&[]), [0.0]);
     }
 }

@@ -5,14 +5,16 @@ mod charts;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart;
-use super::markdown::{legend, reproduce};
+use super::machine::{self, State};
+use super::markdown::{RATIOS, RATIOS_MEAN, legend, reproduce};
+use super::ratio;
 use super::summary::{Load, Series, Summary};
 use super::tables::{self, Figure, Table};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
 
-/// The whole page.
+/// The whole page: what is the answer, whether to believe it, the curves; the rest is folded away.
 pub fn page(summary: &Summary, title: &str) -> String {
     let loads = summary.loads();
     html! {
@@ -28,10 +30,11 @@ pub fn page(summary: &Summary, title: &str) -> String {
             }
             body {
                 h1 { (title) }
-                (contents(summary, &loads))
-                @for (i, load) in loads.iter().enumerate() { (load_section(summary, i, *load)) }
+                (machines(summary))
+                @for load in &loads { (load_section(summary, *load)) }
                 @for i in 0..summary.sweeps.len() { (host(summary, i)) }
                 (failures(summary))
+                footer { p { (legend()) } }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -39,41 +42,64 @@ pub fn page(summary: &Summary, title: &str) -> String {
     .into_string()
 }
 
-fn contents(summary: &Summary, loads: &[Load]) -> Markup {
+/// Whether the machines were quiet.
+fn machines(summary: &Summary) -> Markup {
     html! {
-        nav {
-            ul {
-                @for (i, load) in loads.iter().enumerate() {
-                    li { a href=(format!("#load-{i}")) { (load.to_string()) } }
-                }
-                @for (i, sweep) in summary.sweeps.iter().enumerate() {
-                    li { a href=(format!("#sweep-{i}")) { "How " (sweep.source) " was measured" } }
-                }
-                @if !summary.failures.is_empty() {
-                    li { a href="#failures" { (summary.failures.len()) " runs that failed" } }
-                }
+        @for sweep in &summary.sweeps {
+            @let account = machine::account(sweep);
+            @let class = match account.state {
+                State::Quiet => "state quiet",
+                State::Disturbed => "state disturbed",
+                State::Unknown => "state",
+            };
+            p { (tables::what(sweep)) }
+            p class=(class) {
+                @if summary.sweeps.len() > 1 { strong { (sweep.source) ": " } }
+                (account.text)
             }
-        }
-        p {
-            "Charts: a letter at the end of a line names its series; hollow marks are limited by "
-            "the client, rings are outliers. Tables: a tap on a column's name sorts by it. "
-            (legend())
         }
     }
 }
 
-fn load_section(summary: &Summary, i: usize, load: Load) -> Markup {
+fn load_section(summary: &Summary, load: Load) -> Markup {
     let series = summary.beside(load);
     let commands = summary.commands_of(&series);
     html! {
-        section id=(format!("load-{i}")) {
+        section {
             h2 { (load.to_string()) }
-            @for figure in Figure::ALL { (figure_section(figure, &series, &commands)) }
-            (charts::runs(&series, &commands))
+            (versus(&series, &commands))
+            (figure_section(Figure::Rps, &series, &commands))
+            @for figure in Figure::ALL.into_iter().filter(|figure| *figure != Figure::Rps) {
+                (figure_section(figure, &series, &commands))
+            }
+            (folded("Every run", &charts::runs(&series, &commands)))
             (reads(&series, &commands))
-            h3 { "Quality of the runs" }
-            (table(&tables::of_quality(&series)))
-            (charts::drift(summary, &series))
+            (folded("Quality of the runs", &html! {
+                (table(&tables::of_quality(&series)))
+                (charts::drift(summary, &series))
+            }))
+        }
+    }
+}
+
+/// What is looked up, not read.
+fn folded(name: &str, content: &Markup) -> Markup {
+    html! { details { summary { (name) } (content) } }
+}
+
+/// The answer: servers beside each other, in words, then in figures.
+fn versus(series: &[&Series], commands: &[&str]) -> Markup {
+    let found = ratio::of(series, commands);
+    html! {
+        @if !found.is_empty() {
+            ul class="answer" {
+                @for versus in &found { @if let Some(text) = versus.sentence() { li { (text) } } }
+            }
+            h3 { (RATIOS) }
+            p { (RATIOS_MEAN) }
+            div class="tables" {
+                @for versus in &found { (table(&tables::of_versus(versus, commands))) }
+            }
         }
     }
 }
@@ -90,20 +116,33 @@ fn keys(series: &[&Series]) -> Markup {
     }
 }
 
+/// Curves, and the tables with their numbers folded away. The first figure is seen at once.
 fn figure_section(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
     let found: Vec<Table> = series
         .iter()
         .filter_map(|s| tables::of_figure(figure, s, &s.commands_of(commands)))
         .collect();
+    let tables = html! { div class="tables" { @for found in &found { (table(found)) } } };
+    let curves = html! {
+        // the median would be a second set of charts that says the same
+        @if figure != Figure::P50 {
+            (keys(series))
+            (charts::figure(figure, series, commands))
+        }
+    };
     html! {
         @if !found.is_empty() {
-            h3 { (figure.name()) }
-            // the median would be a second set of charts that says the same
-            @if figure != Figure::P50 {
-                (keys(series))
-                (charts::figure(figure, series, commands))
+            @if figure == Figure::Rps {
+                h3 { (figure.name()) }
+                p {
+                    "Medians of the runs; the shade reaches from the lowest run to the highest. "
+                    "Hollow marks: limited by the load generator. Rings: outliers."
+                }
+                (curves)
+                (folded("The same in numbers", &tables))
+            } @else {
+                (folded(figure.name(), &html! { (curves) (tables) }))
             }
-            div class="tables" { @for found in &found { (table(found)) } }
         }
     }
 }
@@ -112,14 +151,14 @@ fn reads(series: &[&Series], commands: &[&str]) -> Markup {
     let pairs = tables::reads_pairs(series);
     html! {
         @if !pairs.is_empty() {
-            h3 { "io-threads-do-reads on against off" }
-            p { "Throughput with reads on, in per cent of that with reads off." }
-            (charts::reads(&pairs, commands))
-            div class="tables" {
-                @for (off, on) in &pairs {
-                    (table(&tables::of_reads(off, on, &off.commands_of(commands))))
+            (folded("io-threads-do-reads on against off", &html! {
+                (charts::reads(&pairs, commands))
+                div class="tables" {
+                    @for (off, on) in &pairs {
+                        (table(&tables::of_reads(off, on, &off.commands_of(commands))))
+                    }
                 }
-            }
+            }))
         }
     }
 }
@@ -128,7 +167,12 @@ fn table(table: &Table) -> Markup {
     html! {
         div class="table" {
             table {
-                caption { (table.title) }
+                @if !table.title.is_empty() || !table.notes.is_empty() {
+                    caption {
+                        (table.title)
+                        @for note in &table.notes { span class="remark" { (note) } }
+                    }
+                }
                 thead {
                     tr {
                         @for column in &table.columns {
@@ -143,6 +187,7 @@ fn table(table: &Table) -> Markup {
                                 td data-value=[cell.value] {
                                     (cell.text)
                                     @if !cell.marks.is_empty() { sup { (cell.marks) } }
+                                    @if !cell.band.is_empty() { small { (cell.band) } }
                                 }
                             }
                         }
@@ -154,30 +199,30 @@ fn table(table: &Table) -> Markup {
 }
 
 fn host(summary: &Summary, i: usize) -> Markup {
-    html! {
-        section id=(format!("sweep-{i}")) {
-            h2 { "How " (summary.sweeps[i].source) " was measured" }
-            dl {
-                @for (name, value) in tables::of_host(summary, i) {
-                    div { dt { (name) } dd { (value) } }
-                }
-            }
-            @for warning in tables::warnings(summary, i) { p class="note" { (warning) } }
-            @if let Some(grid) = reproduce(summary, i) {
-                p {
-                    "To run it again, save this as " code { "grid.toml" } " and run "
-                    code { "weft-tune sweep --grid grid.toml --output results.jsonl" } ":"
-                }
-                pre { (grid) }
+    let content = html! {
+        dl {
+            @for (name, value) in tables::of_host(summary, i) {
+                div { dt { (name) } dd { (value) } }
             }
         }
+        @for warning in tables::warnings(summary, i) { p class="note" { (warning) } }
+        @if let Some(grid) = reproduce(summary, i) {
+            p {
+                "To run it again, save this as " code { "grid.toml" } " and run "
+                code { "weft-tune sweep --grid grid.toml --output results.jsonl" } ":"
+            }
+            pre { (grid) }
+        }
+    };
+    html! {
+        section { (folded(&format!("How {} was measured", summary.sweeps[i].source), &content)) }
     }
 }
 
 fn failures(summary: &Summary) -> Markup {
     html! {
         @if !summary.failures.is_empty() {
-            section id="failures" {
+            section {
                 h2 { "Runs that failed" }
                 @for failure in &summary.failures {
                     p { strong { (failure.cell) } ": " (failure.reason) }
@@ -200,7 +245,37 @@ mod tests {
         for outside in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert!(page.contains(">64,521.81</td>") && page.contains("data-value=\"64521.81\""));
+        assert!(page.contains(">64.5k</td>") && page.contains("data-value=\"64521.81\""));
+    }
+
+    /// The texts between these tags, in order.
+    fn texts<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
+        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+        let parts = page.split(open.as_str()).skip(1);
+        parts.filter_map(|part| part.split(close.as_str()).next()).collect()
+    }
+
+    #[test]
+    fn no_heading_stands_there_twice() {
+        let page = page(&Summary::of(published::sweeps()), "A title");
+        for section in page.split("<section>") {
+            let mut names: Vec<&str> =
+                ["h1", "h2", "h3", "summary"].iter().flat_map(|tag| texts(section, tag)).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{names:?}");
+            for caption in texts(section, "caption") {
+                assert!(names.iter().all(|name| !caption.starts_with(name)), "{caption}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_machine_is_judged_before_any_figure() {
+        let page = page(&Summary::of(published::sweeps()), "A title");
+        let state = page.find("class=\"state\"").unwrap();
+        assert!(state < page.find("<table").unwrap() && state < page.find("<figure").unwrap());
     }
 
     #[test]

@@ -1,0 +1,119 @@
+//! Who else uses the CPUs: two looks at the kernel's counts, half a second apart.
+//!
+//! An average over a minute tells of the past, and of the server's own work as well. What counts is
+//! what others use now, and who they are. Time that the hypervisor gave away counts too: it is gone
+//! for this machine, whoever got it.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::host::Host;
+
+/// Between the two looks.
+const BETWEEN: Duration = Duration::from_millis(500);
+/// Processes that are named.
+const NAMED: usize = 3;
+/// CPUs below which a process is not worth a name.
+const SMALL: f64 = 0.05;
+
+/// What others used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Neighbours {
+    /// CPUs that they used, on the average.
+    pub cpus: f64,
+    /// Those of them that can be named, the busiest first: name, id, CPUs.
+    pub named: Vec<(String, u32, f64)>,
+}
+
+/// The counts at one time, in ticks.
+#[derive(Debug, Default)]
+struct Look {
+    /// Of all CPUs, not idle.
+    busy: u64,
+    /// By process: its name and time.
+    processes: HashMap<u32, (String, u64)>,
+}
+
+/// Watches for half a second. `own` are processes that are no neighbours. None where the kernel does
+/// not tell.
+pub fn watch(host: &Host, own: &[u32]) -> Option<Neighbours> {
+    let (first, begun) = (look(host)?, Instant::now());
+    thread::sleep(BETWEEN);
+    let last = look(host)?;
+    let ticks = begun.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
+    Some(between(&first, &last, ticks, own))
+}
+
+fn look(host: &Host) -> Option<Look> {
+    let stat = host.text("proc/stat")?;
+    let times = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // user nice system idle iowait irq softirq steal
+    let busy = times.split_whitespace().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4);
+    let busy = busy.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    let processes = host.entries("proc").into_iter().filter_map(|name| {
+        let pid = name.parse().ok()?;
+        // the name, in parentheses, may hold anything
+        let stat = host.text(&format!("proc/{pid}/stat"))?;
+        let (head, fields) = stat.rsplit_once(')')?;
+        let mut fields = fields.split_ascii_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        let used = ticks()? + ticks()?;
+        Some((pid, (head.split_once('(')?.1.to_string(), used)))
+    });
+    Some(Look { busy, processes: processes.collect() })
+}
+
+fn between(first: &Look, last: &Look, ticks: f64, own: &[u32]) -> Neighbours {
+    let used = |pid: &u32| {
+        let after = last.processes.get(pid).map_or(0, |process| process.1);
+        // who began in between has used all of it since
+        after.saturating_sub(first.processes.get(pid).map_or(0, |process| process.1)) as f64 / ticks
+    };
+    let ours: f64 = own.iter().map(used).sum();
+    let all = last.busy.saturating_sub(first.busy) as f64 / ticks;
+    let others = last.processes.iter().filter(|(pid, _)| !own.contains(pid));
+    let mut named: Vec<(String, u32, f64)> =
+        others.map(|(pid, (name, _))| (name.clone(), *pid, used(pid))).collect();
+    named.retain(|(_, _, cpus)| *cpus >= SMALL);
+    named.sort_by(|a, b| b.2.total_cmp(&a.2));
+    named.truncate(NAMED);
+    Neighbours { cpus: (all - ours).max(0.0), named }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_testkit::machines::Machine;
+
+    fn at(busy: u64, processes: &[(u32, &str, u64)]) -> Look {
+        let machine = Machine::empty();
+        machine.write("proc/stat", format!("cpu  {busy} 0 0 500 7 0 0 0 0 0\ncpu0 1\n"));
+        for (pid, name, used) in processes {
+            let stat =
+                format!("{pid} ({name}) S 1 1 1 0 -1 4 1 0 0 0 {used} 1 0 0 20 0 1 0 9 1 1\n");
+            machine.write(&format!("proc/{pid}/stat"), &stat);
+        }
+        look(&Host::new(machine.root())).unwrap()
+    }
+
+    #[test]
+    fn others_are_told_from_the_server_itself() {
+        let first = at(1000, &[(7, "server", 100), (8, "com) piler", 50), (9, "idle", 3)]);
+        let last = at(
+            1160,
+            &[(7, "server", 140), (8, "com) piler", 140), (9, "idle", 3), (10, "new", 20)],
+        );
+        // 100 ticks: 1.6 CPUs were used, 0.4 of them by the server
+        let found = between(&first, &last, 100.0, &[7]);
+        assert!((found.cpus - 1.2).abs() < 1e-9, "{found:?}");
+        let names: Vec<(&str, u32)> = found.named.iter().map(|n| (n.0.as_str(), n.1)).collect();
+        assert_eq!(names, [("com) piler", 8), ("new", 10)]);
+        assert!((found.named[0].2 - 0.9).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_nothing() {
+        assert!(look(&Host::new(Machine::empty().root())).is_none());
+    }
+}

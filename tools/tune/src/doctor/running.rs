@@ -1,0 +1,57 @@
+//! A server that runs: which process it is, and what it says about itself.
+
+use anyhow::Context;
+
+use super::Server;
+use crate::apply::{Real, listening_on};
+use crate::host::Host;
+use crate::sweep::client::{Client, Reply};
+use crate::sweep::server::setting;
+
+/// A running server. What it does not tell is none; a password keeps it from telling anything.
+#[derive(Clone, Debug, Default)]
+pub struct Running {
+    /// Where it listens.
+    pub port: u16,
+    /// Its process.
+    pub pid: u32,
+    /// Weft, or one of those that fork; none where it does not say.
+    pub kind: Option<Server>,
+    /// Why nothing of what follows is known.
+    pub silent: Option<String>,
+    /// `maxclients`.
+    pub max_clients: Option<u64>,
+    /// `maxmemory`, in bytes; 0 is no limit.
+    pub max_memory: Option<u64>,
+    /// `tcp-backlog`.
+    pub backlog: Option<u64>,
+}
+
+/// Finds the server on a port of this machine and asks it.
+///
+/// # Errors
+/// When nobody listens there, or it can't be seen who does.
+pub fn find(host: &Host, port: u16) -> anyhow::Result<Running> {
+    let pid = listening_on(&Real::at(host.root()), port).map_err(anyhow::Error::msg)?;
+    let mut running = Running { port, pid, ..Running::default() };
+    if let Err(error) = ask(&mut running) {
+        running.silent = Some(format!("{error:#}"));
+    }
+    Ok(running)
+}
+
+fn ask(running: &mut Running) -> anyhow::Result<()> {
+    let mut client = Client::connect(running.port)?;
+    let Reply::Text(info) = client.ask(&["INFO", "server"])? else {
+        anyhow::bail!("INFO is no text");
+    };
+    let name = info.lines().find_map(|line| line.trim().strip_prefix("server_name:"));
+    running.kind = Some(match name {
+        Some("weft") => Server::Weft,
+        Some(_) | None => Server::Redis,
+    });
+    running.max_clients = setting(&mut client, "maxclients");
+    running.max_memory = setting(&mut client, "maxmemory");
+    running.backlog = setting(&mut client, "tcp-backlog");
+    running.max_clients.context("CONFIG GET is refused").map(|_| ())
+}
