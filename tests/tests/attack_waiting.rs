@@ -146,6 +146,7 @@ fn who_comes_to_wait_in_the_slow_lane_is_told_that_it_was_served() {
     fill(&mut meter, "search");
     let longs: [Long; SLOW_THREADS] = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
     let mut maker = on_thread(&server, &mut meter, 1);
+    let mut waited = 0;
     for round in 0..ROUNDS {
         let mut waiter = on_thread(&server, &mut meter, 0);
         let busy = on_thread(&server, &mut meter, 0);
@@ -158,14 +159,26 @@ fn who_comes_to_wait_in_the_slow_lane_is_told_that_it_was_served() {
         let served = std::thread::scope(|scope| {
             let _end = End(&done);
             occupy(scope, busy, &done);
-            until("it waits", || info(&mut maker, "total_blocking_keys") == 1);
+            let mut early = None;
+            until("it waits, or has its elements", || {
+                early =
+                    early.take().or_else(|| reply_within(&mut waiter, Duration::from_millis(1)));
+                early.is_some() || info(&mut maker, "total_blocking_keys") == 1
+            });
+            if early.is_some() {
+                return early;
+            }
+            waited += 1;
             maker.cmd(&["RPUSH", "list", "x"]);
             reply_within(&mut waiter, Duration::from_secs(3))
         });
         let left = maker.cmd(&["LLEN", "list"]).int();
         assert!(served.is_some(), "round {round}: no reply, and {left} elements are left of one");
         runners.iter_mut().for_each(|runner| drop(reply(runner)));
+        maker.cmd(&["DEL", "list"]);
     }
+    // On a machine with much else to do, the slow lane may come to it before the list has gone.
+    eprintln!("{waited} of {ROUNDS} rounds have come to wait");
 }
 
 /// A client that is to try again moves to another thread before it does, and has to wait on there.
@@ -185,7 +198,7 @@ fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
         until("it waits", || info(&mut maker, "blocked_clients") == 1);
         let mut runner = long.begin(&server, 0.6);
         let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let popped = std::thread::scope(|scope| {
             let _end = End(&done);
             occupy(scope, busy, &done);
             std::thread::sleep(Duration::from_millis(100));
@@ -194,10 +207,17 @@ fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
                 [&["RPUSH", "from", "x"], &["LPOP", "from"], &["DEBUG", "MOVE-CLIENTS"]];
             send_all(&mut maker, &all);
             assert_eq!(reply(&mut maker).int(), 1);
-            assert_eq!(reply(&mut maker).text(), "x");
+            let popped = reply(&mut maker);
             assert!(reply(&mut maker).is_ok());
+            !popped.is_null()
         });
         reply(&mut runner);
+        if !popped {
+            // The other shard was not busy any more, and the client has got its element.
+            assert_eq!(reply(&mut waiter).text(), "x");
+            maker.cmd(&["DEL", "{a}to"]);
+            continue;
+        }
         std::thread::sleep(Duration::from_millis(100));
         maker.cmd(&["RPUSH", "from", "y"]);
         let served = reply_within(&mut waiter, Duration::from_secs(3));
