@@ -7,6 +7,7 @@
 //! * [`mallctl`] - the allocator's switches; `counted`: another one, where a sanitizer watches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
 //! * [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
+//! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
@@ -16,6 +17,7 @@
 pub mod announce;
 pub mod bio;
 pub mod blocking;
+pub mod client_eviction;
 pub mod clients;
 pub mod commandlog;
 pub mod commands;

@@ -12,7 +12,7 @@ use crate::threads::placement::Placement;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_base::cpulist::CpuSet;
@@ -37,6 +37,7 @@ pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
     pub clients: Clients,
+    pub client_eviction: crate::client_eviction::ClientEviction,
     /// The I/O threads.
     pub threads: Arc<Pool>,
     /// As it was at the start, and before any thread was bound to CPUs.
@@ -103,8 +104,6 @@ pub struct Totals {
     pub oom_errors: AtomicU64,
     pub last_save_s: AtomicI64,
     pub dirty_base: AtomicU64,
-    pub max_input: AtomicUsize,
-    pub max_output: AtomicUsize,
 }
 
 impl Server {
@@ -131,6 +130,7 @@ impl Server {
             ks,
             table,
             clients: Clients::default(),
+            client_eviction: crate::client_eviction::ClientEviction::default(),
             threads,
             machine: Machine::read(Path::new("/")),
             allowed_cpus: weft_base::topology::allowed_cpus(),

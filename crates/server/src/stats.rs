@@ -163,6 +163,8 @@ pub struct ThreadStats {
     /// Microseconds of CPU time, renewed by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
+    /// Bytes that this thread's connections hold, while `maxmemory-clients` is set.
+    pub client_memory: Counter,
     /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
     pub memory: Counter,
 }
@@ -194,6 +196,7 @@ impl ThreadStats {
             busy_connections: Counter::default(),
             cpu_user_us: Counter::default(),
             cpu_system_us: Counter::default(),
+            client_memory: Counter::default(),
             memory: Counter::default(),
         }
     }

@@ -138,11 +138,11 @@ fn table_bytes(core: &Core, db: usize) -> u64 {
 
 fn clients_bytes(core: &Core) -> u64 {
     let of = |client: &crate::clients::ClientShared| {
-        let held = &[&client.query_room, &client.argv_mem, &client.output];
+        let held = &[&client.query_room, &client.queue_memory, &client.output];
         held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>()
     };
     let all = core.srv.clients.all();
-    let fixed = size_of::<crate::clients::ClientShared>() + size_of::<crate::io::Session>();
+    let fixed = crate::io::held::FIXED;
     all.iter().map(|client| of(client) + fixed as u64).sum()
 }
 

@@ -39,6 +39,9 @@ impl Worker {
                 add(&conn.session.shared.net_in, n as u64);
                 if held > self.core.settings.max_query_buffer {
                     self.query_buffer_overflow(index);
+                } else if !planned {
+                    self.conns[index].show_input();
+                    self.account_memory(index);
                 }
             }
         }

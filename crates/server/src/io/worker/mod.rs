@@ -31,6 +31,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use weft_keyspace::{Inside, Outside};
+use weft_process::log_verbose;
 use weft_resp::Reply;
 
 mod away;
@@ -154,6 +155,9 @@ impl Worker {
             self.run_queued();
             self.flush();
             self.cron_if_due();
+            if self.core.settings.clients_memory > 0 {
+                self.core.srv.evict_clients(self.core.settings.clients_memory);
+            }
         }
         Ok(())
     }
@@ -223,19 +227,22 @@ impl Worker {
         }
     }
 
-    /// Closes idle clients and those whose output has been over the soft limit for too long.
+    /// Closes idle clients and those whose output has been over the soft limit for too long; renews
+    /// the account of what the others hold.
     fn check_clients(&mut self, now_ms: i64) {
         let timeout = self.core.settings.timeout_s;
-        let overdue: Vec<usize> = self
-            .conns
-            .iter()
-            .filter(|(_, c)| {
-                let idle = c.session.shared.idle_seconds(now_ms);
-                (timeout > 0 && idle > timeout && !c.session.monitor && c.state.is_idle())
-                    || self.over_output_limit(c)
-            })
-            .map(|(i, _)| i)
-            .collect();
-        overdue.into_iter().for_each(|i| self.close(i));
+        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let conn = &self.conns[index];
+            let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
+            if idle && !conn.session.monitor && conn.state.is_idle() {
+                log_verbose!("Closing idle client");
+                self.close(index);
+            } else if self.over_output_limit(conn) {
+                self.close_overfull(index);
+            } else {
+                self.account_memory(index);
+            }
+        }
     }
 }

@@ -101,6 +101,7 @@ impl Worker {
             no_touch: false,
             import_source: false,
             redirect_capable: false,
+            asked_of_itself: false,
             transaction: None,
             watched: None,
         };
@@ -132,6 +133,8 @@ impl Worker {
             crate::monitor::leave(srv, id);
         }
         srv.threads[self.core.id].stats.connections.shared_sub(1);
+        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
+        srv.evicted_client_left(&conn.session.shared);
         conn.session.shared.closing.store(true, Ordering::Relaxed);
     }
 

@@ -216,7 +216,7 @@ fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
 }
 
 /// Copies what others may see of a connection.
-fn renew_shared(conn: &Conn, mono_ms: i64, executed: usize, last: Option<usize>) {
+fn renew_shared(conn: &mut Conn, mono_ms: i64, executed: usize, last: Option<usize>) {
     let shared = &conn.session.shared;
     shared.touch(mono_ms);
     add(&shared.commands, executed as u64);
@@ -224,8 +224,7 @@ fn renew_shared(conn: &Conn, mono_ms: i64, executed: usize, last: Option<usize>)
     if let Some(number) = last {
         shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
     }
-    shared.query_len.store(conn.pending_input() as u64, Ordering::Relaxed);
-    shared.query_room.store(conn.inbuf.capacity() as u64, Ordering::Relaxed);
+    conn.show_input();
 }
 
 /// The buffer that a job's spans refer to.
