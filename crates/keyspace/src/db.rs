@@ -81,7 +81,7 @@ impl<'g> Db<'g> {
 
     #[inline]
     fn check(&mut self, key: &Key<'_>) -> Met {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         match self.table(key.shard).find(key.hash, key.bytes) {
             None => Met::Absent,
             Some(r) if r.expiry().is_some_and(|at| at <= now) => Met::Expired,
@@ -112,7 +112,7 @@ impl<'g> Db<'g> {
     /// The record of `key`, without counting or touching. Expected O(1), as all below.
     #[inline]
     pub fn peek(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.met_expired(key);
@@ -125,7 +125,7 @@ impl<'g> Db<'g> {
     /// access clock.
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         match self.table(key.shard).into_found(key.hash, key.bytes) {
             Some(record) if record.expiry().is_none_or(|at| at > now) => {
                 self.turn.tally.hits += 1;
@@ -157,7 +157,7 @@ impl<'g> Db<'g> {
     /// The record of `key` for a command that is going to change it: touches the clock.
     #[inline]
     pub fn for_write(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.met_expired(key);
@@ -270,7 +270,7 @@ impl<'g> Db<'g> {
         cursor: u64,
         mut seen: impl FnMut(RecordRef<'_>),
     ) -> u64 {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         self.table(shard).scan(cursor, |record| {
             if record.expiry().is_none_or(|at| at > now) {
                 seen(record);
@@ -281,7 +281,7 @@ impl<'g> Db<'g> {
     /// Every live record. Needs a world guard. O(n).
     pub fn for_each(&mut self, mut seen: impl FnMut(RecordRef<'_>)) {
         for shard in 0..SHARDS as u16 {
-            let now = self.turn.now_ms;
+            let now = self.turn.over_ms;
             self.table(shard).for_each(|record| {
                 if record.expiry().is_none_or(|at| at > now) {
                     seen(record);
@@ -305,7 +305,7 @@ impl<'g> Db<'g> {
         let mut names = Vec::new();
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
-            self.copy_names(shard, self.turn.now_ms, &mut names);
+            self.copy_names(shard, self.turn.over_ms, &mut names);
             return names;
         };
         let journal = cut.visit(shard, || self.copy_names(shard, cut.at_ms, &mut names));
@@ -339,7 +339,7 @@ impl<'g> Db<'g> {
                 return Ok(Some(bytes));
             }
         }
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         for shard in 0..SHARDS as u16 {
             if !self.guard.holds(shard) {
                 if self.shard_len(shard) > 0 {

@@ -43,7 +43,7 @@ pub use hold::{Inside, Outside, SlowHand, Stop};
 pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
-pub use turn::{Expired, Rng, Tally, Turn};
+pub use turn::{Expired, Import, Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};
 
 /// The table of one shard and one logical database.

@@ -8,9 +8,10 @@
 //! its being `yes`), and count as free at once: else all keys would go while the first is freed.
 
 use crate::dispatch::Core;
+use crate::server::attention;
 use std::sync::atomic::Ordering;
 use weft_keyspace::evict::Step;
-use weft_keyspace::{Expired, Inside};
+use weft_keyspace::Inside;
 
 /// Keys evicted for one command before it is let through: a limit that was just lowered by
 /// gigabytes is reached over many commands, not in one.
@@ -23,13 +24,18 @@ const WAITING_PART: usize = 8;
 /// Evicts until the memory in use is within the limit; whether it is.
 pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     let limit = core.settings.maxmemory;
+    let attention = core.srv.attention.load(Ordering::Relaxed);
     // While writes are paused nothing is evicted either.
-    if limit == 0 || core.turn.expired == Expired::Keep {
+    if limit == 0 || attention & attention::PAUSED != 0 {
         return true;
     }
     core.memory.publish_if_far(&core.srv.memory);
     if is_within(core, limit) {
         return true;
+    }
+    if attention & attention::IMPORT != 0 {
+        // What goes is decided by the server that brings the data.
+        return false;
     }
     let srv = core.srv;
     srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);

@@ -12,6 +12,7 @@
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
 //! * [`announce`] - banner, title and listeners, for those who look from outside
+//! * [`listening`] - opening and changing the sockets that clients connect to
 //! * [`start`] - from the command line to running threads
 
 pub mod announce;
@@ -28,6 +29,7 @@ pub mod eviction;
 pub mod info;
 pub mod io;
 pub mod latency;
+pub mod listening;
 pub mod mallctl;
 pub mod memory;
 pub mod monitor;

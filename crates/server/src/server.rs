@@ -30,6 +30,8 @@ pub mod attention {
     pub const PAUSED: u32 = 2;
     /// `maxmemory` is set.
     pub const MAXMEMORY: u32 = 4;
+    /// `import-mode` is on.
+    pub const IMPORT: u32 = 8;
 }
 
 /// The server: one per process.
@@ -48,6 +50,7 @@ pub struct Server {
     /// Those of the slow lane.
     pub slow_stats: Box<[ThreadStats]>,
     pub memory: Memory,
+    pub listening: crate::listening::Listening,
     pub bio: Bio,
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::Lines,
@@ -80,7 +83,10 @@ pub struct Server {
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: AtomicBool,
     seed: u64,
+    http_seen_ms: AtomicI64,
     stop: AtomicBool,
+    /// A signal has asked to stop, and the first thread has not seen to it.
+    stop_requested: AtomicBool,
     /// Exit code asked for by SHUTDOWN or a signal.
     pub exit_code: AtomicU32,
 }
@@ -137,6 +143,7 @@ impl Server {
             placement: RwLock::default(),
             slow_stats: (0..slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
+            listening: crate::listening::Listening::default(),
             bio: Bio::default(),
             slow,
             lines: crate::blocking::Lines::default(),
@@ -165,7 +172,9 @@ impl Server {
                 .unwrap_or_default(),
             seed: u64::from_ne_bytes(random[20..].try_into().expect("eight bytes")),
             active_expire: AtomicBool::new(true),
+            http_seen_ms: AtomicI64::new(0),
             stop: AtomicBool::new(false),
+            stop_requested: AtomicBool::new(false),
             exit_code: AtomicU32::new(0),
             config: Mutex::new(config),
         }));
@@ -252,6 +261,7 @@ impl Server {
 
     fn renew_attention(&self, settings: &Settings) {
         self.set_attention(attention::MAXMEMORY, settings.maxmemory > 0);
+        self.set_attention(attention::IMPORT, settings.import_mode);
     }
 
     pub fn set_attention(&self, bit: u32, on: bool) {
@@ -279,6 +289,30 @@ impl Server {
         self.broadcast(|| Message::Stop);
     }
 
+    /// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
+    /// has stopped them. Until then SHUTDOWN ABORT can take it back.
+    pub fn request_stop(&self) {
+        self.stop_requested.store(true, Ordering::SeqCst);
+        self.threads[0].mailbox.send(Message::Wake);
+    }
+
+    /// Takes the request of a signal back; whether there was one.
+    pub fn abort_stop(&self) -> bool {
+        let was_requested = self.stop_requested.swap(false, Ordering::SeqCst);
+        if was_requested {
+            weft_process::signals::forget();
+        }
+        was_requested
+    }
+
+    /// Ends the server if a signal has asked for that.
+    pub fn stop_if_requested(&self) {
+        if self.stop_requested.load(Ordering::Relaxed) {
+            log_warning!("User requested shutdown...");
+            self.shut_down(0);
+        }
+    }
+
     /// Whether expired keys are looked for, and not only met.
     pub fn active_expire(&self) -> bool {
         self.active_expire.load(Ordering::Relaxed)
@@ -286,6 +320,22 @@ impl Server {
 
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Somebody speaks HTTP, as a browser does that a malicious page has led here. Logged once a
+    /// minute at most.
+    #[cold]
+    pub fn warn_of_http(&self, peer: &str) {
+        const QUIET_MS: i64 = 60_000;
+        let (now, last) = (self.mono_ms(), self.http_seen_ms.load(Ordering::Relaxed));
+        if last == 0 || now - last > QUIET_MS {
+            self.http_seen_ms.store(now.max(1), Ordering::Relaxed);
+            log_warning!(
+                "Possible SECURITY ATTACK detected. Somebody sends POST or Host: as commands, as a \
+                 browser does that a malicious page uses to reach this server. Connection from \
+                 {peer} aborted."
+            );
+        }
     }
 
     /// Counts an error reply; `reply` starts with its code.

@@ -41,6 +41,8 @@ pub struct Settings {
     /// Bytes that all clients together may hold before some are closed; 0: no limit.
     pub clients_memory: u64,
     pub hide_user_data: bool,
+    /// Another server decides on what has expired.
+    pub import_mode: bool,
 }
 
 impl Settings {
@@ -78,6 +80,7 @@ impl Settings {
             hz: config.int(Id::HZ),
             clients_memory: clients_memory(config),
             hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
+            import_mode: config.bool(Id::IMPORT_MODE),
         }
     }
 

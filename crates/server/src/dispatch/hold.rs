@@ -132,6 +132,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Some(transaction) => task.cmd.spec.flags.or(Flags(transaction.flags)),
         None => task.cmd.spec.flags,
     };
+    task.core.begin_import(task.session.import_source, flags);
     let turn = &mut task.core.turn;
     let guard = match need {
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
@@ -152,6 +153,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         return Flow::Paused;
     }
     task.core.begin_command();
+    task.core.begin_import(task.session.import_source, flags);
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),
         (Run::Server(run), _) => run::server_with(task, run, guard),

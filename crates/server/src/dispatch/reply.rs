@@ -68,6 +68,16 @@ pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
     stats.failed.add(u64::from(failed));
 }
 
+/// Counts a command whose client has waited, and for which `ns` nanoseconds of work were done.
+pub fn count_waited(core: &Core, cmd: &'static Cmd, ns: u64, failed: bool) {
+    count(core, cmd, failed);
+    let stats = &core.stats().commands[cmd.number];
+    stats.ns.add(ns);
+    if core.settings.latency_tracking {
+        stats.latency.get_or_init(Default::default).record(ns);
+    }
+}
+
 /// Counts the command and logs it when it was slow or large.
 #[inline]
 fn account(

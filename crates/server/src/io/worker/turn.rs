@@ -2,6 +2,7 @@
 
 use super::input::add;
 use super::{Worker, token};
+use crate::commands::logged_line;
 use crate::dispatch::Core;
 use crate::dispatch::admit::execute;
 use crate::dispatch::request::{Flow, Request};
@@ -11,6 +12,7 @@ use crate::io::read;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Inside, Key, Waiter};
+use weft_process::log_verbose;
 use weft_resp::{Blob, Reply};
 use weft_table::epoch;
 
@@ -144,6 +146,10 @@ impl Worker {
         };
         if let Some(error) = error {
             reply.error(format!("ERR {error}").as_bytes());
+            log_verbose!(
+                "{error} from client: {}",
+                logged_line(self.core.srv, &conn.session.shared)
+            );
             how = Executed::Close;
         }
         let last = last_command(batch, batch.jobs[job].first_req, executed);
