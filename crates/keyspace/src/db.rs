@@ -94,6 +94,15 @@ impl<'g> Db<'g> {
     fn met_expired(&mut self, key: &Key<'_>) {
         match self.turn.expired {
             Expired::Remove => self.expire(key),
+            Expired::Keep | Expired::KeepFromReads => {}
+        }
+    }
+
+    /// An expired key was met by a command that was going to change it.
+    #[cold]
+    fn met_expired_to_write(&mut self, key: &Key<'_>) {
+        match self.turn.expired {
+            Expired::Remove | Expired::KeepFromReads => self.expire(key),
             Expired::Keep => {}
         }
     }
@@ -160,7 +169,7 @@ impl<'g> Db<'g> {
         let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.met_expired(key);
+            self.met_expired_to_write(key);
             return None;
         }
         self.touch(record);

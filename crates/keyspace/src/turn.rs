@@ -73,6 +73,8 @@ pub enum Expired {
     Remove,
     /// It stays: nothing may change, because writes are paused or another server decides.
     Keep,
+    /// It stays until somebody writes to it: another server decides, but for that (import mode).
+    KeepFromReads,
 }
 
 /// Whether a server that brings data decides on what has expired (`import-mode`).

@@ -8,7 +8,7 @@
 //! its being `yes`), and count as free at once: else all keys would go while the first is freed.
 
 use crate::dispatch::Core;
-use crate::server::attention;
+use crate::server::{Server, attention};
 use std::sync::atomic::Ordering;
 use weft_keyspace::evict::Step;
 use weft_keyspace::Inside;
@@ -56,8 +56,13 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     true
 }
 
-/// Whether the memory in use, without what is about to be free, is within `limit`.
+/// Bytes in use that `maxmemory` is not about: what is about to be free, and statistics.
+pub fn not_counted(srv: &Server) -> usize {
+    srv.bio.pending_bytes() + srv.memory.statistics()
+}
+
+/// Whether the memory in use, without what does not count, is within `limit`.
 fn is_within(core: &Core, limit: usize) -> bool {
     let used = core.memory.used(&core.srv.memory);
-    used <= limit || used.saturating_sub(core.srv.bio.pending_bytes()) <= limit
+    used <= limit || used.saturating_sub(not_counted(core.srv)) <= limit
 }

@@ -129,7 +129,6 @@ fn serve(
     Bio::start(&srv.bio, srv).map_err(failed)?;
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
-    srv.memory.begin();
     log_notice!("Server initialized");
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");

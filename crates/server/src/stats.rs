@@ -74,6 +74,9 @@ fn bucket_top(bucket: usize) -> u64 {
 }
 
 impl Histogram {
+    /// Bytes that one takes.
+    pub const BYTES: usize = BUCKETS * size_of::<Counter>();
+
     #[inline]
     pub fn record(&self, ns: u64) {
         self.0[bucket_of(ns).min(BUCKETS - 1)].add(1);

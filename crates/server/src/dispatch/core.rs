@@ -106,8 +106,8 @@ impl Core {
             return;
         }
         self.turn.set_import(if is_source { Import::Source } else { Import::Bystander });
-        let removes = flags.has(Flags::WRITE) && attention & attention::PAUSED == 0;
-        self.turn.expired = if removes { Expired::Remove } else { Expired::Keep };
+        let writes = flags.has(Flags::WRITE) && attention & attention::PAUSED == 0;
+        self.turn.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }
 
     /// Makes this thread's tallies visible to others.

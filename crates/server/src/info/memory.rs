@@ -73,7 +73,7 @@ impl Usage {
             tables,
             keys,
             clients,
-            not_counted: srv.bio.pending_bytes() as u64,
+            not_counted: crate::eviction::not_counted(srv) as u64,
             allocator: allocator_stats().into(),
             resident: weft_process::stats::memory().resident,
         }

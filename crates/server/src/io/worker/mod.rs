@@ -23,6 +23,7 @@ use crate::io::batch::Batch;
 use crate::io::conn::Conn;
 use crate::io::listen::Listener;
 use crate::io::poll::{Interest, Poll, Ready};
+use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;
 use crate::threads::placement::Placement;
@@ -104,7 +105,7 @@ impl Worker {
         for (n, listener) in listeners.iter().enumerate() {
             poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ)?;
         }
-        Ok(Worker {
+        let mut worker = Worker {
             cron: super::cron::Cron::new(id),
             bound: Arc::default(),
             period: 1,
@@ -128,7 +129,10 @@ impl Worker {
             next_cron_ms: 0,
             deadlines: BinaryHeap::new(),
             deadlines_at_most: 64,
-        })
+        };
+        // What a worker is made of is part of what an empty server takes.
+        worker.core.memory = ThreadMemory::new();
+        Ok(worker)
     }
 
     /// Runs until the server is told to stop.
