@@ -287,6 +287,32 @@ impl<'g> Db<'g> {
         })
     }
 
+    /// Moves those records of one step of a scan over `shard` to other allocations of which
+    /// `lies_badly` says so, by address and size; where the scan goes on. No change of any key.
+    pub(crate) fn relocate_some(
+        &mut self,
+        shard: u16,
+        cursor: u64,
+        done: &mut crate::defrag::Step,
+        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+    ) -> u64 {
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let next = self.table(shard).scan(cursor, |record| {
+            done.examined += 1;
+            if lies_badly(record.as_ptr(), record.alloc_size()) {
+                keys.push(record.key().into());
+            }
+        });
+        done.moved += keys.len() as u64;
+        for name in &keys {
+            let key = self.key(name);
+            if let Some(slot) = self.table(shard).find_mut(key.hash, key.bytes) {
+                slot.update(Record::relocated);
+            }
+        }
+        next
+    }
+
     /// Every live record. Needs a world guard. O(n).
     pub fn for_each(&mut self, mut seen: impl FnMut(RecordRef<'_>)) {
         for shard in 0..SHARDS as u16 {

@@ -11,6 +11,8 @@
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
+//! * [`defrag`] - `activedefrag`
+//! * [`watchdog`] - where threads are that take too long
 //! * [`announce`] - banner, title and listeners, for those who look from outside
 //! * [`listening`] - opening and changing the sockets that clients connect to
 //! * [`start`] - from the command line to running threads
@@ -24,6 +26,7 @@ pub mod commandlog;
 pub mod commands;
 #[cfg(weft_sanitizer)]
 pub mod counted;
+pub mod defrag;
 pub mod dispatch;
 pub mod eviction;
 pub mod info;
@@ -43,3 +46,4 @@ pub mod stats;
 pub mod texts;
 pub mod threads;
 pub mod transaction;
+pub mod watchdog;

@@ -41,6 +41,7 @@ pub struct Settings {
     /// Bytes that all clients together may hold before some are closed; 0: no limit.
     pub clients_memory: u64,
     pub hide_user_data: bool,
+    pub defrag: crate::defrag::Limits,
     /// Another server decides on what has expired.
     pub import_mode: bool,
 }
@@ -80,6 +81,7 @@ impl Settings {
             hz: config.int(Id::HZ),
             clients_memory: clients_memory(config),
             hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
+            defrag: crate::defrag::Limits::of(config),
             import_mode: config.bool(Id::IMPORT_MODE),
         }
     }

@@ -10,6 +10,7 @@ use crate::slow::{self, SlowLane};
 use crate::threads::{self, MAX_IO_THREADS};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
+use crate::watchdog;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_process::log::{self, Level};
@@ -134,6 +135,10 @@ fn serve(
         log_notice!("Ready to accept connections {transport}");
     }
     threads::start_prepared(srv, listeners).map_err(failed)?;
+    let config = srv.config();
+    let period = watchdog::possible_period(config.int(Id::WATCHDOG_PERIOD), &config);
+    drop(config);
+    srv.set_watchdog(period).map_err(failed)?;
     supervisor.ready();
     threads::join(srv);
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)

@@ -150,6 +150,8 @@ pub struct ThreadStats {
     pub reads: Counter,
     pub writes: Counter,
     pub turns: Counter,
+    /// Ticks of the thread's cron.
+    pub ticks: Counter,
     /// Batches with a request whose key was prefetched, and such requests.
     pub prefetch_batches: Counter,
     pub prefetched: Counter,
@@ -187,6 +189,7 @@ impl ThreadStats {
             reads: Counter::default(),
             writes: Counter::default(),
             turns: Counter::default(),
+            ticks: Counter::default(),
             prefetch_batches: Counter::default(),
             prefetched: Counter::default(),
             connections: Counter::default(),

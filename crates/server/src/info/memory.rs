@@ -213,7 +213,8 @@ fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
         "mem_aof_buffer",
     ]);
     text.field("mem_allocator", "jemalloc-5.3.0");
-    text.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
+    text.field("mem_overhead_db_hashtable_rehashing", 0);
+    text.field("active_defrag_running", core.srv.defrag.effort());
     text.field("lazyfree_pending_objects", core.srv.bio.pending());
     text.field("lazyfreed_objects", core.srv.bio.freed());
 }

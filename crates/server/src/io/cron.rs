@@ -127,6 +127,12 @@ impl Cron {
         }
     }
 
+    /// The shards that this thread looks after now.
+    pub fn shards(&mut self, core: &Core) -> &[u16] {
+        self.renew_shards(core);
+        &self.shards
+    }
+
     /// This thread's share of the active expiry.
     pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         core.begin();

@@ -10,7 +10,8 @@ use crate::listening;
 use crate::server::Server;
 use crate::start;
 use crate::threads;
-use weft_config::{Config, Id};
+use crate::watchdog;
+use weft_config::{Config, Id, Permit};
 use weft_process::{limits, log_warning};
 
 /// Why a directive keeps its value, after `CONFIG SET failed (...) - `.
@@ -27,6 +28,9 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
             );
             (*id, reason)
         })?;
+    }
+    if changed.contains(&Id::WATCHDOG_PERIOD) {
+        set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
     start::apply_derived(srv, config);
     srv.publish_settings(config);
@@ -59,6 +63,21 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
         }
         _ => Ok(()),
     }
+}
+
+/// A period that is shorter than the ticks by which it is kept is made longer.
+fn set_watchdog(srv: &'static Server, config: &mut Config) -> Result<(), String> {
+    let wished = config.int(Id::WATCHDOG_PERIOD);
+    let period = watchdog::possible_period(wished, config);
+    if period != wished {
+        let value = period.to_string();
+        let pair = (&b"watchdog-period"[..], value.as_bytes());
+        let permit = Permit { protected: true, loading: false };
+        if config.set(&[pair], permit, &mut |_, _| Ok(())).is_err() {
+            log_warning!("watchdog-period can't be raised to {period}");
+        }
+    }
+    srv.set_watchdog(period).map_err(|e| e.to_string())
 }
 
 fn change_listeners(srv: &Server, config: &Config) -> Option<()> {

@@ -81,6 +81,7 @@ pub struct Worker {
     generation: u32,
     next_cron_ms: i64,
     cron: super::cron::Cron,
+    mover: crate::defrag::Mover,
     /// Where this thread was told to run.
     bound: Arc<Placement>,
     /// Periods of the load so far, and connections that had requests in this one.
@@ -107,6 +108,7 @@ impl Worker {
         }
         let mut worker = Worker {
             cron: super::cron::Cron::new(id),
+            mover: crate::defrag::Mover::default(),
             bound: Arc::default(),
             period: 1,
             busy_connections: 0,
@@ -159,6 +161,9 @@ impl Worker {
             self.run_queued();
             self.flush();
             self.cron_if_due();
+            if self.core.settings.defrag.is_on {
+                self.defrag_if_due();
+            }
             if self.core.settings.clients_memory > 0 {
                 self.core.srv.evict_clients(self.core.settings.clients_memory);
             }
@@ -184,7 +189,21 @@ impl Worker {
         }
         let now = self.core.srv.mono_ms();
         let cron = (self.next_cron_ms - now).clamp(0, 1000);
-        self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron))
+        let defrag = self.mover.until_due(&self.core, now).filter(|_| self.is_active());
+        let due = self.until_deadline(now).into_iter().chain(defrag);
+        due.fold(cron, i64::min)
+    }
+
+    /// Moves records for a moment, if that is wanted now.
+    #[cold]
+    fn defrag_if_due(&mut self) {
+        let now = self.core.srv.mono_ms();
+        if self.is_active() && self.mover.until_due(&self.core, now) == Some(0) {
+            let mut inside = self.enter();
+            let shards = self.cron.shards(&self.core);
+            self.mover.run(&mut self.core, &mut inside, shards, now);
+            self.leave(inside);
+        }
     }
 
     /// Whether this thread is not wanted now, and has nothing left to do.
@@ -214,6 +233,7 @@ impl Worker {
         if now < self.next_cron_ms {
             return;
         }
+        self.core.stats().ticks.add(1);
         self.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
         if self.cron.tick(&mut self.core, now, self.busy_connections, &mut self.looks) {
             self.period = self.period.wrapping_add(1);
@@ -223,6 +243,10 @@ impl Worker {
             let mut inside = self.enter();
             self.cron.expire(&mut self.core, &mut inside);
             self.leave(inside);
+        }
+        if self.core.id == 0 {
+            let limits = self.core.settings.defrag;
+            self.mover.measure(self.core.srv, &limits, now);
         }
         self.check_clients(now);
         self.accept_again();
