@@ -107,9 +107,7 @@ fn the_list_shows_where_the_bytes_are() {
             field(line, "tot-mem") >= 1_000_000 && field(line, "qbuf-free") > 900_000
         });
         shown("words", &|line| field(line, "argv-mem") >= 600);
-        shown("queue", &|line| {
-            field(line, "multi-mem") >= 1000 && field(line, "tot-mem") >= 1000
-        });
+        shown("queue", &|line| field(line, "multi-mem") >= 1000 && field(line, "tot-mem") >= 1000);
         // What was input is none any more.
         until("nothing is left", || {
             line(&mut admin, "queue").is_some_and(|line| field(&line, "argv-mem") == 0)
@@ -129,7 +127,17 @@ fn the_clients_that_hold_most_are_closed() {
         bystander.ok(&["CLIENT", "SETNAME", "bystander"]);
         let value = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n";
         let input = [&value[..], &vec![b'x'; 10 * MB]].concat();
-        let words = [&b"*100000\r\n"[..], &b"$1000\r\n".iter().chain([b'y'; 1000].iter()).chain(b"\r\n").copied().collect::<Vec<u8>>().repeat(12_000)].concat();
+        let words = [
+            &b"*100000\r\n"[..],
+            &b"$1000\r\n"
+                .iter()
+                .chain([b'y'; 1000].iter())
+                .chain(b"\r\n")
+                .copied()
+                .collect::<Vec<u8>>()
+                .repeat(12_000),
+        ]
+        .concat();
         let set = encode(&["SET", "k", &"v".repeat(MB)]);
         let queue = [encode(&["MULTI"]), set.repeat(12)].concat();
         let scenes: [(&str, &[u8]); 4] =

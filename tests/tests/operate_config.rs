@@ -112,9 +112,7 @@ fn clients_that_come_while_addresses_change_are_served() {
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..3)
             .map(|_| {
-                scope.spawn(|| {
-                    (0..100).all(|_| client(&server).cmd(&["PING"]).text() == "PONG")
-                })
+                scope.spawn(|| (0..100).all(|_| client(&server).cmd(&["PING"]).text() == "PONG"))
             })
             .collect();
         for n in 0..100 {
@@ -253,7 +251,8 @@ fn blocking_commands_are_counted_when_they_end() {
         let histogram = admin.cmd(&["LATENCY", "HISTOGRAM", "blpop", "blmove"]);
         let entry = |name: &str| {
             let all = histogram.items();
-            let at = all.iter().position(|v| v.bytes() == Some(name.as_bytes())).expect("it is there");
+            let at =
+                all.iter().position(|v| v.bytes() == Some(name.as_bytes())).expect("it is there");
             all[at + 1].items()[1].int()
         };
         assert_eq!((entry("blpop"), entry("blmove")), (3, 1), "{}", server.name());
@@ -274,9 +273,13 @@ fn a_small_maxmemory_leaves_room() {
     admin.ok(&["CONFIG", "SET", "io-threads-always-active", "yes"]);
     for n in 0..100 {
         admin.ok(&["DEBUG", "MOVE-CLIENTS"]);
-        for command in
-            [&["LPUSH", "l"][..], &["SADD", "s"], &["HSET", "h", "f"], &["ZADD", "z", "1"], &["INCR"]]
-        {
+        for command in [
+            &["LPUSH", "l"][..],
+            &["SADD", "s"],
+            &["HSET", "h", "f"],
+            &["ZADD", "z", "1"],
+            &["INCR"],
+        ] {
             let name = format!("{n}");
             let answer = admin.cmd(&[command, &[&name[..]]].concat());
             assert!(answer.error().is_none(), "{n}: {command:?}: {answer}");

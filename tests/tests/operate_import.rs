@@ -52,8 +52,7 @@ fn what_has_expired_is_hidden_from_all_but_the_source() {
         assert_eq!((keys(&mut other), keys(&mut source)), (1, 2));
         assert_eq!(info(&mut other, "expired_keys"), 0);
         // In transactions, too.
-        for (client, value) in [(&mut other, NIL), (&mut source, Value::Bulk(b"1".to_vec()))]
-        {
+        for (client, value) in [(&mut other, NIL), (&mut source, Value::Bulk(b"1".to_vec()))] {
             client.ok(&["MULTI"]);
             client.cmd(&["GET", "k"]);
             assert_eq!(client.cmd(&["EXEC"]).items()[0], value, "{}", server.name());
@@ -97,7 +96,10 @@ fn times_that_are_over_already_are_kept() {
             assert_eq!(source.cmd(&["EXISTS", "k"]).int(), 1, "{}: {n}", server.name());
         }
         assert_eq!(source.cmd(&["EXPIRE", "k", "-1"]).int(), 1);
-        assert_eq!((source.cmd(&["GET", "k"]).text(), other.cmd(&["EXISTS", "k"]).int()), ("v".into(), 0));
+        assert_eq!(
+            (source.cmd(&["GET", "k"]).text(), other.cmd(&["EXISTS", "k"]).int()),
+            ("v".into(), 0)
+        );
         source.cmd(&["HSET", "h", "f", "1", "g", "2"]);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
         let past = (now - 1000).to_string();

@@ -190,7 +190,7 @@ mod tests {
             most: 25,
             piece_us: 500,
         };
-        let effort = |waste| limits.effort(10_000, 10_000 + waste);
+        let effort = |waste: u64| limits.effort(10_000, 10_000 + waste);
         assert_eq!([0, 999, 1000, 10_000, 50_000].map(effort), [0, 0, 1, 25, 25]);
         assert!((2..25).contains(&effort(5000)));
         assert_eq!(Limits { is_on: false, ..limits }.effort(10_000, 90_000), 0);

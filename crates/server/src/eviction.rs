@@ -10,8 +10,8 @@
 use crate::dispatch::Core;
 use crate::server::{Server, attention};
 use std::sync::atomic::Ordering;
-use weft_keyspace::evict::Step;
 use weft_keyspace::Inside;
+use weft_keyspace::evict::Step;
 
 /// Keys evicted for one command before it is let through: a limit that was just lowered by
 /// gigabytes is reached over many commands, not in one.

@@ -35,10 +35,7 @@ impl fmt::Display for Failed {
         let Wish { address, port, .. } = &self.wish;
         let error = self.error.to_string();
         let error = error.split(" (os error").next().unwrap_or_default();
-        write!(
-            out,
-            "Could not create server TCP listening socket {address}:{port}: bind: {error}"
-        )
+        write!(out, "Could not create server TCP listening socket {address}:{port}: bind: {error}")
     }
 }
 

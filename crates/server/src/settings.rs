@@ -42,6 +42,8 @@ pub struct Settings {
     pub clients_memory: u64,
     pub hide_user_data: bool,
     pub defrag: crate::defrag::Limits,
+    /// There is something to do in each turn: for `clients_memory`, for `defrag`.
+    pub has_chores: bool,
     /// Another server decides on what has expired.
     pub import_mode: bool,
 }
@@ -82,6 +84,7 @@ impl Settings {
             clients_memory: clients_memory(config),
             hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
             defrag: crate::defrag::Limits::of(config),
+            has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
         }
     }

@@ -4,7 +4,6 @@ use super::{EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX, REPLICATION, SIZE_MAX};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, int, one_of, text};
 
-
 section! {
     after: super::persistence::END,
     title: "Replication",

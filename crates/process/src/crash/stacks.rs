@@ -68,16 +68,18 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
 pub fn log_stacks() -> io::Result<()> {
     let _collecting = COLLECTING.lock().unwrap_or_else(|p| p.into_inner());
     sys::set_handler(SIGNAL, on_signal, libc::SA_RESTART | libc::SA_ONSTACK)?;
+    // All of them before the names of any, for which files are read: they go on meanwhile.
+    let stacks: Vec<(Thread, Option<Vec<usize>>)> = threads()?
+        .into_iter()
+        .map(|thread| {
+            let frames = if thread.takes_signals { frames_of(thread.id) } else { None };
+            (thread, frames)
+        })
+        .collect();
     let mut text = String::from("\n------ STACK TRACE ------\n");
-    for task in std::fs::read_dir("/proc/self/task")? {
-        let task = task?;
-        let id: i32 = task.file_name().to_string_lossy().parse().unwrap_or(NOBODY);
-        if id == sys::thread_id() || id <= NOBODY {
-            continue;
-        }
-        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        let _ = writeln!(text, "{id} {}", name.trim());
-        match frames_of(id) {
+    for (thread, frames) in stacks {
+        let _ = writeln!(text, "{} {}", thread.id, thread.name);
+        match frames {
             Some(frames) => frames.iter().for_each(|ip| write_frame(&mut text, *ip)),
             None => text.push_str("(does not answer)\n"),
         }
@@ -89,6 +91,33 @@ pub fn log_stacks() -> io::Result<()> {
     }
     log_warning!("--------");
     Ok(())
+}
+
+/// Another thread of this process.
+struct Thread {
+    id: i32,
+    name: String,
+    takes_signals: bool,
+}
+
+/// All threads but the calling one, those that serve clients first.
+fn threads() -> io::Result<Vec<Thread>> {
+    let mut all = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        let id: i32 = task.file_name().to_string_lossy().parse().unwrap_or(NOBODY);
+        if id == sys::thread_id() || id <= NOBODY {
+            continue;
+        }
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        let takes_signals = blocked.is_none_or(|mask| mask & (1 << (SIGNAL - 1)) == 0);
+        all.push(Thread { id, name: name.trim().into(), takes_signals });
+    }
+    all.sort_by_key(|thread| !thread.name.starts_with("weft-io"));
+    Ok(all)
 }
 
 /// The return addresses of a thread, if it answers.
@@ -104,12 +133,8 @@ fn frames_of(thread: i32) -> Option<Vec<usize>> {
             // It writes: that ends.
             BUSY => {}
             _ if gives_up || begin.elapsed() > PATIENCE => {
-                let withdrawn = REQUEST.compare_exchange(
-                    thread,
-                    NOBODY,
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                );
+                let withdrawn =
+                    REQUEST.compare_exchange(thread, NOBODY, Ordering::AcqRel, Ordering::Relaxed);
                 if withdrawn.is_ok() {
                     return None;
                 }

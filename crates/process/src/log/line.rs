@@ -193,9 +193,7 @@ mod tests {
 
     #[test]
     fn json() {
-        let json = |message| {
-            line(Format::Json, 7, Role::Primary, "NOW", Level::Warning, message)
-        };
+        let json = |message| line(Format::Json, 7, Role::Primary, "NOW", Level::Warning, message);
         assert_eq!(
             json("a \"b\" \\ c\n\r\t\u{1}\u{8}\u{c} é"),
             "{\"pid\":7,\"role\":\"primary\",\"timestamp\":\"NOW\",\"level\":\"warning\",\

@@ -71,11 +71,7 @@ fn write_features(core: &Core, text: &mut Text) {
         "slave_expires_tracked_keys",
     ]);
     write_defrag(core, text);
-    text.zeros(&[
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-    ]);
+    text.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
 }
 
 /// A record is one allocation, so keys and allocations are counted alike.

@@ -49,14 +49,13 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
             Ok(())
         }
         Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => start::apply_oom_score(srv, config)
-            .map_err(|_| {
-                "Failed to set current oom_score_adj. Check server logs.".into()
-            }),
+            .map_err(|_| "Failed to set current oom_score_adj. Check server logs.".into()),
         // Both are seen to by the first that has changed, and the other finds it done.
         Id::PORT => change_listeners(srv, config)
             .ok_or("Unable to listen on this port. Check server logs.".into()),
-        Id::BIND => change_listeners(srv, config)
-            .ok_or("Failed to bind to specified addresses.".into()),
+        Id::BIND => {
+            change_listeners(srv, config).ok_or("Failed to bind to specified addresses.".into())
+        }
         Id::PROC_TITLE_TEMPLATE => {
             crate::announce::apply_title(srv, config);
             Ok(())

@@ -161,11 +161,8 @@ impl Worker {
             self.run_queued();
             self.flush();
             self.cron_if_due();
-            if self.core.settings.defrag.is_on {
-                self.defrag_if_due();
-            }
-            if self.core.settings.clients_memory > 0 {
-                self.core.srv.evict_clients(self.core.settings.clients_memory);
+            if self.core.settings.has_chores {
+                self.do_chores();
             }
         }
         Ok(())
@@ -189,14 +186,21 @@ impl Worker {
         }
         let now = self.core.srv.mono_ms();
         let cron = (self.next_cron_ms - now).clamp(0, 1000);
+        let due = self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron));
+        if !self.core.settings.has_chores {
+            return due;
+        }
         let defrag = self.mover.until_due(&self.core, now).filter(|_| self.is_active());
-        let due = self.until_deadline(now).into_iter().chain(defrag);
-        due.fold(cron, i64::min)
+        defrag.map_or(due, |defrag| defrag.min(due))
     }
 
-    /// Moves records for a moment, if that is wanted now.
+    /// What is done in each turn only where the configuration asks for it: keeps clients within
+    /// `maxmemory-clients`, and moves records for a moment if that is wanted now.
     #[cold]
-    fn defrag_if_due(&mut self) {
+    fn do_chores(&mut self) {
+        if self.core.settings.clients_memory > 0 {
+            self.core.srv.evict_clients(self.core.settings.clients_memory);
+        }
         let now = self.core.srv.mono_ms();
         if self.is_active() && self.mover.until_due(&self.core, now) == Some(0) {
             let mut inside = self.enter();

@@ -103,7 +103,10 @@ impl Worker {
         let conn = &mut self.conns[index];
         let pending = conn.pending_output() as u64;
         conn.session.shared.output.store(pending, Ordering::Relaxed);
-        conn.session.shared.output_pieces.store(conn.out.pieces() as u64, Ordering::Relaxed);
+        if pending > 0 {
+            let pieces = conn.out.pieces() as u64;
+            conn.session.shared.output_pieces.store(pieces, Ordering::Relaxed);
+        }
         match sent {
             Sent::Broken => return self.close(index),
             Sent::All => conn.soft_since.set(None),

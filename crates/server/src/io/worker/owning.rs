@@ -53,7 +53,7 @@ impl Worker {
     /// Accepts from these TCP sockets in the place of the present ones; unix sockets stay.
     pub(super) fn listen(&mut self, tcp: Vec<Listener>) {
         for listener in &self.listeners {
-            self.poll.remove(&listener.fd());
+            self.poll.remove(listener.fd());
         }
         let unix = self.listeners.drain(..).filter(|listener| listener.address().is_none());
         self.listeners = tcp.into_iter().chain(unix).collect();

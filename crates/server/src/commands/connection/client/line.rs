@@ -142,7 +142,7 @@ fn describe(
         if client.is_watch_broken() { 0 } else { number(&client.watched) },
         number(&client.query_len),
         number(&client.query_free),
-        number(&client.output_pieces),
+        if output > 0 { number(&client.output_pieces) } else { 0 },
         if output > 0 { "rw" } else { "r" },
         client.resp.load(Ordering::Relaxed),
         text(&names.lib_name),
