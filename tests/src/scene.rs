@@ -32,6 +32,13 @@ pub fn send_all(client: &mut Client, commands: &[&[&str]]) {
     client.send_raw(&bytes).expect("the server reads");
 }
 
+/// The text of a command's reply, be it an error.
+#[track_caller]
+pub fn said<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> String {
+    let value = client.cmd(args);
+    value.error().unwrap_or_else(|| value.text())
+}
+
 /// The next reply.
 ///
 /// # Panics

@@ -152,6 +152,18 @@ impl<'a> Ctx<'a> {
     pub fn now_ms(&self) -> i64 {
         self.db.turn.now_ms
     }
+
+    /// What expires at or before this moment is over for this client: [`Ctx::now_ms`], but for one
+    /// that brings data in import mode.
+    pub fn over_ms(&self) -> i64 {
+        self.db.turn.over_ms
+    }
+
+    /// What is given a time to live that ends at or before this moment goes at once:
+    /// [`Ctx::now_ms`], but in import mode.
+    pub fn past_ms(&self) -> i64 {
+        self.db.turn.past_ms()
+    }
 }
 
 #[cfg(test)]

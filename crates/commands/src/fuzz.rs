@@ -48,7 +48,7 @@ fn run_on(bench: &mut Bench, data: &[u8]) {
         }
         let reply = bench.run_command(command, &args);
         assert!(reply.is_empty() || reply.ends_with(b"\r\n"), "a reply is whole");
-        bench.turn.now_ms += 7;
+        bench.turn.set_time(bench.turn.now_ms + 7);
         bench.turn.drop_trash();
     }
     // Long before everything: nothing has expired, so nothing is hidden.
@@ -67,7 +67,7 @@ fn run_on(bench: &mut Bench, data: &[u8]) {
 
 fn go_back(bench: &mut Bench, now_ms: i64) {
     bench.ks.forget_time();
-    bench.turn.now_ms = now_ms;
+    bench.turn.set_time(now_ms);
 }
 
 /// Whether a word is a number that a command may take for an amount. Times are larger still.

@@ -94,6 +94,7 @@ pub use files::{Disk, Files, NoFiles};
 pub use fuzz::fuzz_parse;
 pub use kind::{Check, Kind, Reason};
 pub use load::{LoadArgs, LoadError, Origin};
+pub use numbers::memory;
 pub use rewrite::RewriteError;
 pub use set::{Apply, Permit, SetError};
 pub use value::{

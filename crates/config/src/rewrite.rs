@@ -62,17 +62,34 @@ impl Config {
     /// # Errors
     /// There is no file, or it cannot be read or replaced.
     pub fn rewrite(&self) -> Result<(), RewriteError> {
+        self.rewrite_file(false)
+    }
+
+    /// As [`Config::rewrite`]; the file then names every directive that has lines, also those that
+    /// are at their defaults.
+    ///
+    /// # Errors
+    /// As for [`Config::rewrite`].
+    pub fn rewrite_all(&self) -> Result<(), RewriteError> {
+        self.rewrite_file(true)
+    }
+
+    fn rewrite_file(&self, all: bool) -> Result<(), RewriteError> {
         let path = self.file.as_deref().ok_or(RewriteError::NoFile)?;
         let old = match self.files.read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             read => read.map_err(|error| RewriteError::Io(explain(&error)))?,
         };
-        let new = self.rewritten(&old);
+        let new = self.content_after(&old, all);
         self.files.replace(path, &new).map_err(|error| RewriteError::Io(explain(&error)))
     }
 
     /// The content that `old` becomes.
     pub fn rewritten(&self, old: &[u8]) -> Vec<u8> {
+        self.content_after(old, false)
+    }
+
+    fn content_after(&self, old: &[u8], all: bool) -> Vec<u8> {
         let mut page = Page::read(old);
         let loaded = if page.includes { self.reload(&page) } else { None };
         for id in values() {
@@ -81,8 +98,9 @@ impl Config {
                 (None, Some(lines)) => replay(self, id, lines),
                 (None, None) => Some(DEFAULTS[id.index()].clone()),
             };
-            if said.as_ref() != Some(self.value(id)) {
-                let mentioned = page.includes || page.arguments.contains_key(&id);
+            let unsaid = all && !page.arguments.contains_key(&id);
+            if said.as_ref() != Some(self.value(id)) || unsaid {
+                let mentioned = all || page.includes || page.arguments.contains_key(&id);
                 page.replace(id, self.lines(id, mentioned));
             }
         }

@@ -57,9 +57,13 @@ impl Config {
                 return Err(failed(name.spelling.as_bytes(), &reason));
             }
         }
-        let mut changed: Vec<Id> = names.iter().map(|name| name.id).collect();
-        changed.sort_unstable();
-        changed.dedup();
+        // In the order given: of several that fail the first is named.
+        let mut changed: Vec<Id> = Vec::with_capacity(names.len());
+        for name in &names {
+            if !changed.contains(&name.id) {
+                changed.push(name.id);
+            }
+        }
         changed.retain(|id| {
             let volatile = id.directive().flags.contains(Flags::VOLATILE);
             volatile || self.values[id.index()] != before[id.index()]

@@ -125,7 +125,8 @@ fn apply_sees_what_changed_and_failure_undoes_it() {
                 .to_string()
         ))
     );
-    let changed = vec![Id::PORT, Id::REPLICA_PRIORITY];
+    // In the order given.
+    let changed = vec![Id::REPLICA_PRIORITY, Id::PORT];
     assert_eq!(calls, [(changed.clone(), 7777), (changed, 6379)]);
     assert_eq!(get(&config, "slave-priority"), "100");
 

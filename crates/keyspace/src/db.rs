@@ -82,7 +82,7 @@ impl<'g> Db<'g> {
 
     #[inline]
     fn check(&mut self, key: &Key<'_>) -> Met {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         match self.table(key.shard).find(key.hash, key.bytes) {
             None => Met::Absent,
             Some(r) if r.expiry().is_some_and(|at| at <= now) => Met::Expired,
@@ -95,6 +95,15 @@ impl<'g> Db<'g> {
     fn met_expired(&mut self, key: &Key<'_>) {
         match self.turn.expired {
             Expired::Remove => self.expire(key),
+            Expired::Keep | Expired::KeepFromReads => {}
+        }
+    }
+
+    /// An expired key was met by a command that was going to change it.
+    #[cold]
+    fn met_expired_to_write(&mut self, key: &Key<'_>) {
+        match self.turn.expired {
+            Expired::Remove | Expired::KeepFromReads => self.expire(key),
             Expired::Keep => {}
         }
     }
@@ -113,7 +122,7 @@ impl<'g> Db<'g> {
     /// The record of `key`, without counting or touching. Expected O(1), as all below.
     #[inline]
     pub fn peek(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.met_expired(key);
@@ -126,7 +135,7 @@ impl<'g> Db<'g> {
     /// access clock.
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         match self.table(key.shard).into_found(key.hash, key.bytes) {
             Some(record) if record.expiry().is_none_or(|at| at > now) => {
                 self.turn.tally.hits += 1;
@@ -158,10 +167,10 @@ impl<'g> Db<'g> {
     /// The record of `key` for a command that is going to change it: touches the clock.
     #[inline]
     pub fn for_write(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.met_expired(key);
+            self.met_expired_to_write(key);
             return None;
         }
         self.touch(record);
@@ -271,7 +280,7 @@ impl<'g> Db<'g> {
         cursor: u64,
         mut seen: impl FnMut(RecordRef<'_>),
     ) -> u64 {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         self.table(shard).scan(cursor, |record| {
             if record.expiry().is_none_or(|at| at > now) {
                 seen(record);
@@ -279,10 +288,36 @@ impl<'g> Db<'g> {
         })
     }
 
+    /// Moves those records of one step of a scan over `shard` to other allocations of which
+    /// `lies_badly` says so, by address and size; where the scan goes on. No change of any key.
+    pub(crate) fn relocate_some(
+        &mut self,
+        shard: u16,
+        cursor: u64,
+        done: &mut crate::defrag::Step,
+        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+    ) -> u64 {
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let next = self.table(shard).scan(cursor, |record| {
+            done.examined += 1;
+            if lies_badly(record.as_ptr(), record.alloc_size()) {
+                keys.push(record.key().into());
+            }
+        });
+        done.moved += keys.len() as u64;
+        for name in &keys {
+            let key = self.key(name);
+            if let Some(slot) = self.table(shard).find_mut(key.hash, key.bytes) {
+                slot.update(Record::relocated);
+            }
+        }
+        next
+    }
+
     /// Every live record. Needs a world guard. O(n).
     pub fn for_each(&mut self, mut seen: impl FnMut(RecordRef<'_>)) {
         for shard in 0..SHARDS as u16 {
-            let now = self.turn.now_ms;
+            let now = self.turn.over_ms;
             self.table(shard).for_each(|record| {
                 if record.expiry().is_none_or(|at| at > now) {
                     seen(record);
@@ -312,7 +347,7 @@ impl<'g> Db<'g> {
         let mut names = Vec::new();
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
-            self.copy_names(shard, self.turn.now_ms, &mut names);
+            self.copy_names(shard, self.turn.over_ms, &mut names);
             return names;
         };
         let journal = cut.visit(shard, || self.copy_names(shard, cut.at_ms, &mut names));
@@ -346,7 +381,7 @@ impl<'g> Db<'g> {
                 return Ok(Some(bytes));
             }
         }
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         for shard in 0..SHARDS as u16 {
             if !self.guard.holds(shard) {
                 if self.shard_len(shard) > 0 {

@@ -278,7 +278,7 @@ impl<'k> SlowHand<'k> {
         begin_journals(self.ks);
         drop((running, closed));
         let held = (walk, lane);
-        let cut = Cut::new(self.ks, self.waiter, self.sleep, turn.now_ms, held);
+        let cut = Cut::new(self.ks, self.waiter, self.sleep, turn.over_ms, held);
         self.ks.guard_of(Held::Cut(Box::new(cut)))
     }
 }

@@ -12,6 +12,7 @@
 //! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
+//! * [`defrag`] - moving records together, in bounded steps
 //! * [`turn`] - what one thread carries along while it executes commands
 //!
 //! A record may only be reached through a guard that holds its shard; this crate checks that on
@@ -22,6 +23,7 @@ pub mod bell;
 pub mod commit;
 mod cut;
 pub mod db;
+pub mod defrag;
 pub mod effect;
 pub mod evict;
 pub mod expiry;
@@ -43,7 +45,7 @@ pub use hold::{Inside, Outside, SlowHand, Stop};
 pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
-pub use turn::{Expired, Rng, Tally, Turn};
+pub use turn::{Expired, Import, Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};
 
 /// The table of one shard and one logical database.

@@ -73,6 +73,20 @@ pub enum Expired {
     Remove,
     /// It stays: nothing may change, because writes are paused or another server decides.
     Keep,
+    /// It stays until somebody writes to it: another server decides, but for that (import mode).
+    KeepFromReads,
+}
+
+/// Whether a server that brings data decides on what has expired (`import-mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Import {
+    /// No: the clock does.
+    #[default]
+    No,
+    /// Yes, and another client asks: what has expired is hidden from it, nothing more.
+    Bystander,
+    /// Yes, and that server asks: for it nothing has expired.
+    Source,
 }
 
 /// The context of one thread's execution.
@@ -85,6 +99,10 @@ pub struct Turn {
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
+    /// Keys and fields whose time is at or before this have expired: `now_ms`, or no time at all
+    /// for [`Import::Source`].
+    pub over_ms: i64,
+    import: Import,
     /// What was changed and is not committed yet: see [`crate::effect`].
     pub effects: Effects,
     pub expired: Expired,
@@ -102,6 +120,8 @@ impl Turn {
             access: Access::new(Policy::Lru, now_ms, 10, 1),
             tally: Tally::default(),
             no_touch: false,
+            over_ms: now_ms,
+            import: Import::No,
             effects: Effects::default(),
             expired: Expired::Remove,
             cancel: None,
@@ -114,7 +134,23 @@ impl Turn {
     /// Sets the time of the commands to come.
     pub fn set_time(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
+        self.over_ms = if self.import == Import::Source { i64::MIN } else { now_ms };
         self.access.set_time(now_ms);
+    }
+
+    /// Says on whose behalf the next commands run.
+    pub fn set_import(&mut self, import: Import) {
+        self.import = import;
+        self.over_ms = if import == Import::Source { i64::MIN } else { self.now_ms };
+    }
+
+    /// What is given a time to live that ends at or before this moment is over at once: in import
+    /// mode nothing is.
+    pub fn past_ms(&self) -> i64 {
+        match self.import {
+            Import::No => self.now_ms,
+            Import::Bystander | Import::Source => i64::MIN,
+        }
     }
 
     /// As [`Turn::set_time`], unless it is later already.

@@ -23,9 +23,11 @@
 mod alternate_stack;
 mod panic;
 mod report;
+mod stacks;
 
 pub use alternate_stack::{AlternateStack, install_thread};
 pub use panic::{AfterPanic, install_panic_hook};
+pub use stacks::log_stacks;
 
 use crate::{log, log_warning, sys};
 use std::ffi::{c_int, c_void};

@@ -74,7 +74,12 @@ impl StopSignals {
     /// Forgets the request, when a shutdown was given up because the data could not be
     /// saved, and quiets the descriptor.
     pub fn clear(&self) {
-        PENDING.store(0, Ordering::Release);
+        forget();
+        self.acknowledge();
+    }
+
+    /// Quiets the descriptor; the request stays.
+    pub fn acknowledge(&self) {
         let mut count = [0u8; 8];
         // SAFETY: `count` is writable for 8 bytes, what reading an eventfd takes. It is
         // non-blocking, so an error means that it is quiet already.
@@ -95,6 +100,11 @@ impl Drop for StopSignals {
         // A later instance may have taken over; then this one has nothing to undo.
         let _ = WAKE_UP.compare_exchange(mine, -1, Ordering::AcqRel, Ordering::Relaxed);
     }
+}
+
+/// Forgets the signal that has asked to stop: the server goes on.
+pub fn forget() {
+    PENDING.store(0, Ordering::Release);
 }
 
 /// Says whether a data set is being loaded, so that a signal may end the process at once.

@@ -29,13 +29,21 @@ pub struct ClientShared {
     pub last_command: AtomicU32,
     /// 2 or 3.
     pub resp: AtomicU32,
-    /// Bytes of unparsed input, and room in the input buffer.
+    /// Bytes of unparsed input, free room behind it, and all the memory of input.
     pub query_len: AtomicU64,
+    pub query_free: AtomicU64,
     pub query_room: AtomicU64,
     /// Bytes of arguments of a request that is not complete.
     pub argv_mem: AtomicU64,
     /// Bytes of replies that the client has not taken yet.
     pub output: AtomicU64,
+    /// Pieces that those are in.
+    pub output_pieces: AtomicU64,
+    /// All that the connection holds (bytes): kept up to date while `maxmemory-clients` is set.
+    pub memory: AtomicU64,
+    /// Bytes that are on their way out because the client was chosen to make room; see
+    /// [`crate::client_eviction`].
+    pub evicted: AtomicU64,
     pub net_in: AtomicU64,
     pub net_out: AtomicU64,
     pub commands: AtomicU64,
@@ -108,9 +116,13 @@ impl ClientShared {
             last_command: AtomicU32::new(0),
             resp: AtomicU32::new(2),
             query_len: AtomicU64::new(0),
+            query_free: AtomicU64::new(0),
             query_room: AtomicU64::new(0),
             argv_mem: AtomicU64::new(0),
             output: AtomicU64::new(0),
+            output_pieces: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
             net_in: AtomicU64::new(0),
             net_out: AtomicU64::new(0),
             commands: AtomicU64::new(0),

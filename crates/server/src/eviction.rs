@@ -8,9 +8,10 @@
 //! its being `yes`), and count as free at once: else all keys would go while the first is freed.
 
 use crate::dispatch::Core;
+use crate::server::{Server, attention};
 use std::sync::atomic::Ordering;
+use weft_keyspace::Inside;
 use weft_keyspace::evict::Step;
-use weft_keyspace::{Expired, Inside};
 
 /// Keys evicted for one command before it is let through: a limit that was just lowered by
 /// gigabytes is reached over many commands, not in one.
@@ -26,13 +27,18 @@ const WAITING_PART: usize = 8;
 /// Evicts until the memory in use is within the limit; whether it is.
 pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     let limit = core.settings.maxmemory;
+    let attention = core.srv.attention.load(Ordering::Relaxed);
     // While writes are paused nothing is evicted either.
-    if limit == 0 || core.turn.expired == Expired::Keep {
+    if limit == 0 || attention & attention::PAUSED != 0 {
         return true;
     }
     core.memory.publish_if_far(&core.srv.memory);
     if is_within(core, limit) {
         return true;
+    }
+    if attention & attention::IMPORT != 0 {
+        // What goes is decided by the server that brings the data.
+        return false;
     }
     let srv = core.srv;
     srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
@@ -58,8 +64,13 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     true
 }
 
-/// Whether the memory in use, without what is about to be free, is within `limit`.
+/// Bytes in use that `maxmemory` is not about: what is about to be free, and statistics.
+pub fn not_counted(srv: &Server) -> usize {
+    srv.bio.pending_bytes() + srv.memory.statistics()
+}
+
+/// Whether the memory in use, without what does not count, is within `limit`.
 fn is_within(core: &Core, limit: usize) -> bool {
     let used = core.memory.used(&core.srv.memory);
-    used <= limit || used.saturating_sub(core.srv.bio.pending_bytes()) <= limit
+    used <= limit || used.saturating_sub(not_counted(core.srv)) <= limit
 }

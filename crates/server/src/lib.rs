@@ -7,10 +7,14 @@
 //! * [`mallctl`] - the allocator's switches; `counted`: another one, where a sanitizer watches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
 //! * [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
+//! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
+//! * [`defrag`] - `activedefrag`
+//! * [`watchdog`] - where threads are that take too long
 //! * [`announce`] - banner, title and listeners, for those who look from outside
+//! * [`listening`] - opening and changing the sockets that clients connect to
 //! * [`start`] - from the command line to running threads
 
 /// Of the server, as its users see it.
@@ -19,16 +23,19 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub mod announce;
 pub mod bio;
 pub mod blocking;
+pub mod client_eviction;
 pub mod clients;
 pub mod commandlog;
 pub mod commands;
 #[cfg(weft_sanitizer)]
 pub mod counted;
+pub mod defrag;
 pub mod dispatch;
 pub mod eviction;
 pub mod info;
 pub mod io;
 pub mod latency;
+pub mod listening;
 pub mod mallctl;
 pub mod memory;
 pub mod monitor;
@@ -42,3 +49,4 @@ pub mod stats;
 pub mod texts;
 pub mod threads;
 pub mod transaction;
+pub mod watchdog;

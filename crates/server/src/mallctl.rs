@@ -150,6 +150,61 @@ pub fn text(name: &[u8]) -> Result<&'static str, Errno> {
     value.to_str().map_err(|_| Errno(libc::EILSEQ))
 }
 
+/// The slab in which an allocation lies, and all slabs of its kind (the same size of allocation, the
+/// same arena) together. Counts are of places for allocations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slab {
+    pub free: usize,
+    pub places: usize,
+    pub kind_free: usize,
+    pub kind_places: usize,
+    /// The next allocation of its kind goes here.
+    pub is_filled_next: bool,
+}
+
+/// What jemalloc's `experimental.utilization.query` writes; see `inspect.h` there.
+#[repr(C)]
+#[derive(Default)]
+struct Utilization {
+    filled_next: usize,
+    free: usize,
+    places: usize,
+    bytes: usize,
+    kind_free: usize,
+    kind_places: usize,
+}
+
+/// Looks up the slab of an allocation. `None` for one of pages of its own, and where another
+/// allocator than jemalloc is in use. Takes a lock of jemalloc's for a moment.
+pub fn slab_of(at: *const u8) -> Option<Slab> {
+    if cfg!(weft_sanitizer) {
+        return None;
+    }
+    let mut found = Utilization::default();
+    let mut len = size_of::<Utilization>();
+    let mut address = at;
+    // SAFETY: the name ends with NUL and stands for a question about one address, which is read
+    // from `address`; the answer is six words, for which `found` has room. The address itself is
+    // only looked up: that of memory which jemalloc does not know is answered by zeros.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"experimental.utilization.query".as_ptr(),
+            (&raw mut found).cast(),
+            &raw mut len,
+            (&raw mut address).cast(),
+            size_of_val(&address),
+        )
+    };
+    let filled_next = found.filled_next..found.filled_next.saturating_add(found.bytes);
+    (status == 0 && found.places > 1 && found.kind_places >= found.kind_free).then(|| Slab {
+        free: found.free.min(found.places),
+        places: found.places,
+        kind_free: found.kind_free,
+        kind_places: found.kind_places,
+        is_filled_next: filled_next.contains(&at.addr()),
+    })
+}
+
 /// Gives all pages without allocations back to the system, in every arena. Takes milliseconds
 /// for each gigabyte given back.
 ///
@@ -201,6 +256,18 @@ mod tests {
         assert!(text(b"version").unwrap().starts_with("5."));
         assert_eq!(text(b"arenas.narenas"), Err(Errno(libc::ENOENT)));
         assert_eq!(text(b"nosuch").unwrap_err().to_string(), "No such file or directory");
+    }
+
+    #[test]
+    fn slabs_of_small_allocations() {
+        let small: Vec<Box<[u8; 48]>> = (0..1000).map(|_| Box::new([1; 48])).collect();
+        for one in &small {
+            let slab = slab_of(one.as_ptr()).expect("it lies in a slab");
+            assert!(slab.free < slab.places && slab.kind_free < slab.kind_places);
+            assert!(slab.places <= slab.kind_places);
+        }
+        let large = vec![1u8; 1 << 20];
+        assert_eq!(slab_of(large.as_ptr()), None);
     }
 
     #[test]

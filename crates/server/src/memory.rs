@@ -24,10 +24,14 @@ pub struct Memory {
     peak: AtomicUsize,
     startup: AtomicUsize,
     peak_time: AtomicI64,
+    /// Bytes of statistics, which grow with what commands are used and are no data: `maxmemory` is
+    /// not about them.
+    statistics: AtomicUsize,
 }
 
 impl Memory {
-    /// Remembers what the process uses before it serves: the threads' nets count from here.
+    /// Remembers what the process uses before it serves, with all that its threads have allocated
+    /// to begin with: the threads' nets count from here.
     pub fn begin(&self) {
         let used = allocated();
         self.startup.store(used, Ordering::Relaxed);
@@ -38,6 +42,16 @@ impl Memory {
     #[inline]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed).max(0) as usize
+    }
+
+    /// Another `bytes` are taken by statistics, for as long as the server runs.
+    pub fn add_statistics(&self, bytes: usize) {
+        self.statistics.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes taken by statistics.
+    pub fn statistics(&self) -> usize {
+        self.statistics.load(Ordering::Relaxed)
     }
 
     /// Bytes in use before the first client came.

@@ -12,7 +12,7 @@ use crate::threads::placement::Placement;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_base::cpulist::CpuSet;
@@ -30,6 +30,8 @@ pub mod attention {
     pub const PAUSED: u32 = 2;
     /// `maxmemory` is set.
     pub const MAXMEMORY: u32 = 4;
+    /// `import-mode` is on.
+    pub const IMPORT: u32 = 8;
 }
 
 /// The server: one per process.
@@ -37,6 +39,7 @@ pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
     pub clients: Clients,
+    pub client_eviction: crate::client_eviction::ClientEviction,
     /// The I/O threads.
     pub threads: Arc<Pool>,
     /// As it was at the start, and before any thread was bound to CPUs.
@@ -47,6 +50,9 @@ pub struct Server {
     /// Those of the slow lane.
     pub slow_stats: Box<[ThreadStats]>,
     pub memory: Memory,
+    pub listening: crate::listening::Listening,
+    pub watchdog: crate::watchdog::Watchdog,
+    pub defrag: crate::defrag::Defrag,
     pub bio: Bio,
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::Lines,
@@ -79,7 +85,10 @@ pub struct Server {
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: AtomicBool,
     seed: u64,
+    http_seen_ms: AtomicI64,
     stop: AtomicBool,
+    /// A signal has asked to stop, and the first thread has not seen to it.
+    stop_requested: AtomicBool,
     /// Exit code asked for by SHUTDOWN or a signal.
     pub exit_code: AtomicU32,
 }
@@ -103,8 +112,6 @@ pub struct Totals {
     pub oom_errors: AtomicU64,
     pub last_save_s: AtomicI64,
     pub dirty_base: AtomicU64,
-    pub max_input: AtomicUsize,
-    pub max_output: AtomicUsize,
 }
 
 impl Server {
@@ -131,12 +138,16 @@ impl Server {
             ks,
             table,
             clients: Clients::default(),
+            client_eviction: crate::client_eviction::ClientEviction::default(),
             threads,
             machine: Machine::read(Path::new("/")),
             allowed_cpus: weft_base::topology::allowed_cpus(),
             placement: RwLock::default(),
             slow_stats: (0..slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
+            listening: crate::listening::Listening::default(),
+            watchdog: crate::watchdog::Watchdog::default(),
+            defrag: crate::defrag::Defrag::default(),
             bio: Bio::default(),
             slow,
             lines: crate::blocking::Lines::default(),
@@ -165,7 +176,9 @@ impl Server {
                 .unwrap_or_default(),
             seed: u64::from_ne_bytes(random[20..].try_into().expect("eight bytes")),
             active_expire: AtomicBool::new(true),
+            http_seen_ms: AtomicI64::new(0),
             stop: AtomicBool::new(false),
+            stop_requested: AtomicBool::new(false),
             exit_code: AtomicU32::new(0),
             config: Mutex::new(config),
         }));
@@ -252,6 +265,7 @@ impl Server {
 
     fn renew_attention(&self, settings: &Settings) {
         self.set_attention(attention::MAXMEMORY, settings.maxmemory > 0);
+        self.set_attention(attention::IMPORT, settings.import_mode);
     }
 
     pub fn set_attention(&self, bit: u32, on: bool) {
@@ -279,6 +293,30 @@ impl Server {
         self.broadcast(|| Message::Stop);
     }
 
+    /// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
+    /// has stopped them. Until then SHUTDOWN ABORT can take it back.
+    pub fn request_stop(&self) {
+        self.stop_requested.store(true, Ordering::SeqCst);
+        self.threads[0].mailbox.send(Message::Wake);
+    }
+
+    /// Takes the request of a signal back; whether there was one.
+    pub fn abort_stop(&self) -> bool {
+        let was_requested = self.stop_requested.swap(false, Ordering::SeqCst);
+        if was_requested {
+            weft_process::signals::forget();
+        }
+        was_requested
+    }
+
+    /// Ends the server if a signal has asked for that.
+    pub fn stop_if_requested(&self) {
+        if self.stop_requested.load(Ordering::Relaxed) {
+            log_warning!("User requested shutdown...");
+            self.shut_down(0);
+        }
+    }
+
     /// Whether expired keys are looked for, and not only met.
     pub fn active_expire(&self) -> bool {
         self.active_expire.load(Ordering::Relaxed)
@@ -286,6 +324,22 @@ impl Server {
 
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Somebody speaks HTTP, as a browser does that a malicious page has led here. Logged once a
+    /// minute at most.
+    #[cold]
+    pub fn warn_of_http(&self, peer: &str) {
+        const QUIET_MS: i64 = 60_000;
+        let (now, last) = (self.mono_ms(), self.http_seen_ms.load(Ordering::Relaxed));
+        if last == 0 || now - last > QUIET_MS {
+            self.http_seen_ms.store(now.max(1), Ordering::Relaxed);
+            log_warning!(
+                "Possible SECURITY ATTACK detected. Somebody sends POST or Host: as commands, as a \
+                 browser does that a malicious page uses to reach this server. Connection from \
+                 {peer} aborted."
+            );
+        }
     }
 
     /// Counts an error reply; `reply` starts with its code.

@@ -41,8 +41,14 @@ pub struct Settings {
     pub latency_tracking: bool,
     pub expire_effort: u32,
     pub hz: i64,
-    /// Bytes held by clients' buffers before clients are evicted; 0: no limit.
+    /// Bytes that all clients together may hold before some are closed; 0: no limit.
+    pub clients_memory: u64,
     pub hide_user_data: bool,
+    pub defrag: crate::defrag::Limits,
+    /// There is something to do in each turn: for `clients_memory`, for `defrag`.
+    pub has_chores: bool,
+    /// Another server decides on what has expired.
+    pub import_mode: bool,
 }
 
 impl Settings {
@@ -87,13 +93,27 @@ impl Settings {
             latency_tracking: config.bool(Id::LATENCY_TRACKING),
             expire_effort: config.int(Id::ACTIVE_EXPIRE_EFFORT) as u32,
             hz: config.int(Id::HZ),
+            clients_memory: clients_memory(config),
             hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
+            defrag: crate::defrag::Limits::of(config),
+            has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
+            import_mode: config.bool(Id::IMPORT_MODE),
         }
     }
 
     /// The access clock that these settings ask for.
     pub fn access(&self, now_ms: i64) -> Access {
         Access::new(self.policy.clock(), now_ms, self.lfu_log_factor, self.lfu_decay_time)
+    }
+}
+
+/// The least that `maxmemory-clients` can be: with less, nobody could even say so.
+const LEAST_CLIENTS_MEMORY: u64 = 128 << 10;
+
+fn clients_memory(config: &Config) -> u64 {
+    match config.maxmemory_clients() {
+        0 => 0,
+        bytes => bytes.max(LEAST_CLIENTS_MEMORY),
     }
 }
 

@@ -5,9 +5,11 @@ use crate::announce;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
 use crate::io::Listener;
+use crate::listening;
 use crate::server::Server;
 use crate::slow::{self, SlowLane};
 use crate::threads::{self, MAX_IO_THREADS};
+use crate::watchdog;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
 use weft_config::cli::{self, USAGE};
@@ -70,7 +72,7 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     let config = srv.config();
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
-    let listeners = listen(&config)?;
+    let listeners = listen(srv, &config)?;
     let pidfile = write_pidfile(&config);
     drop(config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
@@ -78,7 +80,6 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();
     if let Some(pidfile) = pidfile {
-        log_notice!("Removing the pid file.");
         pidfile.remove();
     }
     log_warning!("Weft is now ready to exit, bye bye...");
@@ -103,7 +104,6 @@ fn introduce(srv: &Server, title: Option<Title>, supervisor: &Supervisor) {
     apply_derived(srv, &config);
     *srv.info.title() = title;
     let _ = srv.info.supervisor.set(supervisor.name());
-    let _ = srv.info.listeners.set(announce::listener_lines(&config));
     let mut rng = weft_keyspace::turn::Rng::new(srv.seed(MAX_IO_THREADS + slow::THREADS));
     srv.info.set_replication_id(crate::info::state::random_id(|| rng.next()));
     // What the kernel refuses has been logged, and is no reason not to serve.
@@ -123,11 +123,15 @@ fn serve(
     Bio::start(&srv.bio, srv).map_err(failed)?;
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
-    srv.memory.begin();
+    log_notice!("Server initialized");
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
     }
     threads::start_prepared(srv, listeners).map_err(failed)?;
+    let config = srv.config();
+    let period = watchdog::possible_period(config.int(Id::WATCHDOG_PERIOD), &config);
+    drop(config);
+    srv.set_watchdog(period).map_err(failed)?;
     supervisor.ready();
     threads::join(srv);
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
@@ -155,11 +159,8 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
                 continue;
             }
             drop(config);
-            log_warning!("User requested shutdown...");
-            srv.shut_down(0);
-            // A handler may still be about to write to its descriptor, which stays as long as the
-            // process.
-            return std::mem::forget(signals);
+            signals.acknowledge();
+            srv.request_stop();
         }
     })?;
     Ok(())
@@ -195,6 +196,7 @@ fn apply_log(config: &Config) {
     });
     log::set_format(match config.word(Id::LOG_FORMAT) {
         "logfmt" => log::Format::Logfmt,
+        "json" => log::Format::Json,
         _ => log::Format::Legacy,
     });
     log::set_timestamp(match config.word(Id::LOG_TIMESTAMP_FORMAT) {
@@ -257,30 +259,12 @@ fn limit_clients(config: &mut Config) {
 }
 
 /// Opens every listening socket that the configuration names.
-fn listen(config: &Config) -> Result<Vec<Listener>, Failure> {
-    let port = config.int(Id::PORT) as u16;
+fn listen(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failure> {
     let backlog = config.int(Id::TCP_BACKLOG) as i32;
-    let mut listeners = Vec::new();
-    if port != 0 {
-        for address in config.list(Id::BIND) {
-            let address = String::from_utf8_lossy(address).into_owned();
-            // An address with a leading dash may be missing on this machine.
-            let (address, optional) = match address.strip_prefix('-') {
-                Some(rest) => (rest.to_string(), true),
-                None => (address, false),
-            };
-            match Listener::tcp(&address, port, backlog) {
-                Ok(listener) => listeners.push(listener),
-                Err(e) if optional && is_unavailable(&e) => {}
-                Err(e) => {
-                    return Err(format!(
-                        "Could not create server TCP listening socket {address}:{port}: {e}\n\
-                         Failed listening on port {port} (tcp), aborting."
-                    ));
-                }
-            }
-        }
-    }
+    let mut listeners = listening::begin(srv, config).map_err(|failed| {
+        let port = config.int(Id::PORT);
+        format!("{failed}\nFailed listening on port {port} (tcp), aborting.")
+    })?;
     if let Some(path) = config.path(Id::UNIXSOCKET) {
         let mode = config.int(Id::UNIXSOCKETPERM) as u32;
         let listener = Listener::unix(&path, mode, backlog)
@@ -292,11 +276,6 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Failure> {
         return Err("Configured to not listen anywhere, exiting.".into());
     }
     Ok(listeners)
-}
-
-fn is_unavailable(e: &std::io::Error) -> bool {
-    use std::io::ErrorKind;
-    matches!(e.kind(), ErrorKind::AddrNotAvailable | ErrorKind::Unsupported)
 }
 
 fn set_group(path: &Path, group: &str) -> Result<(), Failure> {
@@ -325,5 +304,6 @@ fn write_pidfile(config: &Config) -> Option<PidFile> {
     let path = config
         .path(Id::PIDFILE)
         .or_else(|| config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into()))?;
-    PidFile::create(&path).map_err(|e| log_warning!("Failed to write PID file: {e}")).ok()
+    // That it could not be written is in the log then.
+    PidFile::create(&path).ok()
 }

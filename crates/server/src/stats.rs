@@ -74,6 +74,9 @@ fn bucket_top(bucket: usize) -> u64 {
 }
 
 impl Histogram {
+    /// Bytes that one takes.
+    pub const BYTES: usize = BUCKETS * size_of::<Counter>();
+
     #[inline]
     pub fn record(&self, ns: u64) {
         self.0[bucket_of(ns).min(BUCKETS - 1)].add(1);
@@ -147,6 +150,8 @@ pub struct ThreadStats {
     pub reads: Counter,
     pub writes: Counter,
     pub turns: Counter,
+    /// Ticks of the thread's cron.
+    pub ticks: Counter,
     /// Batches with a request whose key was prefetched, and such requests.
     pub prefetch_batches: Counter,
     pub prefetched: Counter,
@@ -167,6 +172,8 @@ pub struct ThreadStats {
     /// Microseconds of CPU time, renewed by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
+    /// Bytes that this thread's connections hold, while `maxmemory-clients` is set.
+    pub client_memory: Counter,
     /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
     pub memory: Counter,
 }
@@ -186,6 +193,7 @@ impl ThreadStats {
             reads: Counter::default(),
             writes: Counter::default(),
             turns: Counter::default(),
+            ticks: Counter::default(),
             prefetch_batches: Counter::default(),
             prefetched: Counter::default(),
             connections: Counter::default(),
@@ -200,6 +208,7 @@ impl ThreadStats {
             running_ns: Counter::default(),
             cpu_user_us: Counter::default(),
             cpu_system_us: Counter::default(),
+            client_memory: Counter::default(),
             memory: Counter::default(),
         }
     }

@@ -40,6 +40,12 @@ impl<'a, O: Owner> RecordRef<'a, O> {
         RecordRef { at: record.address(), borrow: PhantomData }
     }
 
+    /// Where its allocation begins: to ask the allocator about.
+    #[must_use]
+    pub fn as_ptr(self) -> *const u8 {
+        self.at.as_ptr()
+    }
+
     /// The key.
     #[inline(always)]
     #[must_use]

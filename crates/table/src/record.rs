@@ -437,6 +437,13 @@ impl<O: Owner> Record<O> {
         unsafe { draft.finish() }
     }
 
+    /// Moves it to another allocation of the same size; nothing else changes.
+    #[must_use]
+    pub fn relocated(self) -> Self {
+        let (expiry, payload_len) = (self.expiry(), self.payload().len());
+        self.moved(None, expiry, payload_len)
+    }
+
     /// Gives up the ownership, for a slot of the table.
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<u8> {

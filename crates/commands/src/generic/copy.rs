@@ -66,7 +66,7 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
     if target == ctx.db.index() && from.bytes == to.bytes {
         return Err(SAME_OBJECT);
     }
-    let (clock, now) = (ctx.db.turn.access.fresh(), ctx.now_ms());
+    let (clock, now) = (ctx.db.turn.access.fresh(), ctx.over_ms());
     let work = ctx.db.peek(&from).map_or(0, |record| duplicate_work(&record));
     // Nothing is copied, and nothing is much to do, before it is known to be wanted.
     let taken = !replace && ctx.db.other(target).peek(&to).is_some();

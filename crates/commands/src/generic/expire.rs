@@ -98,7 +98,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
         ctx.reply.int(0);
         return Ok(());
     }
-    if at <= ctx.now_ms() {
+    if at <= ctx.past_ms() {
         ctx.db.delete(&key);
         ctx.db.turn.tally.expired += 1;
     } else {

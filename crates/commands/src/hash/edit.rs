@@ -90,7 +90,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
         return Err(wrong_arity(name));
     }
     ctx.weigh_args()?;
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let limits = &ctx.settings.limits;
     let new = ctx.db.rework(&key, |record, clock| {
         let mut record = match record {
@@ -111,7 +111,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
 }
 
 fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let data = &ctx.args[2..];
     let limits = &ctx.settings.limits;
     let is_set = ctx.db.rework(&key, |record, clock| {
@@ -135,7 +135,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[2..];
     let removed = ctx.db.rework(&key, |record, _| {
         let mut record = match record {

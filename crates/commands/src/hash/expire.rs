@@ -94,8 +94,8 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     let condition = Condition::parse(&ctx.args[3..fields])?;
     listed(ctx, fields, 1)?;
     ctx.weigh_args()?;
-    let now = ctx.now_ms();
-    let at = When { text: ctx.args[2], unit, base }.at(now, name)?;
+    let (now, past) = (ctx.over_ms(), ctx.past_ms());
+    let at = When { text: ctx.args[2], unit, base }.at(ctx.now_ms(), name)?;
     each(ctx, fields + 2, |record, field| {
         let Some(found) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
             return (record, NO_FIELD);
@@ -103,7 +103,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
         if !condition.allows(found.expiry, at) {
             return (record, NOT_MET);
         }
-        if at <= now {
+        if at <= past {
             return (hash::remove(record, field, now).0, REMOVED);
         }
         (hash::expire(record, field, Some(at)), DONE)
@@ -113,7 +113,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
 fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
-    let now = ctx.now_ms();
+    let now = ctx.over_ms();
     each(ctx, 4, |record, field| {
         let found = hash(&record, now).ok().and_then(|hash| hash.find(field));
         match found.map(|pair| pair.expiry) {

@@ -80,14 +80,14 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let then = parse(&ctx.args[2..fields])?;
     listed(ctx, fields, 1)?;
     ctx.weigh_args()?;
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now, past) = (ctx.key(1), ctx.over_ms(), ctx.past_ms());
     // A read that may write: it counts as the former.
     if ctx.db.inspect(&key).is_some_and(|record| !is_hash(&record)) {
         return Err(WRONG_TYPE);
     }
     let expiry = match then {
         Then::Nothing => return each(ctx, fields + 2, |_| false, |record, _| record),
-        Then::Expire(when) => Some(when.at(now, "hgetex")?),
+        Then::Expire(when) => Some(when.at(ctx.now_ms(), "hgetex")?),
         Then::Persist => None,
     };
     each(
@@ -95,7 +95,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
         fields + 2,
         |pair| expiry.is_some() || pair.expiry.is_some(),
         |record, field| match expiry {
-            Some(at) if at <= now => hash::remove(record, field, now).0,
+            Some(at) if at <= past => hash::remove(record, field, now).0,
             Some(_) | None => hash::expire(record, field, expiry),
         },
     )
@@ -104,7 +104,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
 fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
-    let now = ctx.now_ms();
+    let now = ctx.over_ms();
     each(ctx, 4, |_| true, |record, field| hash::remove(record, field, now).0)
 }
 
@@ -116,7 +116,7 @@ fn each(
     wants: impl Fn(Pair<'_>) -> bool,
     change: impl Fn(Record, &[u8]) -> Record,
 ) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[first..];
     let reply = &mut *ctx.reply;
     let changes = ctx.db.rework(&key, |record, _| {

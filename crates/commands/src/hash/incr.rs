@@ -82,7 +82,7 @@ fn replace<T>(
     ctx: &mut Ctx<'_>,
     change: impl FnOnce(Option<Value<'_>>) -> Result<(T, Vec<u8>), Error>,
 ) -> Result<T, Error> {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let field = ctx.args[2];
     let limits = &ctx.settings.limits;
     let answer = ctx.db.rework(&key, |record, clock| {

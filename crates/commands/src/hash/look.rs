@@ -104,7 +104,7 @@ pub const HVALS: Command = Command {
 };
 
 fn hget(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
     bulk_or_null(ctx.reply, hash.and_then(|hash| hash.get(ctx.args[2])));
@@ -113,7 +113,7 @@ fn hget(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn hmget(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
     let fields = &ctx.args[2..];
@@ -126,7 +126,7 @@ fn hmget(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// Answers a number about the value of the field at argument 2, 0 if it is missing.
 fn about_value(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let value = match ctx.db.read(&key) {
         Some(record) => hash(&record, now)?.get(ctx.args[2]).map(number),
         None => None,
@@ -144,7 +144,7 @@ fn hstrlen(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn hlen(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let len = match ctx.db.read(&key) {
         Some(record) => hash(&record, now)?.len(),
         None => 0,
@@ -162,7 +162,7 @@ enum Parts {
 }
 
 fn all(ctx: &mut Ctx<'_>, parts: Parts) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
     if let Some(hash) = hash {

@@ -64,7 +64,7 @@ fn parse(count: &[u8]) -> Result<i64, Error> {
 }
 
 fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let mut rng = Rng::new(ctx.db.turn.random());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
@@ -80,7 +80,7 @@ fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// A negative count asks for that many draws, a positive one for different fields.
 fn random_many(ctx: &mut Ctx<'_>, count: i64, with_values: bool) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let mut rng = Rng::new(ctx.db.turn.random());
     let mut draw = || rng.next();
     let Some(record) = ctx.db.read(&key) else {

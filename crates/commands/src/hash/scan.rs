@@ -34,7 +34,7 @@ pub const HSCAN: Command = Command {
 };
 
 fn hscan(ctx: &mut Ctx<'_>) -> CmdResult {
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let cursor = cursor(ctx.args[2])?;
     let mut found = Found::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {

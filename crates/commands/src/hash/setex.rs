@@ -99,7 +99,8 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     listed(ctx, at, 2)?;
     ctx.weigh_args()?;
     let data = &ctx.args[at + 2..];
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
+    let past = ctx.past_ms();
     let is_there = match ctx.db.peek(&key) {
         Some(record) if !is_hash(&record) => return Err(WRONG_TYPE),
         Some(_) => true,
@@ -114,7 +115,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let expiry = match options.expiry {
         Expiry::Never => Expiry::Never,
         Expiry::Keep => Expiry::Keep,
-        Expiry::At(when) => Expiry::At(when.at(now, "hsetex")?),
+        Expiry::At(when) => Expiry::At(when.at(ctx.now_ms(), "hsetex")?),
     };
     let limits = &ctx.settings.limits;
     let changes = ctx.db.rework(&key, |record, clock| {
@@ -127,10 +128,10 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         match (record, expiry) {
             // What is over at once is not made first.
-            (None, Expiry::At(at)) if at <= now => (Rework::Absent, Some(0)),
+            (None, Expiry::At(at)) if at <= past => (Rework::Absent, Some(0)),
             (record, _) => {
                 let record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
-                let (record, changes) = set_all(record, data, expiry, now, limits);
+                let (record, changes) = set_all(record, data, expiry, [now, past], limits);
                 (changed(record, changes), Some(changes))
             }
         }
@@ -145,14 +146,14 @@ fn set_all(
     mut record: Record,
     data: &[&[u8]],
     expiry: Expiry<i64>,
-    now_ms: i64,
+    [now_ms, past_ms]: [i64; 2],
     limits: &Limits,
 ) -> (Record, u64) {
     let mut changes = 0;
     for pair in data.chunks_exact(2) {
         let (field, value) = (pair[0], pair[1]);
         if let Expiry::At(at) = expiry
-            && at <= now_ms
+            && at <= past_ms
         {
             let old;
             (record, old) = hash::remove(record, field, now_ms);

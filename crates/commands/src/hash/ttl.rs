@@ -74,7 +74,7 @@ fn seconds(ms: i64) -> i64 {
 fn times(ctx: &mut Ctx<'_>, time: impl Fn(i64) -> i64) -> CmdResult {
     listed_at_once(ctx, &SYNTAX)?;
     ctx.weigh_args()?;
-    let (key, now) = (ctx.key(1), ctx.now_ms());
+    let (key, now) = (ctx.key(1), ctx.over_ms());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
     let fields = &ctx.args[4..];

@@ -17,7 +17,7 @@ pub fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<
     };
     let name = [before, element, behind].concat();
     let key = ctx.db.key(&name);
-    let now = ctx.now_ms();
+    let now = ctx.over_ms();
     let record = ctx.db.read(&key)?;
     match field {
         None => Some(Str::of(&record)?.bytes(&mut Digits::new()).to_vec()),

@@ -103,8 +103,8 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let now = ctx.now_ms();
-    let options = Options::parse(&ctx.args[2..], Asking::GetEx, now)?;
+    let past = ctx.past_ms();
+    let options = Options::parse(&ctx.args[2..], Asking::GetEx, ctx.now_ms())?;
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.null();
         return Ok(());
@@ -117,7 +117,7 @@ fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
         Lifetime::Persist => {
             ctx.db.set_expiry(&key, None);
         }
-        Lifetime::Until(at) if at <= now => {
+        Lifetime::Until(at) if at <= past => {
             ctx.db.delete(&key);
             ctx.db.turn.tally.expired += 1;
         }

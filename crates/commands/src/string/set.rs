@@ -156,7 +156,7 @@ fn getset(ctx: &mut Ctx<'_>) -> CmdResult {
 fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool, Error> {
     let key = ctx.key(1);
     // Set and over at once: all that may happen is that the old value goes.
-    let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.now_ms());
+    let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
     let reply = &mut *ctx.reply;
     let mut result = Ok(false);
     let mut found = false;

@@ -4,7 +4,6 @@ use super::{EFFECTIVE, INT_MAX};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, one_of, text};
 
-const LOG_FORMATS: Status = Status::NotYet("other log formats");
 const ZONES: Status = Status::NotYet("availability zones");
 const COLLATION: Status = Status::NotYet("collation in SORT");
 const FIXED_SEED: Status = Status::NotYet("a fixed hash seed");
@@ -47,14 +46,14 @@ section! {
     LOG_FORMAT = "log-format" {
         kind: one_of(&["legacy", "logfmt", "json"]),
         default: "legacy",
-        status: LOG_FORMATS,
+        status: EFFECTIVE,
         doc: "How a line of the log is laid out: as it always was, as key=value pairs, or as a \
               JSON object.",
     }
     LOG_TIMESTAMP_FORMAT = "log-timestamp-format" {
         kind: one_of(&["legacy", "iso8601", "milliseconds"]),
         default: "legacy",
-        status: LOG_FORMATS,
+        status: EFFECTIVE,
         doc: "How the time stands in a line of the log: as it always was, as in ISO 8601 with \
               the time zone, or as milliseconds since 1970.",
     }

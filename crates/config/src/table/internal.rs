@@ -9,7 +9,6 @@ use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int, text};
 
 const CRASHES: Status = Status::NotYet("tuning of crashes");
-const WATCHDOG: Status = Status::NotYet("the software watchdog");
 const COPY_AVOIDANCE: Status = Status::NotYet("tuning of reply copies");
 
 section! {
@@ -42,7 +41,7 @@ section! {
         kind: int(0, INT_MAX),
         default: "0",
         flags: Flags::HIDDEN,
-        status: WATCHDOG,
+        status: EFFECTIVE,
         doc: "Milliseconds after which an event loop that does not turn logs where it is.",
     }
     RDB_KEY_SAVE_DELAY = "rdb-key-save-delay" {

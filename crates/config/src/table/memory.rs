@@ -1,6 +1,6 @@
 //! The memory limit, eviction, expiry, and keeping memory in shape.
 
-use super::{DEFRAG, EFFECTIVE, INT_MAX, LONG_MAX};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, bytes, int, one_of};
 
@@ -69,50 +69,51 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::DEBUG,
-        status: DEFRAG,
-        doc: "Move values together in the background, to give fragmented memory back.",
+        status: EFFECTIVE,
+        doc: "Move keys and small values together in the background, to give fragmented memory \
+              back. What a large value has beside its key stays where it is.",
     }
     ACTIVE_DEFRAG_IGNORE_BYTES = "active-defrag-ignore-bytes" {
         kind: bytes(1, LONG_MAX as u64),
         default: "100mb",
-        status: DEFRAG,
+        status: EFFECTIVE,
         doc: "Waste below which nothing is moved.",
     }
     ACTIVE_DEFRAG_THRESHOLD_LOWER = "active-defrag-threshold-lower" {
         kind: int(0, 1000),
         default: "10",
-        status: DEFRAG,
+        status: EFFECTIVE,
         doc: "Waste in percent at which moving begins.",
     }
     ACTIVE_DEFRAG_THRESHOLD_UPPER = "active-defrag-threshold-upper" {
         kind: int(0, 1000),
         default: "100",
-        status: DEFRAG,
+        status: EFFECTIVE,
         doc: "Waste in percent at which the most effort is made.",
     }
     ACTIVE_DEFRAG_CYCLE_MIN = "active-defrag-cycle-min" {
         kind: int(1, 99),
         default: "1",
-        status: DEFRAG,
+        status: EFFECTIVE,
         doc: "Least effort, in percent of a processor.",
     }
     ACTIVE_DEFRAG_CYCLE_MAX = "active-defrag-cycle-max" {
         kind: int(1, 99),
         default: "25",
-        status: DEFRAG,
+        status: EFFECTIVE,
         doc: "Most effort, in percent of a processor.",
     }
     ACTIVE_DEFRAG_CYCLE_US = "active-defrag-cycle-us" {
         kind: int(0, 100_000),
         default: "500",
-        status: DEFRAG,
+        status: EFFECTIVE,
         doc: "The longest piece of this work, in microseconds.",
     }
     ACTIVE_DEFRAG_MAX_SCAN_FIELDS = "active-defrag-max-scan-fields" {
         kind: int(1, LONG_MAX),
         default: "1000",
-        status: DEFRAG,
-        doc: "Collections with more elements than this are moved in several pieces.",
+        status: Status::Obsolete("large collections are not moved, small ones at once"),
+        doc: "Collections with more elements than this would be moved in several pieces.",
     }
     JEMALLOC_BG_THREAD = "jemalloc-bg-thread" {
         kind: Kind::Bool,

@@ -201,4 +201,3 @@ const TRACKING: Status = Status::NotYet("client-side caching");
 const ACL: Status = Status::NotYet("access control lists");
 const HYPERLOGLOGS: Status = Status::NotYet("HyperLogLogs");
 const STREAMS: Status = Status::NotYet("streams");
-const DEFRAG: Status = Status::NotYet("active defragmentation");

@@ -1,10 +1,8 @@
 //! Replicas and their primary.
 
-use super::{INT_MAX, LONG_MAX, PORT_MAX, REPLICATION, SIZE_MAX};
-use crate::directive::{Flags, Status};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX, REPLICATION, SIZE_MAX};
+use crate::directive::Flags;
 use crate::kind::{Kind, bytes, int, one_of, text};
-
-const IMPORT: Status = Status::NotYet("import mode");
 
 section! {
     after: super::persistence::END,
@@ -183,7 +181,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::DEBUG,
-        status: IMPORT,
+        status: EFFECTIVE,
         doc: "While a tool copies data in: neither expire nor evict keys, and let clients that \
               declare themselves as the source see expired ones.",
     }

@@ -36,7 +36,7 @@ impl Db<'_> {
         key: &Key<'_>,
         decide: impl FnOnce(Option<RecordMut<'_>>, u32) -> Change,
     ) {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {

@@ -91,7 +91,7 @@ impl Db<'_> {
 
     #[cold]
     fn tell_replaced(&mut self, key: &Key<'_>, dead: &Record) {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
@@ -161,7 +161,7 @@ impl Db<'_> {
 
     /// Whether `key` has expired and is only not removed yet.
     pub fn is_expired(&mut self, key: &Key<'_>) -> bool {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let found = self.table(key.shard).into_found(key.hash, key.bytes);
         found.and_then(|record| record.expiry()).is_some_and(|at| at <= now)
     }

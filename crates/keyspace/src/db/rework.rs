@@ -39,7 +39,7 @@ impl Db<'_> {
         key: &Key<'_>,
         change: impl FnOnce(Option<Record>, u32) -> (Rework, T),
     ) -> T {
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {

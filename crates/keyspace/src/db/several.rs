@@ -25,7 +25,7 @@ impl Db<'_> {
         }
         // The time stands still, so what was expired for `read` is so here. Looking up changes
         // nothing, and the records can be borrowed together.
-        let now = self.turn.now_ms;
+        let now = self.turn.over_ms;
         let live = |record: &RecordRef<'_>| record.expiry().is_none_or(|at| at > now);
         let mut find = |key: &Key<'_>| self.table(key.shard).into_found(key.hash, key.bytes);
         keys.iter().map(|key| find(key).filter(live)).collect()

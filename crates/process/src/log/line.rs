@@ -88,19 +88,48 @@ pub(super) fn line(
             let message = without(message, &[]);
             format!("{pid}:{role} {time} {mark} {message}\n")
         }
+        Format::Json => {
+            let (role, level, message) = (role_name(role), level.name(), escaped(message));
+            format!(
+                "{{\"pid\":{pid},\"role\":\"{role}\",\"timestamp\":\"{time}\",\
+                 \"level\":\"{level}\",\"message\":\"{message}\"}}\n"
+            )
+        }
         Format::Logfmt => {
-            let role = match role {
-                Role::Primary => "primary",
-                Role::Replica => "replica",
-                Role::Child => "RDB/AOF",
-                Role::Sentinel => "sentinel",
-            };
+            let role = role_name(role);
             let (level, message) = (level.name(), without(message, &['"']));
             format!(
                 "pid={pid} role={role} timestamp=\"{time}\" level={level} message=\"{message}\"\n"
             )
         }
     }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Primary => "primary",
+        Role::Replica => "replica",
+        Role::Child => "RDB/AOF",
+        Role::Sentinel => "sentinel",
+    }
+}
+
+/// The message as it stands in a JSON string.
+fn escaped(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for c in message.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if u32::from(c) < 0x20 => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// The message with line breaks as blanks and `quotes` as single quotes.
@@ -160,6 +189,17 @@ mod tests {
         {
             assert!(logfmt(role, "").contains(&format!("role={name} ")));
         }
+    }
+
+    #[test]
+    fn json() {
+        let json = |message| line(Format::Json, 7, Role::Primary, "NOW", Level::Warning, message);
+        assert_eq!(
+            json("a \"b\" \\ c\n\r\t\u{1}\u{8}\u{c} é"),
+            "{\"pid\":7,\"role\":\"primary\",\"timestamp\":\"NOW\",\"level\":\"warning\",\
+             \"message\":\"a \\\"b\\\" \\\\ c\\n\\r\\t\\u0001\\b\\f é\"}\n"
+        );
+        assert_eq!(json("a\n8:M fake").lines().count(), 1);
     }
 
     #[test]

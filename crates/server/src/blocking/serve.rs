@@ -141,6 +141,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     let request = Request::new(Some(waiting.cmd), &args, &[]);
     let mut answer = Reply::new(waiting.proto);
     let who = Who { db: waiting.db, no_touch: waiting.no_touch };
+    let from = core.srv.clock.raw();
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
     match pause {
@@ -155,6 +156,10 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
         answer.clear();
         reply::refuse(core, &mut answer, e);
     }
-    reply::count(core, waiting.cmd, result.is_err());
+    let to = core.srv.clock.raw();
+    // It is no work of the command that serves.
+    core.last_tick += to.saturating_sub(from);
+    let ns = waiting.spent_ns + core.srv.clock.delta_as_nanos(from, to);
+    reply::count_waited(core, waiting.cmd, ns, result.is_err());
     Some(answer)
 }

@@ -30,12 +30,15 @@ pub struct Waiting {
     pub others: ShardSet,
     /// What the client gets when its time is over.
     pub timeout_reply: Vec<u8>,
+    /// Nanoseconds that running it took before it had to wait.
+    pub spent_ns: u64,
     /// Monotonic time in milliseconds; `None`: it waits forever.
     pub deadline_ms: Option<i64>,
 }
 
 impl Waiting {
     /// The client of `session`, whose `request` waits for the keys at the arguments `keys`.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
     pub fn new(
         ks: &Keyspace,
         session: &Session,
@@ -43,6 +46,7 @@ impl Waiting {
         request: &Request<'_>,
         keys: &[usize],
         timeout_reply: Vec<u8>,
+        spent_ns: u64,
         deadline_ms: Option<i64>,
     ) -> Self {
         let args = request.args;
@@ -68,6 +72,7 @@ impl Waiting {
             keys: named.into_iter().collect(),
             others: ShardSet::of(others),
             timeout_reply,
+            spent_ns,
             deadline_ms,
         }
     }

@@ -9,6 +9,8 @@ mod server;
 mod shape;
 mod transaction;
 
+pub use connection::logged_line;
+
 use crate::dispatch::ServerCommand;
 
 /// Every command of this crate, by group.

@@ -53,6 +53,7 @@ pub fn execute(
         }
         // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
         None if is_http(request.args[0]) => {
+            core.srv.warn_of_http(&session.shared.peer);
             session.close = true;
             Flow::Done
         }
@@ -216,6 +217,7 @@ fn admit_with_care(
     if is_held_back(core, flags) {
         return Ok(Some(Flow::Paused));
     }
+    core.begin_import(session.import_source, flags);
     if bits & attention::MAXMEMORY != 0
         && !crate::eviction::make_room(core, inside)
         && flags.has(Flags::DENYOOM)

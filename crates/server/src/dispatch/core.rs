@@ -3,14 +3,15 @@
 use crate::dispatch::hold::Held;
 use crate::io::Session;
 use crate::memory::ThreadMemory;
-use crate::server::Server;
+use crate::server::{Server, attention};
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
 use crate::threads::MAX_IO_THREADS;
 use std::sync::Arc;
-use weft_commands::Error;
+use std::sync::atomic::Ordering;
+use weft_commands::{Error, Flags};
 use weft_keyspace::turn::Free;
-use weft_keyspace::{Expired, Guard, Turn, evict::Evictor};
+use weft_keyspace::{Expired, Guard, Import, Turn, evict::Evictor};
 use weft_resp::Reply;
 
 /// The executing half of an I/O thread.
@@ -91,8 +92,26 @@ impl Core {
     /// What may have been changed by the command before.
     #[inline]
     pub fn begin_command(&mut self) {
-        let keeps = self.only_reads || self.srv.is_paused();
+        let attention = self.srv.attention.load(Ordering::SeqCst);
+        let keeps = self.only_reads || attention & (attention::PAUSED | attention::IMPORT) != 0;
         self.turn.expired = if keeps { Expired::Keep } else { Expired::Remove };
+        if attention & attention::IMPORT == 0 {
+            self.turn.set_import(Import::No);
+        }
+    }
+
+    /// In import mode: what a command of these flags does about keys that have expired. The server
+    /// that brings the data sees them as if they had not; for others they are not there, and only
+    /// who writes removes what is in the way.
+    #[inline]
+    pub fn begin_import(&mut self, is_source: bool, flags: Flags) {
+        let attention = self.srv.attention.load(Ordering::Relaxed);
+        if attention & attention::IMPORT == 0 {
+            return;
+        }
+        self.turn.set_import(if is_source { Import::Source } else { Import::Bystander });
+        let writes = flags.has(Flags::WRITE) && attention & attention::PAUSED == 0;
+        self.turn.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }
 
     /// Makes this thread's tallies visible to others.

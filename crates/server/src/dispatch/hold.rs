@@ -139,6 +139,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Some(transaction) => task.cmd.spec.flags.or(Flags(transaction.flags)),
         None => task.cmd.spec.flags,
     };
+    task.core.begin_import(task.session.import_source, flags);
     let turn = &mut task.core.turn;
     let guard = match need {
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
@@ -162,6 +163,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     task.core.begin_command();
     // What it has waited for is no part of what it takes.
     task.core.last_tick = task.core.srv.clock.raw();
+    task.core.begin_import(task.session.import_source, flags);
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),
         (Run::Server(run), _) => run::server_with(task, run, guard),

@@ -6,6 +6,7 @@ use crate::dispatch::Core;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
 use crate::io::Session;
+use crate::stats::Histogram;
 use crate::transaction;
 use weft_commands::{CmdResult, Error, Flags};
 use weft_resp::Reply;
@@ -68,6 +69,23 @@ pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
     stats.failed.add(u64::from(failed));
 }
 
+/// Counts a command whose client has waited, and for which `ns` nanoseconds of work were done.
+pub fn count_waited(core: &Core, cmd: &'static Cmd, ns: u64, failed: bool) {
+    count(core, cmd, failed);
+    let stats = &core.stats().commands[cmd.number];
+    stats.ns.add(ns);
+    if core.settings.latency_tracking {
+        stats.latency.get_or_init(|| new_histogram(core)).record(ns);
+    }
+}
+
+/// The histogram of a command that this thread has not executed before.
+#[cold]
+fn new_histogram(core: &Core) -> Histogram {
+    core.srv.memory.add_statistics(Histogram::BYTES);
+    Histogram::default()
+}
+
 /// Counts the command and logs it when it was slow or large.
 #[inline(always)]
 fn account(
@@ -90,7 +108,7 @@ fn account(
     }
     let settings = &core.settings;
     if settings.latency_tracking {
-        stats.latency.get_or_init(Default::default).record(ns);
+        stats.latency.get_or_init(|| new_histogram(core)).record(ns);
     }
     if ns >= settings.notable_ns {
         note_slow(core, session, cmd, request, ns);

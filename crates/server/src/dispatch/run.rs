@@ -65,7 +65,13 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
         }
         Pause::Block { keys, timeout_ms } => Flow::Blocked(match request.retry {
             Some(waiting) => waiting.clone(),
-            None => wait(core, session, request, cmd, lane, &keys, timeout_ms, timeout_reply),
+            None => {
+                let now = core.srv.clock.raw();
+                let spent_ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+                core.last_tick = now;
+                let end = (timeout_ms, timeout_reply);
+                wait(core, session, request, cmd, lane, &keys, end, spent_ns)
+            }
         }),
     };
     let task = Task { core, session, request, cmd, reply, mark, lane };
@@ -82,12 +88,13 @@ fn wait(
     cmd: &'static Cmd,
     lane: Lane,
     keys: &[usize],
-    timeout_ms: Option<u64>,
-    timeout_reply: Vec<u8>,
+    (timeout_ms, timeout_reply): (Option<u64>, Vec<u8>),
+    spent_ns: u64,
 ) -> Arc<Waiting> {
     let srv = core.srv;
     let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
-    let waiting = Waiting::new(&srv.ks, session, cmd, request, keys, timeout_reply, deadline);
+    let waiting =
+        Waiting::new(&srv.ks, session, cmd, request, keys, timeout_reply, spent_ns, deadline);
     let waiting = Arc::new(waiting);
     srv.lines.enter(&srv.ks, &waiting);
     if lane == Lane::Slow {
@@ -249,6 +256,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     }
     let request = Request::new(Some(cmd), &args, &blobs);
     let mark = reply.mark();
+    core.begin_import(session.import_source, cmd.spec.flags);
     let result: CmdResult = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);

@@ -12,7 +12,7 @@ pub fn write_stats(core: &mut Core, text: &mut Text) {
     let totals = Totals::since_reset(core.srv);
     write_traffic(core, &totals, text);
     write_keys(core, &totals, text);
-    write_features(text);
+    write_features(core, text);
     write_errors_and_io(core, &totals, text);
 }
 
@@ -60,7 +60,7 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
 }
 
 /// Counters of what this server does not have yet.
-fn write_features(text: &mut Text) {
+fn write_features(core: &Core, text: &mut Text) {
     text.zeros(&[
         "pubsub_channels",
         "pubsub_patterns",
@@ -69,16 +69,21 @@ fn write_features(text: &mut Text) {
         "total_forks",
         "migrate_cached_sockets",
         "slave_expires_tracked_keys",
-        "active_defrag_hits",
-        "active_defrag_misses",
-        "active_defrag_key_hits",
-        "active_defrag_key_misses",
-        "total_active_defrag_time",
-        "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
     ]);
+    write_defrag(core, text);
+    text.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+}
+
+/// A record is one allocation, so keys and allocations are counted alike.
+fn write_defrag(core: &Core, text: &mut Text) {
+    let defrag = &core.srv.defrag;
+    let (moved, left) = (shared(&defrag.moved), shared(&defrag.left));
+    for prefix in ["active_defrag", "active_defrag_key"] {
+        text.field(&format!("{prefix}_hits"), moved);
+        text.field(&format!("{prefix}_misses"), left);
+    }
+    text.field("total_active_defrag_time", shared(&defrag.spent_us) / 1000);
+    text.field("current_active_defrag_time", 0);
 }
 
 fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {

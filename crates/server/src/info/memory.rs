@@ -73,7 +73,7 @@ impl Usage {
             tables,
             keys,
             clients,
-            not_counted: srv.bio.pending_bytes() as u64,
+            not_counted: crate::eviction::not_counted(srv) as u64,
             allocator: allocator_stats().into(),
             resident: weft_process::stats::memory().resident,
         }
@@ -138,11 +138,11 @@ fn table_bytes(core: &Core, db: usize) -> u64 {
 
 fn clients_bytes(core: &Core) -> u64 {
     let of = |client: &crate::clients::ClientShared| {
-        let held = &[&client.query_room, &client.argv_mem, &client.output];
+        let held = &[&client.query_room, &client.queue_memory, &client.output];
         held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>()
     };
     let all = core.srv.clients.all();
-    let fixed = size_of::<crate::clients::ClientShared>() + size_of::<crate::io::Session>();
+    let fixed = crate::io::held::FIXED;
     all.iter().map(|client| of(client) + fixed as u64).sum()
 }
 
@@ -213,7 +213,8 @@ fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
         "mem_aof_buffer",
     ]);
     text.field("mem_allocator", "jemalloc-5.3.0");
-    text.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
+    text.field("mem_overhead_db_hashtable_rehashing", 0);
+    text.field("active_defrag_running", core.srv.defrag.effort());
     text.field("lazyfree_pending_objects", core.srv.bio.pending());
     text.field("lazyfreed_objects", core.srv.bio.freed());
 }

@@ -35,7 +35,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("config_file", &srv.config_file);
     text.field("io_threads_active", srv.threads.active());
     text.field("availability_zone", config.str(Id::AVAILABILITY_ZONE));
-    for (n, listener) in srv.info.listeners.get().into_iter().flatten().enumerate() {
+    for (n, listener) in crate::announce::listener_lines(&config).into_iter().enumerate() {
         text.field(&format!("listener{n}"), listener);
     }
 }

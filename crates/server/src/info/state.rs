@@ -20,8 +20,6 @@ pub struct State {
     title: Mutex<Option<Title>>,
     /// `no`, `systemd` or `upstart`.
     pub supervisor: OnceLock<&'static str>,
-    /// The `listener` lines without their numbers.
-    pub listeners: OnceLock<Vec<String>>,
     /// DEBUG PAUSE-CRON.
     pub cron_paused: AtomicBool,
 }

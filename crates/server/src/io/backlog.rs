@@ -36,6 +36,16 @@ impl Backlog {
         self.len == 0
     }
 
+    /// How many pieces the bytes are in.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Bytes of memory, values that are shared with the keyspace included. O(1).
+    pub fn memory(&self) -> usize {
+        self.len + self.pieces.len() * size_of::<Piece>()
+    }
+
     /// Takes over all of `reply` but its first `sent` bytes; `reply` is empty then. What is small
     /// is copied, so that a buffer that is in use again and again stays where it is.
     pub fn push(&mut self, reply: &mut Reply, sent: usize) {

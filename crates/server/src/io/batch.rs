@@ -21,6 +21,9 @@ const ARENA: usize = 4 * READ_SIZE;
 /// A batch is executed when it holds this many requests.
 const FULL: usize = 512;
 
+/// Jobs for which there is room from the beginning.
+const JOBS: usize = 64;
+
 /// Where a request's arguments are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -84,7 +87,14 @@ pub struct Batch {
 
 impl Default for Batch {
     fn default() -> Self {
-        Batch { arena: vec![0; ARENA].into(), ..Batch::hollow() }
+        // As much as most batches need, so that an empty server takes what a busy one does.
+        Batch {
+            arena: vec![0; ARENA].into(),
+            spans: Vec::with_capacity(4 * FULL),
+            reqs: Vec::with_capacity(FULL),
+            jobs: Vec::with_capacity(JOBS),
+            ..Batch::hollow()
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Session {
     pub import_source: bool,
     /// CLIENT CAPA: what the client said it understands.
     pub redirect_capable: bool,
+    /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
+    pub asked_of_itself: bool,
     /// Between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
@@ -60,6 +62,7 @@ impl Session {
             no_touch: self.no_touch,
             import_source: self.import_source,
             redirect_capable: self.redirect_capable,
+            asked_of_itself: false,
             transaction: None,
             watched: None,
         }
@@ -131,6 +134,8 @@ pub struct Conn {
     pub spans: Vec<Span>,
     /// Arguments of an incomplete request that had to be taken out of the buffer.
     pub args: Vec<ArgBuf>,
+    /// Bytes of those, while there are any.
+    pub args_bytes: usize,
     pub big: Option<BigRead>,
     /// Complete requests that come before what is in `inbuf`.
     pub kept: VecDeque<Kept>,
@@ -140,6 +145,10 @@ pub struct Conn {
     pub soft_since: Cell<Option<i64>>,
     /// What follows the kept requests makes no sense. Nothing more of it is parsed.
     pub protocol_error: Option<ProtocolError>,
+    /// Others are shown that there is input.
+    pub shows_input: bool,
+    /// What this connection has added to its thread's account of clients' memory (bytes).
+    pub accounted: u64,
     /// What it did in the period of the load `work_period` and, less and less, before: requests,
     /// and kilobytes in both directions.
     pub work: u64,
@@ -159,12 +168,15 @@ impl Conn {
             inbuf: Vec::new(),
             spans: Vec::new(),
             args: Vec::new(),
+            args_bytes: 0,
             big: None,
             kept: VecDeque::new(),
             out: Backlog::default(),
             interest: Interest::READ,
             soft_since: Cell::default(),
             protocol_error: None,
+            shows_input: false,
+            accounted: 0,
             work: 0,
             work_period: 0,
         }
@@ -218,6 +230,17 @@ impl Conn {
 
     /// Turns the arguments of the incomplete request into ones of their own.
     pub fn own_partial(&mut self, buf: &[u8], spans: &[Span]) {
-        self.args.extend(spans.iter().map(|s| ArgBuf::Bytes(s.of(buf).to_vec())));
+        for span in spans {
+            self.push_arg(ArgBuf::Bytes(span.of(buf).to_vec()));
+        }
+    }
+
+    /// Adds an argument to the incomplete request.
+    pub fn push_arg(&mut self, arg: ArgBuf) {
+        if self.args.is_empty() {
+            self.args_bytes = 0;
+        }
+        self.args_bytes += size_of::<ArgBuf>() + arg.bytes().len();
+        self.args.push(arg);
     }
 }

@@ -61,6 +61,7 @@ impl Cron {
         }
         weft_table::epoch::collect();
         if self.first {
+            core.srv.stop_if_requested();
             core.srv.follow_wall();
             core.srv.end_pause_in_time();
             core.srv.memory.peak(core.srv.now_ms() / 1000);
@@ -125,6 +126,12 @@ impl Cron {
             let own = |shard: &u16| usize::from(*shard) % active == core.id;
             self.shards = (0..SHARDS as u16).filter(own).collect();
         }
+    }
+
+    /// The shards that this thread looks after now.
+    pub fn shards(&mut self, core: &Core) -> &[u16] {
+        self.renew_shards(core);
+        &self.shards
     }
 
     /// This thread's share of the active expiry.

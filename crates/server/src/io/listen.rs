@@ -6,14 +6,19 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weft_process::log_warning;
 
 /// Connections taken from one listener in one turn, so that a storm of them does not starve
 /// those that are there.
 pub const ACCEPTS_PER_TURN: usize = 256;
 
-/// Where clients come in.
+/// Where clients come in. Clones are the same socket.
+#[derive(Clone, Debug)]
+pub struct Listener(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Listener {
+struct Inner {
     socket: OwnedFd,
     kind: Kind,
 }
@@ -50,7 +55,7 @@ impl Listener {
         net::bind(&socket, &at)?;
         net::listen(&socket, backlog)?;
         let bound = net::getsockname(&socket)?.try_into().unwrap_or(at);
-        Ok(Listener { socket, kind: Kind::Tcp(bound) })
+        Ok(Listener::new(socket, Kind::Tcp(bound)))
     }
 
     /// Listens on a unix socket; a socket file that a dead server left is replaced.
@@ -64,16 +69,33 @@ impl Listener {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
         }
         net::listen(&socket, backlog)?;
-        Ok(Listener { socket, kind: Kind::Unix(path.to_path_buf()) })
+        Ok(Listener::new(socket, Kind::Unix(path.to_path_buf())))
+    }
+
+    fn new(socket: OwnedFd, kind: Kind) -> Self {
+        Listener(Arc::new(Inner { socket, kind }))
+    }
+
+    /// Lets nobody in any more, and another socket take the address; those who are in its queue are
+    /// refused.
+    pub fn pause(&self) {
+        let _ = net::shutdown(&self.0.socket, net::Shutdown::Both);
+    }
+
+    /// Ends a pause.
+    pub fn go_on(&self, backlog: i32) {
+        if let Err(e) = net::listen(&self.0.socket, backlog) {
+            log_warning!("A socket that was to go on listening can't: {e}");
+        }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.0.socket.as_fd()
     }
 
     /// The address with the port that was really bound; `None` for a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
-        match &self.kind {
+        match &self.0.kind {
             Kind::Tcp(at) => Some(*at),
             Kind::Unix(_) => None,
         }
@@ -82,12 +104,12 @@ impl Listener {
     /// The next waiting connection; `Ok(None)` when there is none.
     pub fn accept(&self, keepalive_s: u32) -> io::Result<Option<Accepted>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, peer) = match net::acceptfrom_with(&self.socket, flags) {
+        let (socket, peer) = match net::acceptfrom_with(&self.0.socket, flags) {
             Ok(got) => got,
             Err(e) if is_transient(e) => return Ok(None),
             Err(e) => return Err(e.into()),
         };
-        match &self.kind {
+        match &self.0.kind {
             Kind::Unix(path) => {
                 let name = format!("{}:0", path.display());
                 let (peer, local) = (name.clone(), name);
@@ -111,7 +133,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for Inner {
     fn drop(&mut self) {
         if let Kind::Unix(path) = &self.kind {
             let _ = std::fs::remove_file(path);
@@ -119,10 +141,10 @@ impl Drop for Listener {
     }
 }
 
-/// Nobody there, or somebody who left before we looked.
+/// Nobody there, somebody who left before we looked, or a socket that pauses.
 fn is_transient(e: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
-    matches!(e, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO)
+    matches!(e, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::INVAL)
 }
 
 fn is_loopback(ip: IpAddr) -> bool {

@@ -51,6 +51,8 @@ pub enum Message {
     SlowBlocked { waiting: Arc<Waiting> },
     /// A command in the slow lane is held back by a pause, and was not run.
     SlowPaused { client: u64, args: Vec<ArgBuf>, looked: bool, session: Option<Box<Session>> },
+    /// Accept connections from these TCP sockets, and from no others.
+    Listen { listeners: Vec<super::Listener> },
     /// Something changed that this thread must look at: the configuration, or whether it is active.
     Wake,
     /// End the loop.

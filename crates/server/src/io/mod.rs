@@ -3,13 +3,15 @@
 //! * [`worker`] - one thread's event loop
 //! * [`read`] - bytes to planned requests; [`batch`]: the requests of one turn
 //! * [`write`] - replies to the socket; [`backlog`]: what it has not taken yet
-//! * [`conn`] - one connection; [`state`]: what it is doing; [`listen`]: where they come from
+//! * [`conn`] - one connection; [`state`]: what it is doing; [`held`]: what memory it holds;
+//!   [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages; [`look`]: before sleep
 
 pub mod backlog;
 pub mod batch;
 pub mod conn;
 pub mod cron;
+pub mod held;
 pub mod listen;
 pub mod look;
 pub mod mailbox;

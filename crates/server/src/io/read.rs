@@ -149,7 +149,7 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
         batch.jobs.push(job);
         return got;
     };
-    conn.args.push(ArgBuf::Blob(Arc::new(big.buf)));
+    conn.push_arg(ArgBuf::Blob(Arc::new(big.buf)));
     if conn.parser.big_done() {
         let args = std::mem::take(&mut conn.args);
         push_owned(conn, batch, planner, &mut job, args);

@@ -112,6 +112,10 @@ fn work(
             return;
         }
     };
+    if id == 0 {
+        // The last to start.
+        srv.memory.begin();
+    }
     let _ = is_up.send(Ok(()));
     if let Err(e) = worker.run() {
         log_warning!("I/O thread {id} failed: {e}");

@@ -1,7 +1,7 @@
 //! The connection commands: who is there, as whom, and how replies are to look.
 
 mod auth;
-pub mod client;
+mod client;
 mod echo;
 mod hello;
 mod monitor;
@@ -9,6 +9,8 @@ mod ping;
 mod quit;
 mod reset;
 mod select;
+
+pub use client::logged_line;
 
 use super::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};

@@ -3,33 +3,34 @@
 //! Most directives are read where they matter, through the published
 //! [`Settings`](crate::settings::Settings) or a copy that
 //! [`apply_derived`](crate::start::apply_derived) hands out. The others are here: those that act
-//! on the process, and those that can't change while the server runs. An error undoes the whole
+//! on the process and its sockets. An error undoes the whole
 //! CONFIG SET, and then this is called once more with the old values.
 
+use crate::listening;
 use crate::server::Server;
 use crate::start;
 use crate::threads;
-use weft_config::{Config, Id};
+use crate::watchdog;
+use weft_config::{Config, Id, Permit};
 use weft_process::{limits, log_warning};
 
 /// Why a directive keeps its value, after `CONFIG SET failed (...) - `.
 type Refusal = (Id, String);
 
-/// Directives of which the threads keep sockets: changed by a restart.
-const FIXED: [(Id, &str); 2] = [
-    (Id::PORT, "can't change the port at run time"),
-    (Id::BIND, "can't change the listening addresses at run time"),
-];
-
 /// Makes `config` effective, in which `changed` are new.
 pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
-    for (id, reason) in FIXED {
-        if changed.contains(&id) {
-            return Err((id, reason.into()));
-        }
-    }
     for id in changed {
-        apply_to_process(srv, config, *id).map_err(|reason| (*id, reason))?;
+        apply_to_process(srv, config, *id).map_err(|reason| {
+            log_warning!(
+                "Failed applying new configuration. Possibly related to new {} setting. Restoring \
+                 previous settings.",
+                id.name()
+            );
+            (*id, reason)
+        })?;
+    }
+    if changed.contains(&Id::WATCHDOG_PERIOD) {
+        set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
     start::apply_derived(srv, config);
     srv.publish_settings(config);
@@ -48,15 +49,40 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
             Ok(())
         }
         Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => start::apply_oom_score(srv, config)
-            .map_err(|_| {
-                "Failed to apply new oom_score_adj configuration, check server logs.".into()
-            }),
+            .map_err(|_| "Failed to set current oom_score_adj. Check server logs.".into()),
+        // Both are seen to by the first that has changed, and the other finds it done.
+        Id::PORT => change_listeners(srv, config)
+            .ok_or("Unable to listen on this port. Check server logs.".into()),
+        Id::BIND => {
+            change_listeners(srv, config).ok_or("Failed to bind to specified addresses.".into())
+        }
         Id::PROC_TITLE_TEMPLATE => {
             crate::announce::apply_title(srv, config);
             Ok(())
         }
         _ => Ok(()),
     }
+}
+
+/// A period that is shorter than the ticks by which it is kept is made longer.
+fn set_watchdog(srv: &'static Server, config: &mut Config) -> Result<(), String> {
+    let wished = config.int(Id::WATCHDOG_PERIOD);
+    let period = watchdog::possible_period(wished, config);
+    if period != wished {
+        let value = period.to_string();
+        let pair = (&b"watchdog-period"[..], value.as_bytes());
+        let permit = Permit { protected: true, loading: false };
+        if config.set(&[pair], permit, &mut |_, _| Ok(())).is_err() {
+            log_warning!("watchdog-period can't be raised to {period}");
+        }
+    }
+    srv.set_watchdog(period).map_err(|e| e.to_string())
+}
+
+fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
+    listening::change(srv, config).ok()?;
+    crate::announce::apply_title(srv, config);
+    Some(())
 }
 
 fn change_directory(config: &Config) -> Result<(), String> {

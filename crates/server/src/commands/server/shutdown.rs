@@ -1,7 +1,8 @@
 //! SHUTDOWN.
 //!
 //! There is nothing to wait for and nothing to save yet, so a shutdown is never "in progress":
-//! it happens, or it is refused. Asking for a save that can't be had is refused, unless FORCE
+//! it happens, or it is refused. ABORT takes back what a signal has asked for and no tick has seen
+//! to yet. Asking for a save that can't be had is refused, unless FORCE
 //! says that going down matters more. NOW does not wait for replicas, SAFE does not take a
 //! cluster's primary down and FAILOVER hands its role over first: without replicas and cluster
 //! all three are fulfilled as it is.
@@ -9,7 +10,7 @@
 use crate::commands::shape::{ADMIN, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
-use weft_process::log_warning;
+use weft_process::{log_notice, log_warning};
 
 const NOT_IN_PROGRESS: Error = Error::new("ERR No shutdown in progress.");
 const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
@@ -66,7 +67,12 @@ fn words(args: &[&[u8]]) -> Result<Words, Error> {
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let words = words(&cx.args[1..])?;
     if words.abort {
-        return Err(NOT_IN_PROGRESS);
+        if !cx.srv().abort_stop() {
+            return Err(NOT_IN_PROGRESS);
+        }
+        log_notice!("Shutdown manually aborted.");
+        cx.reply.ok();
+        return Ok(());
     }
     if words.save {
         log_warning!("There is no persistence yet: the data can't be saved before the exit.");

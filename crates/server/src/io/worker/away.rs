@@ -5,7 +5,7 @@
 
 use super::Worker;
 use crate::blocking::{Waiting, serve};
-use crate::dispatch::reply::refuse;
+use crate::dispatch::reply::{count_waited, refuse};
 use crate::io::conn::{ArgBuf, Kept, State};
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
@@ -184,7 +184,10 @@ impl Worker {
         let srv = self.core.srv;
         srv.lines.leave(&srv.ks, waiting);
         let mut reply = Reply::new(waiting.proto);
+        count_waited(&self.core, waiting.cmd, waiting.spent_ns, false);
         if error {
+            // As the reference counts it.
+            self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             refuse(&self.core, &mut reply, &UNBLOCKED);
         } else {
             reply.raw(&waiting.timeout_reply);

@@ -98,6 +98,7 @@ impl Worker {
                     let kept = Kept { looked, ..Kept::new(args) };
                     self.slow_paused(client, kept, session);
                 }
+                Message::Listen { listeners } => self.listen(listeners),
                 // Whether this thread is active may have changed: its cron sees to that.
                 Message::Wake => {
                     self.next_cron_ms = 0;

@@ -1,9 +1,10 @@
 //! Reading, and planning what was kept.
 
 use super::Worker;
+use crate::commands::logged_line;
 use crate::io::read::{self, Got, Planner};
 use std::sync::atomic::{AtomicU64, Ordering};
-use weft_process::log_warning;
+use weft_process::{log_verbose, log_warning};
 
 impl Worker {
     fn planner(&self) -> Planner<'static> {
@@ -39,6 +40,9 @@ impl Worker {
                 add(&conn.session.shared.net_in, n as u64);
                 if held > self.core.settings.max_query_buffer {
                     self.query_buffer_overflow(index);
+                } else if !planned {
+                    self.conns[index].show_input();
+                    self.account_memory(index);
                 }
             }
         }
@@ -48,6 +52,10 @@ impl Worker {
     /// has taken the answers.
     fn ended(&mut self, index: usize) {
         let conn = &mut self.conns[index];
+        log_verbose!(
+            "Client closed connection {}",
+            logged_line(self.core.srv, &conn.session.shared)
+        );
         if conn.pending_output() == 0 && !conn.writing {
             return self.close(index);
         }
@@ -60,9 +68,8 @@ impl Worker {
     fn query_buffer_overflow(&mut self, index: usize) {
         let conn = &self.conns[index];
         log_warning!(
-            "Closing client that reached max query buffer length: id={} addr={}",
-            conn.session.shared.id,
-            conn.session.shared.peer
+            "Closing client that reached max query buffer length: {}",
+            logged_line(self.core.srv, &conn.session.shared)
         );
         self.core.srv.totals.query_limit_disconnections.fetch_add(1, Ordering::Relaxed);
         self.close(index);

@@ -24,6 +24,7 @@ use crate::io::conn::Conn;
 use crate::io::listen::Listener;
 use crate::io::look::Looks;
 use crate::io::poll::{Interest, Poll, Ready};
+use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;
 use crate::threads::placement::Placement;
@@ -32,6 +33,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use weft_keyspace::{Inside, Outside};
+use weft_process::log_verbose;
 use weft_resp::Reply;
 
 mod away;
@@ -78,6 +80,7 @@ pub struct Worker {
     generation: u32,
     next_cron_ms: i64,
     cron: super::cron::Cron,
+    mover: crate::defrag::Mover,
     /// Where this thread was told to run.
     bound: Arc<Placement>,
     /// Periods of the load so far, and connections that had requests in this one.
@@ -102,8 +105,9 @@ impl Worker {
         for (n, listener) in listeners.iter().enumerate() {
             poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ)?;
         }
-        Ok(Worker {
+        let mut worker = Worker {
             cron: super::cron::Cron::new(id),
+            mover: crate::defrag::Mover::default(),
             bound: Arc::default(),
             period: 1,
             busy_connections: 0,
@@ -126,7 +130,10 @@ impl Worker {
             next_cron_ms: 0,
             deadlines: BinaryHeap::new(),
             deadlines_at_most: 64,
-        })
+        };
+        // What a worker is made of is part of what an empty server takes.
+        worker.core.memory = ThreadMemory::new();
+        Ok(worker)
     }
 
     /// Runs until the server is told to stop.
@@ -153,6 +160,9 @@ impl Worker {
             self.run_queued();
             self.flush();
             self.cron_if_due();
+            if self.core.settings.has_chores {
+                self.do_chores();
+            }
         }
         Ok(())
     }
@@ -175,7 +185,28 @@ impl Worker {
         }
         let now = self.core.srv.mono_ms();
         let cron = (self.next_cron_ms - now).clamp(0, 1000);
-        self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron))
+        let due = self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron));
+        if !self.core.settings.has_chores {
+            return due;
+        }
+        let defrag = self.mover.until_due(&self.core, now).filter(|_| self.is_active());
+        defrag.map_or(due, |defrag| defrag.min(due))
+    }
+
+    /// What is done in each turn only where the configuration asks for it: keeps clients within
+    /// `maxmemory-clients`, and moves records for a moment if that is wanted now.
+    #[cold]
+    fn do_chores(&mut self) {
+        if self.core.settings.clients_memory > 0 {
+            self.core.srv.evict_clients(self.core.settings.clients_memory);
+        }
+        let now = self.core.srv.mono_ms();
+        if self.is_active() && self.mover.until_due(&self.core, now) == Some(0) {
+            let mut inside = self.enter();
+            let shards = self.cron.shards(&self.core);
+            self.mover.run(&mut self.core, &mut inside, shards, now);
+            self.leave(inside);
+        }
     }
 
     /// Whether this thread is not wanted now, and has nothing left to do.
@@ -205,6 +236,7 @@ impl Worker {
         if now < self.next_cron_ms {
             return;
         }
+        self.core.stats().ticks.add(1);
         self.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
         if self.cron.tick(&mut self.core, now, self.busy_connections, &mut self.looks) {
             self.period = self.period.wrapping_add(1);
@@ -215,6 +247,10 @@ impl Worker {
             self.cron.expire(&mut self.core, &mut inside);
             self.leave(inside);
         }
+        if self.core.id == 0 {
+            let limits = self.core.settings.defrag;
+            self.mover.measure(self.core.srv, &limits, now);
+        }
         self.check_clients(now);
         self.accept_again();
         if !self.is_active() {
@@ -222,19 +258,22 @@ impl Worker {
         }
     }
 
-    /// Closes idle clients and those whose output has been over the soft limit for too long.
+    /// Closes idle clients and those whose output has been over the soft limit for too long; renews
+    /// the account of what the others hold.
     fn check_clients(&mut self, now_ms: i64) {
         let timeout = self.core.settings.timeout_s;
-        let overdue: Vec<usize> = self
-            .conns
-            .iter()
-            .filter(|(_, c)| {
-                let idle = c.session.shared.idle_seconds(now_ms);
-                (timeout > 0 && idle > timeout && !c.session.monitor && c.state.is_idle())
-                    || self.over_output_limit(c)
-            })
-            .map(|(i, _)| i)
-            .collect();
-        overdue.into_iter().for_each(|i| self.close(i));
+        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let conn = &self.conns[index];
+            let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
+            if idle && !conn.session.monitor && conn.state.is_idle() {
+                log_verbose!("Closing idle client");
+                self.close(index);
+            } else if self.over_output_limit(conn) {
+                self.close_overfull(index);
+            } else {
+                self.account_memory(index);
+            }
+        }
     }
 }

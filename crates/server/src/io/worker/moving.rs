@@ -87,7 +87,9 @@ impl Worker {
             return;
         }
         let srv = self.core.srv;
-        let conn = self.conns.remove(index);
+        let mut conn = self.conns.remove(index);
+        let accounted = std::mem::take(&mut conn.accounted);
+        self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
         self.poll.remove(&conn.fd);
         let shared = &conn.session.shared;
         self.by_client.remove(&shared.id);
@@ -119,6 +121,7 @@ impl Worker {
         if killed || added.is_err() {
             return self.close(index);
         }
+        self.account_memory(index);
         if ready {
             self.queued.push(index);
         }

@@ -1,6 +1,7 @@
 //! Sending replies, and what becomes of clients that don't take them.
 
 use super::Worker;
+use crate::commands::logged_line;
 use crate::io::conn::Conn;
 use crate::io::state::Awaited;
 use crate::io::write::{Sent, send_pending, send_reply};
@@ -28,19 +29,45 @@ impl Worker {
         }
         let Some(conn) = self.conns.get(index) else { return };
         if self.over_output_limit(conn) {
-            log_warning!(
-                "Client id={} addr={} closed for overcoming of output buffer limits.",
-                conn.session.shared.id,
-                conn.session.shared.peer
-            );
-            self.core.srv.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
-            return self.close(index);
+            return self.close_overfull(index);
         }
+        self.account_memory(index);
+        let conn = &self.conns[index];
         if conn.pending_output() > BACK_PRESSURE {
             self.conns[index].state.filled();
         }
         // Also where nothing was sent: while the command was elsewhere it may have been narrowed.
         self.widen_interest(index);
+    }
+
+    /// Closes a client that leaves too many replies untaken.
+    #[cold]
+    pub(super) fn close_overfull(&mut self, index: usize) {
+        let (srv, client) = (self.core.srv, &self.conns[index].session.shared);
+        log_warning!(
+            "Client {} closed for overcoming of output buffer limits.",
+            logged_line(srv, client)
+        );
+        srv.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+        self.close(index);
+    }
+
+    /// Renews the account of clients' memory by what the connection holds, if somebody asks.
+    #[inline]
+    pub(super) fn account_memory(&mut self, index: usize) {
+        if self.core.settings.clients_memory > 0 {
+            self.account_memory_now(index);
+        }
+    }
+
+    #[cold]
+    fn account_memory_now(&mut self, index: usize) {
+        let stats = self.core.stats();
+        let conn = &mut self.conns[index];
+        let memory = conn.memory() as u64;
+        stats.client_memory.add(memory.wrapping_sub(conn.accounted));
+        conn.accounted = memory;
+        conn.session.shared.memory.store(memory, Ordering::Relaxed);
     }
 
     /// Whether the connection is to be closed, and has nothing more to send.
@@ -55,6 +82,9 @@ impl Worker {
         self.wrote(index, sent, bytes);
         if self.conns.get(index).is_some_and(|c| c.pending_output() < BACK_PRESSURE / 2) {
             self.resume(index, Awaited::Output);
+        }
+        if self.conns.contains(index) {
+            self.account_memory(index);
         }
     }
 
@@ -73,6 +103,10 @@ impl Worker {
         let conn = &mut self.conns[index];
         let pending = conn.pending_output() as u64;
         conn.session.shared.output.store(pending, Ordering::Relaxed);
+        if pending > 0 {
+            let pieces = conn.out.pieces() as u64;
+            conn.session.shared.output_pieces.store(pieces, Ordering::Relaxed);
+        }
         match sent {
             Sent::Broken => return self.close(index),
             Sent::All => conn.soft_since.set(None),

@@ -3,7 +3,7 @@
 use super::{LISTENERS, Worker, token};
 use crate::clients::ClientShared;
 use crate::io::conn::{Conn, ReplyMode, Session};
-use crate::io::listen::{ACCEPTS_PER_TURN, Accepted};
+use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use crate::io::mailbox::Message;
 use crate::io::poll::Interest;
 use rustix::fd::AsRawFd;
@@ -18,7 +18,9 @@ const QUIET_MS: i64 = 1000;
 impl Worker {
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.listeners[listener].accept(self.core.settings.keepalive_s) {
+            // An event of a socket that is gone may have come before it went.
+            let Some(listener) = self.listeners.get(listener) else { return };
+            match listener.accept(self.core.settings.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => return,
                 Err(e) => return self.stop_accepting(&e),
@@ -45,6 +47,21 @@ impl Worker {
         if !self.accepts {
             self.accepts = true;
             self.watch_listeners(Interest::READ);
+        }
+    }
+
+    /// Accepts from these TCP sockets in the place of the present ones; unix sockets stay.
+    pub(super) fn listen(&mut self, tcp: Vec<Listener>) {
+        for listener in &self.listeners {
+            self.poll.remove(listener.fd());
+        }
+        let unix = self.listeners.drain(..).filter(|listener| listener.address().is_none());
+        self.listeners = tcp.into_iter().chain(unix).collect();
+        self.accepts = true;
+        for (n, listener) in self.listeners.iter().enumerate() {
+            if let Err(e) = self.poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ) {
+                log_warning!("Watching a listening socket: {e}");
+            }
         }
     }
 
@@ -101,6 +118,7 @@ impl Worker {
             no_touch: false,
             import_source: false,
             redirect_capable: false,
+            asked_of_itself: false,
             transaction: None,
             watched: None,
         };
@@ -132,6 +150,8 @@ impl Worker {
             crate::monitor::leave(srv, id);
         }
         srv.threads[self.core.id].stats.connections.shared_sub(1);
+        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
+        srv.evicted_client_left(&conn.session.shared);
         conn.session.shared.closing.store(true, Ordering::Relaxed);
     }
 

@@ -2,6 +2,7 @@
 
 use super::input::add;
 use super::{Worker, token};
+use crate::commands::logged_line;
 use crate::dispatch::Core;
 use crate::dispatch::admit::execute;
 use crate::dispatch::request::{Flow, Request};
@@ -11,6 +12,7 @@ use crate::io::read;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Inside, Key, Waiter};
+use weft_process::log_verbose;
 use weft_resp::{Blob, Reply};
 use weft_table::epoch;
 
@@ -147,6 +149,10 @@ impl Worker {
         };
         if let Some(error) = error {
             reply.error(format!("ERR {error}").as_bytes());
+            log_verbose!(
+                "{error} from client: {}",
+                logged_line(self.core.srv, &conn.session.shared)
+            );
             how = Executed::Close;
         }
         let last = last_command(batch, batch.jobs[job].first_req, executed);
@@ -220,7 +226,7 @@ fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
 }
 
 /// Copies what others may see of a connection.
-fn renew_shared(conn: &Conn, mono_ms: i64, executed: usize, last: Option<usize>) {
+fn renew_shared(conn: &mut Conn, mono_ms: i64, executed: usize, last: Option<usize>) {
     let shared = &conn.session.shared;
     shared.touch(mono_ms);
     add(&shared.commands, executed as u64);
@@ -228,8 +234,7 @@ fn renew_shared(conn: &Conn, mono_ms: i64, executed: usize, last: Option<usize>)
     if let Some(number) = last {
         shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
     }
-    shared.query_len.store(conn.pending_input() as u64, Ordering::Relaxed);
-    shared.query_room.store(conn.inbuf.capacity() as u64, Ordering::Relaxed);
+    conn.show_input();
 }
 
 /// The buffer that a job's spans refer to.

@@ -9,9 +9,6 @@ use super::filter::Filter;
 use crate::clients::ClientShared;
 use crate::dispatch::ConnCx;
 use crate::io::Message;
-use crate::server::Server;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 
 const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
@@ -46,20 +43,10 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         // The reply is still sent.
         cx.session.close = true;
     }
-    let killed = others.iter().filter(|client| end(srv, client)).count();
+    let killed = others.iter().filter(|client| srv.end_client(client)).count();
     for client in others {
         srv.clients.remove(client.id);
         srv.threads[client.thread()].mailbox.send(Message::Kill { client });
     }
     own.len() + killed
-}
-
-/// Whether this is what ends the client, and not a KILL before this one.
-fn end(srv: &Server, client: &Arc<ClientShared>) -> bool {
-    if let Some(waiting) = srv.lines.of_client(client.id)
-        && waiting.state.give_up()
-    {
-        srv.lines.leave(&srv.ks, &waiting);
-    }
-    !client.killed.swap(true, Ordering::Relaxed)
 }

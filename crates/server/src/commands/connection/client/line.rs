@@ -2,13 +2,15 @@
 //!
 //! Monitoring tools parse these lines, so the fields and their order are those of the
 //! reference. A reply buffer of fixed size, which the reference reports as `rbs`, `rbp` and
-//! `obl`, does not exist here: all output is in one growing buffer, `omem`.
+//! `obl`, does not exist here: replies that were not taken are `oll` pieces of `omem` bytes. What is
+//! read and executed in the same turn is in a buffer of the thread, and not the client's.
 
 use super::filter::Filter;
 use crate::clients::ClientShared;
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::dispatch::{CommandTable, ConnCx};
-use crate::io::Conn;
+use crate::io::held::FIXED;
+use crate::server::Server;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_commands::CmdResult;
@@ -20,7 +22,7 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
     let mut lines = Vec::new();
     for client in cx.srv().clients.all() {
         if filter.fits(&client, me, now_ms) {
-            describe(&client, &cx.srv().table, now_ms, &mut lines);
+            describe(&client, &cx.srv().table, now_ms, Shown::All, &mut lines);
         }
     }
     cx.reply.verbatim("txt", &lines);
@@ -30,14 +32,14 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
     renew_own(cx);
     let mut line = Vec::new();
-    describe(&cx.session.shared, &cx.srv().table, cx.srv().mono_ms(), &mut line);
+    describe(&cx.session.shared, &cx.srv().table, cx.srv().mono_ms(), Shown::All, &mut line);
     cx.reply.verbatim("txt", &line);
     Ok(())
 }
 
 /// Others' public faces are renewed once per batch; the asking client's now, so that it sees
 /// what it has just done.
-fn renew_own(cx: &ConnCx<'_>) {
+fn renew_own(cx: &mut ConnCx<'_>) {
     let shared = &cx.session.shared;
     let table = &cx.srv().table;
     let this = table.all().iter().find(|c| c.full_name == cx.name);
@@ -46,6 +48,24 @@ fn renew_own(cx: &ConnCx<'_>) {
     shared.db.store(cx.session.db as u32, Ordering::Relaxed);
     let argv: usize = cx.args.iter().map(|a| a.len()).sum();
     shared.argv_mem.store(argv as u64, Ordering::Relaxed);
+    shared.query_len.store(on_the_wire(cx.args) as u64, Ordering::Relaxed);
+    cx.session.asked_of_itself = true;
+}
+
+/// Bytes of a request as it is sent.
+fn on_the_wire(args: &[&[u8]]) -> usize {
+    const BREAKS: usize = 2 * "\r\n".len();
+    let header = |n: usize| 1 + n.max(1).ilog10() as usize + 1;
+    let words = args.iter().map(|arg| header(arg.len()) + arg.len() + BREAKS);
+    header(args.len()) + "\r\n".len() + words.sum::<usize>()
+}
+
+/// The line as the log shows it: without names, unless `hide-user-data-from-log` allows them.
+pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
+    let shown = if srv.settings().hide_user_data { Shown::Redacted } else { Shown::All };
+    let mut line = Vec::new();
+    describe(client, &srv.table, srv.mono_ms(), shown, &mut line);
+    String::from_utf8_lossy(&line).trim_end().into()
 }
 
 /// The letters of the field `flags`; `N` when there is nothing to say.
@@ -72,29 +92,47 @@ pub fn capabilities(client: &ClientShared) -> &'static str {
     if client.redirect_capable.load(Ordering::Relaxed) { "r" } else { "" }
 }
 
+/// Whether what clients have chosen is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    All,
+    Redacted,
+}
+
 /// Appends the client's line.
-fn describe(client: &ClientShared, table: &CommandTable, now_ms: i64, out: &mut Vec<u8>) {
+fn describe(
+    client: &ClientShared,
+    table: &CommandTable,
+    now_ms: i64,
+    shown: Shown,
+    out: &mut Vec<u8>,
+) {
     let number = |n: &AtomicU64| n.load(Ordering::Relaxed);
     let names = client.names().clone();
     let text = |t: &[u8]| String::from_utf8_lossy(t).into_owned();
+    let (name, user) = match shown {
+        Shown::All => (text(&names.name), DEFAULT_USER),
+        Shown::Redacted => ("*redacted*".into(), "*redacted*"),
+    };
     let output = number(&client.output);
-    let free = number(&client.query_room).saturating_sub(number(&client.query_len));
-    let argv = number(&client.argv_mem);
-    let total = output + number(&client.query_room) + argv + size_of::<Conn>() as u64;
+    let (argv, queue) = (number(&client.argv_mem), number(&client.queue_memory));
+    // The arguments of an incomplete request are part of the input's memory.
+    let input = number(&client.query_room).max(argv);
+    let total = output + input + queue + FIXED as u64;
     let last = (client.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
     let last = last.and_then(|n| table.all().get(n)).map_or("NULL", |c| c.full_name);
     // Writing to a vector cannot fail.
     let _ = writeln!(
         out,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 \
-         ssub=0 multi={} watch={} qbuf={} qbuf-free={free} argv-mem={argv} multi-mem={} rbs=0 rbp=0 \
-         obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={DEFAULT_USER} \
+         ssub=0 multi={} watch={} qbuf={} qbuf-free={} argv-mem={argv} multi-mem={queue} rbs=0 rbp=0 \
+         obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={user} \
          redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.peer,
         client.local,
         client.fd,
-        text(&names.name),
+        name,
         (now_ms - client.created_ms).max(0) / 1000,
         client.idle_seconds(now_ms),
         flags(client),
@@ -103,8 +141,8 @@ fn describe(client: &ClientShared, table: &CommandTable, now_ms: i64, out: &mut 
         client.queued.load(Ordering::Relaxed),
         if client.is_watch_broken() { 0 } else { number(&client.watched) },
         number(&client.query_len),
-        number(&client.queue_memory),
-        u8::from(output > 0),
+        number(&client.query_free),
+        if output > 0 { number(&client.output_pieces) } else { 0 },
         if output > 0 { "rw" } else { "r" },
         client.resp.load(Ordering::Relaxed),
         text(&names.lib_name),

@@ -12,6 +12,8 @@ mod modes;
 pub mod names;
 mod pause;
 
+pub use line::logged_line;
+
 use crate::dispatch::table::{NOTHING, NeedsFn};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};

@@ -5,6 +5,7 @@ use crate::dispatch::ConnCx;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, error};
 use weft_keyspace::{Db, Record, SHARDS};
+use weft_process::log_notice;
 use weft_table::Stats;
 use weft_types::string::{self, Digits, Str};
 use weft_types::{Kind, Type, value};
@@ -43,6 +44,26 @@ pub fn object(cx: &mut ConnCx<'_>) -> CmdResult {
         ))
     })?;
     cx.reply.simple(&text);
+    Ok(())
+}
+
+pub fn listpack(cx: &mut ConnCx<'_>) -> CmdResult {
+    log_shape(cx, "listpack", "ERR Not a listpack encoded object.")
+}
+
+pub fn quicklist(cx: &mut ConnCx<'_>) -> CmdResult {
+    log_shape(cx, "quicklist", "ERR Not a quicklist encoded object.")
+}
+
+/// Logs how a value of this encoding is stored, without what is in it.
+fn log_shape(cx: &mut ConnCx<'_>, encoding: &str, other: &'static str) -> CmdResult {
+    let (elements, bytes) = with_record(cx, |record| match value::encoding_name(record) {
+        name if name == encoding => Ok((value::elements(record), value::memory(record, 0))),
+        _ => Err(Error::new(other)),
+    })?;
+    log_notice!("DEBUG {encoding}: {elements} elements in {bytes} bytes");
+    let name = [&encoding[..1].to_uppercase(), &encoding[1..]].concat();
+    cx.reply.simple(&format!("{name} structure written to the log"));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod digest;
 mod inspect;
 mod populate;
 mod protocol;
+mod switches;
 
 use super::slowlog::unknown;
 use crate::commands::shape::{ADMIN, answer_help, holding, spec};
@@ -44,15 +45,30 @@ const UNKNOWN_OPTION: Error =
 struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const SUBCOMMANDS: &[Sub] = &[
+    Sub("aof-flush-sleep", 1..=1, Needs::Nothing, switches::any),
     Sub("assert", 0..=0, Needs::Nothing, assert),
     Sub("change-repl-id", 0..=0, Needs::Nothing, change_replication_id),
+    Sub("client-enforce-reply-list", 1..=1, Needs::Nothing, switches::any),
+    Sub("client-eviction", 0..=0, Needs::Nothing, clients_by_size),
+    Sub("close-cluster-link-on-packet-drop", 1..=1, Needs::Nothing, switches::any),
+    Sub("clusterlink", 3..=3, Needs::Nothing, switches::cluster_link),
+    Sub("config-rewrite-force-all", 0..=0, Needs::Nothing, rewrite_all),
+    Sub("delay-rdb-client-free-second", 1..=1, Needs::Nothing, switches::number),
+    Sub("dict-resizing", 1..=1, Needs::Nothing, switches::any),
     Sub("digest", 0..=0, Needs::World, digest::all),
     Sub("digest-value", 0..=usize::MAX, Needs::KeysFrom(2), digest::values),
+    Sub("disable-cluster-random-ping", 1..=1, Needs::Nothing, switches::any),
+    Sub("disable-cluster-reconnection", 1..=1, Needs::Nothing, switches::any),
+    Sub("drop-cluster-packet-filter", 1..=1, Needs::Nothing, switches::number),
     Sub("error", 1..=1, Needs::Nothing, answer_error),
+    Sub("force-free-primary-async", 1..=1, Needs::Nothing, switches::any),
+    Sub("force-tls-write-error", 1..=1, Needs::Nothing, switches::any),
+    Sub("hashtable-can-abort-shrink", 1..=1, Needs::Nothing, switches::any),
     Sub("help", 0..=0, Needs::Nothing, |cx| answer_help(cx, HELP)),
     Sub("htstats", 1..=2, Needs::World, inspect::tables),
     Sub("htstats-key", 1..=2, Needs::Key(2), inspect::table_of_key),
     Sub("leak", 1..=1, Needs::Nothing, leak),
+    Sub("listpack", 1..=1, Needs::Key(2), inspect::listpack),
     Sub("loadaof", 0..=0, Needs::Nothing, |_| Err(NO_PERSISTENCE)),
     Sub("log", 1..=1, Needs::Nothing, log),
     Sub("mallctl", 1..=2, Needs::Nothing, allocator_number),
@@ -61,34 +77,72 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("move-clients", 0..=0, Needs::Nothing, move_clients),
     Sub("oom", 0..=0, Needs::Nothing, run_out_of_memory),
     Sub("panic", 0..=0, Needs::Nothing, panic),
+    Sub("pause-after-fork", 1..=1, Needs::Nothing, switches::any),
     Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
     Sub("populate", 1..=3, Needs::World, populate::populate),
     Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
+    Sub("quicklist", 1..=2, Needs::Key(2), inspect::quicklist),
+    Sub("quicklist-packed-threshold", 1..=1, Needs::Nothing, switches::packed_threshold),
     Sub("reload", 0..=usize::MAX, Needs::Nothing, reload),
+    Sub("replicate", 1..=usize::MAX, Needs::Nothing, switches::any),
+    Sub("replybuffer", 2..=2, Needs::Nothing, switches::reply_buffer),
     Sub("sdslen", 1..=1, Needs::Key(2), inspect::string_lengths),
     Sub("segfault", 0..=0, Needs::Nothing, segfault),
     Sub("set-active-expire", 1..=1, Needs::Nothing, set_active_expire),
+    Sub("set-disable-deny-scripts", 1..=1, Needs::Nothing, switches::any),
+    Sub("set-skip-checksum-validation", 1..=1, Needs::Nothing, switches::any),
     Sub("sleep", 1..=1, Needs::World, sleep),
+    Sub("slotmigration", 2..=2, Needs::Nothing, switches::slot_migration),
     Sub("structsize", 0..=0, Needs::Nothing, inspect::sizes),
 ];
 
 const HELP: &[&str] = &[
+    "AOF-FLUSH-SLEEP <microseconds>",
+    "    No effect: there is no append-only file yet.",
     "ASSERT",
     "    Crash by a failed assertion.",
     "CHANGE-REPL-ID",
     "    Give the server another replication id.",
+    "CLIENT-ENFORCE-REPLY-LIST <0|1>",
+    "    No effect: clients have no reply buffers of a fixed size.",
+    "CLIENT-EVICTION",
+    "    Answer how many clients hold how much memory, while maxmemory-clients is set.",
+    "CLOSE-CLUSTER-LINK-ON-PACKET-DROP <0|1>",
+    "    No effect: there is no cluster bus.",
+    "CLUSTERLINK KILL <to|from|all> <node-id>",
+    "    An error: there is no cluster bus.",
+    "CONFIG-REWRITE-FORCE-ALL",
+    "    As CONFIG REWRITE, with all directives.",
+    "DELAY-RDB-CLIENT-FREE-SECOND <seconds>",
+    "    No effect: there are no replicas yet.",
+    "DICT-RESIZING <0|1>",
+    "    No effect: tables grow in small steps, with the writes that make them grow.",
     "DIGEST",
     "    Answer a hash of all databases; equal data has equal hashes on every server.",
     "DIGEST-VALUE <key> [<key> ...]",
     "    Answer a hash of the value of each key.",
+    "DISABLE-CLUSTER-RANDOM-PING <0|1>",
+    "    No effect: there is no cluster bus.",
+    "DISABLE-CLUSTER-RECONNECTION <0|1>",
+    "    No effect: there is no cluster bus.",
+    "DROP-CLUSTER-PACKET-FILTER <type>",
+    "    No effect: there is no cluster bus.",
     "ERROR <string>",
     "    Answer an error with that text.",
+    "FORCE-FREE-PRIMARY-ASYNC <0|1>",
+    "    No effect: there is no primary yet.",
+    "FORCE-TLS-WRITE-ERROR <0|1>",
+    "    No effect: there is no TLS yet.",
+    "HASHTABLE-CAN-ABORT-SHRINK <0|1>",
+    "    No effect: tables shrink in small steps.",
     "HTSTATS <dbid> [full]",
     "    Answer the shape of the tables of a database.",
     "HTSTATS-KEY <key> [full]",
     "    Answer the shape of the table that is the value of <key>.",
     "LEAK <string>",
     "    Copy <string> and never free it.",
+    "LISTPACK <key>",
+    "    Log how the packed value of <key> is stored.",
     "LOADAOF",
     "    Not available: there is no append-only file yet.",
     "LOG <message>",
@@ -106,6 +160,8 @@ const HELP: &[&str] = &[
     "    Crash as if there were no more memory.",
     "PANIC",
     "    Crash by a panic.",
+    "PAUSE-AFTER-FORK <0|1>",
+    "    No effect: nothing is forked.",
     "PAUSE-CRON <0|1>",
     "    Stop, or start again, what is done periodically.",
     "POPULATE <count> [<prefix>] [<size>]",
@@ -114,16 +170,30 @@ const HELP: &[&str] = &[
     "PROTOCOL <type>",
     "    Answer a value of a type: string, integer, double, bignum, null, array, set,",
     "    map, attrib, push, verbatim, true or false.",
+    "QUICKLIST <key> [<0|1>]",
+    "    Log how the list of <key>, which is not packed whole, is stored.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    No effect: elements of any size are packed.",
     "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
     "    Not available: there are no snapshots yet.",
+    "REPLICATE <string>",
+    "    No effect: there are no replicas yet.",
+    "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
+    "    No effect: reply buffers belong to threads, and are not fitted to clients.",
     "SDSLEN <key>",
     "    Answer how much memory key and string of <key> take.",
     "SEGFAULT",
     "    Crash by a memory fault.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    With 0 expired keys stay until somebody meets them.",
+    "SET-DISABLE-DENY-SCRIPTS <0|1>",
+    "    No effect: there are no scripts yet.",
+    "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+    "    No effect: nothing with a checksum is loaded yet.",
     "SLEEP <seconds>",
     "    Stop the server for that long.",
+    "SLOTMIGRATION <PREVENT-PAUSE|PREVENT-FAILOVER> <0|1>",
+    "    No effect: there is no cluster mode.",
     "STRUCTSIZE",
     "    Answer the sizes of some structures.",
 ];
@@ -180,6 +250,42 @@ fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.srv().info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The clients, by the memory that they hold. The classes are the reference's.
+fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
+    const SMALLEST: u32 = 15;
+    const LARGEST: u32 = 33;
+    if cx.core.settings.clients_memory == 0 {
+        return Err(Error::new("ERR maxmemory-clients is disabled."));
+    }
+    let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
+    for client in cx.srv().clients.all() {
+        let memory = client.memory.load(Ordering::Relaxed);
+        let class = memory.max(1).ilog2().clamp(SMALLEST - 1, LARGEST - 1) - (SMALLEST - 1);
+        classes[class as usize].0 += memory;
+        classes[class as usize].1 += 1;
+    }
+    let mut text = String::new();
+    for (n, (memory, clients)) in (SMALLEST..).zip(classes) {
+        let from = if n == SMALLEST { 0 } else { 1u64 << (n - 1) };
+        let to = if n == LARGEST { u64::MAX } else { (1u64 << n) - 1 };
+        text.push_str(&format!(
+            "bucket {from:10} - {to:10}: tot-mem: {memory:10}, clients: {clients}\n"
+        ));
+    }
+    cx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn rewrite_all(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().config().rewrite_all().map_err(|e| {
+        let reason = e.to_string();
+        let reason = reason.strip_prefix("ERR ").unwrap_or(&reason);
+        Error::owned(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {reason}"))
+    })?;
     cx.reply.ok();
     Ok(())
 }

@@ -1,0 +1,118 @@
+//! Active defragmentation: records move out of pages that are mostly holes, so that these can be
+//! given back.
+//!
+//! A step looks at the records of a few buckets under their shard's lock, asks which of them lie
+//! badly, and moves those into allocations of their own making: where these are is the business of
+//! the allocator and of the caller, who prepares it (a thread's cache of freed places would hand out
+//! the same holes again). Nothing else changes: no effect, no access clock, no watch. So small keys
+//! and values move whole; what a large value owns beside its record stays where it is.
+
+use crate::db::Db;
+use crate::hold::Inside;
+use crate::keyspace::SHARDS;
+use crate::turn::Turn;
+
+/// Where the walk over all records has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    db: usize,
+    /// Index into the thread's shards.
+    nth: usize,
+    cursor: u64,
+}
+
+/// What a step has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    pub examined: u64,
+    pub moved: u64,
+    /// Every record of these shards has been looked at: the walk begins again.
+    pub is_last: bool,
+}
+
+impl Walk {
+    /// Looks at a few buckets of `shards`. `lies_badly` gets address and size of a record's
+    /// allocation and must not allocate much. Passes a busy shard over. O(records looked at).
+    pub fn step(
+        &mut self,
+        inside: &mut Inside<'_>,
+        turn: &mut Turn,
+        shards: &[u16],
+        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+    ) -> Step {
+        let mut done = Step::default();
+        let databases = inside.keyspace().databases();
+        let Some(shard) = shards.get(self.nth).copied().filter(|_| self.db < databases) else {
+            *self = Walk::default();
+            return Step { is_last: true, ..done };
+        };
+        debug_assert!(usize::from(shard) < SHARDS);
+        let is_empty = inside.keyspace().table(shard, self.db).is_empty();
+        if !is_empty && let Ok(guard) = inside.guard_one(turn, shard) {
+            let mut db = Db::new(&guard, turn, self.db);
+            self.cursor = db.relocate_some(shard, self.cursor, &mut done, lies_badly);
+        } else {
+            self.cursor = 0;
+        }
+        if self.cursor == 0 {
+            self.nth += 1;
+            if self.nth == shards.len() {
+                (self.db, self.nth) = (self.db + 1, 0);
+                done.is_last = self.db == databases;
+                if done.is_last {
+                    self.db = 0;
+                }
+            }
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::Outside;
+    use crate::keyspace::Keyspace;
+    use weft_types::string::{New, record};
+
+    #[test]
+    fn every_record_is_looked_at_once_and_keeps_what_it_is() {
+        let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+        let mut turn = Turn::new(1000, 1);
+        let mut inside = Outside::new(&ks, 0).enter();
+        let names: Vec<String> = (0..500).map(|n| format!("key:{n}")).collect();
+        for (n, name) in names.iter().enumerate() {
+            let guard = inside.world(&mut turn).expect("nobody else");
+            let mut db = Db::new(&guard, &mut turn, n % 2);
+            let key = db.key(name.as_bytes());
+            let expiry = (n % 3 == 0).then_some(5000);
+            db.set(&key, record(name.as_bytes(), New::Bytes(name.as_bytes()), expiry, 7));
+            crate::commit::commit(&guard, &mut turn);
+        }
+        let shards: Vec<u16> = (0..SHARDS as u16).collect();
+        let mut walk = Walk::default();
+        let mut all = Step::default();
+        let mut odd = 0u64;
+        loop {
+            let step = walk.step(&mut inside, &mut turn, &shards, &mut |_, _| {
+                odd += 1;
+                odd % 2 == 1
+            });
+            all.examined += step.examined;
+            all.moved += step.moved;
+            if step.is_last {
+                break;
+            }
+        }
+        assert_eq!((all.examined, all.moved), (500, 250));
+        assert!(turn.effects.is_empty());
+        for (n, name) in names.iter().enumerate() {
+            let guard = inside.world(&mut turn).expect("nobody else");
+            let mut db = Db::new(&guard, &mut turn, n % 2);
+            let key = db.key(name.as_bytes());
+            let record = db.peek(&key).expect("it is there");
+            assert_eq!((record.key(), record.clock()), (name.as_bytes(), 7));
+            assert_eq!(record.expiry(), (n % 3 == 0).then_some(5000));
+        }
+    }
+}

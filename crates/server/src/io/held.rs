@@ -1,0 +1,84 @@
+//! What a connection holds in memory: shown by CLIENT LIST, and added up for `maxmemory-clients`.
+//!
+//! All of it is known without walking over buffers, so that it can be renewed in every turn.
+
+use crate::clients::ClientShared;
+use crate::io::conn::{ArgBuf, Conn, Kept};
+use std::sync::atomic::Ordering::Relaxed;
+use weft_resp::Span;
+
+/// What a connection takes beside its buffers (bytes).
+pub const FIXED: usize = size_of::<Conn>() + size_of::<ClientShared>();
+
+/// The input of a connection that is not executed yet, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// Not yet parsed.
+    pub unparsed: usize,
+    /// Arguments of a request that is not complete.
+    pub args: usize,
+    /// Room behind what was read.
+    pub free: usize,
+    /// All the memory of it.
+    pub room: usize,
+}
+
+impl Conn {
+    /// O(1).
+    pub fn input(&self) -> Input {
+        let (value, value_room) = match &self.big {
+            Some(big) => (big.buf.len(), big.buf.capacity()),
+            None => (0, 0),
+        };
+        let parsed = if self.parser.in_request() && self.big.is_none() {
+            self.parser.pos.min(self.inbuf.len())
+        } else {
+            0
+        };
+        let own = if self.args.is_empty() { 0 } else { self.args_bytes };
+        let room = self.inbuf.capacity() + value_room;
+        Input {
+            unparsed: self.inbuf.len() - parsed + value,
+            args: own + parsed,
+            free: room - self.inbuf.len() - value,
+            room: room + own + self.spans.capacity() * size_of::<Span>(),
+        }
+    }
+
+    /// All that the connection holds, in bytes. O(requests that were kept for a later turn).
+    pub fn memory(&self) -> usize {
+        let bytes = |args: &[ArgBuf]| {
+            args.iter().map(|arg| size_of::<ArgBuf>() + arg.bytes().len()).sum::<usize>()
+        };
+        let kept = |kept: &Kept| size_of::<Kept>() + bytes(&kept.args);
+        let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
+        let waits = self.state.waiting().map_or(0, |waiting| bytes(&waiting.args));
+        FIXED
+            + self.input().room
+            + queued
+            + waits
+            + self.kept.iter().map(kept).sum::<usize>()
+            + self.out.memory()
+    }
+
+    /// Shows others what input is there. A connection that has none, as is usual, has nothing to
+    /// show but once that it is gone.
+    #[inline]
+    pub fn show_input(&mut self) {
+        let has = self.inbuf.capacity() > 0 || self.big.is_some() || !self.args.is_empty();
+        if has || self.shows_input || self.session.asked_of_itself {
+            self.show_input_now(has);
+        }
+    }
+
+    #[cold]
+    fn show_input_now(&mut self, has: bool) {
+        let (input, shared) = (self.input(), &self.session.shared);
+        shared.query_len.store(input.unparsed as u64, Relaxed);
+        shared.query_free.store(input.free as u64, Relaxed);
+        shared.query_room.store(input.room as u64, Relaxed);
+        shared.argv_mem.store(input.args as u64, Relaxed);
+        self.shows_input = has;
+        self.session.asked_of_itself = false;
+    }
+}

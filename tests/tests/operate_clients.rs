@@ -1,0 +1,220 @@
+//! What clients may hold: `client-output-buffer-limit`, `maxmemory-clients`, the fields of CLIENT
+//! LIST that tell of it, and what the log says of those who are closed. Each scene is played on the
+//! reference first.
+
+use std::io::Write;
+use std::net::TcpStream;
+use weft_testkit::client::encode;
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{client, info, on_both, send, until};
+
+const MB: usize = 1 << 20;
+
+/// Connects under a name and sends `bytes` without reading a reply. The server may close the
+/// connection meanwhile.
+fn sender(server: &Server, name: &str, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a listener");
+    stream.write_all(&encode(&["CLIENT", "SETNAME", name])).expect("it is read");
+    for part in bytes.chunks(64 << 10) {
+        if stream.write_all(part).is_err() {
+            break;
+        }
+    }
+    stream
+}
+
+fn lines(admin: &mut Client) -> Vec<String> {
+    admin.cmd(&["CLIENT", "LIST"]).text().lines().map(str::to_string).collect()
+}
+
+fn line(admin: &mut Client, name: &str) -> Option<String> {
+    let wanted = format!(" name={name} ");
+    lines(admin).into_iter().find(|line| line.contains(&wanted))
+}
+
+/// A field of a line as a number.
+fn field(line: &str, name: &str) -> i64 {
+    let start = format!("{name}=");
+    let found = line.split(' ').find_map(|word| word.strip_prefix(&start));
+    found.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no {name} in {line}"))
+}
+
+fn gets(times: usize) -> Vec<u8> {
+    encode(&["GET", "big"]).repeat(times)
+}
+
+#[test]
+fn a_client_over_the_hard_limit_of_output_is_closed() {
+    on_both(&[], &[], |server| {
+        let mut admin = client(server);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "normal 10mb 0 0"]);
+        let _stream = sender(server, "hungry", &gets(100));
+        until("it is closed", || {
+            info(&mut admin, "client_output_buffer_limit_disconnections") == 1
+        });
+        assert_eq!(line(&mut admin, "hungry"), None);
+        let log = server.log();
+        let told = "closed for overcoming of output buffer limits.";
+        let told = log.lines().find(|line| line.ends_with(told)).expect("it is logged");
+        assert!(told.contains(" # Client id=") && told.contains(" name=*redacted* "), "{told}");
+    });
+}
+
+#[test]
+fn a_client_over_the_soft_limit_is_closed_when_the_seconds_are_over() {
+    on_both(&[], &[], |server| {
+        let mut admin = client(server);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "normal 100mb 5mb 1"]);
+        let _stream = sender(server, "slow", &gets(20));
+        until("it has output", || {
+            line(&mut admin, "slow").is_some_and(|line| field(&line, "omem") > 5 * MB as i64)
+        });
+        assert_eq!(info(&mut admin, "client_output_buffer_limit_disconnections"), 0);
+        until("it is closed", || {
+            info(&mut admin, "client_output_buffer_limit_disconnections") == 1
+        });
+        assert_eq!(line(&mut admin, "slow"), None);
+    });
+}
+
+#[test]
+fn the_list_shows_where_the_bytes_are() {
+    on_both(&[], &[], |server| {
+        let mut admin = client(server);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        let own = &lines(&mut admin)[0];
+        // The request itself, and its words.
+        assert_eq!((field(own, "qbuf"), field(own, "argv-mem")), (26, 10), "{own}");
+        admin.cmd(&["PING"]);
+        let _output = sender(server, "output", &gets(20));
+        let _value = sender(server, "value", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\nxyz");
+        let words = [&b"*1000\r\n"[..], &b"$6\r\nabcdef\r\n".repeat(100)].concat();
+        let _words = sender(server, "words", &words);
+        let mut queue = client(server);
+        queue.ok(&["CLIENT", "SETNAME", "queue"]);
+        queue.ok(&["MULTI"]);
+        queue.cmd(&["SET", "k", &"v".repeat(1000)]);
+        let mut shown = |name: &str, is: &dyn Fn(&str) -> bool| {
+            until(name, || line(&mut admin, name).is_some_and(|line| is(&line)));
+        };
+        shown("output", &|line| {
+            let (all, of_it) = (field(line, "tot-mem"), field(line, "omem"));
+            all > of_it && of_it > 5 * MB as i64 && field(line, "oll") + field(line, "obl") > 0
+        });
+        shown("value", &|line| {
+            field(line, "tot-mem") >= 1_000_000 && field(line, "qbuf-free") > 900_000
+        });
+        shown("words", &|line| field(line, "argv-mem") >= 600);
+        shown("queue", &|line| field(line, "multi-mem") >= 1000 && field(line, "tot-mem") >= 1000);
+        // What was input is none any more.
+        until("nothing is left", || {
+            line(&mut admin, "queue").is_some_and(|line| field(&line, "argv-mem") == 0)
+        });
+    });
+}
+
+#[test]
+fn the_clients_that_hold_most_are_closed() {
+    on_both(&[], &[], |server| {
+        let mut admin = client(server);
+        admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
+        admin.ok(&["CLIENT", "SETNAME", "admin"]);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        admin.ok(&["CONFIG", "SET", "maxmemory-clients", "8mb"]);
+        let mut bystander = client(server);
+        bystander.ok(&["CLIENT", "SETNAME", "bystander"]);
+        let value = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n";
+        let input = [&value[..], &vec![b'x'; 10 * MB]].concat();
+        let words = [
+            &b"*100000\r\n"[..],
+            &b"$1000\r\n"
+                .iter()
+                .chain([b'y'; 1000].iter())
+                .chain(b"\r\n")
+                .copied()
+                .collect::<Vec<u8>>()
+                .repeat(12_000),
+        ]
+        .concat();
+        let set = encode(&["SET", "k", &"v".repeat(MB)]);
+        let queue = [encode(&["MULTI"]), set.repeat(12)].concat();
+        let scenes: [(&str, &[u8]); 4] =
+            [("output", &gets(20)), ("input", &input), ("words", &words), ("queue", &queue)];
+        for (n, (name, bytes)) in (1..).zip(scenes) {
+            let stream = sender(server, name, bytes);
+            until(name, || info(&mut admin, "evicted_clients") == n);
+            assert_eq!(line(&mut admin, name), None, "{}", server.name());
+            drop(stream);
+        }
+        assert!(line(&mut admin, "bystander").is_some());
+        assert_eq!(bystander.cmd(&["PING"]).text(), "PONG");
+        assert_eq!(server.log().matches("Evicting client: id=").count(), 4);
+        assert!(!server.log().contains("name=words"));
+    });
+}
+
+/// Several at once, on several threads: only as many go as must.
+#[test]
+fn no_more_clients_are_closed_than_need_be() {
+    on_both(&[], &["--io-threads", "4", "--io-threads-always-active", "yes"], |server| {
+        let mut admin = client(server);
+        admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
+        let streams: Vec<TcpStream> =
+            names.iter().map(|name| sender(server, name, &gets(10))).collect();
+        until("all have output", || {
+            names.iter().all(|name| {
+                line(&mut admin, name).is_some_and(|l| field(&l, "omem") > 6 * MB as i64)
+            })
+        });
+        // Four of eight may stay, and half of another.
+        let all: i64 = lines(&mut admin).iter().map(|line| field(line, "tot-mem")).sum();
+        admin.ok(&["CONFIG", "SET", "maxmemory-clients", &(all / 16 * 9).to_string()]);
+        until("some are gone", || info(&mut admin, "evicted_clients") >= 3);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // What their sockets have taken differs a little.
+        let gone = info(&mut admin, "evicted_clients");
+        assert!(gone <= 4, "{}: {gone}", server.name());
+        drop(streams);
+    });
+}
+
+#[test]
+fn who_must_not_be_evicted_is_not() {
+    on_both(&[], &[], |server| {
+        let mut admin = client(server);
+        admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        admin.ok(&["CONFIG", "SET", "maxmemory-clients", "4mb"]);
+        let exempt = [encode(&["CLIENT", "NO-EVICT", "ON"]), gets(20)].concat();
+        let _stream = sender(server, "exempt", &exempt);
+        until("it has output", || {
+            line(&mut admin, "exempt").is_some_and(|line| field(&line, "omem") > 5 * MB as i64)
+        });
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(line(&mut admin, "exempt").is_some(), "{}", server.name());
+    });
+}
+
+#[test]
+fn a_limit_that_is_a_share_of_maxmemory() {
+    on_both(&[], &[], |server| {
+        let mut admin = client(server);
+        admin.ok(&["SET", "big", &"x".repeat(MB)]);
+        admin.ok(&["CONFIG", "SET", "maxmemory-clients", "5%"]);
+        // There is no maxmemory, so there is no limit.
+        let mut rich = client(server);
+        rich.ok(&["CLIENT", "SETNAME", "rich"]);
+        (0..20).for_each(|_| send(&mut rich, &["GET", "big"]));
+        until("it has output", || {
+            line(&mut admin, "rich").is_some_and(|line| field(&line, "omem") > 6 * MB as i64)
+        });
+        assert_eq!(info(&mut admin, "evicted_clients"), 0);
+        admin.ok(&["CONFIG", "SET", "maxmemory", "100mb"]);
+        until("it is gone", || info(&mut admin, "evicted_clients") == 1);
+        assert_eq!(line(&mut admin, "rich"), None);
+    });
+}
