@@ -47,7 +47,7 @@ Examples:
        weft-server
        weft-server /etc/weft/6379.conf
        weft-server --port 7777
-       weft-server --port 7777 --replicaof 127.0.0.1 8888
+       weft-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
        weft-server /etc/weft/6379.conf --loglevel verbose -
        echo 'maxmemory 128mb' | weft-server -
 ";

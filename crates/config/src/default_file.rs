@@ -79,7 +79,10 @@ fn entry(out: &mut String, directive: &Directive) {
     match directive.status {
         Status::Effective => {}
         Status::NotYet(feature) => {
-            comment(out, &format!("NO EFFECT YET: this version does not have {feature}."));
+            let guards = directive.flags.contains(Flags::GUARD);
+            let stops = " The server does not start with it, unless allow-unsupported-protection.";
+            let stops = if guards { stops } else { "" };
+            comment(out, &format!("NO EFFECT YET: this version does not have {feature}.{stops}"));
         }
         Status::Obsolete(reason) => comment(out, &format!("NO EFFECT: {reason}.")),
     }

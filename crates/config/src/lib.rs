@@ -82,6 +82,7 @@ mod numbers;
 mod rewrite;
 mod set;
 mod special;
+mod suggest;
 mod table;
 pub mod tokens;
 mod value;

@@ -17,7 +17,8 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
+    "allow-unsupported-protection",
     "dynamic-hz",
     "gopher-enabled",
     "io-threads-do-reads",
