@@ -129,6 +129,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::{Id, Status};
 
     fn run(arguments: &[&str]) -> (Option<PathBuf>, bool, Vec<String>) {
         match parse(arguments.iter().map(OsString::from)) {
@@ -155,6 +156,19 @@ mod tests {
             ("--help", Cli::Help),
         ] {
             assert_eq!(parse([OsString::from(argument)]), expected);
+        }
+    }
+
+    /// What the help shows works in this version.
+    #[test]
+    fn help_names_only_what_works() {
+        let options = USAGE.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let own = ["version", "help", "install-docs"];
+        let directives: Vec<&str> = options.filter(|name| !own.contains(name)).collect();
+        assert!(directives.len() >= 4, "{directives:?}");
+        for name in directives {
+            let id = Id::from_name(name.as_bytes()).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(id.directive().status, Status::Effective, "{name}");
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) fn suggestion(written: &[u8], on_command_line: bool) -> Option<String
     }
     match bare {
         "h" | "?" | "help" if on_command_line => Some("--help".into()),
+        // As the clients of such servers call it.
+        "p" if on_command_line => Some("--port".into()),
         "v" | "version" if on_command_line => Some("--version".into()),
         _ if table::lookup(bare.as_bytes()).is_some() => Some(format!("{dashes}{bare}")),
         _ => directive(bare).map(|name| format!("{dashes}{name}")),
@@ -97,7 +99,6 @@ mod tests {
             ("requirepas", Some("requirepass")),
             ("slave-priorty", Some("slave-priority")),
             ("xyzzy", None),
-            ("p", None),
             ("", None),
         ] {
             assert_eq!(told(written, false).as_deref(), expected, "{written}");
@@ -109,6 +110,7 @@ mod tests {
             ("port=7000", "--port 7000"),
             ("prot=7000", "--port 7000"),
             ("-?", "--help"),
+            ("-p", "--port"),
         ] {
             assert_eq!(told(written, true).as_deref(), Some(expected), "{written}");
         }

@@ -11,7 +11,7 @@
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
 //! * [`announce`] - banner, title and listeners, for those who look from outside
-//! * [`start`] - from the command line to running threads
+//! * [`start`] - from the command line to running threads; `failure`: where it is told that there are none
 
 pub mod announce;
 pub mod bio;
@@ -23,6 +23,7 @@ pub mod commands;
 pub mod counted;
 pub mod dispatch;
 pub mod eviction;
+mod failure;
 pub mod info;
 pub mod io;
 pub mod latency;
