@@ -83,7 +83,7 @@ fn valkey_server() -> Option<PathBuf> {
         program.is_file().then_some(program)
     });
     if found.is_none() {
-        println!("skipped: no valkey-server in PEERS_BIN or on PATH");
+        weft_testkit::skipped::note_here("no valkey-server in PEERS_BIN or PATH");
     }
     found
 }

@@ -35,7 +35,21 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
+        Cli::InstallDocs(dir) => install_docs(&dir),
         Cli::Run(args) => start(&args),
+    }
+}
+
+fn install_docs(dir: &Path) -> i32 {
+    match weft_config::install_docs(dir) {
+        Ok(paths) => {
+            paths.iter().for_each(|path| println!("{}", path.display()));
+            0
+        }
+        Err(e) => {
+            eprintln!("Can't write below '{}': {}", dir.display(), words(&e));
+            1
+        }
     }
 }
 

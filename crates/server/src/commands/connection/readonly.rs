@@ -16,7 +16,7 @@ pub const READWRITE: ServerCommand =
 
 const fn of_clusters(name: &'static str, summary: &'static str) -> ServerCommand {
     let command = plain(name, 1, FLAGS, "3.0.0", summary, "", answer);
-    let spec = Spec { group: Group::Cluster, acl: &["@connection"], ..command.spec };
+    let spec = Spec { flags: FLAGS, group: Group::Cluster, acl: &["@connection"], ..command.spec };
     ServerCommand { spec, ..command }
 }
 
