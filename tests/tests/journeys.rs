@@ -18,6 +18,9 @@ use weft_testkit::{Client, Server, locate, skipped};
 /// What Debian's package sets, with places for port and folder.
 const DEBIAN: &str = include_str!("../data/debian.conf");
 
+/// What the container's image starts with.
+const CONTAINER: &str = include_str!("../../packaging/container.conf");
+
 /// Longer than anything here takes: only a hang lasts so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -99,8 +102,8 @@ fn the_clients_modes_work() {
     assert_eq!(client.cmd(&["READWRITE"]).text(), "OK");
     for cluster in [&["CLUSTER", "INFO"][..], &["ASKING"]] {
         let reply = client.try_cmd(cluster).expect("a reply").value;
-        let expected = &b"ERR This instance has cluster support disabled"[..];
-        assert_eq!(reply.error(), Some(expected), "{cluster:?}: {reply}");
+        let expected = "ERR This instance has cluster support disabled";
+        assert_eq!(reply.error().as_deref(), Some(expected), "{cluster:?}: {reply}");
     }
 }
 
@@ -162,6 +165,20 @@ fn debians_configuration_starts_a_daemon() {
     assert!(!dir.path().join("redis-server.pid").exists());
 }
 
+/// The file of the container's image, but for the folder, which is only there.
+#[test]
+fn the_containers_configuration_starts() {
+    let dir = folder();
+    let here = dir.path().to_str().expect("text");
+    let file = dir.path().join("container.conf");
+    fs::write(&file, CONTAINER.replace("dir /data", &format!("dir {here}"))).expect("a file");
+    let server = Server::weft(&["--include", file.to_str().expect("text")]);
+    let mut client = server.client();
+    assert_eq!(client.cmd(&["CONFIG", "GET", "bind"]).items()[1].text(), "* -::*");
+    assert_eq!(client.cmd(&["CONFIG", "GET", "protected-mode"]).items()[1].text(), "no");
+    assert_eq!(client.cmd(&["CONFIG", "GET", "dir"]).items()[1].text(), here);
+}
+
 /// A daemon is nobody's child: it is ended by its number.
 struct Ends(Pid);
 
@@ -196,13 +213,13 @@ fn protection_that_is_not_there_refuses_the_start() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let refused = client.try_cmd(&["CONFIG", "SET", "tls-port", "7001"]).expect("a reply").value;
-    let error = text(refused.error().expect("an error"));
+    let error = refused.error().expect("an error");
     assert!(error.ends_with("not supported by this version, which does not have TLS"), "{error}");
     assert_eq!(client.cmd(&["CONFIG", "GET", "tls-port"]).items()[1].text(), "0");
     // What protects and is there, protects.
     let closed = Server::weft(&["--requirepass", "sesame"]);
     let reply = closed.client().try_cmd(&["GET", "k"]).expect("a reply").value;
-    assert_eq!(reply.error(), Some(&b"NOAUTH Authentication required."[..]));
+    assert_eq!(reply.error().as_deref(), Some("NOAUTH Authentication required."));
 }
 
 #[test]
