@@ -50,10 +50,12 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A start that must fail: its exit code is 1. Answers what it said, both streams together.
+/// A start that must fail: its exit code is 1. Answers what it said, both streams together. One
+/// that serves is ended after a while.
 #[track_caller]
 fn refused(dir: &Path, args: &[&str]) -> String {
-    let output = run_in(dir, locate::weft(), args);
+    let server = locate::weft().to_str().expect("text");
+    let output = run_in(dir, Path::new("timeout"), &[&["10", server], args].concat());
     let said = text(&output.stdout) + &text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
     said

@@ -84,8 +84,8 @@ mod tests {
         );
         let read = |at: usize| std::fs::read_to_string(&written[at]).expect("a file");
         assert!(read(0).contains("How wide") && read(1).contains("deep"));
-        for at in 2..5 {
-            assert!(read(at).contains("wide") && read(at).contains("deep"), "{}", names[at]);
+        for (at, name) in names.iter().enumerate().skip(2) {
+            assert!(read(at).contains("wide") && read(at).contains("deep"), "{name}");
         }
     }
 }

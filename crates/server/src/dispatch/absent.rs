@@ -96,7 +96,7 @@ const CLUSTER: &[&str] = &["asking", "cluster", "clusterscan"];
 #[cold]
 pub fn refusal(name: &[u8]) -> Option<Error> {
     let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-    if CLUSTER.iter().any(|known| is(known)) {
+    if CLUSTER.iter().any(is) {
         return Some(Error::new("ERR This instance has cluster support disabled"));
     }
     let (feature, known) = ABSENT
