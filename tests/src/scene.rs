@@ -106,7 +106,7 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
 pub fn on_both(args: &[&str], weft: &[&str], check: impl Fn(&mut Server)) {
     match Server::valkey(args) {
         Some(mut valkey) => check(&mut valkey),
-        None => eprintln!("SKIP the reference: no valkey-server in PEERS_BIN or PATH"),
+        None => weft_testkit::skipped::note_here("no valkey-server in PEERS_BIN or PATH"),
     }
     check(&mut Server::weft(&[args, weft].concat()));
 }

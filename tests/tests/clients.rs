@@ -148,7 +148,7 @@ print("done")
 fn redis_py_works() {
     let import = Command::new("python3").args(["-c", "import redis"]).output();
     if !import.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIP redis_py_works: no python3 with the redis package");
+        weft_testkit::skipped::note("redis_py_works", "no python3 with the redis package");
         return;
     }
     let server = Server::weft(&[]);

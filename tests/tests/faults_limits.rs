@@ -300,7 +300,10 @@ fn a_huge_request_is_understood_to_its_end() {
     const LEN: usize = 30_000;
     let gigabytes = env_or("HUGE_REQUEST", 0usize);
     if gigabytes == 0 {
-        eprintln!("SKIP a_huge_request_is_understood_to_its_end: HUGE_REQUEST is not set");
+        weft_testkit::skipped::note(
+            "a_huge_request_is_understood_to_its_end",
+            "HUGE_REQUEST is not set",
+        );
         return;
     }
     let limit = ["--client-query-buffer-limit", "100gb"];

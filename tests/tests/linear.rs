@@ -147,7 +147,7 @@ fn dump(history: &[Vec<Event>]) -> String {
 #[test]
 fn a_planted_race_is_found() {
     let Ok(program) = std::env::var("WEFT_PLANTED") else {
-        eprintln!("SKIP a_planted_race_is_found: no WEFT_PLANTED");
+        weft_testkit::skipped::note("a_planted_race_is_found", "no WEFT_PLANTED");
         return;
     };
     let server = Server::start("planted", Path::new(&program), &THREADS);

@@ -70,7 +70,7 @@ fn agreed(server: &Server, threads: usize) -> (Vec<String>, String) {
 fn threads_run_where_the_lists_say() {
     let cpus = own_cpus();
     if cpus.len() < 2 {
-        eprintln!("SKIP threads_run_where_the_lists_say: one CPU");
+        weft_testkit::skipped::note("threads_run_where_the_lists_say", "one CPU");
         return;
     }
     let (first, second) = (cpus[0].to_string(), cpus[1].to_string());
@@ -106,7 +106,7 @@ fn threads_run_where_the_lists_say() {
 fn lists_follow_the_number_of_threads() {
     let cpus = own_cpus();
     if cpus.len() < 2 {
-        eprintln!("SKIP lists_follow_the_number_of_threads: one CPU");
+        weft_testkit::skipped::note("lists_follow_the_number_of_threads", "one CPU");
         return;
     }
     let both = format!("{},{}", cpus[0], cpus[1]);
@@ -136,7 +136,7 @@ fn inherited_affinity_is_respected() {
     let last = cpus.last().expect("a CPU").to_string();
     let found = Command::new("taskset").arg("--version").output();
     if cpus.len() < 2 || found.is_err() {
-        eprintln!("SKIP inherited_affinity_is_respected: one CPU, or no taskset");
+        weft_testkit::skipped::note("inherited_affinity_is_respected", "one CPU, or no taskset");
         return;
     }
     let weft = locate::weft().to_str().expect("a path").to_string();

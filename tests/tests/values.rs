@@ -143,7 +143,7 @@ fn names_and_elements_of_4_gib_are_refused() {
 #[test]
 fn strings_beyond_4_gib() {
     if std::env::var_os("WEFT_TEST_4_GIB").is_none() {
-        eprintln!("SKIP strings_beyond_4_gib: WEFT_TEST_4_GIB is not set");
+        weft_testkit::skipped::note("strings_beyond_4_gib", "WEFT_TEST_4_GIB is not set");
         return;
     }
     let mut server =

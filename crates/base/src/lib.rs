@@ -14,6 +14,7 @@
 //! | [`glob`] | the pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE` |
 //! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
 //! | [`slot`] | hash slots |
+//! | [`share`] | where man pages and completions lie |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
 //! `unsafe` appears only in [`topology`], for four system calls.
@@ -29,6 +30,7 @@ mod natural;
 pub mod num;
 pub mod num_format;
 pub mod rng;
+pub mod share;
 pub mod slot;
 pub mod timeline;
 pub mod topology;

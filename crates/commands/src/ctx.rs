@@ -9,7 +9,7 @@ use weft_types::string::{Blob, New};
 
 /// The configuration that commands look at; a copy that each thread renews when it changes.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CommandSettings {
     /// `proto-max-bulk-len` in bytes: no string grows beyond it.
     pub max_string: usize,
     /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB without a word mean ASYNC.
@@ -28,7 +28,7 @@ pub struct Ctx<'a> {
     /// The client's database; its guard holds what the command's spec asks for.
     pub db: Db<'a>,
     pub reply: &'a mut Reply,
-    pub settings: &'a Settings,
+    pub settings: &'a CommandSettings,
     /// Large arguments, by position, in memory of their own: see [`Ctx::value`].
     pub blobs: &'a [(usize, Blob)],
     /// The key at argument 1, when the plan has already hashed it.
@@ -61,7 +61,7 @@ impl Lane {
         if elements <= FAST_WORK || self != Lane::Fast {
             return Ok(());
         }
-        *pause = Some(Pause::TooLong);
+        *pause = Some(Pause::Slow);
         Err(Error::new("ERR passed on to the slow lane"))
     }
 }
@@ -70,7 +70,7 @@ impl Lane {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pause {
     /// It is too much work for the fast lane.
-    TooLong,
+    Slow,
     /// The client waits for one of the keys at these arguments.
     Block { keys: Vec<usize>, timeout_ms: Option<u64> },
 }

@@ -27,7 +27,7 @@ pub mod string;
 pub mod testing;
 pub mod zset;
 
-pub use ctx::{Ctx, FAST_WORK, Lane, Pause, Settings};
+pub use ctx::{CommandSettings, Ctx, FAST_WORK, Lane, Pause};
 pub use error::{CmdResult, Error};
 pub use registry::{Command, REGISTRY};
 pub use spec::{Flags, Group, KeySpec, Spec};

@@ -64,6 +64,7 @@ pub enum Group {
     Transactions,
     Connection,
     Server,
+    Cluster,
 }
 
 impl Group {
@@ -78,6 +79,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",
+            Group::Cluster => "cluster",
         }
     }
 }

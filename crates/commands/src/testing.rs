@@ -1,7 +1,7 @@
 //! Runs commands in unit tests and in the fuzz target as the server does, without one: looks them up, checks their
 //! arguments, takes the locks that their specs ask for, runs them and keeps the reply.
 
-use crate::ctx::{Ctx, Lane, Pause, Settings};
+use crate::ctx::{CommandSettings, Ctx, Lane, Pause};
 use crate::error::wrong_arity;
 use crate::generic;
 use crate::registry::{Command, REGISTRY};
@@ -14,7 +14,7 @@ use weft_resp::Reply;
 pub struct Bench {
     pub ks: Keyspace,
     pub turn: Turn,
-    pub settings: Settings,
+    pub settings: CommandSettings,
     /// The client's database.
     pub db: usize,
 }
@@ -22,7 +22,7 @@ pub struct Bench {
 impl Bench {
     /// At this Unix time in milliseconds.
     pub fn new(now_ms: i64) -> Bench {
-        let settings = Settings {
+        let settings = CommandSettings {
             max_string: 512 << 20,
             lazy_user_flush: true,
             lfu: false,
@@ -59,7 +59,7 @@ impl Bench {
     /// Whether a request of these words is too much for the fast lane; it is run there.
     pub fn is_too_long(&mut self, args: &[&[u8]]) -> bool {
         let command = find(args).expect("a command of the registry");
-        self.run_in(Lane::Fast, command, args).1 == Some(Pause::TooLong)
+        self.run_in(Lane::Fast, command, args).1 == Some(Pause::Slow)
     }
 
     fn run_in(

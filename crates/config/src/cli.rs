@@ -32,6 +32,8 @@ pub enum Cli {
     Version,
     /// Print [`USAGE`].
     Help,
+    /// Write man pages and completions below this folder.
+    InstallDocs(PathBuf),
 }
 
 /// The answer to `--help`.
@@ -39,15 +41,18 @@ pub const USAGE: &str = "\
 Usage: weft-server [/path/to/weft.conf] [options] [-]
        weft-server -v or --version
        weft-server -h or --help
+       weft-server --install-docs <folder>
 
 Options are directives of weft.conf behind two dashes and override the file.
 With - the configuration continues on standard input, before the options.
+With --install-docs, man pages and completions for bash, zsh and fish are
+written below a folder such as /usr/local/share or ~/.local/share.
 
 Examples:
        weft-server
        weft-server /etc/weft/6379.conf
        weft-server --port 7777
-       weft-server --port 7777 --replicaof 127.0.0.1 8888
+       weft-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
        weft-server /etc/weft/6379.conf --loglevel verbose -
        echo 'maxmemory 128mb' | weft-server -
 ";
@@ -59,6 +64,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
         None => return Cli::Run(LoadArgs::default()),
         Some(b"-v" | b"--version") => return Cli::Version,
         Some(b"-h" | b"--help") => return Cli::Help,
+        Some(b"--install-docs") if arguments.len() == 2 => {
+            return Cli::InstallDocs(file(&arguments[1]));
+        }
         Some(_) => {}
     }
     let mut args = LoadArgs::default();
@@ -129,6 +137,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::{Id, Status};
 
     fn run(arguments: &[&str]) -> (Option<PathBuf>, bool, Vec<String>) {
         match parse(arguments.iter().map(OsString::from)) {
@@ -155,6 +164,22 @@ mod tests {
             ("--help", Cli::Help),
         ] {
             assert_eq!(parse([OsString::from(argument)]), expected);
+        }
+        let docs = ["--install-docs", "/a"].map(OsString::from);
+        assert_eq!(parse(docs), Cli::InstallDocs("/a".into()));
+    }
+
+    /// What the help shows works in this version.
+    #[test]
+    fn help_names_only_what_works() {
+        let options = USAGE.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let options = options.map(|name| name.trim_end_matches(','));
+        let own = ["version", "help", "install-docs"];
+        let directives: Vec<&str> = options.filter(|name| !own.contains(name)).collect();
+        assert!(directives.len() >= 4, "{directives:?}");
+        for name in directives {
+            let id = Id::from_name(name.as_bytes()).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(id.directive().status, Status::Effective, "{name}");
         }
     }
 

@@ -237,6 +237,17 @@ impl Config {
         Id::all().filter(|id| !self.is_default(*id)).filter_map(without_effect).collect()
     }
 
+    /// Directives that guard, that somebody has set and that do nothing in this version. Empty when
+    /// `allow-unsupported-protection` says that the server is to run without them.
+    pub fn unsupported_guards(&self) -> Vec<(Id, &'static str)> {
+        if self.bool(Id::ALLOW_UNSUPPORTED_PROTECTION) {
+            return Vec::new();
+        }
+        let mut found = self.ineffective();
+        found.retain(|(id, _)| id.directive().flags.contains(Flags::GUARD));
+        found
+    }
+
     /// `CONFIG GET`: names and values that one of `patterns` matches, sorted by
     /// name, each once.
     ///

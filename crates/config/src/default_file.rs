@@ -63,6 +63,21 @@ pub fn default_file() -> String {
 fn entry(out: &mut String, directive: &Directive) {
     out.push('\n');
     comment(out, directive.doc);
+    for text in [facts(directive), effect(directive)] {
+        if !text.is_empty() {
+            comment(out, &text);
+        }
+    }
+    if let Kind::Statement { .. } = directive.kind {
+        comment(out, "For example:");
+    }
+    for line in default_lines(directive) {
+        let _ = writeln!(out, "#{line}");
+    }
+}
+
+/// Which values it takes, who may change it, what else it is called; may be empty.
+pub(crate) fn facts(directive: &Directive) -> String {
     let mut facts = values(&directive.kind);
     if directive.flags.contains(Flags::IMMUTABLE) {
         facts.push_str(" Fixed at start.");
@@ -73,26 +88,25 @@ fn entry(out: &mut String, directive: &Directive) {
     if !directive.aliases.is_empty() {
         let _ = write!(facts, " Also: {}.", directive.aliases.join(", "));
     }
-    if !facts.is_empty() {
-        comment(out, &facts);
-    }
+    facts
+}
+
+/// That it does nothing, and why; empty where it acts.
+pub(crate) fn effect(directive: &Directive) -> String {
     match directive.status {
-        Status::Effective => {}
+        Status::Effective => String::new(),
         Status::NotYet(feature) => {
-            comment(out, &format!("NO EFFECT YET: this version does not have {feature}."));
+            let guards = directive.flags.contains(Flags::GUARD);
+            let stops = " The server does not start with it, unless allow-unsupported-protection.";
+            let stops = if guards { stops } else { "" };
+            format!("NO EFFECT YET: this version does not have {feature}.{stops}")
         }
-        Status::Obsolete(reason) => comment(out, &format!("NO EFFECT: {reason}.")),
-    }
-    if let Kind::Statement { .. } = directive.kind {
-        comment(out, "For example:");
-    }
-    for line in default_lines(directive) {
-        let _ = writeln!(out, "#{line}");
+        Status::Obsolete(reason) => format!("NO EFFECT: {reason}."),
     }
 }
 
 /// The lines that set a directive to its default; for a statement, an example.
-fn default_lines(directive: &Directive) -> Vec<String> {
+pub(crate) fn default_lines(directive: &Directive) -> Vec<String> {
     let line = |arguments: &str| format!("{} {arguments}", directive.name);
     match directive.kind {
         Kind::OutputBufferLimits => {

@@ -16,6 +16,7 @@
 //!     Cli::Run(args) => args,
 //!     Cli::Version => return println!("..."),
 //!     Cli::Help => return print!("{}", cli::USAGE),
+//!     Cli::InstallDocs(dir) => return drop(weft_config::install_docs(&dir)),
 //! };
 //! let config = match Config::load(&args) {
 //!     Ok(config) => config,
@@ -78,10 +79,12 @@ mod fuzz;
 pub mod glob;
 mod kind;
 mod load;
+mod manual;
 mod numbers;
 mod rewrite;
 mod set;
 mod special;
+mod suggest;
 mod table;
 pub mod tokens;
 mod value;
@@ -94,6 +97,7 @@ pub use files::{Disk, Files, NoFiles};
 pub use fuzz::fuzz_parse;
 pub use kind::{Check, Kind, Reason};
 pub use load::{LoadArgs, LoadError, Origin};
+pub use manual::install as install_docs;
 pub use numbers::memory;
 pub use rewrite::RewriteError;
 pub use set::{Apply, Permit, SetError};

@@ -25,6 +25,7 @@ use crate::files::{Disk, Files};
 use crate::glob;
 use crate::kind::Reason;
 use crate::special::limit_class;
+use crate::suggest;
 use crate::table::{self, Name};
 use crate::tokens;
 use crate::value::Value;
@@ -64,6 +65,8 @@ pub enum LoadError {
         text: String,
         /// What is wrong with it.
         reason: String,
+        /// What was probably meant by a name that does not exist.
+        meant: Option<String>,
     },
     /// The lines are right, but what they ask for cannot be.
     Whole {
@@ -96,17 +99,29 @@ impl fmt::Display for Origin {
 impl fmt::Display for LoadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = env!("CARGO_PKG_VERSION");
-        let title = format!("\n*** FATAL CONFIG FILE ERROR (Version {version}) ***");
+        let title = |of| format!("\n*** FATAL CONFIG {of}ERROR (Version {version}) ***");
         match self {
             LoadError::Unreadable { path, reason } => {
                 write!(out, "Fatal error, can't open config file '{}': {reason}", path.display())
             }
-            LoadError::Line { origin, line, text, reason } => write!(
-                out,
-                "{title}\nReading the configuration file, at line {line}\n>>> '{text}'\n{reason}\n\
-                 (line {line} of {origin})"
-            ),
-            LoadError::Whole { reason } => write!(out, "{title}\n{reason}"),
+            LoadError::Line { origin, line, text, reason, meant } => {
+                match origin {
+                    Origin::CommandLine => {
+                        writeln!(out, "{}\nReading the command line", title(""))?;
+                        write!(out, ">>> '{text}'\n{reason}")?;
+                    }
+                    Origin::File(_) | Origin::Stdin => {
+                        writeln!(out, "{}", title("FILE "))?;
+                        writeln!(out, "Reading the configuration file, at line {line}")?;
+                        write!(out, ">>> '{text}'\n{reason}\n(line {line} of {origin})")?;
+                    }
+                }
+                match meant {
+                    Some(meant) => write!(out, "\nDid you mean '{meant}'?"),
+                    None => Ok(()),
+                }
+            }
+            LoadError::Whole { reason } => write!(out, "{}\n{reason}", title("FILE ")),
         }
     }
 }
@@ -128,19 +143,20 @@ impl Config {
     /// The first thing that is wrong.
     pub fn load_with(args: &LoadArgs, files: Arc<dyn Files>) -> Result<Config, LoadError> {
         let mut loader = Loader::new(Config::with_files(files));
-        if let Some(file) = &args.file {
-            let path = loader.config.absolute(file.as_os_str().as_bytes());
-            loader.config.file = Some(path.clone());
-            loader.file_or_pattern(&path, 0)?;
-        }
-        if args.stdin {
-            let content = loader.config.files.read_stdin();
-            let content = content.map_err(|error| unreadable(Path::new("-"), &error))?;
-            loader.text(&Origin::Stdin, &content, 0)?;
-        }
-        loader.text(&Origin::CommandLine, &args.options.join(&b'\n'), 0)?;
+        loader.all(args)?;
         loader.check_whole()?;
         Ok(loader.config)
+    }
+
+    /// Where the log would go if `args`, which do not load, did: what is wrong is left out. So who
+    /// looks for the reason in the log finds it there.
+    pub fn log_file_of(args: &LoadArgs) -> Option<PathBuf> {
+        let mut loader = Loader::new(Config::default());
+        loader.lenient = true;
+        // Standard input has been read already.
+        let args = LoadArgs { stdin: false, ..args.clone() };
+        let _ = loader.all(&args);
+        loader.config.path(Id::LOGFILE)
     }
 
     /// The configuration that the text of one file describes; `name` is for
@@ -157,6 +173,16 @@ impl Config {
     }
 }
 
+fn wrong_line(origin: &Origin, number: usize, line: &[u8], reason: &str) -> LoadError {
+    let name = tokens::split(line).unwrap_or_default().into_iter().next().unwrap_or_default();
+    let known = table::lookup(&name).is_some();
+    let on_command_line = *origin == Origin::CommandLine;
+    let meant = if known { None } else { suggest::suggestion(&name, on_command_line) };
+    let text = String::from_utf8_lossy(line).into_owned();
+    let reason = reason.to_string();
+    LoadError::Line { origin: origin.clone(), line: number, text, reason, meant }
+}
+
 fn unreadable(path: &Path, error: &std::io::Error) -> LoadError {
     LoadError::Unreadable { path: path.to_path_buf(), reason: explain(error) }
 }
@@ -167,6 +193,8 @@ struct Loader {
     /// Whether a `save` line has been met: the first one replaces the default
     /// and later ones add to it.
     saves: bool,
+    /// Whether lines that are wrong are left out.
+    lenient: bool,
 }
 
 /// What a file has set so far: the directive, and for output limits the class.
@@ -180,7 +208,25 @@ struct First {
 
 impl Loader {
     fn new(config: Config) -> Loader {
-        Loader { config, saves: false }
+        Loader { config, saves: false, lenient: false }
+    }
+
+    /// Reads everything, in its order.
+    fn all(&mut self, args: &LoadArgs) -> Result<(), LoadError> {
+        if let Some(file) = &args.file {
+            let path = self.config.absolute(file.as_os_str().as_bytes());
+            self.config.file = Some(path.clone());
+            let read = self.file_or_pattern(&path, 0);
+            if !self.lenient {
+                read?;
+            }
+        }
+        if args.stdin {
+            let content = self.config.files.read_stdin();
+            let content = content.map_err(|error| unreadable(Path::new("-"), &error))?;
+            self.text(&Origin::Stdin, &content, 0)?;
+        }
+        self.text(&Origin::CommandLine, &args.options.join(&b'\n'), 0)
     }
 
     /// Reads one file, or those that a pattern matches.
@@ -207,15 +253,12 @@ impl Loader {
                 continue;
             }
             let number = index + 1;
-            self.line(origin, number, line, &mut seen, depth).map_err(|stop| match stop {
-                Stop::Inside(error) => error,
-                Stop::Here(reason) => LoadError::Line {
-                    origin: origin.clone(),
-                    line: number,
-                    text: String::from_utf8_lossy(line).into_owned(),
-                    reason: reason.into_owned(),
-                },
-            })?;
+            match self.line(origin, number, line, &mut seen, depth) {
+                Ok(()) => {}
+                Err(_) if self.lenient => {}
+                Err(Stop::Inside(error)) => return Err(error),
+                Err(Stop::Here(reason)) => return Err(wrong_line(origin, number, line, &reason)),
+            }
         }
         Ok(())
     }
@@ -272,7 +315,8 @@ impl Loader {
         if let Some(path) = self.config.path(Id::LOGFILE)
             && let Err(error) = self.config.files.can_append(&path)
         {
-            let reason = format!("Can't open the log file: {}", explain(&error));
+            let path = path.display();
+            let reason = format!("Can't open the log file '{path}': {}", explain(&error));
             return Err(LoadError::Whole { reason });
         }
         if self.config.bool(Id::CLUSTER_ENABLED) && self.config.primary().is_some() {

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Files, get, reason};
-use weft_config::{Config, Id, LoadArgs, LoadError, Origin, OutputBufferLimit};
+use weft_config::{
+    Config, Flags, Id, Kind, LoadArgs, LoadError, Origin, OutputBufferLimit, Status,
+};
 
 #[test]
 fn values_of_every_kind() {
@@ -175,8 +177,8 @@ fn the_message_for_the_terminal() {
 
     let error = files.load_with("timeout 5", &["hz 1", "port \"x\""]).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains(">>> 'port \"x\"'\n"), "{text}");
-    assert!(text.ends_with("(line 2 of the command line)"), "{text}");
+    assert!(text.contains("\nReading the command line\n>>> 'port \"x\"'\n"), "{text}");
+    assert!(!text.contains("FILE") && !text.contains("line 2"), "{text}");
 
     let missing = files.path().join("missing.conf");
     let args = LoadArgs { file: Some(missing.clone()), ..LoadArgs::default() };
@@ -281,7 +283,9 @@ fn what_only_the_whole_shows() {
     let files = Files::new();
     let error = files.load("logfile /nonexistent-directory/weft.log").unwrap_err();
     assert!(
-        error.to_string().ends_with("***\nCan't open the log file: No such file or directory"),
+        error.to_string().ends_with(
+            "***\nCan't open the log file '/nonexistent-directory/weft.log': No such file or directory"
+        ),
         "{error}"
     );
     let error = files.load("cluster-enabled yes\nreplicaof 10.0.0.1 1").unwrap_err();
@@ -290,6 +294,81 @@ fn what_only_the_whole_shows() {
     let config = files.load(&format!("logfile weft.log\ndir {here}")).unwrap();
     assert_eq!(config.path(Id::LOGFILE), Some(config.path(Id::DIR).unwrap().join("weft.log")));
     assert!(files.path().join("weft.log").exists());
+}
+
+/// Who reads the message must find the place: a line of a file, or the command line.
+#[test]
+fn messages_name_the_place_and_what_was_meant() {
+    let files = Files::new();
+    let text = |loaded: Result<Config, LoadError>| loaded.unwrap_err().to_string();
+    let file = text(files.load("port 1\nmaxmemmory 1gb"));
+    assert!(file.contains("FATAL CONFIG FILE ERROR"), "{file}");
+    assert!(file.contains("at line 2\n>>> 'maxmemmory 1gb'\nBad directive"), "{file}");
+    assert!(file.ends_with("weft.conf')\nDid you mean 'maxmemory'?"), "{file}");
+    let options = text(files.load_with("port 1", &["timeout 1", "prot \"7\""]));
+    assert!(options.ends_with(
+        "ERROR (Version 0.1.0) ***\nReading the command line\n>>> 'prot \"7\"'\n\
+         Bad directive or wrong number of arguments\nDid you mean '--port'?"
+    ));
+    assert!(!options.contains("FILE") && !options.contains("line 2"), "{options}");
+    let value = text(files.load_with("", &["port x"]));
+    assert!(value.ends_with("argument couldn't be parsed into an integer"), "{value}");
+}
+
+#[test]
+fn the_log_file_is_found_although_nothing_loads() {
+    let files = Files::new();
+    let log = files.path().join("sub.log");
+    let file = files.write(
+        "weft.conf",
+        &format!(
+            "nosuch 1\ninclude /nonexistent-file\ndir {}\nport x\nlogfile sub.log",
+            files.path().display()
+        ),
+    );
+    let args = |options: &[&str]| LoadArgs {
+        file: Some(file.clone()),
+        options: options.iter().map(|line| line.as_bytes().to_vec()).collect(),
+        ..LoadArgs::default()
+    };
+    assert!(Config::load(&args(&[])).is_err());
+    assert_eq!(
+        Config::log_file_of(&args(&[])).unwrap().canonicalize().ok(),
+        log.canonicalize().ok()
+    );
+    assert_eq!(
+        Config::log_file_of(&args(&["prot 1", "logfile /else/where"])),
+        Some("/else/where".into())
+    );
+    assert_eq!(
+        Config::log_file_of(&LoadArgs { file: Some("/nonexistent".into()), ..args(&[]) }),
+        None
+    );
+}
+
+/// What guards and has no effect is told apart, and one directive silences it.
+#[test]
+fn guards_without_effect() {
+    let files = Files::new();
+    let guards = |text: &str| {
+        let config = files.load(text).unwrap();
+        config.unsupported_guards().iter().map(|(id, _)| id.name()).collect::<Vec<_>>()
+    };
+    for id in Id::all().filter(|id| id.directive().flags.contains(Flags::GUARD)) {
+        let directive = id.directive();
+        let value = match directive.kind {
+            Kind::Statement { .. } => directive.default,
+            Kind::Bool => "yes",
+            Kind::Int { .. } => "1",
+            _ => "text",
+        };
+        let line = format!("{} {value}", directive.name);
+        let expected: &[&str] =
+            if directive.status == Status::Effective { &[] } else { &[directive.name] };
+        assert_eq!(guards(&line), expected);
+        assert!(guards(&format!("allow-unsupported-protection yes\n{line}")).is_empty());
+    }
+    assert!(guards("requirepass x\ntls-port 0\naclfile \"\"\nmin-slaves-to-write 0").is_empty());
 }
 
 #[test]

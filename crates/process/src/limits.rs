@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 use weft_base::limits::RESERVED_FDS;
 
-/// How much less is tried each time the system refuses.
+/// Limits that are tried are so far apart, down from the one that is wanted.
 const STEP: u64 = 16;
 
 /// What is assumed where the system will not even tell the limit.
@@ -45,7 +45,7 @@ impl std::error::Error for NotEnoughFiles {}
 /// server takes for itself, beside the few that every server does.
 ///
 /// # Errors
-/// [`NotEnoughFiles`], also logged, if not a single client could be served.
+/// [`NotEnoughFiles`] if not a single client could be served; that is for the caller to tell.
 pub fn raise_open_files(max_clients: u32, own: u64) -> Result<u32, NotEnoughFiles> {
     raise_with(max_clients, RESERVED_FDS + own, get_open_files(), set_open_files)
 }
@@ -79,9 +79,7 @@ fn raise_with(
         return Ok(max_clients);
     }
     if best <= reserved {
-        let error = NotEnoughFiles { limit: old, wanted };
-        log_warning!("{error}");
-        return Err(error);
+        return Err(NotEnoughFiles { limit: old, wanted });
     }
     let reduced = max_clients_for(best, reserved);
     let reason = refusal.map_or_else(String::new, |error| describe(&error));
@@ -97,22 +95,27 @@ fn raise_with(
 }
 
 /// The highest limit above `old` that the system grants in steps down from `wanted`, or
-/// `old`; and its last refusal.
+/// `old`; and its last refusal. O(log(wanted)) calls: a system that grants a limit grants a lower
+/// one too.
 fn best_limit(
     old: u64,
     wanted: u64,
     set: &mut impl FnMut(u64) -> io::Result<()>,
 ) -> (u64, Option<io::Error>) {
     let mut refusal = None;
-    let mut limit = wanted;
-    while limit > old {
+    let mut best = old;
+    // Steps down: all before `low` are refused, the one at `high` is granted or not above `old`.
+    let (mut low, mut high) = (0, (wanted - old).div_ceil(STEP));
+    let mut next = 0;
+    while low < high {
+        let limit = wanted - next * STEP;
         match set(limit) {
-            Ok(()) => return (limit, refusal),
-            Err(error) => refusal = Some(error),
+            Ok(()) => (best, high) = (limit, next),
+            Err(error) => (refusal, low) = (Some(error), next + 1),
         }
-        limit = limit.saturating_sub(STEP);
+        next = low + (high - low) / 2;
     }
-    (old, refusal)
+    (best, refusal)
 }
 
 fn max_clients_for(limit: u64, reserved: u64) -> u32 {
@@ -191,6 +194,26 @@ mod tests {
         );
         assert_eq!(outcome(1, 0, 10).0, Err(NotEnoughFiles { limit: 0, wanted: 33 }));
         assert_eq!(outcome(u32::MAX, u64::MAX, u64::MAX).0, Ok(u32::MAX));
+    }
+
+    #[test]
+    fn few_calls_find_the_limit_among_billions() {
+        for hard in [1_024, 1_025, 1_039, 1_040, 65_536, 1 << 20, u64::from(u32::MAX) - 1] {
+            let mut calls = 0;
+            let mut granted = 1_024;
+            let wanted = u64::from(u32::MAX);
+            let (best, refusal) = best_limit(1_024, wanted, &mut |limit| {
+                calls += 1;
+                if limit > hard {
+                    return Err(io::Error::from_raw_os_error(libc::EPERM));
+                }
+                granted = limit;
+                Ok(())
+            });
+            assert_eq!(best, granted, "what was set last is the best");
+            assert!(best <= hard && (best + STEP > hard || best == 1_024), "{best} of {hard}");
+            assert!(refusal.is_some() && calls <= 40, "{calls} calls");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::VERSION;
 use crate::server::Server;
 use std::io::IsTerminal;
-use weft_config::{Config, Id};
+use weft_config::{Config, Id, Status};
 use weft_process::memory_policy;
 use weft_process::title::{Variables, expand};
 use weft_process::{log_notice, log_warning};
@@ -60,9 +60,10 @@ fn shows_logo(config: &Config) -> bool {
 }
 
 fn warnings(config: &Config) {
-    // That nothing is to be saved is the one wish on saving that is fulfilled already.
-    let fulfilled = |id: Id| id == Id::SAVE && config.save_points().is_empty();
-    for (id, reason) in config.ineffective().into_iter().filter(|(id, _)| !fulfilled(*id)) {
+    tell_memory_only(config);
+    // One line is enough about saving.
+    let told = |id: Id| id.directive().status == Id::SAVE.directive().status;
+    for (id, reason) in config.ineffective().into_iter().filter(|(id, _)| !told(*id)) {
         log_warning!("The directive '{}' has no effect in this version ({reason}).", id.name());
     }
     let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
@@ -91,6 +92,19 @@ fn warnings(config: &Config) {
         log_notice!(
             "The kernel gives this process huge pages that it did not ask for, and is too old \
              to make an exception of those it did ask for. That is harmless here."
+        );
+    }
+}
+
+/// Says that nothing is saved where the configuration asks for it, as it does unless told not to.
+pub fn tell_memory_only(config: &Config) {
+    let works = |id: Id| id.directive().status == Status::Effective;
+    let snapshots = !config.save_points().is_empty() && !works(Id::SAVE);
+    let log = config.bool(Id::APPENDONLY) && !works(Id::APPENDONLY);
+    if snapshots || log {
+        log_warning!(
+            "Memory only: nothing is saved. 'save' and 'appendonly' have no effect in this \
+             version; what is in memory is lost when the server stops."
         );
     }
 }

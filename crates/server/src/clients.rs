@@ -60,6 +60,8 @@ pub struct ClientShared {
     pub watch: Mutex<Option<Arc<Watch>>>,
     pub blocked: AtomicBool,
     pub no_evict: AtomicBool,
+    /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
+    pub readonly: AtomicBool,
     pub no_touch: AtomicBool,
     pub import_source: AtomicBool,
     pub reply_off: AtomicBool,
@@ -134,6 +136,7 @@ impl ClientShared {
             watch: Mutex::new(None),
             blocked: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
+            readonly: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             import_source: AtomicBool::new(false),
             reply_off: AtomicBool::new(false),

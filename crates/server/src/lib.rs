@@ -15,7 +15,7 @@
 //! * [`watchdog`] - where threads are that take too long
 //! * [`announce`] - banner, title and listeners, for those who look from outside
 //! * [`listening`] - opening and changing the sockets that clients connect to
-//! * [`start`] - from the command line to running threads
+//! * [`start`] - from the command line to running threads; `failure`: where it is told that there are none
 
 /// Of the server, as its users see it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,6 +32,7 @@ pub mod counted;
 pub mod defrag;
 pub mod dispatch;
 pub mod eviction;
+mod failure;
 pub mod info;
 pub mod io;
 pub mod latency;

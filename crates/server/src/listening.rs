@@ -33,8 +33,7 @@ pub struct Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Wish { address, port, .. } = &self.wish;
-        let error = self.error.to_string();
-        let error = error.split(" (os error").next().unwrap_or_default();
+        let error = crate::failure::words(&self.error);
         write!(out, "Could not create server TCP listening socket {address}:{port}: bind: {error}")
     }
 }

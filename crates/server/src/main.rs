@@ -12,10 +12,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 static ALLOCATOR: weft_server::counted::Counted = weft_server::counted::Counted;
 
 /// Read by jemalloc at its start. Huge pages for what it maps, since random access to many
-/// small records misses the TLB more than any cache (docs/design/huge-pages.md); freed pages go
-/// back to the system from a thread of its own.
+/// small records misses the TLB more than any cache (docs/design/huge-pages.md). No thread of its
+/// own yet: the server could not become a daemon any more.
 #[unsafe(export_name = "malloc_conf")]
-pub static MALLOC_CONF: &[u8; 53] = b"thp:always,dirty_decay_ms:500,background_thread:true\0";
+pub static MALLOC_CONF: &[u8; 30] = b"thp:always,dirty_decay_ms:500\0";
 
 fn main() {
     std::process::exit(weft_server::start::main());

@@ -13,9 +13,9 @@ pub enum PauseMode {
 
 /// The pause in force, if any.
 #[derive(Debug, Default)]
-pub struct Pause(Mutex<Option<(PauseMode, i64)>>);
+pub struct ClientPause(Mutex<Option<(PauseMode, i64)>>);
 
-impl Pause {
+impl ClientPause {
     fn state(&self) -> std::sync::MutexGuard<'_, Option<(PauseMode, i64)>> {
         self.0.lock().unwrap_or_else(|p| p.into_inner())
     }

@@ -67,7 +67,7 @@ pub struct Server {
     pub attention: AtomicU32,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
-    pub pause: crate::pause::Pause,
+    pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
     pub latency: crate::latency::LatencyMonitor,
     /// Error replies by their code ("ERR", "WRONGTYPE" ...).
@@ -159,7 +159,7 @@ impl Server {
             version: AtomicU64::new(1),
             attention: AtomicU32::new(0),
             monitors: Mutex::default(),
-            pause: crate::pause::Pause::default(),
+            pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),
             latency: crate::latency::LatencyMonitor::default(),
             errors: Mutex::default(),

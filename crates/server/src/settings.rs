@@ -13,7 +13,7 @@ use weft_types::Limits;
 pub struct Settings {
     /// Grows with every change.
     pub version: u64,
-    pub commands: weft_commands::Settings,
+    pub commands: weft_commands::CommandSettings,
     /// Bytes; 0: no limit.
     pub maxmemory: usize,
     pub policy: MaxmemoryPolicy,
@@ -66,7 +66,7 @@ impl Settings {
         let bytes = |id| usize::try_from(config.int(id)).unwrap_or(usize::MAX);
         Settings {
             version,
-            commands: weft_commands::Settings {
+            commands: weft_commands::CommandSettings {
                 max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
                 lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
                 lfu: policy.clock() == Policy::Lfu,

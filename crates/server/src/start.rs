@@ -4,6 +4,7 @@ use crate::VERSION;
 use crate::announce;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
+use crate::failure::{self, Failure, words};
 use crate::io::Listener;
 use crate::listening;
 use crate::server::Server;
@@ -23,9 +24,6 @@ use weft_process::title::Title;
 use weft_process::{crash, daemon, limits, memory_policy};
 use weft_process::{log_notice, log_warning};
 
-/// What went wrong before the server could serve.
-type Failure = String;
-
 /// The program; answers the process's exit code.
 pub fn main() -> i32 {
     match cli::parse(std::env::args_os().skip(1)) {
@@ -37,27 +35,51 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
-        Cli::Run(args) => match run(&args) {
-            Ok(code) => code,
-            Err(failure) => {
-                eprintln!("{failure}");
-                1
-            }
-        },
+        Cli::InstallDocs(dir) => install_docs(&dir),
+        Cli::Run(args) => start(&args),
     }
 }
 
-fn run(args: &LoadArgs) -> Result<i32, Failure> {
+fn install_docs(dir: &Path) -> i32 {
+    match weft_config::install_docs(dir) {
+        Ok(paths) => {
+            paths.iter().for_each(|path| println!("{}", path.display()));
+            0
+        }
+        Err(e) => {
+            eprintln!("Can't write below '{}': {}", dir.display(), words(&e));
+            1
+        }
+    }
+}
+
+fn start(args: &LoadArgs) -> i32 {
+    let config = match Config::load(args) {
+        Ok(config) => config,
+        Err(e) => {
+            failure::tell_of_configuration(args, &e);
+            return 1;
+        }
+    };
+    let log_file = config.path(Id::LOGFILE);
+    run(config).unwrap_or_else(|failure| {
+        failure::tell(&failure, log_file.as_deref());
+        1
+    })
+}
+
+fn run(config: Config) -> Result<i32, Failure> {
     let called = std::env::args().next().unwrap_or_else(|| "weft-server".into());
-    let config = Config::load(args).map_err(|e| e.to_string())?;
     let title = take_title(&config);
     prepare_log(&config)?;
+    failure::refuse_unprotected(&config)?;
     let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
     std::env::set_current_dir(&dir)
-        .map_err(|e| format!("Can't chdir to '{}': {e}", dir.display()))?;
+        .map_err(|e| format!("Can't chdir to '{}': {}", dir.display(), words(&e)))?;
     if config.bool(Id::DAEMONIZE) {
-        daemon::daemonize().map_err(|e| format!("Can't become a daemon: {e}"))?;
+        daemon::daemonize().map_err(|e| format!("Can't become a daemon: {}", words(&e)))?;
     }
+    free_pages_in_the_background();
     let supervisor = Supervisor::start(supervision(&config));
     crash::install("weft-server").map_err(|e| format!("Can't handle signals: {e}"))?;
     crash::install_panic_hook(crash::AfterPanic::Abort);
@@ -67,7 +89,7 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
         let _ = memory_policy::disable_huge_pages();
     }
     let mut config = config;
-    limit_clients(&mut config);
+    limit_clients(&mut config)?;
     let srv = Server::new(config, called);
     let config = srv.config();
     threads::prepare(srv, &config, threads::wanted(srv, &config))
@@ -84,6 +106,15 @@ fn run(args: &LoadArgs) -> Result<i32, Failure> {
     }
     log_warning!("Weft is now ready to exit, bye bye...");
     Ok(code)
+}
+
+/// Has the allocator give freed pages back from a thread of its own. Not before the server has
+/// become a daemon: threads do not survive a fork.
+fn free_pages_in_the_background() {
+    #[cfg(not(weft_sanitizer))]
+    if let Err(e) = crate::mallctl::number(b"background_thread", Some(1)) {
+        log_warning!("Freed memory goes back to the system with delay: {e}");
+    }
 }
 
 /// Takes over the memory of the title, if it is to be set.
@@ -169,7 +200,10 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
 fn prepare_log(config: &Config) -> Result<(), Failure> {
     apply_log(config);
     let file = config.path(Id::LOGFILE);
-    log::set_file(file.as_deref()).map_err(|e| format!("Can't open the log file: {e}"))?;
+    log::set_file(file.as_deref()).map_err(|e| {
+        let path = file.unwrap_or_default();
+        format!("Can't open the log file '{}': {}", path.display(), words(&e))
+    })?;
     if config.bool(Id::SYSLOG_ENABLED) {
         let ident = config.str(Id::SYSLOG_IDENT).into_owned();
         log::set_syslog(Some((&ident, facility(config.word(Id::SYSLOG_FACILITY)))))
@@ -242,20 +276,22 @@ fn supervision(config: &Config) -> Mode {
 }
 
 /// Raises the limit of open files for `maxclients`, or lowers `maxclients` to what it allows.
-fn limit_clients(config: &mut Config) {
+///
+/// # Errors
+/// When the limit leaves room for no client at all.
+fn limit_clients(config: &mut Config) -> Result<(), Failure> {
     let wanted = config.int(Id::MAXCLIENTS) as u32;
-    match limits::raise_open_files(wanted, threads::descriptors(config)) {
-        Ok(possible) if possible < wanted => {
-            let value = possible.to_string();
-            let permit = Permit { protected: true, loading: false };
-            let pair = (&b"maxclients"[..], value.as_bytes());
-            if config.set(&[pair], permit, &mut |_, _| Ok(())).is_err() {
-                log_warning!("maxclients can't be lowered to {possible}");
-            }
+    let possible = limits::raise_open_files(wanted, threads::descriptors(config))
+        .map_err(|e| e.to_string())?;
+    if possible < wanted {
+        let value = possible.to_string();
+        let permit = Permit { protected: true, loading: false };
+        let pair = (&b"maxclients"[..], value.as_bytes());
+        if config.set(&[pair], permit, &mut |_, _| Ok(())).is_err() {
+            log_warning!("maxclients can't be lowered to {possible}");
         }
-        Ok(_) => {}
-        Err(e) => log_warning!("{e}"),
     }
+    Ok(())
 }
 
 /// Opens every listening socket that the configuration names.
@@ -267,8 +303,9 @@ fn listen(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failure> {
     })?;
     if let Some(path) = config.path(Id::UNIXSOCKET) {
         let mode = config.int(Id::UNIXSOCKETPERM) as u32;
-        let listener = Listener::unix(&path, mode, backlog)
-            .map_err(|e| format!("Failed opening Unix socket: bind: {e}"))?;
+        let listener = Listener::unix(&path, mode, backlog).map_err(|e| {
+            format!("Failed opening Unix socket '{}': {}", path.display(), words(&e))
+        })?;
         set_group(&path, &config.str(Id::UNIXSOCKETGROUP))?;
         listeners.push(listener);
     }
@@ -283,8 +320,10 @@ fn set_group(path: &Path, group: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let gid = group_id(group).ok_or_else(|| format!("No such group: {group}"))?;
-    std::os::unix::fs::chown(path, None, Some(gid))
-        .map_err(|e| format!("Can't give the Unix socket to group {group}: {e}"))
+    std::os::unix::fs::chown(path, None, Some(gid)).map_err(|e| {
+        let path = path.display();
+        format!("Can't give the Unix socket '{path}' to group {group}: {}", words(&e))
+    })
 }
 
 /// The number of a group, from its name in /etc/group or as it is.

@@ -186,7 +186,11 @@ fn may_walk(spec: &Spec) -> bool {
         Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Generic => {
             !spec.flags.has(Flags::FAST)
         }
-        Group::String | Group::Transactions | Group::Connection | Group::Server => false,
+        Group::String
+        | Group::Transactions
+        | Group::Connection
+        | Group::Server
+        | Group::Cluster => false,
     }
 }
 

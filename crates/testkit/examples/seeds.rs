@@ -1,9 +1,12 @@
-//! Writes the seeds of the fuzz target `commands`: for each command on keys a file with some
-//! requests of it, between others that make its keys hold something.
+//! Writes the seeds of the fuzz target `commands` that are missing: for each command on keys a file
+//! with some requests of it, between others that make its keys hold something.
 //!
 //! `cargo run -p weft-testkit --example seeds -- fuzz/corpus/commands`
+//!
+//! A seed that is there is left as it is; delete it to have it written anew. What is drawn does not
+//! depend on which are missing, so the same grammar gives the same seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use weft_testkit::differential::commands::{self, Group};
 use weft_testkit::differential::deck::Deck;
@@ -14,13 +17,14 @@ use weft_testkit::rng::Rng;
 const BEFORE: usize = 5;
 /// Requests of the command in its file.
 const TIMES: usize = 5;
+/// Steps drawn for one group, at most: what has not come up by then is rarer than any rule.
+const DRAWS: usize = 40_000;
 /// Longest request in a seed (bytes): shorter ones are better mutated.
 const LONGEST: usize = 300;
 
 fn main() -> std::io::Result<()> {
     let folder = PathBuf::from(std::env::args().nth(1).expect("a folder"));
     std::fs::create_dir_all(&folder)?;
-    let mut seeds: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
     for group in [
         Group::Strings,
         Group::Generic,
@@ -30,32 +34,60 @@ fn main() -> std::io::Result<()> {
         Group::SortedSets,
         Group::Server,
     ] {
-        let deck = Deck::new(&[(group, 80), (Group::Types, 20)]);
-        let mut rng = Rng::new(1);
-        let mut recent: Vec<String> = Vec::new();
-        for _ in 0..40_000 {
-            for action in deck.draw(&mut rng).0 {
-                let Action::Send(command) = action else { continue };
-                let line = line(&command);
-                if line.len() > LONGEST {
-                    continue;
-                }
-                for name in names(&command) {
-                    let seed = seeds.entry(name).or_default();
-                    if seed.0 < TIMES {
-                        seed.0 += 1;
-                        seed.1.extend(recent.iter().rev().take(BEFORE).rev().cloned());
-                        seed.1.push(line.clone());
-                    }
-                }
-                recent.push(line);
-            }
+        let mut missing = names_of(group);
+        missing.retain(|name| !folder.join(format!("seed-{name}")).is_file());
+        for (name, seed) in seeds(group, missing) {
+            println!("seed-{name}");
+            std::fs::write(folder.join(format!("seed-{name}")), seed)?;
         }
     }
-    for (name, (_, lines)) in seeds {
-        std::fs::write(folder.join(format!("seed-{name}")), lines.concat())?;
-    }
     Ok(())
+}
+
+/// The seeds that a group has a rule for.
+fn names_of(group: Group) -> BTreeSet<String> {
+    let rules = commands::parse(&[group]);
+    let words = rules.iter().flat_map(|rule| rule.names().collect::<Vec<_>>());
+    words.flat_map(|words| names(words.to_lowercase().split('|'))).collect()
+}
+
+/// Draws until each of `missing` has come up often enough, or will not.
+fn seeds(group: Group, mut missing: BTreeSet<String>) -> BTreeMap<String, String> {
+    let deck = Deck::new(&[(group, 80), (Group::Types, 20)]);
+    let mut rng = Rng::new(1);
+    let mut recent: Vec<String> = Vec::new();
+    let mut found: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for _ in 0..DRAWS {
+        if missing.is_empty() {
+            break;
+        }
+        for action in deck.draw(&mut rng).0 {
+            let Action::Send(command) = action else { continue };
+            let line = line(&command);
+            if line.len() > LONGEST {
+                continue;
+            }
+            let words: Vec<String> = command.args.iter().take(2).map(|word| lower(word)).collect();
+            for name in names(words.iter().map(String::as_str)) {
+                if !missing.contains(&name) {
+                    continue;
+                }
+                let (times, seed) = found.entry(name.clone()).or_default();
+                *times += 1;
+                recent.iter().rev().take(BEFORE).rev().for_each(|before| seed.push_str(before));
+                seed.push_str(&line);
+                if *times == TIMES {
+                    missing.remove(&name);
+                }
+            }
+            recent.push(line);
+        }
+    }
+    found.into_iter().map(|(name, (_, seed))| (name, seed)).collect()
+}
+
+fn lower(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).to_lowercase()
 }
 
 /// As a line of quoted words.
@@ -65,22 +97,24 @@ fn line(command: &Command) -> String {
     String::from_utf8_lossy(&bytes).replace("\r\n", "\n")
 }
 
-/// The command's name and that of the subcommand, if it is one on keys.
-fn names(command: &Command) -> Vec<String> {
-    let word = |n: usize| {
-        let word = command.args.get(n).map(|w| String::from_utf8_lossy(w).to_lowercase());
-        word.unwrap_or_default()
-    };
-    match word(0).as_str() {
-        "object" if commands::covers(&format!("object|{}", word(1))) => vec![word(0), word(1)],
-        "dbsize" | "swapdb" => vec![word(0)],
-        name if KEYLESS.contains(&name) || !commands::covers(name) => Vec::new(),
-        name => vec![name.to_string()],
+/// The command's name and that of the subcommand, if it is one on keys; by its first words in
+/// lower case.
+fn names<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let words: Vec<&str> = words.take(2).collect();
+    match words.as_slice() {
+        ["object", sub] if commands::covers(&format!("object|{sub}")) => {
+            vec!["object".into(), sub.to_string()]
+        }
+        // A random word.
+        [""] => Vec::new(),
+        [name, ..] if KEYLESS.contains(name) || !commands::covers(name) => Vec::new(),
+        [name, ..] => vec![name.to_string()],
+        [] => Vec::new(),
     }
 }
 
 /// Commands on the server or the connection, which the target does not run.
-const KEYLESS: [&str; 20] = [
+const KEYLESS: [&str; 23] = [
     "acl",
     "auth",
     "client",
@@ -95,8 +129,11 @@ const KEYLESS: [&str; 20] = [
     "latency",
     "lolwut",
     "memory",
+    "monitor",
     "ping",
     "quit",
+    "readonly",
+    "readwrite",
     "reset",
     "select",
     "slowlog",

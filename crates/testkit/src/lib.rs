@@ -16,6 +16,7 @@
 //! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
 //! | [`chaos`] | everything at once, and what is left afterwards |
+//! | [`skipped`] | counts the tests that could not run |
 //! | [`differential`] | random command sequences sent to two servers, replies compared |
 //!
 //! Functions that a test calls for their effect panic with a full description instead of
@@ -32,18 +33,17 @@ pub mod machines;
 pub mod process;
 pub mod rng;
 pub mod server;
+pub mod skipped;
 pub mod value;
 
 pub use client::{Client, Reply};
 pub use server::Server;
 pub use value::Value;
 
-/// Prints the notice of a test that cannot run here and returns true when `peer` is absent.
-///
-/// The notice starts with `SKIP` so that a log can be searched for what was not tested.
+/// Notes a test that cannot run here and returns true when `peer` is absent.
 pub fn skip_without<T>(test: &str, peer: &Option<T>, name: &str) -> bool {
     if peer.is_none() {
-        eprintln!("SKIP {test}: no {name} in PEERS_BIN or PATH");
+        skipped::note(test, &format!("no {name} in PEERS_BIN or PATH"));
     }
     peer.is_none()
 }

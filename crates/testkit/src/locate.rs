@@ -91,6 +91,12 @@ pub fn peer(program: &str) -> Option<PathBuf> {
     env::split_paths(&dirs).map(|dir| dir.join(program)).find(|path| path.is_file())
 }
 
+/// A program of the system, such as `man`.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let dirs = env::var_os("PATH")?;
+    env::split_paths(&dirs).map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
 /// `valkey-server`, the reference of behaviour.
 pub fn valkey() -> Option<PathBuf> {
     peer("valkey-server")

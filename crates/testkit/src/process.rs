@@ -58,6 +58,15 @@ impl Process {
         self.status("VmRSS") * 1024
     }
 
+    /// Names of its threads, in no order that means anything.
+    pub fn thread_names(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();
+        let name = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.ok()?.path().join("comm")).ok()
+        };
+        tasks.filter_map(name).map(|name| name.trim().to_string()).collect()
+    }
+
     /// Number of threads.
     #[track_caller]
     pub fn threads(&self) -> u64 {

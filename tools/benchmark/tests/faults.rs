@@ -140,7 +140,7 @@ fn content_of_others() {
 #[test]
 fn a_full_disk() {
     if !std::path::Path::new("/dev/full").exists() {
-        eprintln!("SKIP a_full_disk: no /dev/full");
+        weft_testkit::skipped::note("a_full_disk", "no /dev/full");
         return;
     }
     let server = Server::weft(&[]);
@@ -160,7 +160,7 @@ fn wrong_passwords_and_databases() {
 fn slots_that_move() {
     let started = [(); 2].map(|()| Server::valkey(&["--cluster-enabled", "yes"]));
     let [Some(first), Some(second)] = started else {
-        eprintln!("SKIP slots_that_move: no valkey-server in PEERS_BIN or PATH");
+        weft_testkit::skipped::note("slots_that_move", "no valkey-server in PEERS_BIN or PATH");
         return;
     };
     let (mut a, mut b) = (first.client(), second.client());

@@ -47,7 +47,10 @@ const MODES: [&str; 4] = [
 #[test]
 fn a_server_survives_all_modes_and_the_totals_add_up() {
     let Some(mut server) = Server::valkey(&[]) else {
-        eprintln!("SKIP a_server_survives_all_modes_and_the_totals_add_up: no valkey-server");
+        weft_testkit::skipped::note(
+            "a_server_survives_all_modes_and_the_totals_add_up",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     for mode in MODES {
@@ -77,7 +80,10 @@ fn the_lines_are_those_of_the_reference() {
         return;
     }
     let Some(server) = Server::valkey(&[]) else {
-        eprintln!("SKIP the_lines_are_those_of_the_reference: no valkey-server");
+        weft_testkit::skipped::note(
+            "the_lines_are_those_of_the_reference",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     for (call, same) in [
@@ -135,7 +141,10 @@ fn time_and_passwords_and_databases_hold() {
 #[test]
 fn a_cluster_gets_keys_of_its_nodes() {
     let Some(server) = Server::valkey(&["--cluster-enabled", "yes"]) else {
-        eprintln!("SKIP a_cluster_gets_keys_of_its_nodes: no valkey-server");
+        weft_testkit::skipped::note(
+            "a_cluster_gets_keys_of_its_nodes",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     let mut client = server.client();
@@ -152,7 +161,10 @@ fn a_cluster_gets_keys_of_its_nodes() {
 #[test]
 fn a_server_that_dies_is_told() {
     let Some(mut server) = Server::valkey(&[]) else {
-        eprintln!("SKIP a_server_that_dies_is_told: no valkey-server");
+        weft_testkit::skipped::note(
+            "a_server_that_dies_is_told",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     let child = start(server.port(), "--fuzz --duration 60 -c 4");

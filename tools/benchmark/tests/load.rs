@@ -14,7 +14,7 @@ use weft_testkit::Server;
 fn servers() -> Vec<Server> {
     let peers = [Server::valkey(&[]), Server::redis8(&[])];
     if peers.iter().any(Option::is_none) {
-        eprintln!("SKIP peers: not all are in PEERS_BIN or PATH");
+        weft_testkit::skipped::note_here("not all peers are in PEERS_BIN or PATH");
     }
     std::iter::once(Server::weft(&[])).chain(peers.into_iter().flatten()).collect()
 }

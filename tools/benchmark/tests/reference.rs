@@ -141,7 +141,10 @@ fn each_option_is_taken_alike() {
         return;
     }
     let Some(server) = Server::valkey(&["--requirepass", "pw", "--unixsocket", "sock"]) else {
-        eprintln!("SKIP each_option_is_taken_alike: no valkey-server");
+        weft_testkit::skipped::note(
+            "each_option_is_taken_alike",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     let dir = server.dir().display().to_string();
@@ -163,7 +166,10 @@ fn cluster_mode_is_taken_alike() {
     }
     let announced = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
     let Some(server) = Server::valkey(&announced) else {
-        eprintln!("SKIP cluster_mode_is_taken_alike: no valkey-server");
+        weft_testkit::skipped::note(
+            "cluster_mode_is_taken_alike",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     let mut client = server.client();
@@ -189,7 +195,10 @@ fn what_cannot_be_done_is_refused_by_name() {
 #[test]
 fn standard_input_is_the_last_argument() {
     let Some(server) = Server::valkey(&[]) else {
-        eprintln!("SKIP standard_input_is_the_last_argument: no valkey-server");
+        weft_testkit::skipped::note(
+            "standard_input_is_the_last_argument",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     let call = format!("-p {} -n 10 -q -x set from-stdin", server.port());
@@ -209,7 +218,10 @@ fn each_test_has_the_same_name_and_form() {
         return;
     }
     let Some(server) = Server::valkey(&[]) else {
-        eprintln!("SKIP each_test_has_the_same_name_and_form: no valkey-server");
+        weft_testkit::skipped::note(
+            "each_test_has_the_same_name_and_form",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     let (theirs, port) = (theirs.unwrap(), server.port());
@@ -232,7 +244,10 @@ fn the_long_report_has_all_lines_of_theirs() {
         return;
     }
     let Some(server) = Server::valkey(&[]) else {
-        eprintln!("SKIP the_long_report_has_all_lines_of_theirs: no valkey-server");
+        weft_testkit::skipped::note(
+            "the_long_report_has_all_lines_of_theirs",
+            "no valkey-server in PEERS_BIN or PATH",
+        );
         return;
     };
     for call in ["-n 100 -t get", "-n 100 -t set --rps 5000", "-n 100 --threads 2 set a b"] {

@@ -73,11 +73,11 @@ impl Secure {
     /// None, with a word about it, when there is no server, or it has no TLS.
     fn start(test: &str, args: &[&str]) -> Option<Secure> {
         let Some(program) = weft_testkit::locate::valkey() else {
-            eprintln!("SKIP {test}: no valkey-server in PEERS_BIN or PATH");
+            weft_testkit::skipped::note(test, "no valkey-server in PEERS_BIN or PATH");
             return None;
         };
         if !has_tls(&program) {
-            eprintln!("SKIP {test}: valkey-server is built without TLS");
+            weft_testkit::skipped::note(test, "valkey-server is built without TLS");
             return None;
         }
         let (files, port) = (Certificates::new(), free_port());

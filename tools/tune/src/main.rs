@@ -19,7 +19,7 @@ mod sweep;
 mod topology;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Looks at a machine and at the servers on it.
@@ -44,11 +44,24 @@ enum Command {
     Apply(apply::Args),
     Verify(verify::Args),
     Revert(revert::Args),
+    /// Writes man pages and shell completions.
+    InstallDocs {
+        /// Folder below which they are put, such as /usr/local/share or ~/.local/share.
+        dir: std::path::PathBuf,
+    },
+}
+
+fn install_docs(dir: &std::path::Path) -> anyhow::Result<()> {
+    for path in weft_manual::install(Cli::command(), dir)? {
+        println!("{}", path.display());
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
+        Command::InstallDocs { dir } => install_docs(&dir),
         Command::Advise(args) => advise::run(args),
         Command::Report(args) => report::run(args),
         Command::Sweep(args) => sweep::run(args),

@@ -49,11 +49,11 @@ impl Setup {
     fn new(test: &str, peer: Peer) -> Option<Setup> {
         let mine = sched_getaffinity(None).expect("a thread has a mask");
         if mine.count() < 2 {
-            eprintln!("SKIP {test}: one CPU only");
+            weft_testkit::skipped::note(test, "one CPU only");
             return None;
         }
         if let Err(e) = sched_setaffinity(None, &mine) {
-            eprintln!("SKIP {test}: masks cannot be set here: {e}");
+            weft_testkit::skipped::note(test, &format!("masks cannot be set here: {e}"));
             return None;
         }
         let args = ["--io-threads", "2"];

@@ -23,7 +23,7 @@ fn peer(name: &str) -> Option<PathBuf> {
     let found = named.into_iter().chain(std::env::split_paths(&path)).map(|dir| dir.join(name));
     let found = found.into_iter().find(|path| path.is_file());
     if found.is_none() {
-        eprintln!("SKIP: no {name} in PEERS_BIN or on PATH");
+        weft_testkit::skipped::note_here(&format!("no {name} in PEERS_BIN or PATH"));
     }
     found
 }

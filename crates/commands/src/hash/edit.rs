@@ -31,6 +31,7 @@ pub const HSET: Command = Command {
 pub const HMSET: Command = Command {
     spec: Spec {
         name: "hmset",
+        flags: HSET.spec.flags,
         summary: "Sets fields of a hash, as HSET does, and answers OK.",
         history: &[],
         ..HSET.spec
@@ -43,6 +44,7 @@ pub const HSETNX: Command = Command {
     spec: Spec {
         name: "hsetnx",
         arity: 4,
+        flags: HSET.spec.flags,
         keys: &keys::one(&["RW", "INSERT"]),
         summary: "Sets a field of a hash unless it is there.",
         complexity: "O(1)",

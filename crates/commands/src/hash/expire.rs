@@ -75,6 +75,7 @@ pub const HPERSIST: Command = Command {
     spec: Spec {
         name: "hpersist",
         arity: -5,
+        flags: HEXPIRE.spec.flags,
         summary: "Takes the expiry of fields away.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HEXPIRE.spec

@@ -35,6 +35,7 @@ pub const HGETEX: Command = Command {
 pub const HGETDEL: Command = Command {
     spec: Spec {
         name: "hgetdel",
+        flags: HGETEX.spec.flags,
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "9.1.0",
         summary: "Answers the values of fields and removes them, and the key with the last one.",

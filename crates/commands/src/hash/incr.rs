@@ -34,6 +34,7 @@ pub const HINCRBY: Command = Command {
 pub const HINCRBYFLOAT: Command = Command {
     spec: Spec {
         name: "hincrbyfloat",
+        flags: HINCRBY.spec.flags,
         since: "2.6.0",
         summary: "Adds a number to the decimal value of a field; a missing field counts as 0.",
         syntax: "key field increment:double",

@@ -31,6 +31,7 @@ pub const HMGET: Command = Command {
     spec: Spec {
         name: "hmget",
         arity: -3,
+        flags: HGET.spec.flags,
         summary: "Answers the values of several fields, null for each that is missing.",
         complexity: "O(N) where N is the number of fields asked for.",
         syntax: "key field...",
@@ -43,6 +44,7 @@ pub const HMGET: Command = Command {
 pub const HEXISTS: Command = Command {
     spec: Spec {
         name: "hexists",
+        flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
         summary: "Tells whether a hash has a field.",
         ..HGET.spec
@@ -54,6 +56,7 @@ pub const HEXISTS: Command = Command {
 pub const HSTRLEN: Command = Command {
     spec: Spec {
         name: "hstrlen",
+        flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
         since: "3.2.0",
         summary: "Answers how many bytes the value of a field has, 0 if it is missing.",
@@ -67,6 +70,7 @@ pub const HLEN: Command = Command {
     spec: Spec {
         name: "hlen",
         arity: 2,
+        flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
         summary: "Answers how many fields a hash has.",
         syntax: "key",
@@ -92,13 +96,23 @@ pub const HGETALL: Command = Command {
 };
 
 pub const HKEYS: Command = Command {
-    spec: Spec { name: "hkeys", summary: "Answers all fields of a hash.", ..HGETALL.spec },
+    spec: Spec {
+        name: "hkeys",
+        flags: HGETALL.spec.flags,
+        summary: "Answers all fields of a hash.",
+        ..HGETALL.spec
+    },
     run: |ctx| all(ctx, Parts::Fields),
     ..HGET
 };
 
 pub const HVALS: Command = Command {
-    spec: Spec { name: "hvals", summary: "Answers the values of all fields.", ..HGETALL.spec },
+    spec: Spec {
+        name: "hvals",
+        flags: HGETALL.spec.flags,
+        summary: "Answers the values of all fields.",
+        ..HGETALL.spec
+    },
     run: |ctx| all(ctx, Parts::Values),
     ..HGET
 };

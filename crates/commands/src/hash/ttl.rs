@@ -36,6 +36,7 @@ pub const HTTL: Command = Command {
 pub const HPTTL: Command = Command {
     spec: Spec {
         name: "hpttl",
+        flags: HTTL.spec.flags,
         summary: "Answers after how many milliseconds fields of a hash expire.",
         ..HTTL.spec
     },
@@ -49,6 +50,7 @@ pub const HPTTL: Command = Command {
 pub const HEXPIRETIME: Command = Command {
     spec: Spec {
         name: "hexpiretime",
+        flags: HTTL.spec.flags,
         summary: "Answers at which Unix times in seconds fields of a hash expire.",
         ..HTTL.spec
     },
@@ -59,6 +61,7 @@ pub const HEXPIRETIME: Command = Command {
 pub const HPEXPIRETIME: Command = Command {
     spec: Spec {
         name: "hpexpiretime",
+        flags: HTTL.spec.flags,
         summary: "Answers at which Unix times in milliseconds fields of a hash expire.",
         ..HTTL.spec
     },

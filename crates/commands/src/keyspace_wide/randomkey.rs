@@ -30,7 +30,7 @@ fn randomkey(ctx: &mut Ctx<'_>) -> CmdResult {
         Ok(Some(key)) => ctx.reply.bulk(&key),
         Ok(None) => ctx.reply.null(),
         // A long command is at all that there are: it has to be waited for, which is for others.
-        Err(_) => ctx.pause = Some(Pause::TooLong),
+        Err(_) => ctx.pause = Some(Pause::Slow),
     }
     Ok(())
 }

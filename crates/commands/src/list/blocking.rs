@@ -40,6 +40,7 @@ pub const BLPOP: Command = Command {
 pub const BRPOP: Command = Command {
     spec: Spec {
         name: "brpop",
+        flags: BLPOP.spec.flags,
         summary: "Takes the last element of the first list that has one, or waits for it.",
         ..BLPOP.spec
     },
@@ -80,6 +81,7 @@ pub const BRPOPLPUSH: Command = Command {
     spec: Spec {
         name: "brpoplpush",
         arity: 4,
+        flags: BLMOVE.spec.flags,
         since: "2.2.0",
         summary: "Moves the last element of one list to the head of another, or waits for it.",
         syntax: "source:key destination:key timeout:double",

@@ -33,6 +33,7 @@ pub const LINSERT: Command = Command {
     spec: Spec {
         name: "linsert",
         arity: 5,
+        flags: LSET.spec.flags,
         keys: &keys::one(&["RW", "INSERT"]),
         since: "2.2.0",
         summary: "Inserts an element before or after another one.",
@@ -61,6 +62,7 @@ pub const LREM: Command = Command {
 pub const LTRIM: Command = Command {
     spec: Spec {
         name: "ltrim",
+        flags: LREM.spec.flags,
         summary: "Removes the elements at both ends of a range.",
         complexity: "O(S) for distances of S, counted in chunks, from the nearer ends.",
         syntax: "key start:integer stop:integer",

@@ -33,6 +33,7 @@ pub const LINDEX: Command = Command {
     spec: Spec {
         name: "lindex",
         arity: 3,
+        flags: LRANGE.spec.flags,
         summary: "Answers an element of a list by its place.",
         complexity: "O(S) for a distance of S, counted in chunks, from the nearer end.",
         syntax: "key index:integer",
@@ -61,6 +62,7 @@ pub const LPOS: Command = Command {
     spec: Spec {
         name: "lpos",
         arity: -3,
+        flags: LRANGE.spec.flags,
         since: "6.0.6",
         summary: "Tells where a list has elements of this value.",
         complexity: "O(N) for N elements; less with MAXLEN, or when enough are found early.",

@@ -30,7 +30,12 @@ pub const LPOP: Command = Command {
 };
 
 pub const RPOP: Command = Command {
-    spec: Spec { name: "rpop", summary: "Takes elements from the tail of a list.", ..LPOP.spec },
+    spec: Spec {
+        name: "rpop",
+        flags: LPOP.spec.flags,
+        summary: "Takes elements from the tail of a list.",
+        ..LPOP.spec
+    },
     run: |ctx| pop(ctx, End::Right),
     ..LPOP
 };

@@ -31,6 +31,7 @@ pub const LPUSH: Command = Command {
 pub const RPUSH: Command = Command {
     spec: Spec {
         name: "rpush",
+        flags: LPUSH.spec.flags,
         summary: "Adds elements at the tail of a list, which is made if the key is missing.",
         ..LPUSH.spec
     },
@@ -41,6 +42,7 @@ pub const RPUSH: Command = Command {
 pub const LPUSHX: Command = Command {
     spec: Spec {
         name: "lpushx",
+        flags: LPUSH.spec.flags,
         since: "2.2.0",
         summary: "Adds elements at the head of a list that exists.",
         history: &[("4.0.0", "Several elements at once.")],
@@ -53,6 +55,7 @@ pub const LPUSHX: Command = Command {
 pub const RPUSHX: Command = Command {
     spec: Spec {
         name: "rpushx",
+        flags: LPUSHX.spec.flags,
         summary: "Adds elements at the tail of a list that exists.",
         ..LPUSHX.spec
     },

@@ -39,6 +39,7 @@ pub const RPOPLPUSH: Command = Command {
     spec: Spec {
         name: "rpoplpush",
         arity: 3,
+        flags: LMOVE.spec.flags,
         since: "1.2.0",
         summary: "Moves the last element of one list to the head of another.",
         syntax: "source:key destination:key",

@@ -46,6 +46,7 @@ pub const SUNION: Command = Command {
 pub const SDIFF: Command = Command {
     spec: Spec {
         name: "sdiff",
+        flags: SUNION.spec.flags,
         summary: "Answers what is in the first of several sets and in none of the others.",
         ..SUNION.spec
     },
@@ -56,6 +57,7 @@ pub const SDIFF: Command = Command {
 pub const SINTER: Command = Command {
     spec: Spec {
         name: "sinter",
+        flags: SUNION.spec.flags,
         summary: "Answers the intersection of sets.",
         complexity: "O(N*M) at worst where N is the size of the smallest of M sets.",
         ..SUNION.spec
@@ -118,6 +120,7 @@ pub const SUNIONSTORE: Command = Command {
 pub const SDIFFSTORE: Command = Command {
     spec: Spec {
         name: "sdiffstore",
+        flags: SUNIONSTORE.spec.flags,
         summary: "Stores what is in the first of several sets and in none of the others.",
         ..SUNIONSTORE.spec
     },
@@ -128,6 +131,7 @@ pub const SDIFFSTORE: Command = Command {
 pub const SINTERSTORE: Command = Command {
     spec: Spec {
         name: "sinterstore",
+        flags: SUNIONSTORE.spec.flags,
         summary: "Stores the intersection of sets in a key.",
         complexity: SINTER.spec.complexity,
         ..SUNIONSTORE.spec

@@ -51,6 +51,7 @@ pub const SMOVE: Command = Command {
     spec: Spec {
         name: "smove",
         arity: 4,
+        flags: SREM.spec.flags,
         keys: &[key(1, &["RW", "ACCESS", "DELETE"]), key(2, &["RW", "INSERT"])],
         summary: "Moves a member from one set to another.",
         complexity: "O(1)",

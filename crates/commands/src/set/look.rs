@@ -31,6 +31,7 @@ pub const SISMEMBER: Command = Command {
     spec: Spec {
         name: "sismember",
         arity: 3,
+        flags: SCARD.spec.flags,
         summary: "Tells whether something is a member of a set.",
         syntax: "key member",
         ..SCARD.spec
@@ -43,6 +44,7 @@ pub const SMISMEMBER: Command = Command {
     spec: Spec {
         name: "smismember",
         arity: -3,
+        flags: SCARD.spec.flags,
         keys: &keys::one(&["RO", "ACCESS"]),
         since: "6.2.0",
         summary: "Tells of several things whether they are members of a set.",

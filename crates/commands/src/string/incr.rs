@@ -37,6 +37,7 @@ pub const INCR: Command = Command {
 pub const DECR: Command = Command {
     spec: Spec {
         name: "decr",
+        flags: INCR.spec.flags,
         summary: "Subtracts one from the integer value of a key; a missing key counts as 0.",
         ..INCR.spec
     },
@@ -48,6 +49,7 @@ pub const INCRBY: Command = Command {
     spec: Spec {
         name: "incrby",
         arity: 3,
+        flags: INCR.spec.flags,
         summary: "Adds a number to the integer value of a key; a missing key counts as 0.",
         syntax: "key increment:integer",
         ..INCR.spec
@@ -59,6 +61,7 @@ pub const INCRBY: Command = Command {
 pub const DECRBY: Command = Command {
     spec: Spec {
         name: "decrby",
+        flags: INCRBY.spec.flags,
         summary: "Subtracts a number from the integer value of a key; a missing key counts as 0.",
         syntax: "key decrement:integer",
         ..INCRBY.spec
@@ -70,6 +73,7 @@ pub const DECRBY: Command = Command {
 pub const INCRBYFLOAT: Command = Command {
     spec: Spec {
         name: "incrbyfloat",
+        flags: INCRBY.spec.flags,
         since: "2.6.0",
         summary: "Adds a number to the decimal value of a key; a missing key counts as 0.",
         syntax: "key increment:double",

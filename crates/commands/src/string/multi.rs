@@ -55,6 +55,7 @@ pub const MSET: Command = Command {
 pub const MSETNX: Command = Command {
     spec: Spec {
         name: "msetnx",
+        flags: MSET.spec.flags,
         keys: &keys::all(2, &["OW", "INSERT"]),
         summary: "Gives several keys string values at one moment unless one of them exists.",
         tips: &[],

@@ -46,6 +46,7 @@ pub const GETRANGE: Command = Command {
 pub const SUBSTR: Command = Command {
     spec: Spec {
         name: "substr",
+        flags: GETRANGE.spec.flags,
         since: "1.0.0",
         summary: "Answers a part of a key's string value: GETRANGE by its old name.",
         ..GETRANGE.spec

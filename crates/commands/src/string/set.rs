@@ -67,6 +67,7 @@ pub const SETEX: Command = Command {
     spec: Spec {
         name: "setex",
         arity: 4,
+        flags: SET.spec.flags,
         keys: &keys::one(&["OW", "UPDATE"]),
         since: "2.0.0",
         summary: "Gives a key a string value and a time to live in seconds.",
@@ -81,6 +82,7 @@ pub const SETEX: Command = Command {
 pub const PSETEX: Command = Command {
     spec: Spec {
         name: "psetex",
+        flags: SETEX.spec.flags,
         since: "2.6.0",
         summary: "Gives a key a string value and a time to live in milliseconds.",
         syntax: "key milliseconds:integer value",

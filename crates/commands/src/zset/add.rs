@@ -42,6 +42,7 @@ pub const ZINCRBY: Command = Command {
     spec: Spec {
         name: "zincrby",
         arity: 4,
+        flags: ZADD.spec.flags,
         keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
         summary: "Adds a number to the score of a member; a missing one counts as 0.",
         complexity: "O(log(N)) in a set of N members.",

@@ -54,6 +54,7 @@ pub const ZUNION: Command = Command {
 pub const ZINTER: Command = Command {
     spec: Spec {
         name: "zinter",
+        flags: ZUNION.spec.flags,
         summary: "Answers the intersection of sorted sets.",
         complexity: "O(N*K)+O(M*log(M)) for the smallest of K sets with N elements and M in the \
                      result.",
@@ -66,6 +67,7 @@ pub const ZINTER: Command = Command {
 pub const ZDIFF: Command = Command {
     spec: Spec {
         name: "zdiff",
+        flags: ZUNION.spec.flags,
         summary: "Answers what is in the first of several sorted sets and in none of the others.",
         complexity: "O(N*K)+O(M*log(M)) for K sets, N elements in the first and M in the result.",
         syntax: "numkeys:integer key... [withscores=WITHSCORES]",
@@ -78,6 +80,7 @@ pub const ZDIFF: Command = Command {
 pub const ZINTERCARD: Command = Command {
     spec: Spec {
         name: "zintercard",
+        flags: ZUNION.spec.flags,
         since: "7.0.0",
         summary: "Counts the members of the intersection of sorted sets.",
         complexity: "O(N*K) for the smallest of K sets with N elements.",
@@ -117,6 +120,7 @@ pub const ZUNIONSTORE: Command = Command {
 pub const ZINTERSTORE: Command = Command {
     spec: Spec {
         name: "zinterstore",
+        flags: ZUNIONSTORE.spec.flags,
         summary: "Stores the intersection of sorted sets in a key.",
         complexity: ZINTER.spec.complexity,
         ..ZUNIONSTORE.spec
@@ -128,6 +132,7 @@ pub const ZINTERSTORE: Command = Command {
 pub const ZDIFFSTORE: Command = Command {
     spec: Spec {
         name: "zdiffstore",
+        flags: ZUNIONSTORE.spec.flags,
         since: "6.2.0",
         summary: "Stores what is in the first of several sorted sets and in none of the others.",
         complexity: ZDIFF.spec.complexity,

@@ -31,6 +31,7 @@ pub const ZSCORE: Command = Command {
     spec: Spec {
         name: "zscore",
         arity: 3,
+        flags: ZCARD.spec.flags,
         keys: &keys::one(&["RO", "ACCESS"]),
         summary: "Answers the score of a member of a sorted set.",
         syntax: "key member",
@@ -44,6 +45,7 @@ pub const ZMSCORE: Command = Command {
     spec: Spec {
         name: "zmscore",
         arity: -3,
+        flags: ZSCORE.spec.flags,
         since: "6.2.0",
         summary: "Answers the scores of members of a sorted set.",
         complexity: "O(N) for N members.",
@@ -58,6 +60,7 @@ pub const ZRANK: Command = Command {
     spec: Spec {
         name: "zrank",
         arity: -3,
+        flags: ZSCORE.spec.flags,
         since: "2.0.0",
         summary: "Answers how many members of a sorted set come before a member.",
         complexity: "O(log(N)) in a set of N members.",
@@ -72,6 +75,7 @@ pub const ZRANK: Command = Command {
 pub const ZREVRANK: Command = Command {
     spec: Spec {
         name: "zrevrank",
+        flags: ZRANK.spec.flags,
         summary: "Answers how many members of a sorted set come behind a member.",
         ..ZRANK.spec
     },
@@ -83,6 +87,7 @@ pub const ZCOUNT: Command = Command {
     spec: Spec {
         name: "zcount",
         arity: 4,
+        flags: ZSCORE.spec.flags,
         since: "2.0.0",
         summary: "Counts the members of a sorted set whose scores are in a range.",
         complexity: "O(log(N)) in a set of N members.",
@@ -99,6 +104,7 @@ pub const ZCOUNT: Command = Command {
 pub const ZLEXCOUNT: Command = Command {
     spec: Spec {
         name: "zlexcount",
+        flags: ZCOUNT.spec.flags,
         since: "2.8.9",
         summary: "Counts the members between two strings, of a sorted set with one score.",
         syntax: "key min max",

@@ -36,6 +36,7 @@ pub const ZPOPMIN: Command = Command {
 pub const ZPOPMAX: Command = Command {
     spec: Spec {
         name: "zpopmax",
+        flags: ZPOPMIN.spec.flags,
         summary: "Removes and answers the members of a sorted set with the highest scores.",
         ..ZPOPMIN.spec
     },
@@ -100,6 +101,7 @@ pub const BZPOPMIN: Command = Command {
 pub const BZPOPMAX: Command = Command {
     spec: Spec {
         name: "bzpopmax",
+        flags: BZPOPMIN.spec.flags,
         summary: "Removes the highest member of the first sorted set that exists, or waits for one.",
         ..BZPOPMIN.spec
     },

@@ -38,6 +38,7 @@ pub const ZRANGE: Command = Command {
 pub const ZREVRANGE: Command = Command {
     spec: Spec {
         name: "zrevrange",
+        flags: ZRANGE.spec.flags,
         summary: "Answers a range of ranks of a sorted set, counted from the last member.",
         syntax: "key start:integer stop:integer [withscores=WITHSCORES]",
         history: &[],
@@ -50,6 +51,7 @@ pub const ZREVRANGE: Command = Command {
 pub const ZRANGEBYSCORE: Command = Command {
     spec: Spec {
         name: "zrangebyscore",
+        flags: ZRANGE.spec.flags,
         since: "1.0.5",
         summary: "Answers the members of a sorted set whose scores are in a range.",
         syntax: "key min:double max:double [withscores=WITHSCORES]@2.0.0 \
@@ -64,6 +66,7 @@ pub const ZRANGEBYSCORE: Command = Command {
 pub const ZREVRANGEBYSCORE: Command = Command {
     spec: Spec {
         name: "zrevrangebyscore",
+        flags: ZRANGE.spec.flags,
         since: "2.2.0",
         summary: "Answers the members whose scores are in a range, the highest first.",
         syntax: "key max:double min:double [withscores=WITHSCORES] \
@@ -78,6 +81,7 @@ pub const ZREVRANGEBYSCORE: Command = Command {
 pub const ZRANGEBYLEX: Command = Command {
     spec: Spec {
         name: "zrangebylex",
+        flags: ZRANGE.spec.flags,
         since: "2.8.9",
         summary: "Answers the members between two strings, of a sorted set with one score.",
         syntax: "key min max [LIMIT limit=(offset:integer count:integer)]",
@@ -91,6 +95,7 @@ pub const ZRANGEBYLEX: Command = Command {
 pub const ZREVRANGEBYLEX: Command = Command {
     spec: Spec {
         name: "zrevrangebylex",
+        flags: ZRANGEBYLEX.spec.flags,
         summary: "Answers the members between two strings in reverse, of a set with one score.",
         syntax: "key max min [LIMIT limit=(offset:integer count:integer)]",
         ..ZRANGEBYLEX.spec

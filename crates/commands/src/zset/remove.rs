@@ -48,6 +48,7 @@ pub const ZREMRANGEBYRANK: Command = Command {
 pub const ZREMRANGEBYSCORE: Command = Command {
     spec: Spec {
         name: "zremrangebyscore",
+        flags: ZREMRANGEBYRANK.spec.flags,
         since: "1.2.0",
         summary: "Removes the members of a sorted set whose scores are in a range.",
         syntax: "key min:double max:double",
@@ -63,6 +64,7 @@ pub const ZREMRANGEBYSCORE: Command = Command {
 pub const ZREMRANGEBYLEX: Command = Command {
     spec: Spec {
         name: "zremrangebylex",
+        flags: ZREMRANGEBYRANK.spec.flags,
         since: "2.8.9",
         summary: "Removes the members between two strings, of a sorted set with one score.",
         syntax: "key min max",

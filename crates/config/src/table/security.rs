@@ -22,14 +22,14 @@ section! {
     USER = "user" {
         kind: Kind::Statement { min: 1, max: usize::MAX },
         default: "alice on >secret ~cached:* +@read",
-        flags: Flags::REPEATABLE.and(Flags::SENSITIVE),
+        flags: Flags::REPEATABLE.and(Flags::SENSITIVE).and(Flags::GUARD),
         status: ACL,
         doc: "Define a user: a name and the rules that ACL SETUSER takes.",
     }
     ACLFILE = "aclfile" {
         kind: text(),
         default: "\"\"",
-        flags: Flags::IMMUTABLE,
+        flags: Flags::IMMUTABLE.and(Flags::GUARD),
         status: ACL,
         doc: "File with one user on each line, in place of user lines here. ACL LOAD and ACL \
               SAVE work on it.",
@@ -49,10 +49,19 @@ section! {
     RENAME_COMMAND = "rename-command" {
         kind: Kind::Statement { min: 2, max: 2 },
         default: "FLUSHALL \"\"",
-        flags: Flags::REPEATABLE,
+        flags: Flags::REPEATABLE.and(Flags::GUARD),
         status: RENAMING,
         doc: "Give a command another name, or with \"\" none at all. Rules for users do this \
               better.",
+    }
+    ALLOW_UNSUPPORTED_PROTECTION = "allow-unsupported-protection" {
+        kind: Kind::Bool,
+        default: "no",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "Start although a directive that protects, such as user, aclfile, rename-command or \
+              tls-port, has no effect in this version. With no, the server refuses to start with \
+              such a directive, since it would serve whom it was to keep out.",
     }
     ENABLE_PROTECTED_CONFIGS = "enable-protected-configs" {
         kind: one_of(&["no", "yes", "local"]),

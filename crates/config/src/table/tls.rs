@@ -12,6 +12,7 @@ section! {
     TLS_PORT = "tls-port" {
         kind: int(0, PORT_MAX),
         default: "0",
+        flags: Flags::GUARD,
         status: TLS,
         doc: "TCP port on which connections are encrypted. 0 means none.",
     }
@@ -96,12 +97,14 @@ section! {
     TLS_REPLICATION = "tls-replication" {
         kind: Kind::Bool,
         default: "no",
+        flags: Flags::GUARD,
         status: TLS,
         doc: "Encrypt the connection to the primary.",
     }
     TLS_CLUSTER = "tls-cluster" {
         kind: Kind::Bool,
         default: "no",
+        flags: Flags::GUARD,
         status: TLS,
         doc: "Encrypt the cluster bus.",
     }

@@ -149,7 +149,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
             hand_over(core.srv, waiting, false);
             return None;
         }
-        Some(Pause::TooLong) | None => {}
+        Some(Pause::Slow) | None => {}
     }
     core.srv.lines.leave(&core.srv.ks, waiting);
     if let Err(e) = &result {

@@ -85,7 +85,11 @@ impl Waiting {
             Group::Set => Some(Type::Set),
             Group::Hash => Some(Type::Hash),
             Group::String => Some(Type::String),
-            Group::Generic | Group::Transactions | Group::Connection | Group::Server => None,
+            Group::Generic
+            | Group::Transactions
+            | Group::Connection
+            | Group::Server
+            | Group::Cluster => None,
         }
     }
 }

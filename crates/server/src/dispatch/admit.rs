@@ -7,7 +7,7 @@
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::dispatch::{Core, hold};
+use crate::dispatch::{Core, absent, hold};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
 use crate::server::attention;
@@ -58,8 +58,11 @@ pub fn execute(
             Flow::Done
         }
         None => {
-            let unknown = unknown_command(request.args);
-            let error = if session.authenticated { unknown } else { NO_AUTH };
+            let error = match absent::refusal(request.args[0]) {
+                _ if !session.authenticated => NO_AUTH,
+                Some(absent) => absent,
+                None => unknown_command(request.args),
+            };
             fail_transaction(session);
             refuse(core, reply, &error);
             Flow::Done
@@ -198,6 +201,9 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
 
 #[cold]
 fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
+    if let Some(absent) = absent::refusal(&[cmd.spec.name.as_bytes(), b"|", name].concat()) {
+        return absent;
+    }
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend_from_slice(head(name, SHOWN));
     text.extend_from_slice(b"'. Try ");

@@ -9,10 +9,12 @@
 //!
 //! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
 //! * [`request`] - what is passed on, and how it can end
-//! * [`table`] - all commands by name; [`core`]: what one thread brings along
+//! * `absent` - commands that are known and missing; [`table`] - all others by name;
+//!   [`core`]: what one thread brings along
 //!
 //! See `docs/design/dispatch.md`.
 
+mod absent;
 pub mod admit;
 pub mod commit;
 pub mod core;

@@ -58,7 +58,7 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
     let timeout_reply = reply.bytes_since(mark).to_vec();
     reply.truncate(mark);
     let flow = match pause {
-        Pause::TooLong => {
+        Pause::Slow => {
             // It looks at its keys again in the slow lane.
             (core.turn.tally.hits, core.turn.tally.misses) = seen;
             Flow::Slow { looked: true }

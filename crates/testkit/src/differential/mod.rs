@@ -44,6 +44,7 @@ pub mod grammar;
 pub mod keyspace;
 pub mod known;
 pub mod mutate;
+pub mod own;
 pub mod run;
 pub mod session;
 pub mod shrink;

@@ -333,6 +333,13 @@ fn mismatch(step: usize, args: &[Vec<u8>], ours: &Reply, theirs: &Reply) -> Mism
     Mismatch { step, what, key: format!("{name}: {} against {}", kind(ours), kind(theirs)) }
 }
 
+impl Difference {
+    /// The command and both replies.
+    pub fn in_one_line(&self) -> String {
+        self.what.lines().map(str::trim).collect::<Vec<_>>().join("  ")
+    }
+}
+
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "episode seed {}\n  {}", self.seed, self.what)?;

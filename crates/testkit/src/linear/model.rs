@@ -36,7 +36,7 @@ struct Watch {
 
 /// A pause: nothing that it forbids is executed before this moment.
 #[derive(Clone, Copy, Debug, Hash)]
-struct Pause {
+struct Paused {
     until: u64,
     all: bool,
     /// After this moment what has expired is removed again by whoever meets it.
@@ -71,7 +71,7 @@ pub struct State {
     /// Clients use the first; SWAPDB puts the second in its place.
     dbs: [Db; 2],
     clients: BTreeMap<usize, Arc<Known>>,
-    pause: Option<Pause>,
+    pause: Option<Paused>,
     /// How often a key was written to, also where that left it as it was: it breaks watches.
     touches: u64,
 }
@@ -190,7 +190,7 @@ impl State {
                 let mut state = self.clone();
                 // the stricter mode and the later end win
                 let old = self.pause.filter(|pause| pause.until > event.call + SLACK);
-                state.pause = Some(Pause {
+                state.pause = Some(Paused {
                     until: old.map_or(until, |old| old.until.max(until)),
                     all: *all || old.is_some_and(|old| old.all),
                     over: self.pause.map_or(over, |pause| pause.over.max(over)),

@@ -49,8 +49,19 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> 
     });
     let matches = command.clone().try_get_matches_from(args);
     match matches.and_then(|matches| Raw::from_arg_matches(&matches)) {
+        Ok(Raw { install_docs: Some(dir), .. }) => Err(install_docs(&dir)),
         Ok(raw) => Options::new(raw).map_err(Stop::Wrong),
         Err(error) => Err(explain(&error)),
+    }
+}
+
+/// Writes man page and completions, and says which.
+fn install_docs(dir: &std::path::Path) -> Stop {
+    match weft_manual::install(Raw::command(), dir) {
+        Ok(paths) => {
+            Stop::Print(paths.iter().map(|path| format!("{}\n", path.display())).collect())
+        }
+        Err(e) => Stop::Wrong(format!("{}: {e}", dir.display())),
     }
 }
 

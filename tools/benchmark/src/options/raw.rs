@@ -240,6 +240,10 @@ pub struct Raw {
     #[arg(long, help_heading = "Recognized and refused")]
     pub rdma: bool,
 
+    /// Write man page and completions below a folder such as /usr/local/share and exit
+    #[arg(long, value_name = "folder", help_heading = "Beyond valkey-benchmark")]
+    pub install_docs: Option<PathBuf>,
+
     /// Output this help and exit
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,

@@ -42,8 +42,9 @@ const FOR_TESTS: &str = "weft-testkit";
 /// Tools beside the server: they use crates of ours only to read what the server reads.
 const TOOLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
-    ("weft-benchmark", &["weft-resp", "weft-base"]),
-    ("weft-tune", &["weft-config", "weft-resp", "weft-base"]),
+    ("weft-manual", &["weft-base"]),
+    ("weft-benchmark", &["weft-manual", "weft-resp", "weft-base"]),
+    ("weft-tune", &["weft-manual", "weft-config", "weft-resp", "weft-base"]),
 ];
 
 /// Reports dependencies against the direction, in all manifests below `root`.

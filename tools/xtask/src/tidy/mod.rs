@@ -7,13 +7,17 @@
 //! | `unsafe` only in listed files | [`rust`] |
 //! | crates depend in one direction | [`layers`] |
 //! | every command on keys has a seed for its fuzz target | [`seeds`] |
+//! | a specification that is like another says whose flags it has | [`specs`] |
+//! | nothing lies about that a test left behind | [`litter`] |
 //!
 //! A rule reports what it finds as [`Problem`]s and never stops at the first.
 
 mod layers;
+mod litter;
 mod rust;
 mod seeds;
 mod source;
+mod specs;
 mod text;
 
 use std::fmt;
@@ -54,6 +58,7 @@ pub fn check(root: &Path) -> io::Result<(usize, Vec<Problem>)> {
     let mut checked = 0;
     for file in files {
         let bytes = fs::read(root.join(&file))?;
+        litter::check(&file, &bytes, &mut problems);
         let extension = file.extension().and_then(|e| e.to_str());
         if !(extension.is_some_and(|e| TEXT.contains(&e)) || bytes.starts_with(b"#!")) {
             continue;
@@ -75,6 +80,7 @@ fn check_file(file: &Path, bytes: &[u8], is_rust: bool, problems: &mut Vec<Probl
     };
     text::check(text, &mut report);
     if is_rust {
+        specs::check(file, text, &mut report);
         rust::check(file, text, &mut report);
     }
 }

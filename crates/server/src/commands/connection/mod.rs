@@ -7,6 +7,7 @@ mod hello;
 mod monitor;
 mod ping;
 mod quit;
+mod readonly;
 mod reset;
 mod select;
 
@@ -25,6 +26,8 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &monitor::MONITOR,
     &ping::PING,
     &quit::QUIT,
+    &readonly::READONLY,
+    &readonly::READWRITE,
     &reset::RESET,
     &select::SELECT,
 ];

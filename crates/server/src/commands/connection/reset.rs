@@ -35,7 +35,13 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     session.no_touch = false;
     session.import_source = false;
     shared.authenticated.store(authenticated, Ordering::Relaxed);
-    for flag in [&shared.no_touch, &shared.no_evict, &shared.import_source, &shared.reply_off] {
+    for flag in [
+        &shared.no_touch,
+        &shared.no_evict,
+        &shared.readonly,
+        &shared.import_source,
+        &shared.reply_off,
+    ] {
         flag.store(false, Ordering::Relaxed);
     }
     shared.names().name.clear();

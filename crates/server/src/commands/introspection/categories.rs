@@ -44,6 +44,6 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::Hash => Some("@hash"),
         Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
-        Group::Server => None,
+        Group::Server | Group::Cluster => None,
     }
 }

@@ -3,7 +3,8 @@
 //! Most directives are read where they matter, through the published
 //! [`Settings`](crate::settings::Settings) or a copy that
 //! [`apply_derived`](crate::start::apply_derived) hands out. The others are here: those that act
-//! on the process and its sockets. An error undoes the whole
+//! on the process, and those that can't change while the server runs, or not at all because they
+//! would protect nothing. An error undoes the whole
 //! CONFIG SET, and then this is called once more with the old values.
 
 use crate::listening;
@@ -19,6 +20,13 @@ type Refusal = (Id, String);
 
 /// Makes `config` effective, in which `changed` are new.
 pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
+    let refused = config.unsupported_guards().into_iter().find(|(id, _)| changed.contains(id));
+    if let Some((id, feature)) = refused {
+        return Err((id, format!("not supported by this version, which does not have {feature}")));
+    }
+    if changed.contains(&Id::SAVE) || changed.contains(&Id::APPENDONLY) {
+        crate::announce::tell_memory_only(config);
+    }
     for id in changed {
         apply_to_process(srv, config, *id).map_err(|reason| {
             log_warning!(

@@ -20,6 +20,8 @@ pub const RULES: &[Rule] = &[
          CONFIG SET requirepass \"\"",
         Exact,
     ),
+    rule(1, "READONLY", Exact),
+    rule(1, "READWRITE", Exact),
     optional(2, "CLIENT CACHING (YES|NO|<word>)", Exact),
     rule(2, "CLIENT CAPA (redirect|<word>)...", Exact),
     rule(5, "CLIENT GETNAME", Exact),

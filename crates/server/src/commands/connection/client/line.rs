@@ -79,6 +79,7 @@ pub fn flags(client: &ClientShared) -> String {
         ('c', is(&client.closing)),
         ('A', is(&client.killed)),
         ('U', client.unix),
+        ('r', is(&client.readonly)),
         ('e', is(&client.no_evict)),
         ('T', is(&client.no_touch)),
         ('I', is(&client.import_source)),

@@ -1,0 +1,155 @@
+//! Commands of the reference that this version does not have.
+//!
+//! Who sends one should learn that it is known and missing, and not look for a typing error. What
+//! is here is in no other table: a command that arrives is taken off this list, and tests see to it
+//! that nothing is on it that is there, nor anything missing that the reference has.
+
+use weft_commands::Error;
+
+/// What is missing, and the commands that belong to it. A subcommand is listed, as
+/// `client|tracking`, where its container is there.
+const ABSENT: &[(&str, &[&str])] = &[
+    ("access control lists", &["acl"]),
+    ("bitmaps", &["bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"]),
+    (
+        "client-side caching",
+        &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
+    ),
+    ("dumps of single keys", &["dump", "migrate", "restore", "restore-asking"]),
+    (
+        "geo indexes",
+        &[
+            "geoadd",
+            "geodist",
+            "geohash",
+            "geopos",
+            "georadius",
+            "georadius_ro",
+            "georadiusbymember",
+            "georadiusbymember_ro",
+            "geosearch",
+            "geosearchstore",
+        ],
+    ),
+    ("HyperLogLogs", &["pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest"]),
+    ("modules", &["module"]),
+    ("persistence", &["bgrewriteaof", "bgsave", "save"]),
+    (
+        "publish and subscribe",
+        &[
+            "psubscribe",
+            "publish",
+            "pubsub",
+            "punsubscribe",
+            "spublish",
+            "ssubscribe",
+            "subscribe",
+            "sunsubscribe",
+            "unsubscribe",
+        ],
+    ),
+    (
+        "replication",
+        &[
+            "failover",
+            "psync",
+            "replconf",
+            "replicaof",
+            "role",
+            "slaveof",
+            "sync",
+            "wait",
+            "waitaof",
+        ],
+    ),
+    (
+        "scripts and functions",
+        &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
+    ),
+    (
+        "streams",
+        &[
+            "xack",
+            "xadd",
+            "xautoclaim",
+            "xclaim",
+            "xdel",
+            "xgroup",
+            "xinfo",
+            "xlen",
+            "xpending",
+            "xrange",
+            "xread",
+            "xreadgroup",
+            "xrevrange",
+            "xsetid",
+            "xtrim",
+        ],
+    ),
+];
+
+/// Commands that, here as in the reference without cluster mode, have nothing to say.
+const CLUSTER: &[&str] = &["asking", "cluster", "clusterscan"];
+
+/// What to answer to the command, or the subcommand where it reads `client|tracking`, if it is one
+/// of the reference's. O(number of names), for a request that is refused anyway.
+#[cold]
+pub fn refusal(name: &[u8]) -> Option<Error> {
+    let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+    if CLUSTER.iter().any(is) {
+        return Some(Error::new("ERR This instance has cluster support disabled"));
+    }
+    let (feature, known) = ABSENT
+        .iter()
+        .find_map(|(feature, names)| Some((feature, names.iter().find(|known| is(known))?)))?;
+    Some(Error::owned(format!(
+        "ERR '{known}' is not supported by this version, which does not have {feature}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::CommandTable;
+
+    fn names() -> impl Iterator<Item = &'static str> {
+        ABSENT.iter().flat_map(|(_, names)| names.iter()).chain(CLUSTER).copied()
+    }
+
+    #[test]
+    fn nothing_is_listed_that_is_there() {
+        let table = CommandTable::new();
+        for name in names() {
+            let there = match name.split_once('|') {
+                None => table.find(name.as_bytes()),
+                Some((container, sub)) => {
+                    let container = table.find(container.as_bytes());
+                    let container = container.unwrap_or_else(|| panic!("{name}: no container"));
+                    container.subcommand(sub.as_bytes())
+                }
+            };
+            assert!(there.is_none(), "{name} has come: take it off the list");
+        }
+    }
+
+    #[test]
+    fn lists_are_in_order() {
+        let features: Vec<String> = ABSENT.iter().map(|(f, _)| f.to_lowercase()).collect();
+        assert!(features.is_sorted(), "{features:?}");
+        for names in ABSENT.iter().map(|(_, names)| names).chain([&CLUSTER]) {
+            assert!(names.is_sorted() && !names.is_empty(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn names_in_any_case() {
+        let told = |name: &str| {
+            refusal(name.as_bytes()).map(|e| String::from_utf8_lossy(&e.0).into_owned())
+        };
+        let expected = "ERR 'xadd' is not supported by this version, which does not have streams";
+        if names().any(|name| name == "xadd") {
+            assert_eq!(told("XAdd").as_deref(), Some(expected));
+        }
+        assert_eq!(told("nosuch"), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! Tests that could not run here, counted over all test programs of one `cargo test`.
+//!
+//! A test that lacks something passes, and cargo hides what passing tests print: who has no peers
+//! would believe that everything was compared. So each such test adds a line to a ledger in the
+//! target folder, past the capture of output, and the last test program of a run prints the sum
+//! (`tools/xtask/tests/skipped.rs`; programs run in the order of their packages' names).
+//!
+//! A ledger belongs to one run: its name has the process id of cargo, the parent of every test
+//! program, and the moment at which that was started.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+
+/// Prefix of ledgers.
+const PREFIX: &str = "tests-skipped-";
+
+/// Says that `test` can't run, or not all of it, and why.
+///
+/// What is written starts with `SKIP` so that a log can be searched for what was not tested.
+pub fn note(test: &str, why: &str) {
+    eprintln!("SKIP {test}: {why}");
+    // Without a target folder that can be written nobody counts, which is no reason to fail.
+    let Some(ledger) = target_folder().and_then(|folder| ledger(&folder, parent_id())) else {
+        return;
+    };
+    if let Ok(mut file) = File::options().create(true).append(true).open(ledger) {
+        // One write per line, which appending keeps whole.
+        let _ = file.write_all(format!("{test}\t{why}\n").as_bytes());
+    }
+}
+
+/// As [`note`], for the test of the calling thread, which has its name.
+pub fn note_here(why: &str) {
+    note(std::thread::current().name().unwrap_or("a test"), why);
+}
+
+/// What was noted in the run that this program is part of, by reason: how many tests. Ends the
+/// count: ledgers of this run and of those that are over are removed.
+pub fn take() -> BTreeMap<String, usize> {
+    let Some(folder) = target_folder() else { return BTreeMap::new() };
+    let own = ledger(&folder, parent_id());
+    let noted = own.as_deref().map(fs::read_to_string).and_then(Result::ok).unwrap_or_default();
+    for path in ledgers(&folder) {
+        if Some(&path) == own.as_ref() || is_over(&path) {
+            let _ = fs::remove_file(path);
+        }
+    }
+    sums(&noted)
+}
+
+/// Tests by reason; a test that was noted twice for one reason counts once.
+fn sums(noted: &str) -> BTreeMap<String, usize> {
+    let mut lines: Vec<(&str, &str)> = noted.lines().filter_map(|l| l.split_once('\t')).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let mut sums = BTreeMap::new();
+    for (_, why) in lines {
+        *sums.entry(why.to_string()).or_default() += 1;
+    }
+    sums
+}
+
+/// The folder of the profile, in which the test program's own is.
+fn target_folder() -> Option<PathBuf> {
+    env::current_exe().ok()?.parent()?.parent().map(Path::to_path_buf)
+}
+
+fn ledger(folder: &Path, run: u32) -> Option<PathBuf> {
+    Some(folder.join(format!("{PREFIX}{run}-{}", started(run)?)))
+}
+
+fn ledgers(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_ledger = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+    };
+    entries.map(|entry| entry.path()).filter(is_ledger).collect()
+}
+
+/// Whether the run of a ledger has ended.
+fn is_over(ledger: &Path) -> bool {
+    let name = ledger.file_name().map(|name| name.to_string_lossy().into_owned());
+    let ids = name.as_deref().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+    let Some((run, begun)) = ids else { return false };
+    run.parse().ok().and_then(started).is_none_or(|now| now != begun)
+}
+
+/// When a process was started, in ticks since the system was; `None` when it is gone.
+fn started(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may have spaces and brackets in it; the 20th field behind it is the start.
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_whitespace().nth(19).map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_by_reason() {
+        let noted = "a\tno peer\nb\tno peer\na\tno peer\na\tone CPU\nbroken\n";
+        let expected = [("no peer".to_string(), 2), ("one CPU".to_string(), 1)];
+        assert_eq!(sums(noted), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_run_is_over_when_its_process_is() {
+        let own = std::process::id();
+        let now = started(own).expect("we run");
+        let path = |begun: &str| PathBuf::from(format!("/x/{PREFIX}{own}-{begun}"));
+        assert!(!is_over(&path(&now)) && is_over(&path("1")));
+        assert!(!is_over(Path::new("/x/other")));
+    }
+}

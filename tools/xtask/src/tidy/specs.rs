@@ -1,0 +1,67 @@
+//! A command's specification may be written as another's with changes: `..GET.spec`. Its flags must
+//! be said all the same, if only as `flags: GET.spec.flags`: who changes those of GET must see whose
+//! else they are, and who adds a command must think of them.
+
+use super::source::code_only;
+use std::path::Path;
+
+/// Reports specifications that take their flags without a word.
+pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
+    let has_commands = ["crates/commands/src", "crates/server/src/commands"];
+    if !has_commands.iter().any(|folder| file.starts_with(folder)) {
+        return;
+    }
+    let code = code_only(text);
+    for (end, _) in code.match_indices(".spec") {
+        let before = &code[..end];
+        let word = before.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        let Some(dots) = word.filter(|at| before[..=*at].ends_with("..")) else { continue };
+        if code[end + ".spec".len()..]
+            .starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '.')
+        {
+            continue;
+        }
+        let literal = start(&before[..dots]);
+        if !before[literal..].contains("flags:") {
+            let line = before.lines().count();
+            report(line, "takes another's flags without saying so: write `flags: ...`".to_string());
+        }
+    }
+}
+
+/// Where the struct literal begins that `code` ends in: behind its open brace.
+fn start(code: &str) -> usize {
+    let mut open = 0;
+    for (at, c) in code.char_indices().rev() {
+        match c {
+            '}' => open += 1,
+            '{' if open == 0 => return at + 1,
+            '{' => open -= 1,
+            _ => {}
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<usize> {
+        let mut found = Vec::new();
+        check(Path::new("crates/commands/src/a.rs"), text, &mut |line, _| found.push(line));
+        found
+    }
+
+    #[test]
+    fn flags_must_be_said() {
+        assert!(
+            lines("spec: Spec { name: \"a\", flags: GET.spec.flags, ..GET.spec },\n").is_empty()
+        );
+        assert_eq!(lines("spec: Spec { name: \"a\", ..GET.spec },\n"), [1]);
+        let nested = "Spec {\n flags: F,\n keys: &[KeySpec { begin: 1 }],\n ..pop::GET.spec\n}\n";
+        assert!(lines(nested).is_empty());
+        assert_eq!(lines(&nested.replace(" flags: F,\n", "")), [3]);
+        assert!(lines("let a = cmd.spec; for x in 0..self.spec.len() {}\n").is_empty());
+    }
+}
