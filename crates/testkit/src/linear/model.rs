@@ -199,7 +199,7 @@ impl State {
             }
             Op::Unpause => {
                 // who began before may still hide what it could remove
-                let ended = |old: Pause| Pause {
+                let ended = |old: Paused| Paused {
                     until: 0,
                     all: false,
                     over: old.over.min(event.ret + TICK),
