@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::spec::{Group, Spec};
-use weft_commands::{Error, FAST_WORK, Flags};
+use weft_commands::{Error, FAST_WORK, Flags, bitmap};
 use weft_keyspace::{Db, Guard, Keyspace, ShardSet, Watch};
 use weft_types::value;
 
@@ -102,7 +102,10 @@ impl Transaction {
                 let key = db.key(args[at]);
                 // After a SELECT, the keys of another database: a guess, which is all this is.
                 if db.holds(key.shard) {
-                    work += db.peek(&key).map_or(0, |record| value::elements(&record));
+                    work += db.peek(&key).map_or(0, |record| match queued.cmd.spec.group {
+                        Group::Bitmap => bitmap::work(&record),
+                        _ => value::elements(&record),
+                    });
                 }
             });
         }
@@ -186,6 +189,8 @@ fn may_walk(spec: &Spec) -> bool {
         Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Generic => {
             !spec.flags.has(Flags::FAST)
         }
+        // The others go to their bits directly.
+        Group::Bitmap => matches!(spec.name, "bitcount" | "bitop" | "bitpos"),
         Group::String | Group::Transactions | Group::Connection | Group::Server => false,
     }
 }

@@ -23,6 +23,7 @@ fn main() -> std::io::Result<()> {
     let mut seeds: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
     for group in [
         Group::Strings,
+        Group::Bits,
         Group::Generic,
         Group::Lists,
         Group::Hashes,
