@@ -92,7 +92,7 @@ impl Transaction {
     }
 
     /// Whether the queue is too much for an I/O thread, by its length and by the sizes of the
-    /// collections that its commands may walk over. All of its shards are held. O(commands).
+    /// values that its commands may walk over. All of its shards are held. O(commands).
     pub fn is_heavy(&self, core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
         let mut work = self.queue.len();
         let mut db = Db::new(guard, &mut core.turn, session.db);
@@ -102,10 +102,11 @@ impl Transaction {
                 let key = db.key(args[at]);
                 // After a SELECT, the keys of another database: a guess, which is all this is.
                 if db.holds(key.shard) {
-                    work += db.peek(&key).map_or(0, |record| match queued.cmd.spec.group {
-                        Group::Bitmap => bitmap::work(&record),
-                        _ => value::elements(&record),
-                    });
+                    let measure = match queued.cmd.spec.group == Group::Bitmap {
+                        true => bitmap::work,
+                        false => value::elements,
+                    };
+                    work += db.peek(&key).map_or(0, |record| measure(&record));
                 }
             });
         }

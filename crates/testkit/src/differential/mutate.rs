@@ -104,6 +104,22 @@ mod tests {
     }
 
     #[test]
+    fn no_bit_is_set_far_away() {
+        let mut rng = Rng::new(4);
+        for _ in 0..20_000 {
+            for words in ["SETBIT k 20 1", "BITFIELD k SET u8 #20 7"] {
+                let mut args = command(words);
+                mutate(&mut args, &mut rng);
+                assert!(!may_fill_memory(&args), "{args:?}");
+            }
+        }
+        assert!(may_fill_memory(&command("setbit k 536870912 1")));
+        assert!(may_fill_memory(&command("BITFIELD k SET u8 #8388608 1")));
+        assert!(!may_fill_memory(&command("GETBIT k 536870912")));
+        assert!(!may_fill_memory(&command("SETBIT k 4294967296 1")));
+    }
+
+    #[test]
     fn no_key_gets_a_short_lifetime() {
         let mut rng = Rng::new(4);
         for _ in 0..10_000 {
