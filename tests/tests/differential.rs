@@ -67,6 +67,11 @@ fn strings() {
 }
 
 #[test]
+fn bits() {
+    compare("bits", &[(Group::Bits, 85), (Group::Strings, 10), (Group::Types, 5)]);
+}
+
+#[test]
 fn generic() {
     compare("generic", &[(Group::Generic, 60), (Group::Strings, 25), (Group::Types, 15)]);
 }
@@ -123,6 +128,7 @@ fn everything() {
         "everything",
         &[
             (Group::Strings, 35),
+            (Group::Bits, 15),
             (Group::Generic, 30),
             (Group::Connection, 15),
             (Group::Server, 10),

@@ -66,6 +66,7 @@ fn random_commands_on_all_threads() {
     let known = list.items().iter().map(|name| name.text().to_ascii_uppercase()).collect();
     let mut deck = Deck::new(&[
         (Group::Strings, 40),
+        (Group::Bits, 10),
         (Group::Generic, 35),
         (Group::Connection, 10),
         (Group::Server, 5),

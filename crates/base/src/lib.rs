@@ -8,6 +8,7 @@
 //! | [`clock`] | monotonic and wall time, real or set by a test |
 //! | [`timeline`] | Unix time that never goes back |
 //! | [`rng`] | a small seeded generator, and the system's entropy |
+//! | [`bits`] | counting and finding bits in long byte strings |
 //! | [`cpulist`] | sets of CPUs and their text form |
 //! | [`cgroup`], [`topology`] | how many CPUs this process may really use |
 //! | [`machine`] | cores, sockets and memory nodes, and which CPUs threads should take |
@@ -17,8 +18,10 @@
 //! | [`share`] | where man pages and completions lie |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
-//! `unsafe` appears only in [`topology`], for four system calls.
+//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], which calls what is
+//! compiled for the processor at hand.
 
+pub mod bits;
 pub mod cgroup;
 pub mod clock;
 pub mod cpulist;

@@ -8,6 +8,7 @@
 //! To add a command: write the spec and the function in `src/<group>/`, and name it in
 //! [`registry`].
 
+pub mod bitmap;
 pub mod blocking;
 pub mod collection_scan;
 pub mod ctx;

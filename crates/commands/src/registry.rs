@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
-use crate::{generic, hash, keyspace_wide, list, set, sort, string, zset};
+use crate::{bitmap, generic, hash, keyspace_wide, list, set, sort, string, zset};
 
 /// A command: what is known of it, what must be held, and what it does.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub struct Command {
 /// Every command of this crate, by group.
 pub const REGISTRY: &[&[&Command]] = &[
     string::COMMANDS,
+    bitmap::COMMANDS,
     generic::COMMANDS,
     keyspace_wide::COMMANDS,
     list::COMMANDS,

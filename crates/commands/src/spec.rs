@@ -61,6 +61,8 @@ pub enum Group {
     Set,
     SortedSet,
     Hash,
+    /// Strings as rows of bits.
+    Bitmap,
     Transactions,
     Connection,
     Server,
@@ -76,6 +78,7 @@ impl Group {
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
             Group::Hash => "hash",
+            Group::Bitmap => "bitmap",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",

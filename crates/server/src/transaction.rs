@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::spec::{Group, Spec};
-use weft_commands::{Error, FAST_WORK, Flags};
+use weft_commands::{Error, FAST_WORK, Flags, bitmap};
 use weft_keyspace::{Db, Guard, Keyspace, ShardSet, Watch};
 use weft_types::value;
 
@@ -92,7 +92,7 @@ impl Transaction {
     }
 
     /// Whether the queue is too much for an I/O thread, by its length and by the sizes of the
-    /// collections that its commands may walk over. All of its shards are held. O(commands).
+    /// values that its commands may walk over. All of its shards are held. O(commands).
     pub fn is_heavy(&self, core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
         let mut work = self.queue.len();
         let mut db = Db::new(guard, &mut core.turn, session.db);
@@ -102,7 +102,11 @@ impl Transaction {
                 let key = db.key(args[at]);
                 // After a SELECT, the keys of another database: a guess, which is all this is.
                 if db.holds(key.shard) {
-                    work += db.peek(&key).map_or(0, |record| value::elements(&record));
+                    let measure = match queued.cmd.spec.group == Group::Bitmap {
+                        true => bitmap::work,
+                        false => value::elements,
+                    };
+                    work += db.peek(&key).map_or(0, |record| measure(&record));
                 }
             });
         }
@@ -186,6 +190,8 @@ fn may_walk(spec: &Spec) -> bool {
         Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Generic => {
             !spec.flags.has(Flags::FAST)
         }
+        // The others go to their bits directly.
+        Group::Bitmap => matches!(spec.name, "bitcount" | "bitop" | "bitpos"),
         Group::String
         | Group::Transactions
         | Group::Connection

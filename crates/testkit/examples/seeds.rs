@@ -27,6 +27,7 @@ fn main() -> std::io::Result<()> {
     std::fs::create_dir_all(&folder)?;
     for group in [
         Group::Strings,
+        Group::Bits,
         Group::Generic,
         Group::Lists,
         Group::Hashes,

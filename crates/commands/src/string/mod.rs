@@ -16,7 +16,7 @@ mod incr;
 mod lcs;
 mod multi;
 mod options;
-mod range;
+pub(crate) mod range;
 mod set;
 mod subsequence;
 #[cfg(test)]

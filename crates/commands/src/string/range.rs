@@ -88,7 +88,7 @@ pub const STRLEN: Command = Command {
 
 /// Bytes of a string that are copied in the time in which one element of a collection is looked at:
 /// see [`Ctx::weigh`].
-const BYTES_PER_ELEMENT: usize = 1024;
+pub(crate) const BYTES_PER_ELEMENT: usize = 1024;
 
 const BAD_OFFSET: Error = Error::new("ERR offset is out of range");
 

@@ -31,6 +31,9 @@ const WITH_LIFETIME: [&[u8]; 12] = [
     b"HSETEX",
 ];
 
+/// The commands that make a string as long as the offset of a bit says.
+const WITH_OFFSET: [&[u8]; 2] = [b"SETBIT", b"BITFIELD"];
+
 /// A lifetime below this, in whatever unit, may end while the run goes on.
 const SHORT: i64 = 10_000_000;
 
@@ -42,7 +45,7 @@ pub fn mutate(args: &mut Vec<Vec<u8>>, rng: &mut Rng) {
     for _ in 0..ATTEMPTS {
         let mut wrong = args.clone();
         break_one(&mut wrong, rng);
-        if !may_expire_soon(&wrong) {
+        if !may_expire_soon(&wrong) && !may_fill_memory(&wrong) {
             *args = wrong;
             return;
         }
@@ -56,6 +59,18 @@ fn may_expire_soon(args: &[Vec<u8>]) -> bool {
     };
     let name = args[0].to_ascii_uppercase();
     WITH_LIFETIME.contains(&&name[..]) && args[1..].iter().any(is_short)
+}
+
+/// Whether a number among the words might become an offset that is possible and far: the string is
+/// as long as that.
+fn may_fill_memory(args: &[Vec<u8>]) -> bool {
+    let is_far = |arg: &Vec<u8>| {
+        let digits = arg.strip_prefix(b"#").unwrap_or(arg);
+        let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<i64>().ok());
+        number.is_some_and(|n| (1_000_000..1 << 32).contains(&n))
+    };
+    let name = args[0].to_ascii_uppercase();
+    WITH_OFFSET.contains(&&name[..]) && args[1..].iter().any(is_far)
 }
 
 fn break_one(args: &mut Vec<Vec<u8>>, rng: &mut Rng) {
@@ -86,6 +101,22 @@ mod tests {
 
     fn command(words: &str) -> Vec<Vec<u8>> {
         words.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn no_bit_is_set_far_away() {
+        let mut rng = Rng::new(4);
+        for _ in 0..20_000 {
+            for words in ["SETBIT k 20 1", "BITFIELD k SET u8 #20 7"] {
+                let mut args = command(words);
+                mutate(&mut args, &mut rng);
+                assert!(!may_fill_memory(&args), "{args:?}");
+            }
+        }
+        assert!(may_fill_memory(&command("setbit k 536870912 1")));
+        assert!(may_fill_memory(&command("BITFIELD k SET u8 #8388608 1")));
+        assert!(!may_fill_memory(&command("GETBIT k 536870912")));
+        assert!(!may_fill_memory(&command("SETBIT k 4294967296 1")));
     }
 
     #[test]

@@ -17,6 +17,18 @@ pub enum Kind {
     LcsKey,
     /// `dna`: a short string over three letters.
     Dna,
+    /// `bitkey`: mostly one of four keys that hold rows of bits if anything.
+    BitKey,
+    /// `bitstring`: few bits set or few not set, of lengths around those at which storage changes.
+    BitString,
+    /// `bitat`: the offset of a bit, small or out of range.
+    BitAt,
+    /// `bitindex`: an end of a range of bits or bytes.
+    BitIndex,
+    /// `bittype`: the type of an integer in a row of bits.
+    BitType,
+    /// `fieldat`: the offset of such an integer, also counted in integers.
+    FieldAt,
     /// `value`: any string.
     Value,
     /// `int`: an integer, mostly small.
@@ -198,6 +210,12 @@ impl Kind {
             "key" => Kind::Key,
             "lcskey" => Kind::LcsKey,
             "dna" => Kind::Dna,
+            "bitkey" => Kind::BitKey,
+            "bitstring" => Kind::BitString,
+            "bitat" => Kind::BitAt,
+            "bitindex" => Kind::BitIndex,
+            "bittype" => Kind::BitType,
+            "fieldat" => Kind::FieldAt,
             "value" => Kind::Value,
             "int" => Kind::Int,
             "float" => Kind::Float,
@@ -241,6 +259,43 @@ impl Kind {
             Kind::Key => key(rng),
             Kind::LcsKey => format!("lcs{}", rng.below(3)).into_bytes(),
             Kind::Dna => (0..rng.below(40)).map(|_| *rng.pick(b"abc")).collect(),
+            Kind::BitKey => match rng.below(24) {
+                0 => key(rng),
+                1 => b"no-such-bits".to_vec(),
+                _ => format!("bits{}", rng.below(4)).into_bytes(),
+            },
+            Kind::BitString => bit_string(rng),
+            Kind::BitAt => bit_at(rng),
+            Kind::BitIndex => match rng.below(16) {
+                0 => number(*rng.pick(&EDGE_INTS)),
+                1 | 2 => number(rng.between(4000, 4200) * *rng.pick(&[1, 8, -1, -8])),
+                3..8 => number(rng.between(-9, 9)),
+                _ => number(rng.between(-150, 150)),
+            },
+            Kind::BitType => match rng.below(16) {
+                0 => rng
+                    .pick(&["u64", "i65", "u0", "i0", "U8", "8", "i", "u08", "", "i-8", "u 8"])
+                    .as_bytes()
+                    .to_vec(),
+                1..4 => rng.pick(&["i64", "u63", "i63", "u1", "i1"]).as_bytes().to_vec(),
+                4..9 => rng.pick(&["i8", "u8", "u16", "i32"]).as_bytes().to_vec(),
+                _ => format!("{}{}", rng.pick(&["u", "i"]), rng.between(1, 63)).into_bytes(),
+            },
+            Kind::FieldAt => match rng.below(24) {
+                0 => rng
+                    .pick(&[
+                        "#-1",
+                        "#",
+                        "##1",
+                        "#9223372036854775807",
+                        "#4611686018427387904",
+                        "#x",
+                    ])
+                    .as_bytes()
+                    .to_vec(),
+                1..9 => format!("#{}", rng.below(12)).into_bytes(),
+                _ => bit_at(rng),
+            },
             Kind::Value => value(rng),
             Kind::Int => match rng.below(10) {
                 0 => number(*rng.pick(&EDGE_INTS)),
@@ -382,6 +437,40 @@ fn set_int(rng: &mut Rng) -> Vec<u8> {
         1 => number(*rng.pick(&[-32769, -32768, 32767, 32768, 1 << 31, -(1 << 31) - 1])),
         _ => number(rng.between(-4, 24)),
     }
+}
+
+fn bit_at(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(32) {
+        // beyond the longest string, so that nobody allocates it
+        0 => number(*rng.pick(&[1 << 32, 1 << 40, i64::MAX])),
+        1 => number(rng.between(-3, -1)),
+        // around the length at which a string gets memory of its own
+        2 => number(8 * 4096 + rng.between(-70, 70)),
+        3 => number(rng.between(0, 80_000)),
+        4..12 => number(rng.between(0, 20)),
+        _ => number(rng.between(0, 400)),
+    }
+}
+
+/// Zeros or ones with a few other bytes, so that searches go far, or random bytes.
+fn bit_string(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(16) {
+        0 => 0,
+        1 => 4090 + rng.below(12),
+        2 => rng.below(10_000),
+        3..6 => 250 + rng.below(300),
+        _ => rng.below(40),
+    };
+    if rng.percent(30) {
+        return rng.bytes(len);
+    }
+    let mut bytes = vec![*rng.pick(&[0, 0xff]); len];
+    for _ in 0..rng.below(3) {
+        if len > 0 {
+            bytes[rng.below(len)] = rng.bytes(1)[0];
+        }
+    }
+    bytes
 }
 
 fn number(n: i64) -> Vec<u8> {

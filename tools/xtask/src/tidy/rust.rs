@@ -16,6 +16,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/process/",
         "signals, forks, crash reports, limits: system calls that have no safe form",
     ),
+    ("crates/base/src/bits.rs", "calls what is compiled for the processor at hand"),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
     ("crates/types/src/set/mod.rs", "says which payloads hold the box of a set's table"),
     ("crates/types/src/hash/mod.rs", "says which payloads hold the box of a hash's table"),

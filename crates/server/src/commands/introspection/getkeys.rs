@@ -79,6 +79,7 @@ fn key_flags(cmd: &Cmd, spec: &KeySpec, args: &[&[u8]]) -> Vec<&'static str> {
         // The old value is read only when it is asked for.
         "set" if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
         "set" => vec!["OW", "UPDATE"],
+        "bitfield" if weft_commands::bitmap::only_reads(args) => vec!["RO", "ACCESS"],
         _ => spec.flags.iter().copied().filter(|flag| *flag != VARIABLE).collect(),
     }
 }

@@ -3,6 +3,7 @@
 //! One line adds a command. The notation is that of [`grammar`](super::grammar); the weight
 //! is relative to the other lines of the same group.
 
+mod bits;
 mod connection;
 mod generic;
 mod hashes;
@@ -62,6 +63,8 @@ const fn optional_fixed(weight: u32, syntax: &'static str, compare: Compare) -> 
 pub enum Group {
     /// GET, SET, APPEND, ...
     Strings,
+    /// SETBIT, BITOP, BITFIELD, ...
+    Bits,
     /// DEL, EXPIRE, RENAME, SCAN, ...
     Generic,
     /// LPUSH, LMOVE, ...
@@ -84,8 +87,9 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 10] = [
+    pub const ALL: [Group; 11] = [
         Group::Strings,
+        Group::Bits,
         Group::Generic,
         Group::Lists,
         Group::Hashes,
@@ -101,6 +105,7 @@ impl Group {
     pub fn rules(self) -> &'static [Rule] {
         match self {
             Group::Strings => strings::RULES,
+            Group::Bits => bits::RULES,
             Group::Generic => generic::RULES,
             Group::Lists => lists::RULES,
             Group::Hashes => hashes::RULES,

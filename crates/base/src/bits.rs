@@ -1,0 +1,125 @@
+//! Bits of long byte strings: how many are set, and where a run of equal bytes ends.
+//!
+//! Counting is what BITCOUNT does with megabytes, so it uses the widest instructions that the
+//! processor has, found out at run time. All variants are one loop, compiled for different
+//! processors: the compiler turns `count_ones` over words into what each of them has for it. The
+//! search for a byte needs no more than what every x86-64 and ARM processor can do.
+
+/// Words that are counted at a time: enough to fill wide registers several times.
+const WORDS: usize = 16;
+
+/// The bits of `bytes` that are set. O(length).
+#[inline]
+pub fn count_ones(bytes: &[u8]) -> usize {
+    // What a small value takes is less than asking what the processor can do.
+    if bytes.len() < WORDS * size_of::<u64>() {
+        return portable(bytes);
+    }
+    widest(bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn widest(bytes: &[u8]) -> usize {
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq") {
+        // SAFETY: the processor has what the function is compiled for, as was just asked.
+        return unsafe { with_avx512(bytes) };
+    }
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: as above.
+        return unsafe { with_avx2(bytes) };
+    }
+    portable(bytes)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn widest(bytes: &[u8]) -> usize {
+    portable(bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vpopcntdq,avx512vl,popcnt")]
+fn with_avx512(bytes: &[u8]) -> usize {
+    count(bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt")]
+fn with_avx2(bytes: &[u8]) -> usize {
+    count(bytes)
+}
+
+fn portable(bytes: &[u8]) -> usize {
+    count(bytes)
+}
+
+/// The loop, to become part of functions that are compiled for different processors.
+#[inline(always)]
+fn count(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<{ size_of::<u64>() }>();
+    let (blocks, odd) = words.as_chunks::<WORDS>();
+    // A sum for each place in a block, so that the compiler keeps them side by side.
+    let mut sums = [0u64; WORDS];
+    for block in blocks {
+        for (sum, word) in sums.iter_mut().zip(block) {
+            *sum += u64::from(u64::from_ne_bytes(*word).count_ones());
+        }
+    }
+    let of_odd = odd.iter().map(|word| u64::from_ne_bytes(*word).count_ones());
+    let of_rest = rest.iter().map(|byte| byte.count_ones());
+    sums.iter().sum::<u64>() as usize + of_odd.chain(of_rest).sum::<u32>() as usize
+}
+
+/// The position of the first byte of `bytes` that is not `byte`. O(position).
+pub fn first_other_than(bytes: &[u8], byte: u8) -> Option<usize> {
+    const BLOCK: usize = 256;
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    let differs = |block: &[u8; BLOCK]| block.iter().fold(0, |seen, b| seen | (b ^ byte)) != 0;
+    let skipped = blocks.iter().position(differs).unwrap_or(blocks.len()) * BLOCK;
+    let found = bytes[skipped..].iter().position(|b| *b != byte)?;
+    Some(skipped + found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn one_by_one(bytes: &[u8]) -> usize {
+        (0..bytes.len() * 8).filter(|at| bytes[at / 8] >> (at % 8) & 1 == 1).count()
+    }
+
+    /// All paths that this processor can take, on lengths and places that fit no block.
+    #[test]
+    fn every_path_counts_the_same() {
+        let mut rng = Rng::new(1);
+        let bytes: Vec<u8> = (0..5000).map(|_| rng.next_u64() as u8).collect();
+        for from in [0, 1, 7, 8, 63, 130] {
+            for len in [0, 1, 7, 8, 9, 127, 128, 129, 255, 256, 1000, 4096, 4800] {
+                let part = &bytes[from..from + len];
+                let want = one_by_one(part);
+                assert_eq!(count_ones(part), want, "{from} {len}");
+                assert_eq!(portable(part), want, "{from} {len}");
+                assert_eq!(widest(part), want, "{from} {len}");
+                #[cfg(target_arch = "x86_64")]
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+                    // SAFETY: the processor has what the function is compiled for.
+                    assert_eq!(unsafe { with_avx2(part) }, want, "{from} {len}");
+                }
+            }
+        }
+        assert_eq!(count_ones(&vec![0xff; 100_000]), 800_000);
+    }
+
+    #[test]
+    fn another_byte_is_found_wherever_it_is() {
+        for len in [0, 1, 8, 255, 256, 257, 1000] {
+            let mut bytes = vec![0xff; len];
+            assert_eq!(first_other_than(&bytes, 0xff), None, "{len}");
+            for at in (0..len).rev() {
+                bytes[at] = 0x7f;
+                assert_eq!(first_other_than(&bytes, 0xff), Some(at), "{len}");
+            }
+        }
+        assert_eq!(first_other_than(&[0, 0, 4], 0), Some(2));
+    }
+}

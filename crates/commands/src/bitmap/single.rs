@@ -1,0 +1,108 @@
+//! One bit: SETBIT and GETBIT.
+
+use super::offset;
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use crate::string::range::BYTES_PER_ELEMENT;
+use crate::string::string;
+use weft_keyspace::db::Rework;
+use weft_types::string::{Digits, edit, edit_work, record_text};
+
+pub const SETBIT: Command = Command {
+    spec: Spec {
+        name: "setbit",
+        arity: 4,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
+        acl: &[],
+        group: Group::Bitmap,
+        since: "2.2.0",
+        summary: "Gives one bit of a key's value, made longer if need be, and answers what it was.",
+        complexity: "O(1), and what the value grows.",
+        syntax: "key offset:integer value:integer",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: setbit,
+    subcommands: &[],
+};
+
+pub const GETBIT: Command = Command {
+    spec: Spec {
+        name: "getbit",
+        arity: 3,
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: &keys::one(&["RO", "ACCESS"]),
+        summary: "Answers one bit of a key's value.",
+        complexity: "O(1)",
+        syntax: "key offset:integer",
+        ..SETBIT.spec
+    },
+    run: getbit,
+    ..SETBIT
+};
+
+const BAD_BIT: Error = Error::new("ERR bit is not an integer or out of range");
+
+/// Where a bit stands: its byte, and the byte in which nothing else is set.
+fn place(at: usize) -> (usize, u8) {
+    (at / 8, 0x80 >> (at % 8))
+}
+
+fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let (byte, mask) = place(offset(ctx, 2, None)?);
+    let on = match ctx.args[3] {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(BAD_BIT),
+    };
+    let (lane, pause) = (ctx.lane, &mut ctx.pause);
+    // What it was and whether that has changed. The value is one that was edited, for those who
+    // ask for its encoding, even if nothing has.
+    let (was, changed) = ctx.db.rework(&key, |old, clock| {
+        let (old, len) = match old {
+            None => (record_text(key.bytes, b"", None, clock), 0),
+            Some(old) => {
+                let len = string(&old).map(|text| text.len());
+                let work = edit_work(&old, byte + 1) / BYTES_PER_ELEMENT;
+                match len.and_then(|len| lane.weigh(work, pause).map(|()| len)) {
+                    Ok(len) => (old, len),
+                    Err(e) => return (Rework::Same(old), Err(e)),
+                }
+            }
+        };
+        let mut was = false;
+        let new = edit(old, byte + 1, |bytes| {
+            was = bytes[byte] & mask != 0;
+            if was != on {
+                bytes[byte] ^= mask;
+            }
+        });
+        let changed = was != on || byte >= len;
+        let rework = if changed { Rework::Changed(new) } else { Rework::Same(new) };
+        (rework, Ok((was, changed)))
+    })?;
+    if changed {
+        ctx.dirty();
+    }
+    ctx.reply.int(i64::from(was));
+    Ok(())
+}
+
+fn getbit(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let (byte, mask) = place(offset(ctx, 2, None)?);
+    let is_set = match ctx.db.read(&key) {
+        None => false,
+        Some(record) => {
+            let mut room = Digits::new();
+            string(&record)?.bytes(&mut room).get(byte).is_some_and(|b| b & mask != 0)
+        }
+    };
+    ctx.reply.int(i64::from(is_set));
+    Ok(())
+}
