@@ -13,10 +13,11 @@
 //! | [`machine`] | cores, sockets and memory nodes, and which CPUs threads should take |
 //! | [`glob`] | the pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE` |
 //! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
+//! | [`sixbit`] | packed arrays of six-bit registers, with wide instructions where there are any |
 //! | [`slot`] | hash slots |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
-//! `unsafe` appears only in [`topology`], for four system calls.
+//! `unsafe` appears only in [`topology`], for four system calls, and in [`sixbit`], for AVX2.
 
 pub mod cgroup;
 pub mod clock;
@@ -29,6 +30,7 @@ mod natural;
 pub mod num;
 pub mod num_format;
 pub mod rng;
+pub mod sixbit;
 pub mod slot;
 pub mod timeline;
 pub mod topology;

@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
-use crate::{generic, hash, keyspace_wide, list, set, sort, string, zset};
+use crate::{generic, hash, hyperloglog, keyspace_wide, list, set, sort, string, zset};
 
 /// A command: what is known of it, what must be held, and what it does.
 #[derive(Debug)]
@@ -25,4 +25,5 @@ pub const REGISTRY: &[&[&Command]] = &[
     set::COMMANDS,
     zset::COMMANDS,
     sort::COMMANDS,
+    hyperloglog::COMMANDS,
 ];

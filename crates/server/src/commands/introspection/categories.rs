@@ -42,6 +42,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::Set => Some("@set"),
         Group::SortedSet => Some("@sortedset"),
         Group::Hash => Some("@hash"),
+        Group::HyperLogLog => Some("@hyperloglog"),
         Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
         Group::Server => None,
