@@ -14,12 +14,13 @@
 //! | [`machine`] | cores, sockets and memory nodes, and which CPUs threads should take |
 //! | [`glob`] | the pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE` |
 //! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
+//! | [`sixbit`] | packed arrays of six-bit registers, with wide instructions where there are any |
 //! | [`slot`] | hash slots |
 //! | [`share`] | where man pages and completions lie |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
-//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], which calls what is
-//! compiled for the processor at hand.
+//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`] and [`sixbit`], which
+//! call what is compiled for the processor at hand.
 
 pub mod bits;
 pub mod cgroup;
@@ -34,6 +35,7 @@ pub mod num;
 pub mod num_format;
 pub mod rng;
 pub mod share;
+pub mod sixbit;
 pub mod slot;
 pub mod timeline;
 pub mod topology;

@@ -17,6 +17,7 @@ pub mod error;
 pub mod fuzz;
 pub mod generic;
 pub mod hash;
+pub mod hyperloglog;
 pub mod keyspace_wide;
 pub mod list;
 pub mod registry;

@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
-use crate::{bitmap, generic, hash, keyspace_wide, list, set, sort, string, zset};
+use crate::{bitmap, generic, hash, hyperloglog, keyspace_wide, list, set, sort, string, zset};
 
 /// A command: what is known of it, what must be held, and what it does.
 #[derive(Debug)]
@@ -26,4 +26,5 @@ pub const REGISTRY: &[&[&Command]] = &[
     set::COMMANDS,
     zset::COMMANDS,
     sort::COMMANDS,
+    hyperloglog::COMMANDS,
 ];

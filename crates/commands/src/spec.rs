@@ -63,6 +63,7 @@ pub enum Group {
     Hash,
     /// Strings as rows of bits.
     Bitmap,
+    HyperLogLog,
     Transactions,
     Connection,
     Server,
@@ -79,6 +80,7 @@ impl Group {
             Group::SortedSet => "sorted-set",
             Group::Hash => "hash",
             Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",

@@ -130,5 +130,6 @@ fn limits(config: &Config) -> Limits {
         zset_value: config.memory(Id::ZSET_MAX_LISTPACK_VALUE) as usize,
         list_size: config.int(Id::LIST_MAX_LISTPACK_SIZE),
         list_compress: size(Id::LIST_COMPRESS_DEPTH),
+        hyperloglog_sparse: config.memory(Id::HLL_SPARSE_MAX_BYTES) as usize,
     }
 }

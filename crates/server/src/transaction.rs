@@ -187,9 +187,12 @@ pub fn put_back(task: &mut Task<'_>, transaction: Box<Transaction>) {
 /// Whether the work of the command can be in proportion to the value that it finds.
 fn may_walk(spec: &Spec) -> bool {
     match spec.group {
-        Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Generic => {
-            !spec.flags.has(Flags::FAST)
-        }
+        Group::List
+        | Group::Set
+        | Group::SortedSet
+        | Group::Hash
+        | Group::HyperLogLog
+        | Group::Generic => !spec.flags.has(Flags::FAST),
         // The others go to their bits directly.
         Group::Bitmap => matches!(spec.name, "bitcount" | "bitop" | "bitpos"),
         Group::String

@@ -13,6 +13,7 @@
 mod boxed;
 pub mod dict;
 pub mod hash;
+pub mod hyperloglog;
 pub mod kind;
 mod limits;
 pub mod list;

@@ -30,6 +30,8 @@ pub struct Limits {
     pub list_size: i64,
     /// `list-compress-depth`: chunks at either end that are never compressed; 0: none is.
     pub list_compress: usize,
+    /// `hll-sparse-max-bytes`: bytes of a sparse HyperLogLog, header included.
+    pub hyperloglog_sparse: usize,
 }
 
 impl Default for Limits {
@@ -45,6 +47,7 @@ impl Default for Limits {
             zset_value: 64,
             list_size: -2,
             list_compress: 0,
+            hyperloglog_sparse: 3000,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! When a small collection becomes a large one.
 
-use super::{EFFECTIVE, HYPERLOGLOGS, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
 use crate::directive::Flags;
 use crate::kind::{bytes, int};
 
@@ -70,7 +70,7 @@ section! {
     HLL_SPARSE_MAX_BYTES = "hll-sparse-max-bytes" {
         kind: bytes(0, SIZE_MAX),
         default: "3000",
-        status: HYPERLOGLOGS,
+        status: EFFECTIVE,
         doc: "Bytes up to which a HyperLogLog is kept in its sparse form. Over 16000 makes no \
               sense: the dense form is smaller.",
     }

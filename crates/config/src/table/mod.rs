@@ -199,5 +199,4 @@ const MODULES: Status = Status::NotYet("modules");
 const KEYSPACE_EVENTS: Status = Status::NotYet("keyspace notifications");
 const TRACKING: Status = Status::NotYet("client-side caching");
 const ACL: Status = Status::NotYet("access control lists");
-const HYPERLOGLOGS: Status = Status::NotYet("HyperLogLogs");
 const STREAMS: Status = Status::NotYet("streams");

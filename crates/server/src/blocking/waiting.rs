@@ -84,7 +84,7 @@ impl Waiting {
             Group::SortedSet => Some(Type::Zset),
             Group::Set => Some(Type::Set),
             Group::Hash => Some(Type::Hash),
-            Group::String | Group::Bitmap => Some(Type::String),
+            Group::String | Group::Bitmap | Group::HyperLogLog => Some(Type::String),
             Group::Generic
             | Group::Transactions
             | Group::Connection

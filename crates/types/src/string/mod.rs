@@ -23,8 +23,8 @@ use crate::{Kind, Record, Type};
 pub use blob::Blob;
 pub use duplicate::duplicate;
 pub use write::{
-    New, append, edit, edit_work, overwrite, overwrite_int, record, record_blob, record_int,
-    record_text, refit, replacement,
+    New, append, edit, edit_work, overwrite, overwrite_int, record, record_blob, record_edited,
+    record_int, record_text, refit, replacement, rewrite, seen_as_edited,
 };
 
 /// The longest string whose bytes are stored in the record (bytes).

@@ -205,6 +205,32 @@ pub fn append(mut record: Record, tail: &[u8]) -> Record {
     record
 }
 
+/// A record of `key` with these bytes that is seen as one that was edited.
+pub fn record_edited(key: &[u8], bytes: &[u8], expiry: Option<i64>, clock: u32) -> Record {
+    seen_as_edited(record_text(key, bytes, expiry, clock))
+}
+
+/// `record` with the encoding that clients see of a string that was edited, though it has not been:
+/// for commands that make a string their own before they know whether they will change it.
+pub fn seen_as_edited(mut record: Record) -> Record {
+    if Kind::of(record.kind()) == Kind::StrEmbedded {
+        record.set_kind(Kind::StrRaw as u8);
+    }
+    record
+}
+
+/// Puts `bytes` in the place of those of a string; otherwise as [`edit`]. O(length).
+pub fn rewrite(record: Record, bytes: &[u8]) -> Record {
+    debug_assert!(Form::of(&record).is_some(), "the caller has seen a string");
+    if Str::of(&record).is_some_and(|old| !matches!(old, Str::Int(_)) && old.len() == bytes.len()) {
+        return edit(record, 0, |old| old.copy_from_slice(bytes));
+    }
+    if bytes.len() <= INLINE_MAX {
+        return record.replace_payload(Kind::StrRaw as u8, bytes);
+    }
+    record.replace_payload(Kind::StrBlob as u8, &blob::store(Blob::new(bytes.to_vec())))
+}
+
 /// About how many bytes [`edit`] and [`append`] copy or clear to make the string of `record` `len`
 /// bytes long, beside what they are told to write: all that it has, when it is moved. O(1).
 pub fn edit_work(record: &Record, len: usize) -> usize {
@@ -274,6 +300,26 @@ mod tests {
             assert_eq!(seen(&kept), (encoding, value));
         }
         assert_eq!(seen(&record_text(b"k", b"12", None, 0)), ("embstr", b"12".to_vec()));
+    }
+
+    #[test]
+    fn rewritten_strings_are_seen_as_edited() {
+        let long = vec![b'l'; INLINE_MAX + 1];
+        let longer = vec![b'm'; INLINE_MAX + 9];
+        for old in [b"12".to_vec(), b"abc".to_vec(), long.clone(), longer.clone()] {
+            for new in
+                [b"ab".to_vec(), b"34".to_vec(), b"xyz".to_vec(), long.clone(), longer.clone()]
+            {
+                let before = record(b"k", New::Bytes(&old), Some(5), 0);
+                let held = share(&before);
+                let r = rewrite(before, &new);
+                assert_eq!((seen(&r), r.expiry()), (("raw", new), Some(5)));
+                assert!(held.is_none_or(|held| *held == old), "who holds the old bytes keeps them");
+            }
+        }
+        assert_eq!(seen(&seen_as_edited(record_text(b"k", b"a", None, 0))).0, "raw");
+        assert_eq!(seen(&seen_as_edited(record_int(b"k", 1, None, 0))).0, "int");
+        assert_eq!(seen(&record_edited(b"k", &long, None, 0)), ("raw", long));
     }
 
     #[test]

@@ -43,6 +43,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::SortedSet => Some("@sortedset"),
         Group::Hash => Some("@hash"),
         Group::Bitmap => Some("@bitmap"),
+        Group::HyperLogLog => Some("@hyperloglog"),
         Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
         Group::Server | Group::Cluster => None,

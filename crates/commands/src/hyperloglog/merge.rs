@@ -1,0 +1,126 @@
+//! PFMERGE.
+//!
+//! The result is dense if one of the merged ones is, else it is grown register by register, so that
+//! its bytes are those of a sparse one to which the same was added in that order, and becomes dense
+//! where that does.
+
+use super::count::raise_all;
+use super::{CORRUPTED, WORK, view};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_keyspace::Record;
+use weft_keyspace::db::Rework;
+use weft_types::hyperloglog::{Added, EMPTY, Growing, Registers, View, outdate};
+use weft_types::string::{edit, record_edited, rewrite};
+
+pub const PFMERGE: Command = Command {
+    spec: Spec {
+        name: "pfmerge",
+        arity: -2,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[
+            KeySpec {
+                flags: &["RW", "ACCESS", "INSERT"],
+                begin: Begin::Index(1),
+                find: Find::Range { last: 0, step: 1, limit: 0 },
+                notes: "",
+            },
+            KeySpec {
+                flags: &["RO", "ACCESS"],
+                begin: Begin::Index(2),
+                find: Find::Range { last: -1, step: 1, limit: 0 },
+                notes: "",
+            },
+        ],
+        acl: &[],
+        group: Group::HyperLogLog,
+        since: "2.8.9",
+        summary: "Merges HyperLogLogs into one.",
+        complexity: "O(N) with a large constant where N is the number of keys.",
+        syntax: "destkey:key [sourcekey:key...]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: pfmerge,
+    subcommands: &[],
+};
+
+fn pfmerge(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh(WORK * (ctx.args.len() - 1))?;
+    let mut union = Registers::new();
+    let dense = raise_all(ctx, &mut union)?;
+    let key = ctx.key(1);
+    let limit = ctx.settings.limits.hyperloglog_sparse;
+    ctx.db.rework(&key, |record, clock| match record {
+        Some(record) => match merged(record, &union, dense, limit) {
+            Ok(record) => (Rework::Changed(record), Ok(())),
+            Err((record, error)) => (Rework::Same(record), Err(error)),
+        },
+        None => match grown(EMPTY, &union, dense, limit) {
+            Ok(bytes) => {
+                let bytes = bytes.as_deref().unwrap_or(EMPTY);
+                (Rework::Changed(record_edited(key.bytes, bytes, None, clock)), Ok(()))
+            }
+            Err(error) => (Rework::Absent, Err(error)),
+        },
+    })?;
+    ctx.dirty();
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// `record`, whose registers are in `union` with all others.
+fn merged(
+    record: Record,
+    union: &Registers,
+    dense: bool,
+    limit: usize,
+) -> Result<Record, (Record, Error)> {
+    let grown = match view(&record) {
+        Ok((_, View::Dense(_))) => {
+            return Ok(edit(record, 0, |bytes| {
+                union.write(bytes);
+                outdate(bytes);
+            }));
+        }
+        Ok((bytes, View::Sparse(_))) => grown(bytes, union, dense, limit),
+        Err(error) => Err(error),
+    };
+    match grown {
+        Ok(Some(bytes)) => Ok(rewrite(record, &bytes)),
+        Ok(None) => Ok(edit(record, 0, outdate)),
+        Err(error) => Err((record, error)),
+    }
+}
+
+/// The sparse one that `bytes` are with the registers of `union`, if that changes it.
+fn grown(
+    bytes: &[u8],
+    union: &Registers,
+    dense: bool,
+    limit: usize,
+) -> Result<Option<Vec<u8>>, Error> {
+    let whole = || {
+        let mut bytes = union.under(bytes);
+        outdate(&mut bytes);
+        Ok(Some(bytes))
+    };
+    if dense {
+        return whole();
+    }
+    let mut growing = Growing::new(bytes);
+    for place in union.places() {
+        match growing.add(place, limit).map_err(|_| CORRUPTED)? {
+            Added::Nothing | Added::Raised => {}
+            Added::TooMuch => return whole(),
+        }
+    }
+    let mut changed = growing.into_changed();
+    if let Some(bytes) = &mut changed {
+        outdate(bytes);
+    }
+    Ok(changed)
+}

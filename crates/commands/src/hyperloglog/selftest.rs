@@ -1,0 +1,111 @@
+//! PFSELFTEST: whether HyperLogLogs work on this machine, asked of a running server.
+//!
+//! It touches no key. Random registers go through the packed form and back, in whichever way this
+//! processor packs them; then numbers are counted, in the sparse form while that lasts and in the
+//! dense one beside it, and estimates must stay near the truth.
+
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec};
+use weft_base::rng::Rng;
+use weft_base::sixbit::{self, Open, PACKED, REGISTERS};
+use weft_types::hyperloglog::{Added, EMPTY, Growing, Place, View, add_dense, count, to_dense};
+
+pub const PFSELFTEST: Command = Command {
+    spec: Spec {
+        name: "pfselftest",
+        arity: 1,
+        flags: Flags::ADMIN,
+        keys: &[],
+        acl: &[],
+        group: Group::HyperLogLog,
+        since: "2.8.9",
+        summary: "Tests that HyperLogLogs work.",
+        complexity: "N/A",
+        syntax: "",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: pfselftest,
+    subcommands: &[],
+};
+
+/// Elements that are counted.
+const ELEMENTS: u64 = 1_000_000;
+
+/// Elements up to which the sparse form is counted beside the dense one, and the most that it may
+/// take (bytes).
+const SPARSE_ELEMENTS: u64 = 1000;
+const SPARSE_MAX: usize = 3000;
+
+/// Arrays of random registers.
+const ARRAYS: usize = 100;
+
+fn pfselftest(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh(ELEMENTS as usize)?;
+    let mut rng = Rng::new(ctx.db.turn.random());
+    for _ in 0..ARRAYS {
+        registers(&mut rng)?;
+    }
+    estimates(rng.next_u64())?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn failed(what: String) -> Error {
+    Error::owned(format!("TESTFAILED {what}"))
+}
+
+fn registers(rng: &mut Rng) -> CmdResult {
+    let mut open: Box<Open> = Box::new([0; REGISTERS]);
+    open.iter_mut().for_each(|register| *register = rng.below(64) as u8);
+    let mut packed = Box::new([0; PACKED]);
+    for (at, value) in open.iter().enumerate() {
+        sixbit::set(&mut packed, at, *value);
+    }
+    if let Some(at) = (0..REGISTERS).find(|at| sixbit::get(&packed, *at) != open[*at]) {
+        return Err(failed(format!("register {at} is not what it was set to")));
+    }
+    let (mut together, mut again) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
+    sixbit::pack(&open, &mut together);
+    sixbit::raise(&mut again, &packed);
+    if together != packed || again != open {
+        return Err(failed("registers packed one by one and together differ".to_owned()));
+    }
+    Ok(())
+}
+
+fn estimates(seed: u64) -> CmdResult {
+    let counted = |bytes: &[u8]| View::of(bytes).and_then(|view| count(view).ok());
+    let corrupted = || failed("a HyperLogLog is corrupted".to_owned());
+    let mut growing = Growing::new(EMPTY);
+    let mut dense = to_dense(EMPTY).map_err(|_| corrupted())?;
+    let mut next = 1;
+    for n in 1..=ELEMENTS {
+        let place = Place::of(&(seed ^ n).to_le_bytes());
+        let raised = add_dense(&mut dense, place);
+        if n <= SPARSE_ELEMENTS {
+            let added = growing.add(place, SPARSE_MAX).map_err(|_| corrupted())?;
+            // A rank that the sparse form can't say comes once in four billion elements.
+            if added != Added::TooMuch && (added == Added::Raised) != raised {
+                return Err(failed(format!("sparse and dense differ at element {n}")));
+            }
+        }
+        if n != next {
+            continue;
+        }
+        next *= 10;
+        let estimate = counted(&dense).ok_or_else(corrupted)?;
+        if n <= SPARSE_ELEMENTS && counted(growing.bytes()) != Some(estimate) {
+            return Err(failed(format!("sparse and dense differ in the estimate of {n}")));
+        }
+        // Six standard errors, and one for small numbers.
+        let most = (6.0 * 1.04 / (REGISTERS as f64).sqrt() * n as f64).ceil() + 1.0;
+        if estimate.abs_diff(n) as f64 > most {
+            return Err(failed(format!("{n} elements are estimated as {estimate}")));
+        }
+    }
+    Ok(())
+}
