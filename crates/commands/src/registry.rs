@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
-use crate::{generic, hash, keyspace_wide, list, set, sort, string, zset};
+use crate::{generic, geo, hash, keyspace_wide, list, set, sort, string, zset};
 
 /// A command: what is known of it, what must be held, and what it does.
 #[derive(Debug)]
@@ -24,5 +24,6 @@ pub const REGISTRY: &[&[&Command]] = &[
     hash::COMMANDS,
     set::COMMANDS,
     zset::COMMANDS,
+    geo::COMMANDS,
     sort::COMMANDS,
 ];

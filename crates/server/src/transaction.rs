@@ -183,7 +183,7 @@ pub fn put_back(task: &mut Task<'_>, transaction: Box<Transaction>) {
 /// Whether the work of the command can be in proportion to the value that it finds.
 fn may_walk(spec: &Spec) -> bool {
     match spec.group {
-        Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Generic => {
+        Group::List | Group::Set | Group::SortedSet | Group::Geo | Group::Hash | Group::Generic => {
             !spec.flags.has(Flags::FAST)
         }
         Group::String | Group::Transactions | Group::Connection | Group::Server => false,
