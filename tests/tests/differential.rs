@@ -90,6 +90,11 @@ fn sorted_sets() {
 }
 
 #[test]
+fn geo() {
+    compare("geo", &[(Group::Geo, 85), (Group::SortedSets, 5), (Group::Generic, 10)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -136,6 +141,7 @@ fn everything() {
             (Group::Sets, 15),
             (Group::Hashes, 15),
             (Group::SortedSets, 15),
+            (Group::Geo, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

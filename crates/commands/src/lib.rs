@@ -16,6 +16,7 @@ pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod generic;
+pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace_wide;

@@ -3,7 +3,9 @@
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
-use crate::{bitmap, generic, hash, hyperloglog, keyspace_wide, list, set, sort, string, zset};
+use crate::{
+    bitmap, generic, geo, hash, hyperloglog, keyspace_wide, list, set, sort, string, zset,
+};
 
 /// A command: what is known of it, what must be held, and what it does.
 #[derive(Debug)]
@@ -25,6 +27,7 @@ pub const REGISTRY: &[&[&Command]] = &[
     hash::COMMANDS,
     set::COMMANDS,
     zset::COMMANDS,
+    geo::COMMANDS,
     sort::COMMANDS,
     hyperloglog::COMMANDS,
 ];

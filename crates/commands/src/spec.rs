@@ -60,6 +60,7 @@ pub enum Group {
     List,
     Set,
     SortedSet,
+    Geo,
     Hash,
     /// Strings as rows of bits.
     Bitmap,
@@ -78,6 +79,7 @@ impl Group {
             Group::List => "list",
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
+            Group::Geo => "geo",
             Group::Hash => "hash",
             Group::Bitmap => "bitmap",
             Group::HyperLogLog => "hyperloglog",

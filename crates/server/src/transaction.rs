@@ -190,6 +190,7 @@ fn may_walk(spec: &Spec) -> bool {
         Group::List
         | Group::Set
         | Group::SortedSet
+        | Group::Geo
         | Group::Hash
         | Group::HyperLogLog
         | Group::Generic => !spec.flags.has(Flags::FAST),

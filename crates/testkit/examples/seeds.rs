@@ -33,6 +33,7 @@ fn main() -> std::io::Result<()> {
         Group::Hashes,
         Group::Sets,
         Group::SortedSets,
+        Group::Geo,
         Group::Server,
     ] {
         let mut missing = names_of(group);

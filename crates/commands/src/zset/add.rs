@@ -61,12 +61,12 @@ const INCR_SINGLE: Error = Error::new("ERR INCR option supports a single increme
 const NOT_A_NUMBER: Error = Error::new("ERR resulting score is not a number (NaN)");
 
 #[derive(Clone, Copy, Default)]
-struct Options {
-    nx: bool,
-    xx: bool,
+pub(crate) struct Options {
+    pub(crate) nx: bool,
+    pub(crate) xx: bool,
     gt: bool,
     lt: bool,
-    ch: bool,
+    pub(crate) ch: bool,
     incr: bool,
 }
 
@@ -158,6 +158,15 @@ fn add(ctx: &mut Ctx<'_>, incr: bool) -> CmdResult {
     for pair in pairs.chunks_exact(2) {
         elements.push((parse_f64(pair[0]).ok_or(NOT_A_FLOAT)?, pair[1]));
     }
+    add_elements(ctx, options, &elements)
+}
+
+/// Adds elements, of which there is one at least, to the set at argument 1, and answers as ZADD.
+pub(crate) fn add_elements(
+    ctx: &mut Ctx<'_>,
+    options: Options,
+    elements: &[(f64, &[u8])],
+) -> CmdResult {
     ctx.weigh(elements.len())?;
     let key = ctx.key(1);
     let limits = &ctx.settings.limits;
@@ -169,7 +178,7 @@ fn add(ctx: &mut Ctx<'_>, incr: bool) -> CmdResult {
         };
         match edit {
             Ok(edit) => {
-                let (rework, tally) = apply(edit, &elements, options, limits);
+                let (rework, tally) = apply(edit, elements, options, limits);
                 (rework, Ok(tally))
             }
             Err(other) => (Rework::Same(other), Err(WRONG_TYPE)),

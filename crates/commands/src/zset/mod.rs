@@ -13,13 +13,13 @@
 //!
 //! [`ends`] reads the ends of ranges.
 
-mod add;
+pub(crate) mod add;
 mod combine;
 mod ends;
 mod look;
 mod pop;
 mod random;
-mod range;
+pub(crate) mod range;
 mod remove;
 mod scan;
 #[cfg(test)]
@@ -75,7 +75,7 @@ pub const COMMANDS: &[&Command] = &[
 
 /// The sorted set of `record`, or the error that says it holds something else.
 #[inline]
-fn zset(record: &Record) -> Result<View<'_>, Error> {
+pub(crate) fn zset(record: &Record) -> Result<View<'_>, Error> {
     View::of(record).ok_or(WRONG_TYPE)
 }
 

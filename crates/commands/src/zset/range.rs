@@ -314,7 +314,7 @@ fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: 
 
 /// Stores elements, which are in order, under a key and answers how many they are; removes the
 /// key if there are none.
-pub(super) fn store_elements<M: AsRef<[u8]>>(
+pub(crate) fn store_elements<M: AsRef<[u8]>>(
     ctx: &mut Ctx<'_>,
     destination: &weft_keyspace::Key<'_>,
     elements: &[(M, f64)],

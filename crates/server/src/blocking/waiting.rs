@@ -81,7 +81,7 @@ impl Waiting {
     pub fn wants(&self) -> Option<Type> {
         match self.cmd.spec.group {
             Group::List => Some(Type::List),
-            Group::SortedSet => Some(Type::Zset),
+            Group::SortedSet | Group::Geo => Some(Type::Zset),
             Group::Set => Some(Type::Set),
             Group::Hash => Some(Type::Hash),
             Group::String | Group::Bitmap | Group::HyperLogLog => Some(Type::String),

@@ -95,6 +95,14 @@ pub enum Kind {
     ScoreEnd,
     /// `lexend`: an end of a range of members.
     LexEnd,
+    /// `geokey`: mostly one of four keys that hold places if anything.
+    GeoKey,
+    /// `lon`: a longitude, mostly one of a crowd.
+    Lon,
+    /// `lat`: a latitude, mostly one of a crowd.
+    Lat,
+    /// `radius`: a distance, from nothing to more than the earth has.
+    Radius,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -249,6 +257,10 @@ impl Kind {
             "score" => Kind::Score,
             "scoreend" => Kind::ScoreEnd,
             "lexend" => Kind::LexEnd,
+            "geokey" => Kind::GeoKey,
+            "lon" => Kind::Lon,
+            "lat" => Kind::Lat,
+            "radius" => Kind::Radius,
             _ => return None,
         })
     }
@@ -391,8 +403,42 @@ impl Kind {
                 2..5 => [b"(".to_vec(), zset_member(rng)].concat(),
                 _ => [b"[".to_vec(), zset_member(rng)].concat(),
             },
+            Kind::GeoKey => match rng.below(20) {
+                0 => key(rng),
+                1 => b"no-such-geo".to_vec(),
+                _ => format!("g{}", rng.below(4)).into_bytes(),
+            },
+            Kind::Lon => degrees(rng, &[13.36, 13.36, 2.35, -122.4, 179.99, -179.99, 0.0], 180.0),
+            Kind::Lat => degrees(rng, &[38.1, 38.1, 48.85, -33.8, 84.9, -84.9, 0.0], 85.05112878),
+            Kind::Radius => match rng.below(12) {
+                0 => {
+                    rng.pick(&["0", "-1", "inf", "1e300", "0.0001", "40075000"]).as_bytes().to_vec()
+                }
+                1 => rng.pick(&FLOATS).as_bytes().to_vec(),
+                2..5 => number(*rng.pick(&[100, 500, 2000, 10_000])),
+                _ => format!("{}", rng.between(1, 4000) as f64 / 8.0).into_bytes(),
+            },
         }
     }
+}
+
+/// A coordinate up to `most`: a corner of a small grid around one of `crowds`, so that places are
+/// equal often; or anywhere, or at the end of the range, or rarely beyond it.
+fn degrees(rng: &mut Rng, crowds: &[f64], most: f64) -> Vec<u8> {
+    let degrees = match rng.below(40) {
+        0 => {
+            return rng
+                .pick(&["inf", "-inf", "1e30", "181", "-85.06", "x", ""])
+                .as_bytes()
+                .to_vec();
+        }
+        1 => most,
+        2 => -most,
+        3..8 => most * (rng.between(-10_000_000, 10_000_000) as f64 / 1e7),
+        8..14 => rng.pick(crowds) + rng.between(-50_000, 50_000) as f64 / 1e5,
+        _ => rng.pick(crowds) + rng.between(-3, 3) as f64 / 100.0,
+    };
+    format!("{}", degrees.clamp(-most, most)).into_bytes()
 }
 
 /// Few letters, so that elements meet; lengths around 4 and 8 KiB, at which elements are large by

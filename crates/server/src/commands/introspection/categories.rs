@@ -41,6 +41,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::List => Some("@list"),
         Group::Set => Some("@set"),
         Group::SortedSet => Some("@sortedset"),
+        Group::Geo => Some("@geo"),
         Group::Hash => Some("@hash"),
         Group::Bitmap => Some("@bitmap"),
         Group::HyperLogLog => Some("@hyperloglog"),

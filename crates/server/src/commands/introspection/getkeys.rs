@@ -2,7 +2,7 @@
 
 use super::info::key_flags_reply;
 use crate::dispatch::{Cmd, ConnCx};
-use weft_commands::spec::KeySpec;
+use weft_commands::spec::{Begin, KeySpec};
 use weft_commands::{CmdResult, Error};
 
 const NO_COMMAND: Error = Error::new("ERR Invalid command specified");
@@ -50,15 +50,23 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         return Err(BAD_COUNT);
     }
     let mut found = Vec::new();
+    let stores = matches!(cmd.full_name, "georadius" | "georadiusbymember");
     for spec in specs() {
+        // Of two words that name a destination the last one counts: it is looked for below.
+        if stores && matches!(spec.begin, Begin::Keyword { .. }) {
+            continue;
+        }
         let flags = key_flags(cmd, spec, args);
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
         spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
     }
     // Where this key stands no specification can say.
-    if cmd.full_name == "sort"
-        && let Some(at) = weft_commands::sort::destination(args)
-    {
+    let destination = match cmd.full_name {
+        "sort" => weft_commands::sort::destination(args),
+        _ if stores => weft_commands::geo::destination(args),
+        _ => None,
+    };
+    if let Some(at) = destination {
         found.push(Found { key: args[at], flags: vec!["OW", "UPDATE"] });
     }
     Ok(found)

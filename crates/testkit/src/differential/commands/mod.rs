@@ -6,6 +6,7 @@
 mod bits;
 mod connection;
 mod generic;
+mod geo;
 mod hashes;
 mod lists;
 mod server;
@@ -75,6 +76,8 @@ pub enum Group {
     Sets,
     /// ZADD, ZRANGE, ...
     SortedSets,
+    /// GEOADD, GEOSEARCH, ...
+    Geo,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -95,6 +98,7 @@ impl Group {
         Group::Hashes,
         Group::Sets,
         Group::SortedSets,
+        Group::Geo,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -111,6 +115,7 @@ impl Group {
             Group::Hashes => hashes::RULES,
             Group::Sets => sets::RULES,
             Group::SortedSets => sorted_sets::RULES,
+            Group::Geo => geo::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,

@@ -1,0 +1,97 @@
+//! Looking at places: where they are, how far from each other, and their Geohash strings.
+
+use super::{cell::Place, coordinates, decoded, distance, shape, unit};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use crate::zset::zset;
+use weft_resp::Reply;
+
+pub const GEOPOS: Command = Command {
+    spec: Spec {
+        name: "geopos",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Geo,
+        since: "3.2.0",
+        summary: "Answers where members are.",
+        complexity: "O(1) for each member.",
+        syntax: "key [member...]",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| each(ctx, Reply::null_array, coordinates),
+    subcommands: &[],
+};
+
+pub const GEOHASH: Command = Command {
+    spec: Spec {
+        name: "geohash",
+        summary: "Answers where members are, as Geohash strings.",
+        ..GEOPOS.spec
+    },
+    run: |ctx| each(ctx, Reply::null, |reply, place| reply.bulk(&place.geohash())),
+    ..GEOPOS
+};
+
+pub const GEODIST: Command = Command {
+    spec: Spec {
+        name: "geodist",
+        arity: -4,
+        summary: "Answers how far two members are from each other.",
+        complexity: "O(1)",
+        syntax: "key member1 member2 [unit=(m=M|km=KM|ft=FT|mi=MI)]",
+        ..GEOPOS.spec
+    },
+    run: geodist,
+    ..GEOPOS
+};
+
+/// Answers something about each member.
+fn each(
+    ctx: &mut Ctx<'_>,
+    missing: fn(&mut Reply),
+    answer: impl Fn(&mut Reply, Place),
+) -> CmdResult {
+    let members = &ctx.args[2..];
+    ctx.weigh(members.len())?;
+    let key = ctx.key(1);
+    let record = ctx.db.read(&key);
+    let set = match &record {
+        Some(record) => Some(zset(record)?),
+        None => None,
+    };
+    ctx.reply.array(members.len());
+    for member in members {
+        match set.and_then(|set| decoded(set, member)) {
+            Some(place) => answer(ctx.reply, place),
+            None => missing(ctx.reply),
+        }
+    }
+    Ok(())
+}
+
+fn geodist(ctx: &mut Ctx<'_>) -> CmdResult {
+    let metres = match ctx.args[4..] {
+        [] => 1.0,
+        [name] => unit(name)?,
+        [..] => return Err(SYNTAX),
+    };
+    let key = ctx.key(1);
+    let found = match ctx.db.read(&key) {
+        Some(record) => {
+            let set = zset(&record)?;
+            decoded(set, ctx.args[2]).zip(decoded(set, ctx.args[3]))
+        }
+        None => None,
+    };
+    match found {
+        Some((a, b)) => distance(ctx.reply, shape::distance(a, b) / metres),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Places: sorted sets whose scores are places on the earth.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`add`] | GEOADD |
+//! | [`look`] | GEOPOS, GEODIST, GEOHASH |
+//! | [`search`] | GEOSEARCH, GEOSEARCHSTORE, and the older GEORADIUS and its kin |
+//! | [`request`] | what a search asks for |
+//! | [`cell`] | places as scores, and the cells of the map |
+//! | [`shape`] | distances, and the shapes that are searched |
+//! | [`order`] | the order of what was found |
+
+mod add;
+mod cell;
+mod look;
+mod order;
+mod request;
+mod search;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use crate::error::Error;
+use crate::registry::Command;
+use cell::Place;
+use weft_resp::Reply;
+use weft_types::zset::View;
+
+pub use search::destination;
+
+/// The commands of this group.
+pub const COMMANDS: &[&Command] = &[
+    &add::GEOADD,
+    &look::GEODIST,
+    &look::GEOHASH,
+    &look::GEOPOS,
+    &search::GEORADIUS,
+    &search::GEORADIUS_RO,
+    &search::GEORADIUSBYMEMBER,
+    &search::GEORADIUSBYMEMBER_RO,
+    &search::GEOSEARCH,
+    &search::GEOSEARCHSTORE,
+];
+
+const BAD_UNIT: Error = Error::new("ERR unsupported unit provided. please use M, KM, FT, MI");
+
+/// The metres in a unit.
+fn unit(name: &[u8]) -> Result<f64, Error> {
+    let is = |unit: &str| name.eq_ignore_ascii_case(unit.as_bytes());
+    match () {
+        () if is("m") => Ok(1.0),
+        () if is("km") => Ok(1000.0),
+        () if is("ft") => Ok(0.3048),
+        () if is("mi") => Ok(1609.34),
+        () => Err(BAD_UNIT),
+    }
+}
+
+/// Where a member of a set is.
+fn decoded(set: View<'_>, member: &[u8]) -> Option<Place> {
+    set.score(member).map(Place::of_score)
+}
+
+/// Answers a place: each coordinate with 17 digits behind the point, without zeros at the end.
+fn coordinates(reply: &mut Reply, place: Place) {
+    use std::io::Write;
+    reply.array(2);
+    for degrees in [place.lon, place.lat] {
+        // Sign, three digits, point, 17 digits.
+        let mut text = [0u8; 32];
+        let mut room = &mut text[..];
+        write!(room, "{degrees:.17}").expect("degrees have three digits");
+        let unused = room.len();
+        let len = text.len() - unused;
+        let zeros = text[..len].iter().rev().take_while(|digit| **digit == b'0').count();
+        let len = len - zeros - usize::from(zeros == 17);
+        let text = std::str::from_utf8(&text[..len]).expect("digits");
+        reply.double(if text == "-0" { "0" } else { text });
+    }
+}
+
+/// Answers a distance, with four digits behind the point.
+fn distance(reply: &mut Reply, distance: f64) {
+    let tenths = (distance * 10_000.0).round_ties_even() as i64;
+    let (whole, rest) = (tenths / 10_000, tenths % 10_000);
+    let mut text = [0u8; 32];
+    let len = {
+        use std::io::Write;
+        let mut room = &mut text[..];
+        write!(room, "{whole}.{rest:04}").expect("a number of 64 bits has 19 digits");
+        32 - room.len()
+    };
+    reply.bulk(&text[..len]);
+}

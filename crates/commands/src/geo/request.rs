@@ -1,0 +1,296 @@
+//! Reading what a search asks for.
+//!
+//! Words are read from left to right and the first one that is wrong answers, be it that its number
+//! is none or that the member it names does not exist. Only then it is asked whether the words go
+//! together. While the key does not exist, members are not asked for.
+
+use super::cell::Place;
+use super::shape::{Area, Shape};
+use super::{decoded, unit};
+use crate::error::{Error, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX};
+use weft_base::num::{parse_f64, parse_i64};
+use weft_types::zset::View;
+
+const NO_RADIUS: Error = Error::new("ERR need numeric radius");
+const NO_WIDTH: Error = Error::new("ERR need numeric width");
+const NO_HEIGHT: Error = Error::new("ERR need numeric height");
+const NEGATIVE_RADIUS: Error = Error::new("ERR radius cannot be negative");
+const NEGATIVE_BOX: Error = Error::new("ERR height or width cannot be negative");
+const BAD_COUNT: Error = Error::new("ERR COUNT must be > 0");
+const NO_COUNT: Error = Error::new("ERR the ANY argument requires COUNT argument");
+const BAD_VERTICES: Error = Error::new("ERR invalid number of vertices");
+const FEW_VERTICES: Error = Error::new("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+
+/// Which command it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// GEORADIUS and GEORADIUSBYMEMBER; whether they may store.
+    Radius {
+        member: bool,
+        stores: bool,
+    },
+    Search,
+    SearchStore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Near,
+    Far,
+}
+
+/// Where the result goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Argument of the key.
+    pub key: usize,
+    /// The scores are distances.
+    pub distances: bool,
+}
+
+/// A request, as far as it could be read.
+#[derive(Debug)]
+pub struct Request {
+    /// `None` when the key does not exist.
+    pub shape: Option<Shape>,
+    pub target: Option<Target>,
+    pub with_coord: bool,
+    pub with_dist: bool,
+    pub with_hash: bool,
+    pub order: Option<Order>,
+    /// At most so many.
+    pub count: Option<usize>,
+    /// The first ones that are found, rather than the nearest.
+    pub any: bool,
+}
+
+/// The words behind the key that say where.
+#[derive(Default)]
+struct Where {
+    centre: Option<Place>,
+    /// The centre is said to be a member, and by a place.
+    member: bool,
+    place: bool,
+    /// With its unit in metres.
+    area: Option<(Area, f64)>,
+}
+
+/// Reads a place, with the error that quotes it.
+pub fn place(lon: &[u8], lat: &[u8]) -> Result<Place, Error> {
+    let number = |text| parse_f64(text).ok_or(NOT_A_FLOAT);
+    let place = Place { lon: number(lon)?, lat: number(lat)? };
+    if !place.is_valid() {
+        let Place { lon, lat } = place;
+        return Err(Error::owned(format!("ERR invalid longitude,latitude pair {lon:.6},{lat:.6}")));
+    }
+    Ok(place)
+}
+
+fn circle(radius: &[u8], name: &[u8]) -> Result<(Area, f64), Error> {
+    let radius = parse_f64(radius).ok_or(NO_RADIUS)?;
+    if radius < 0.0 {
+        return Err(NEGATIVE_RADIUS);
+    }
+    Ok((Area::Circle { radius }, unit(name)?))
+}
+
+fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Area, f64), Error> {
+    let width = parse_f64(width).ok_or(NO_WIDTH)?;
+    let height = parse_f64(height).ok_or(NO_HEIGHT)?;
+    if width < 0.0 || height < 0.0 {
+        return Err(NEGATIVE_BOX);
+    }
+    Ok((Area::Box { width, height }, unit(name)?))
+}
+
+/// Reads a number of corners and the corners; also returns what follows them.
+fn polygon<'s, 'a>(words: &'s [&'a [u8]]) -> Result<(Area, &'s [&'a [u8]]), Error> {
+    let count = parse_i64(words[0]).and_then(|count| i32::try_from(count).ok());
+    let count = usize::try_from(count.ok_or(BAD_VERTICES)?).map_err(|_| FEW_VERTICES)?;
+    if count < 3 || words.len() - 1 < 2 * count {
+        return Err(FEW_VERTICES);
+    }
+    let (corners, rest) = words[1..].split_at(2 * count);
+    let corners: Result<_, _> =
+        corners.chunks_exact(2).map(|pair| place(pair[0], pair[1])).collect();
+    Ok((Area::Polygon(corners?), rest))
+}
+
+/// Where a member is.
+fn member(set: View<'_>, member: &[u8]) -> Result<Place, Error> {
+    decoded(set, member).ok_or_else(|| {
+        // The message is made as a C string is.
+        let seen = member.split(|byte| *byte == 0).next().unwrap_or_default();
+        Error::owned([b"ERR member ", seen, b" does not exist"].concat())
+    })
+}
+
+impl Request {
+    /// Reads `args`, all of the command; `set` is what the key holds, if it exists.
+    pub fn parse(form: Form, args: &[&[u8]], set: Option<View<'_>>) -> Result<Request, Error> {
+        let mut request = Request {
+            shape: None,
+            target: None,
+            with_coord: false,
+            with_dist: false,
+            with_hash: false,
+            order: None,
+            count: None,
+            any: false,
+        };
+        let mut place_of = Where::default();
+        let words = match form {
+            Form::Radius { member: false, .. } => {
+                place_of.centre = Some(place(args[2], args[3])?);
+                place_of.area = Some(circle(args[4], args[5])?);
+                &args[6..]
+            }
+            Form::Radius { member: true, .. } => {
+                if let Some(set) = set {
+                    place_of.centre = Some(member(set, args[2])?);
+                    place_of.area = Some(circle(args[3], args[4])?);
+                }
+                &args[5..]
+            }
+            Form::Search => &args[2..],
+            Form::SearchStore => {
+                request.target = Some(Target { key: 1, distances: false });
+                &args[3..]
+            }
+        };
+        request.read(form, args.len(), words, set, &mut place_of)?;
+        request.check(form, args[0], &place_of)?;
+        request.shape = match (set, place_of) {
+            (Some(_), Where { centre, area: Some((area, unit)), .. }) => {
+                // A polygon brings its own centre.
+                let centre = centre.unwrap_or(Place { lon: 0.0, lat: 0.0 });
+                Some(Shape::new(area, centre, unit))
+            }
+            _ => None,
+        };
+        Ok(request)
+    }
+
+    /// Reads the options; `argc` is the number of all arguments.
+    fn read(
+        &mut self,
+        form: Form,
+        argc: usize,
+        mut words: &[&[u8]],
+        set: Option<View<'_>>,
+        at: &mut Where,
+    ) -> Result<(), Error> {
+        let may_store = matches!(form, Form::Radius { stores: true, .. });
+        let search = matches!(form, Form::Search | Form::SearchStore);
+        let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        while let [word, rest @ ..] = words {
+            let is = |name: &str| is(word, name);
+            let polygonal = matches!(at.area, Some((Area::Polygon(_), _)));
+            let circular = matches!(at.area, None | Some((Area::Circle { .. }, _)));
+            let boxed = matches!(at.area, None | Some((Area::Box { .. }, _)));
+            words = match rest {
+                rest if is("withdist") => {
+                    self.with_dist = true;
+                    rest
+                }
+                rest if is("withhash") => {
+                    self.with_hash = true;
+                    rest
+                }
+                rest if is("withcoord") => {
+                    self.with_coord = true;
+                    rest
+                }
+                rest if is("any") => {
+                    self.any = true;
+                    rest
+                }
+                rest if is("asc") => {
+                    self.order = Some(Order::Near);
+                    rest
+                }
+                rest if is("desc") => {
+                    self.order = Some(Order::Far);
+                    rest
+                }
+                [count, rest @ ..] if is("count") => {
+                    let count = parse_i64(count).ok_or(NOT_AN_INTEGER)?;
+                    let count = usize::try_from(count).ok().filter(|count| *count > 0);
+                    self.count = Some(count.ok_or(BAD_COUNT)?);
+                    rest
+                }
+                [_, rest @ ..] if may_store && (is("store") || is("storedist")) => {
+                    let distances = is("storedist");
+                    self.target = Some(Target { key: argc - rest.len() - 1, distances });
+                    rest
+                }
+                [name, rest @ ..] if search && is("frommember") && !at.place && !polygonal => {
+                    if let Some(set) = set {
+                        at.centre = Some(member(set, name)?);
+                    }
+                    at.member = true;
+                    rest
+                }
+                [lon, lat, rest @ ..] if search && is("fromlonlat") && !at.member && !polygonal => {
+                    at.centre = Some(place(lon, lat)?);
+                    at.place = true;
+                    rest
+                }
+                [radius, unit, rest @ ..] if search && is("byradius") && circular => {
+                    at.area = Some(circle(radius, unit)?);
+                    rest
+                }
+                [width, height, unit, rest @ ..] if search && is("bybox") && boxed => {
+                    at.area = Some(rectangle(width, height, unit)?);
+                    rest
+                }
+                [_, _, ..]
+                    if search
+                        && is("bypolygon")
+                        && (at.area.is_none() || polygonal)
+                        && !at.member
+                        && !at.place =>
+                {
+                    let (area, rest) = polygon(rest)?;
+                    at.area = Some((area, 1.0));
+                    rest
+                }
+                rest if form == Form::SearchStore && is("storedist") => {
+                    self.target = Some(Target { key: 1, distances: true });
+                    rest
+                }
+                _ => return Err(SYNTAX),
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether the words go together.
+    fn check(&self, form: Form, name: &[u8], at: &Where) -> Result<(), Error> {
+        let search = matches!(form, Form::Search | Form::SearchStore);
+        if self.target.is_some() && (self.with_dist || self.with_hash || self.with_coord) {
+            let what = match form {
+                Form::SearchStore => "GEOSEARCHSTORE",
+                Form::Search | Form::Radius { .. } => "STORE option in GEORADIUS",
+            };
+            return Err(Error::owned(format!(
+                "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            )));
+        }
+        let polygonal = matches!(at.area, Some((Area::Polygon(_), _)));
+        let one_of = |what: &[u8]| {
+            let text = [b"ERR exactly one of ", what, b" can be specified for ", name].concat();
+            Err(Error::owned(text))
+        };
+        if search && !at.member && !at.place && !polygonal {
+            return one_of(b"FROMMEMBER or FROMLONLAT");
+        }
+        if search && at.area.is_none() {
+            return one_of(b"BYRADIUS, BYBOX and BYPOLYGON");
+        }
+        if self.any && self.count.is_none() {
+            return Err(NO_COUNT);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,321 @@
+//! GEOSEARCH and GEORADIUS with their kin: the members in an area, answered or stored.
+//!
+//! The map is cut into cells as large as the area asks for; the cell of the centre and its eight
+//! neighbours cover the area, and the members of a cell are a range of scores. Each member there is
+//! decoded and asked whether it is inside.
+
+use super::cell::Place;
+use super::order::sort_first;
+use super::request::{Form, Order, Request, Target};
+use super::shape::Shape;
+use super::{coordinates, distance};
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use crate::zset::range::store_elements;
+use crate::zset::zset;
+use std::cmp::Ordering;
+use weft_types::string::Digits;
+use weft_types::zset::{Range, ScoreEnd, Span, View};
+
+const SOURCE: KeySpec = KeySpec {
+    flags: &["RO", "ACCESS"],
+    begin: Begin::Index(1),
+    find: Find::Range { last: 0, step: 1, limit: 0 },
+    notes: "",
+};
+const DESTINATION: KeySpec = KeySpec { flags: &["OW", "UPDATE"], ..SOURCE };
+
+const fn stored(word: &'static str, start: i16) -> KeySpec {
+    KeySpec {
+        flags: &["OW", "UPDATE", "VARIABLE_FLAGS"],
+        begin: Begin::Keyword { word, start },
+        ..SOURCE
+    }
+}
+
+pub const GEOSEARCH: Command = Command {
+    spec: Spec {
+        name: "geosearch",
+        arity: -7,
+        flags: Flags::READONLY,
+        keys: &[SOURCE],
+        acl: &[],
+        group: Group::Geo,
+        since: "6.2.0",
+        summary: "Answers the members in a circle, a box or a polygon.",
+        complexity: "O(N+log(M)) for N members in the cells around the area, of M in the set.",
+        syntax: "key \
+                 [from=(FROMMEMBER member|FROMLONLAT fromlonlat=(longitude:double latitude:double))] \
+                 by=(circle=(BYRADIUS radius:double unit=(m=M|km=KM|ft=FT|mi=MI))\
+                 |box=(BYBOX width:double height:double unit=(m=M|km=KM|ft=FT|mi=MI))\
+                 |polygon=(BYPOLYGON num-vertices:integer \
+                 vertices=(longitude:double latitude:double)...)@9.0.0) \
+                 [order=(asc=ASC|desc=DESC)] [count-block=(COUNT count:integer [any=ANY])] \
+                 [withcoord=WITHCOORD] [withdist=WITHDIST] [withhash=WITHHASH]",
+        history: &[("7.0.0", "Units in upper case."), ("9.0.0", "The option BYPOLYGON.")],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: |ctx| search(ctx, Form::Search, 1),
+    subcommands: &[],
+};
+
+pub const GEOSEARCHSTORE: Command = Command {
+    spec: Spec {
+        name: "geosearchstore",
+        arity: -8,
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[DESTINATION, KeySpec { begin: Begin::Index(2), ..SOURCE }],
+        summary: "Stores the members in a circle, a box or a polygon in a key.",
+        syntax: "destination:key source:key \
+                 [from=(FROMMEMBER member|FROMLONLAT fromlonlat=(longitude:double latitude:double))] \
+                 by=(circle=(BYRADIUS radius:double unit=(m=M|km=KM|ft=FT|mi=MI))\
+                 |box=(BYBOX width:double height:double unit=(m=M|km=KM|ft=FT|mi=MI))\
+                 |polygon=(BYPOLYGON num-vertices:integer \
+                 vertices=(longitude:double latitude:double)...)@9.0.0) \
+                 [order=(asc=ASC|desc=DESC)] [count-block=(COUNT count:integer [any=ANY])] \
+                 [storedist=STOREDIST]",
+        ..GEOSEARCH.spec
+    },
+    run: |ctx| search(ctx, Form::SearchStore, 2),
+    ..GEOSEARCH
+};
+
+pub const GEORADIUS: Command = Command {
+    spec: Spec {
+        name: "georadius",
+        arity: -6,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
+        keys: &[SOURCE, stored("STORE", 6), stored("STOREDIST", 6)],
+        since: "3.2.0",
+        summary: "Answers or stores the members in a circle around a place.",
+        syntax: "key longitude:double latitude:double radius:double \
+                 unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
+                 [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY]@6.2.0)] \
+                 [order=(asc=ASC|desc=DESC)] \
+                 [store=(STORE storekey:key<key>|STOREDIST storedistkey:key<key>)]",
+        history: &[("6.2.0", "The option ANY."), ("7.0.0", "Units in upper case.")],
+        ..GEOSEARCH.spec
+    },
+    lock: Lock::Named(keys),
+    run: |ctx| search(ctx, Form::Radius { member: false, stores: true }, 1),
+    ..GEOSEARCH
+};
+
+pub const GEORADIUS_RO: Command = Command {
+    spec: Spec {
+        name: "georadius_ro",
+        flags: Flags::READONLY,
+        keys: &[SOURCE],
+        since: "3.2.10",
+        summary: "Answers the members in a circle around a place.",
+        syntax: "key longitude:double latitude:double radius:double \
+                 unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
+                 [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY]@6.2.0)] \
+                 [order=(asc=ASC|desc=DESC)]",
+        ..GEORADIUS.spec
+    },
+    run: |ctx| search(ctx, Form::Radius { member: false, stores: false }, 1),
+    ..GEOSEARCH
+};
+
+pub const GEORADIUSBYMEMBER: Command = Command {
+    spec: Spec {
+        name: "georadiusbymember",
+        arity: -5,
+        keys: &[SOURCE, stored("STORE", 5), stored("STOREDIST", 5)],
+        summary: "Answers or stores the members in a circle around one of them.",
+        syntax: "key member radius:double \
+                 unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
+                 [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY])] \
+                 [order=(asc=ASC|desc=DESC)] \
+                 [store=(STORE storekey:key<key>|STOREDIST storedistkey:key<key>)]",
+        ..GEORADIUS.spec
+    },
+    run: |ctx| search(ctx, Form::Radius { member: true, stores: true }, 1),
+    ..GEORADIUS
+};
+
+pub const GEORADIUSBYMEMBER_RO: Command = Command {
+    spec: Spec {
+        name: "georadiusbymember_ro",
+        arity: -5,
+        summary: "Answers the members in a circle around one of them.",
+        syntax: "key member radius:double \
+                 unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
+                 [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY])] \
+                 [order=(asc=ASC|desc=DESC)]",
+        ..GEORADIUS_RO.spec
+    },
+    run: |ctx| search(ctx, Form::Radius { member: true, stores: false }, 1),
+    ..GEOSEARCH
+};
+
+/// Where a GEORADIUS or GEORADIUSBYMEMBER may have its keys. More than one destination, of which
+/// the last counts, are held all the same.
+fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+    let named = (5..args.len().saturating_sub(1)).filter(|at| names_destination(args[*at]));
+    Some(std::iter::once(1).chain(named.map(|at| at + 1)).collect())
+}
+
+fn names_destination(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist")
+}
+
+/// Where the key stands that these arguments of GEORADIUS or GEORADIUSBYMEMBER would store the
+/// result at, for COMMAND GETKEYS: the last one, should there be several.
+pub fn destination(args: &[&[u8]]) -> Option<usize> {
+    let (mut found, mut at) = (None, 5);
+    while at + 1 < args.len() {
+        if names_destination(args[at]) {
+            at += 1;
+            found = Some(at);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// A member in the area.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Where its bytes are in [`Finds::text`].
+    from: usize,
+    to: usize,
+    place: Place,
+    score: f64,
+    /// From the centre (metres).
+    distance: f64,
+}
+
+#[derive(Debug, Default)]
+struct Finds {
+    text: Vec<u8>,
+    found: Vec<Found>,
+}
+
+impl Finds {
+    fn member(&self, found: &Found) -> &[u8] {
+        &self.text[found.from..found.to]
+    }
+
+    /// Looks at the elements of `set` in `spans`, in their order, until there are `most`.
+    fn collect(set: View<'_>, spans: &[Span], shape: &Shape, most: usize) -> Finds {
+        /// A walk cannot be stopped: it goes over this many elements at a time.
+        const PART: usize = 64;
+        let mut finds = Finds::default();
+        let mut room = Digits::new();
+        for span in spans {
+            let part = if most == usize::MAX { span.count.max(1) } else { PART };
+            for skipped in (0..span.count).step_by(part) {
+                if finds.found.len() >= most {
+                    return finds;
+                }
+                let count = part.min(span.count - skipped);
+                let part = Span { skip: span.skip + skipped, count };
+                set.walk(part, false, |member, score| {
+                    let place = Place::of_score(score);
+                    let Some(distance) = shape.distance_inside(place) else { return };
+                    if finds.found.len() < most {
+                        let from = finds.text.len();
+                        finds.text.extend_from_slice(member.bytes(&mut room));
+                        let to = finds.text.len();
+                        finds.found.push(Found { from, to, place, score, distance });
+                    }
+                });
+            }
+        }
+        finds
+    }
+}
+
+/// The elements of `set` in the cells around the shape, cell by cell.
+fn spans(set: View<'_>, shape: &Shape) -> Vec<Span> {
+    let cells = shape.cells().into_iter().map(|cell| {
+        let (low, high) = cell.scores();
+        let range = Range::Score {
+            min: ScoreEnd { score: low, exclusive: false },
+            max: ScoreEnd { score: high, exclusive: true },
+        };
+        set.select(&range, false, 0, None)
+    });
+    cells.filter(|span| span.count > 0).collect()
+}
+
+fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
+    // A polygon may have as many corners as there are arguments.
+    ctx.weigh_args()?;
+    let key = ctx.key(key);
+    let record = ctx.db.read(&key);
+    let set = match &record {
+        Some(record) => Some(zset(record)?),
+        None => None,
+    };
+    let request = Request::parse(form, ctx.args, set)?;
+    let mut finds = Finds::default();
+    if let (Some(set), Some(shape)) = (set, &request.shape) {
+        let spans = spans(set, shape);
+        let elements: usize = spans.iter().map(|span| span.count).sum();
+        ctx.lane.weigh(elements.saturating_mul(shape.cost()), &mut ctx.pause)?;
+        let most = request.count.filter(|_| request.any).unwrap_or(usize::MAX);
+        finds = Finds::collect(set, &spans, shape, most);
+    }
+    let wanted = request.count.map_or(finds.found.len(), |count| count.min(finds.found.len()));
+    // The first few are the nearest, unless any will do.
+    let nearest = request.count.filter(|_| !request.any).map(|_| Order::Near);
+    if let Some(order) = request.order.or(nearest) {
+        sort_first(&mut finds.found, wanted, |a, b| {
+            // No distance is NaN.
+            let near = a.distance.partial_cmp(&b.distance).unwrap_or(Ordering::Equal);
+            if order == Order::Near { near } else { near.reverse() }
+        });
+    }
+    finds.found.truncate(wanted);
+    match request.target {
+        Some(target) => store(ctx, &request, &finds, target),
+        None => {
+            answer(ctx, &request, &finds);
+            Ok(())
+        }
+    }
+}
+
+fn answer(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds) {
+    let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
+    let reply = &mut *ctx.reply;
+    let extras = [request.with_dist, request.with_hash, request.with_coord];
+    let extras = extras.into_iter().filter(|with| *with).count();
+    reply.array(finds.found.len());
+    for found in &finds.found {
+        if extras > 0 {
+            reply.array(1 + extras);
+        }
+        reply.bulk(finds.member(found));
+        if request.with_dist {
+            distance(reply, found.distance / unit);
+        }
+        if request.with_hash {
+            reply.int(found.score as i64);
+        }
+        if request.with_coord {
+            coordinates(reply, found.place);
+        }
+    }
+}
+
+fn store(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds, target: Target) -> CmdResult {
+    let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
+    let score = |found: &Found| if target.distances { found.distance / unit } else { found.score };
+    let mut elements: Vec<(&[u8], f64)> =
+        finds.found.iter().map(|found| (finds.member(found), score(found))).collect();
+    elements.sort_unstable_by(|(a, x), (b, y)| {
+        x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
+    });
+    let destination = ctx.key(target.key);
+    store_elements(ctx, &destination, &elements)?;
+    // Each element counts as a change; the first one has been counted.
+    ctx.db.turn.tally.dirty += elements.len().saturating_sub(1) as u64;
+    Ok(())
+}
