@@ -37,6 +37,7 @@ pub const BITPOS: Command = Command {
     spec: Spec {
         name: "bitpos",
         arity: -3,
+        flags: Flags::READONLY,
         since: "2.8.7",
         summary: "Finds the first bit that is 0, or 1, in a key's value or a part of it.",
         syntax: "key bit:integer [range=(start:integer [end-unit-block=(end:integer \

@@ -31,6 +31,7 @@ pub const GEOPOS: Command = Command {
 pub const GEOHASH: Command = Command {
     spec: Spec {
         name: "geohash",
+        flags: Flags::READONLY,
         summary: "Answers where members are, as Geohash strings.",
         ..GEOPOS.spec
     },
@@ -42,6 +43,7 @@ pub const GEODIST: Command = Command {
     spec: Spec {
         name: "geodist",
         arity: -4,
+        flags: Flags::READONLY,
         summary: "Answers how far two members are from each other.",
         complexity: "O(1)",
         syntax: "key member1 member2 [unit=(m=M|km=KM|ft=FT|mi=MI)]",

@@ -125,6 +125,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
     spec: Spec {
         name: "georadiusbymember",
         arity: -5,
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
         keys: &[SOURCE, stored("STORE", 5), stored("STOREDIST", 5)],
         summary: "Answers or stores the members in a circle around one of them.",
         syntax: "key member radius:double \
@@ -142,6 +143,7 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
     spec: Spec {
         name: "georadiusbymember_ro",
         arity: -5,
+        flags: Flags::READONLY,
         summary: "Answers the members in a circle around one of them.",
         syntax: "key member radius:double \
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \

@@ -10,28 +10,11 @@ use weft_commands::Error;
 /// `client|tracking`, where its container is there.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
-    ("bitmaps", &["bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"]),
     (
         "client-side caching",
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
     ("dumps of single keys", &["dump", "migrate", "restore", "restore-asking"]),
-    (
-        "geo indexes",
-        &[
-            "geoadd",
-            "geodist",
-            "geohash",
-            "geopos",
-            "georadius",
-            "georadius_ro",
-            "georadiusbymember",
-            "georadiusbymember_ro",
-            "geosearch",
-            "geosearchstore",
-        ],
-    ),
-    ("HyperLogLogs", &["pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest"]),
     ("modules", &["module"]),
     ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (

@@ -90,7 +90,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 11] = [
+    pub const ALL: [Group; 12] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
