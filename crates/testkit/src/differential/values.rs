@@ -372,7 +372,10 @@ impl Kind {
 fn degrees(rng: &mut Rng, crowds: &[f64], most: f64) -> Vec<u8> {
     let degrees = match rng.below(40) {
         0 => {
-            return rng.pick(&["inf", "-inf", "1e30", "181", "-85.06", "x", ""]).as_bytes().to_vec();
+            return rng
+                .pick(&["inf", "-inf", "1e30", "181", "-85.06", "x", ""])
+                .as_bytes()
+                .to_vec();
         }
         1 => most,
         2 => -most,
