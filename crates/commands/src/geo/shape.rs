@@ -238,17 +238,15 @@ fn enclosing(vertices: &[Place]) -> Corners {
     (low, high)
 }
 
-/// The mean of the corners as points in space, seen from the middle of the earth.
+/// The direction of the sum of the corners, as points in space seen from the middle of the earth.
 fn centroid(vertices: &[Place]) -> Place {
-    let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
+    let (mut x, mut y, mut z) = (0.0f64, 0.0f64, 0.0f64);
     for vertex in vertices {
         let (lon, lat) = (vertex.lon * DEGREE, vertex.lat * DEGREE);
-        x += EARTH * lat.cos() * lon.cos();
-        y += EARTH * lat.cos() * lon.sin();
-        z += EARTH * lat.sin();
+        x += lat.cos() * lon.cos();
+        y += lat.cos() * lon.sin();
+        z += lat.sin();
     }
-    let count = vertices.len() as f64;
-    let (x, y, z): (f64, f64, f64) = (x / count, y / count, z / count);
     let lat = z.atan2((x * x + y * y).sqrt());
     Place { lon: y.atan2(x) / DEGREE, lat: lat / DEGREE }
 }
@@ -308,6 +306,9 @@ mod tests {
                     let near = radius / 50_000.0;
                     let lat = centre.lat + (other.lat / LAT_MAX) * near;
                     other = Place { lon: centre.lon + (other.lon / LON_MAX) * near, lat };
+                }
+                if !other.is_valid() {
+                    continue;
                 }
                 let whole = distance(centre, other);
                 let found = shape.distance_inside(other);
