@@ -81,6 +81,14 @@ fn sorted_sets() {
 }
 
 #[test]
+fn hyperloglogs() {
+    compare(
+        "hyperloglogs",
+        &[(Group::HyperLogLogs, 85), (Group::Generic, 10), (Group::Strings, 5)],
+    );
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -126,6 +134,7 @@ fn everything() {
             (Group::Sets, 15),
             (Group::Hashes, 15),
             (Group::SortedSets, 15),
+            (Group::HyperLogLogs, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

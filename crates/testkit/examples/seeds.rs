@@ -28,6 +28,7 @@ fn main() -> std::io::Result<()> {
         Group::Hashes,
         Group::Sets,
         Group::SortedSets,
+        Group::HyperLogLogs,
         Group::Server,
     ] {
         let deck = Deck::new(&[(group, 80), (Group::Types, 20)]);

@@ -6,6 +6,7 @@
 mod connection;
 mod generic;
 mod hashes;
+mod hyperloglogs;
 mod lists;
 mod server;
 mod sets;
@@ -72,6 +73,8 @@ pub enum Group {
     Sets,
     /// ZADD, ZRANGE, ...
     SortedSets,
+    /// PFADD, PFCOUNT, ...
+    HyperLogLogs,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -84,13 +87,14 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 10] = [
+    pub const ALL: [Group; 11] = [
         Group::Strings,
         Group::Generic,
         Group::Lists,
         Group::Hashes,
         Group::Sets,
         Group::SortedSets,
+        Group::HyperLogLogs,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -106,6 +110,7 @@ impl Group {
             Group::Hashes => hashes::RULES,
             Group::Sets => sets::RULES,
             Group::SortedSets => sorted_sets::RULES,
+            Group::HyperLogLogs => hyperloglogs::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
