@@ -95,6 +95,14 @@ fn geo() {
 }
 
 #[test]
+fn hyperloglogs() {
+    compare(
+        "hyperloglogs",
+        &[(Group::HyperLogLogs, 85), (Group::Generic, 10), (Group::Strings, 5)],
+    );
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -142,6 +150,7 @@ fn everything() {
             (Group::Hashes, 15),
             (Group::SortedSets, 15),
             (Group::Geo, 10),
+            (Group::HyperLogLogs, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

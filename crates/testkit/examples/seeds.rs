@@ -34,6 +34,7 @@ fn main() -> std::io::Result<()> {
         Group::Sets,
         Group::SortedSets,
         Group::Geo,
+        Group::HyperLogLogs,
         Group::Server,
     ] {
         let mut missing = names_of(group);

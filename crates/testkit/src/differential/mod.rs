@@ -13,6 +13,7 @@
 //!       v
 //!  generate.rs      a rule + random numbers  ->  a step (one command or a short script)
 //!       |  values.rs: keys, numbers, patterns   mutate.rs: the same, made wrong
+//!       |  hyperloglogs.rs: values of that form
 //!       v
 //!  session.rs       steps -> bytes, in batches, to one connection
 //!       |
@@ -41,6 +42,7 @@ pub mod compare;
 pub mod deck;
 pub mod generate;
 pub mod grammar;
+pub mod hyperloglogs;
 pub mod keyspace;
 pub mod known;
 pub mod mutate;

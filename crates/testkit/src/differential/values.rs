@@ -6,6 +6,7 @@
 //! that are shared, the largest number, the empty string, a byte that is no text), with a
 //! few unremarkable ones between.
 
+use super::hyperloglogs;
 use crate::rng::Rng;
 
 /// A kind of argument, as the tables name it.
@@ -103,6 +104,12 @@ pub enum Kind {
     Lat,
     /// `radius`: a distance, from nothing to more than the earth has.
     Radius,
+    /// `hllkey`: mostly one of five keys that hold HyperLogLogs if anything.
+    HllKey,
+    /// `hllelement`: an element of a HyperLogLog, of a pool that fills some of the registers.
+    HllElement,
+    /// `hll`: the bytes of a HyperLogLog, or nearly.
+    Hll,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -261,6 +268,9 @@ impl Kind {
             "lon" => Kind::Lon,
             "lat" => Kind::Lat,
             "radius" => Kind::Radius,
+            "hllkey" => Kind::HllKey,
+            "hllelement" => Kind::HllElement,
+            "hll" => Kind::Hll,
             _ => return None,
         })
     }
@@ -418,6 +428,17 @@ impl Kind {
                 2..5 => number(*rng.pick(&[100, 500, 2000, 10_000])),
                 _ => format!("{}", rng.between(1, 4000) as f64 / 8.0).into_bytes(),
             },
+            Kind::HllKey => match rng.below(16) {
+                0 => key(rng),
+                1 => b"no-such-hll".to_vec(),
+                _ => format!("hll{}", rng.below(5)).into_bytes(),
+            },
+            Kind::HllElement => match rng.below(16) {
+                0 => value(rng),
+                1 => number(rng.between(0, 1 << 40)),
+                _ => number(rng.between(0, 5000)),
+            },
+            Kind::Hll => hyperloglogs::value(rng),
         }
     }
 }

@@ -8,6 +8,7 @@ mod connection;
 mod generic;
 mod geo;
 mod hashes;
+mod hyperloglogs;
 mod lists;
 mod server;
 mod sets;
@@ -78,6 +79,8 @@ pub enum Group {
     SortedSets,
     /// GEOADD, GEOSEARCH, ...
     Geo,
+    /// PFADD, PFCOUNT, ...
+    HyperLogLogs,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -90,7 +93,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 12] = [
+    pub const ALL: [Group; 13] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -99,6 +102,7 @@ impl Group {
         Group::Sets,
         Group::SortedSets,
         Group::Geo,
+        Group::HyperLogLogs,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -116,6 +120,7 @@ impl Group {
             Group::Sets => sets::RULES,
             Group::SortedSets => sorted_sets::RULES,
             Group::Geo => geo::RULES,
+            Group::HyperLogLogs => hyperloglogs::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,

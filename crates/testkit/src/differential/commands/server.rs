@@ -38,6 +38,7 @@ pub const BASELINE: &[(&str, &str)] = &[
     ("set-max-listpack-value", "64"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
+    ("hll-sparse-max-bytes", "3000"),
     (
         "client-output-buffer-limit",
         "normal 0 0 0 replica 268435456 67108864 60 pubsub 33554432 8388608 60",
