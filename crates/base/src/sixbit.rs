@@ -151,7 +151,7 @@ mod wide {
     /// go over the end by four bytes and is left to the narrow way.
     const STEPS: usize = REGISTERS / STEP - 1;
 
-    const _: () = assert!(STEPS * BYTES + 4 <= PACKED && PACKED % BYTES == 0);
+    const _: () = assert!(STEPS * BYTES + 4 <= PACKED && PACKED.is_multiple_of(BYTES));
 
     #[target_feature(enable = "avx2")]
     fn load(from: &[u8]) -> __m128i {
