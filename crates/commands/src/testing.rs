@@ -6,6 +6,7 @@ use crate::error::wrong_arity;
 use crate::generic;
 use crate::registry::{Command, REGISTRY};
 use crate::spec::Lock;
+use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Keyspace, Outside, ShardSet, Turn};
 use weft_resp::Reply;
 
@@ -95,6 +96,8 @@ impl Bench {
             };
             let result = (command.run)(&mut ctx);
             pause = ctx.pause;
+            // Nobody waits here; but what has changed is to be told before the shards are released.
+            let _ = settle(&guard, &mut self.turn);
             result
         } else {
             Err(wrong_arity(command.spec.name))
