@@ -42,7 +42,7 @@ fn geoadd(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         words = rest;
     }
-    if words.is_empty() || words.len() % 3 != 0 || (options.nx && options.xx) {
+    if words.is_empty() || !words.len().is_multiple_of(3) || (options.nx && options.xx) {
         return Err(SYNTAX);
     }
     let mut elements: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(words.len() / 3);

@@ -79,12 +79,22 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         40,
-        "(GEORADIUS|GEORADIUS_RO) <geokey> <lon> <lat> <radius> (m|km|ft|mi) {[ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
+        "GEORADIUS <geokey> <lon> <lat> <radius> (m|km|ft|mi) {[ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
         Exact,
     ),
     rule(
         40,
-        "(GEORADIUSBYMEMBER|GEORADIUSBYMEMBER_RO) <geokey> <zmember> <radius> (m|km|ft|mi) {[ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
+        "GEORADIUS_RO <geokey> <lon> <lat> <radius> (m|km|ft|mi) {[ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
+        Exact,
+    ),
+    rule(
+        40,
+        "GEORADIUSBYMEMBER <geokey> <zmember> <radius> (m|km|ft|mi) {[ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
+        Exact,
+    ),
+    rule(
+        40,
+        "GEORADIUSBYMEMBER_RO <geokey> <zmember> <radius> (m|km|ft|mi) {[ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
         Exact,
     ),
     rule(
@@ -99,12 +109,22 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         6,
-        "(GEORADIUS|GEORADIUS_RO) <geokey> <lon> <lat> <radius> (km|<word>) {[ASC|<word>] [COUNT <badint>] [ANY] [WITHDIST] [STORE \"gd\"|STOREDIST \"gd\"]}",
+        "GEORADIUS <geokey> <lon> <lat> <radius> (km|<word>) {[ASC|<word>] [COUNT <badint>] [ANY] [WITHDIST] [STORE \"gd\"|STOREDIST \"gd\"]}",
         Exact,
     ),
     rule(
         6,
-        "(GEORADIUSBYMEMBER|GEORADIUSBYMEMBER_RO) <geokey> <zmember> <radius> (km|<word>) {[ASC|<word>] [COUNT <badint>] [ANY] [WITHDIST] [STORE \"gd\"|STOREDIST \"gd\"]}",
+        "GEORADIUS_RO <geokey> <lon> <lat> <radius> (km|<word>) {[ASC|<word>] [COUNT <badint>] [ANY] [WITHDIST] [STORE \"gd\"|STOREDIST \"gd\"]}",
+        Exact,
+    ),
+    rule(
+        6,
+        "GEORADIUSBYMEMBER <geokey> <zmember> <radius> (km|<word>) {[ASC|<word>] [COUNT <badint>] [ANY] [WITHDIST] [STORE \"gd\"|STOREDIST \"gd\"]}",
+        Exact,
+    ),
+    rule(
+        6,
+        "GEORADIUSBYMEMBER_RO <geokey> <zmember> <radius> (km|<word>) {[ASC|<word>] [COUNT <badint>] [ANY] [WITHDIST] [STORE \"gd\"|STOREDIST \"gd\"]}",
         Exact,
     ),
     rule(10, "ZRANGE <geokey> 0 -1 WITHSCORES", Exact),
