@@ -129,6 +129,11 @@ fn lists_follow_the_number_of_threads() {
     }
 }
 
+/// What a program has told the terminal; the log is part of that, where it has no file.
+fn said(output: &std::process::Output) -> String {
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
+}
+
 /// The mask that taskset gave is a limit, is shown, and `auto` keeps to it.
 #[test]
 fn inherited_affinity_is_respected() {
@@ -147,7 +152,7 @@ fn inherited_affinity_is_respected() {
     };
     let first = cpus[0].to_string();
     let refused = within(&["--port", "0", "--server-cpulist", &first]);
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let text = said(&refused);
     assert!(!refused.status.success());
     let wanted = format!("CPU {first} is not allowed to this process, but {last} are");
     assert!(text.contains(&wanted), "{text}");
@@ -165,7 +170,7 @@ fn lists_that_can_not_be_stop_the_start() {
     ] {
         let args = ["--port", "0", &format!("--{name}"), list];
         let ended = Command::new(weft).args(args).output().expect("it runs");
-        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let text = said(&ended);
         assert!(!ended.status.success() && text.contains(wanted), "{name} {list}: {text}");
     }
 }
