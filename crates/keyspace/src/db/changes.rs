@@ -171,6 +171,7 @@ impl Db<'_> {
 mod tests {
     use super::*;
     use crate::commit::settle;
+    use crate::guard::Guard;
     use crate::hold::Outside;
     use crate::turn::{Expired, Turn};
     use weft_types::string::{New, record};
@@ -180,20 +181,37 @@ mod tests {
         db.set(&key, record(name, New::Bytes(b"v"), at, 0));
     }
 
-    /// Whether `act` breaks a watch of `k` in database 0.
-    fn breaks(act: impl FnOnce(&mut Db<'_>, &Key<'_>)) -> bool {
+    /// Runs `act` with a keyspace of two databases in hand, at 1000 ms.
+    fn with_world<T>(act: impl FnOnce(&Guard<'_>, &mut Turn) -> T) -> T {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
         let guard = inside.world(&mut turn).expect("nobody else");
-        let mut db = Db::new(&guard, &mut turn, 0);
-        set(&mut db, b"k", Some(2000));
-        let key = db.key(b"k");
-        let watch = Arc::new(Watch::default());
-        db.watch(&key, &watch);
-        act(&mut db, &key);
-        settle(&guard, &mut turn);
-        watch.is_broken()
+        act(&guard, &mut turn)
+    }
+
+    /// Whether `act` breaks a watch of `k` in database 0, which expires at 2000 ms and is watched
+    /// after `before`.
+    fn breaks_after(
+        before: impl FnOnce(&mut Db<'_>),
+        act: impl FnOnce(&mut Db<'_>, &Key<'_>),
+    ) -> bool {
+        with_world(|guard, turn| {
+            let mut db = Db::new(guard, turn, 0);
+            set(&mut db, b"k", Some(2000));
+            before(&mut db);
+            let key = db.key(b"k");
+            let watch = Arc::new(Watch::default());
+            db.watch(&key, &watch);
+            db.turn.expired = Expired::Remove;
+            act(&mut db, &key);
+            settle(guard, turn);
+            watch.is_broken()
+        })
+    }
+
+    fn breaks(act: impl FnOnce(&mut Db<'_>, &Key<'_>)) -> bool {
+        breaks_after(|_| {}, act)
     }
 
     #[test]
@@ -216,23 +234,12 @@ mod tests {
 
     #[test]
     fn that_a_key_goes_which_had_expired_before_its_watch_is_no_change() {
-        let breaks = |act: fn(&mut Db<'_>, &Key<'_>)| {
-            let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-            let mut turn = Turn::new(1000, 1);
-            let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("nobody else");
-            let mut db = Db::new(&guard, &mut turn, 0);
-            set(&mut db, b"k", Some(2000));
-            let key = db.key(b"k");
+        /// It expires, and may not be removed, before it is watched.
+        fn hide(db: &mut Db<'_>) {
             db.turn.set_time(3000);
             db.turn.expired = Expired::Keep;
-            let watch = Arc::new(Watch::default());
-            db.watch(&key, &watch);
-            db.turn.expired = Expired::Remove;
-            act(&mut db, &key);
-            settle(&guard, &mut turn);
-            watch.is_broken()
-        };
+        }
+        let breaks = |act: fn(&mut Db<'_>, &Key<'_>)| breaks_after(hide, act);
         assert!(!breaks(|db, key| assert!(db.peek(key).is_none())));
         assert!(!breaks(|db, _| drop(db.take_all())));
         assert!(!breaks(|db, _| db.swap_with(1)));
