@@ -16,6 +16,10 @@
 //! until the load has become another one, or until it is time to look again: after 15 s, 30 s, 60 s
 //! and so on. So a steady load gets what is best for it within about a second for a machine of few
 //! CPUs, and afterwards loses less than a hundredth by trials.
+//!
+//! A machine that does something else for half a second spoils what is measured then, and what would
+//! be believed for long. So what looks like that is measured again: more served for more CPU time
+//! each may be a base that was too low, less served for as little CPU time a trial that was.
 
 use std::collections::VecDeque;
 
@@ -34,6 +38,10 @@ const WORTH: f64 = 1.03;
 const EQUAL: f64 = 0.98;
 const CHEAPER: f64 = 0.97;
 const NO_DEARER: f64 = 1.01;
+/// More CPU time than this for each request is no sign of threads that were missing.
+const DEARER: f64 = 1.05;
+/// So many times as much can't be taken for anything else.
+const PLAIN: f64 = 2.0;
 /// Below this part of what so many threads more might serve, fewer of them may do.
 const PROPORTIONAL: f64 = 0.85;
 /// How long what was learnt is believed, and the most that this grows to (milliseconds).
@@ -60,11 +68,29 @@ struct Output {
     cost: f64,
 }
 
+impl Output {
+    /// The better of two measurements of the same: what disturbs makes it worse.
+    fn or_better(self, other: Output) -> Output {
+        Output { rate: self.rate.max(other.rate), cost: self.cost.min(other.cost) }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     /// How many threads there were, and what they achieved.
     before: usize,
     base: Output,
+    doubt: Doubt,
+}
+
+/// Whether something is measured again, and what.
+#[derive(Clone, Copy, Debug)]
+enum Doubt {
+    None,
+    /// The number before, since this one achieved so much.
+    OfBase(usize, Output),
+    /// The number on trial.
+    OfTrial,
 }
 
 /// See the module's description.
@@ -171,7 +197,7 @@ impl Trials {
 
     fn begin(&mut self, now_ms: i64, active: usize, other: usize) -> Option<usize> {
         let base = self.output(MEASURE_MS)?;
-        self.trial = Some(Trial { before: active, base });
+        self.trial = Some(Trial { before: active, base, doubt: Doubt::None });
         self.changed(now_ms);
         Some(other)
     }
@@ -192,40 +218,59 @@ impl Trials {
     /// How many threads there are to be, once the trial of `active` with `busy` connections is
     /// decided; `None` before.
     pub fn decide(&mut self, now_ms: i64, active: usize, busy: usize) -> Option<usize> {
-        let Trial { before, base } = self.trial?;
+        let Trial { before, base, doubt } = self.trial?;
         let now = self.output(MEASURE_MS)?;
-        let gain = if base.rate > 0.0 { now.rate / base.rate } else { 1.0 };
+        let (tried, got, base) = match doubt {
+            Doubt::OfBase(tried, got) => (tried, got, base.or_better(now)),
+            Doubt::None | Doubt::OfTrial => (active, now, base),
+        };
+        let gain = if base.rate > 0.0 { got.rate / base.rate } else { 1.0 };
         if UNCLEAR.contains(&gain) && self.output(MEASURE_LONG_MS).is_none() {
             return None;
         }
-        let cost = if base.cost > 0.0 { now.cost / base.cost } else { 1.0 };
+        let cost = if base.cost > 0.0 { got.cost / base.cost } else { 1.0 };
         // Where there is no difference, fewer threads are better.
-        let stays = match active > before {
+        let stays = match tried > before {
             true => gain >= WORTH || (gain >= EQUAL && cost <= CHEAPER),
             false => gain >= EQUAL && cost <= NO_DEARER,
         };
+        if let (Doubt::None, true) = (doubt, tried > before) {
+            if stays && cost > DEARER && gain < PLAIN {
+                self.trial = Some(Trial { before, base, doubt: Doubt::OfBase(tried, got) });
+                self.changed(now_ms);
+                return Some(before);
+            }
+            if gain < EQUAL && cost <= NO_DEARER {
+                self.trial = Some(Trial { before, base, doubt: Doubt::OfTrial });
+                self.points.clear();
+                return None;
+            }
+        }
         self.trial = None;
-        let (fewer, more) = (active.min(before), active.max(before));
-        // Which of the two is better, and so what the other is.
-        if stays == (active > before) {
+        self.learn(before, tried, stays, gain);
+        self.load = Some((busy, if stays { got.rate } else { base.rate }));
+        self.forget_at = now_ms + self.believe_ms;
+        let chosen = if stays { tried } else { before };
+        if chosen != active {
+            self.changed(now_ms);
+        }
+        Some(chosen)
+    }
+
+    /// Which of the two numbers is better, and so what the other is.
+    fn learn(&mut self, before: usize, tried: usize, stays: bool, gain: f64) {
+        let (fewer, more) = (tried.min(before), tried.max(before));
+        if stays == (tried > before) {
             self.floor = self.floor.max(fewer);
             let ratio = more as f64 / fewer as f64;
-            let up = if active > before { gain } else { 1.0 / gain.max(0.01) };
-            self.refine = match active > before {
-                true => up < PROPORTIONAL * ratio,
+            self.refine = match tried > before {
+                true => gain < PROPORTIONAL * ratio,
                 false => !self.careful,
             };
         } else {
             self.ceiling = self.ceiling.min(more);
-            self.refine |= active < before;
+            self.refine |= tried < before;
         }
-        self.load = Some((busy, if stays { now.rate } else { base.rate }));
-        self.forget_at = now_ms + self.believe_ms;
-        if stays {
-            return Some(active);
-        }
-        self.changed(now_ms);
-        Some(before)
     }
 
     /// Nothing is known of the load any more.

@@ -274,3 +274,29 @@ fn another_load_is_looked_at_anew() {
     world.run(20_000, 0.9, 50);
     assert_eq!(world.active, 1);
 }
+
+#[test]
+fn a_disturbed_moment_is_not_believed() {
+    // The clients are the limit, but when one thread was measured it got too little of the CPUs.
+    for configured in [2, 4] {
+        let mut world = World { overhead: 0.2, cpus: 0.6, ..World::new(configured) };
+        while world.active == 1 {
+            world.tick(0.99, 50);
+        }
+        world.cpus = 1e9;
+        world.run(2_500, 0.99, 50);
+        assert_eq!(world.active, 1, "of {configured}");
+        let (_, cost) = world.output(10_000, 0.99, 50);
+        assert!(cost < 1.03, "{cost}");
+    }
+    // Two would serve more, but got too little when they were tried.
+    let mut world = World::new(2);
+    while world.active == 1 {
+        world.tick(5.0, 50);
+    }
+    world.cpus = 0.7;
+    world.run(400, 5.0, 50);
+    world.cpus = 1e9;
+    world.run(1_500, 5.0, 50);
+    assert_eq!(world.active, 2);
+}
