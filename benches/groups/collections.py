@@ -3,7 +3,7 @@ import random
 import socket
 import time
 
-from .harness import command, compare, generate, servers
+from .harness import command, compare, generate, reply, servers
 
 # Every command on one of 100,000 keys; the ones that take follow the ones that give.
 MANY = [
@@ -41,6 +41,28 @@ def bench_collections(options):
         compare(group, [
             (f"{title}, depth {depth}", f"-c 50 -P {depth} -r 100000 -n {count // part} {what}")
             for depth, count in ((16, 1_000_000), (1, 150_000)) for title, what, part in MANY
+        ], "0", "1", options.rounds)
+    finally:
+        stop(group)
+
+
+def bench_values(options):
+    """Long strings, and the short commands with the most to do beside the socket."""
+    print("\n## Strings of 4 KB to 1 MB; short commands at depth 16: CPU, one I/O thread\n")
+    group = servers(cpus="0")
+    keys = "-c 50 -P 16 -r 1000000"
+    try:
+        compare(group, [
+            *[(f"SET of {size >> 10} KB", f"-t set -c 50 -d {size} -r 1000 -n {count}")
+              for size, count in ((4 << 10, 200_000), (16 << 10, 100_000), (64 << 10, 40_000),
+                                  (256 << 10, 10_000), (1 << 20, 3_000))],
+            ("LPUSH", f"{keys} -n 1000000 LPUSH mylist element"),
+            ("SADD", f"{keys} -n 1000000 SADD myset element:__rand_int__"),
+            ("SPOP", f"{keys} -n 500000 SPOP myset", f"{keys} -n 2000000 SADD myset element:__rand_int__"),
+            ("DEL", f"{keys} -n 1000000 DEL key:__rand_int__",
+             f"{keys} -n 2000000 SET key:__rand_int__ value"),
+            ("MGET of 10", f"{keys} -n 300000 MGET " + " ".join(["key:__rand_int__"] * 10),
+             f"{keys} -n 2000000 SET key:__rand_int__ value"),
         ], "0", "1", options.rounds)
     finally:
         stop(group)
@@ -87,15 +109,15 @@ def pipeline(server, requests, size=50):
                 continue
             s.sendall(b"".join(block))
             for _ in block:
-                file.readline()
+                reply(file)
             block = []
             at = time.perf_counter()
             s.sendall(request)
-            file.readline()
+            reply(file)
             slowest = max(slowest, (time.perf_counter() - at) * 1000)
         s.sendall(b"".join(block))
         for _ in block:
-            file.readline()
+            reply(file)
     return slowest
 
 

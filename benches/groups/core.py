@@ -118,17 +118,26 @@ def bench_growth(_):
 
 
 def bench_idle(_):
-    print("\n## Idle: 200 connections, io-threads 8, ten seconds\n")
-    print("| server | CPU, % of a core |\n|---|---|")
-    for server in servers(io_threads=8):
-        clients = [server.connect() for _ in range(200)]
-        time.sleep(1)
-        before = sum(server.cpu())
-        time.sleep(10)
-        print(f"| {server.name} | {(sum(server.cpu()) - before) * 10:.2f} |", flush=True)
-        for client in clients:
-            client.close()
-        server.stop()
+    print("\n## Idle servers, twenty seconds\n")
+    print("| server | io-threads | connections | PINGs a second | CPU, % of a core |")
+    print("|---|---|---|---|---|")
+    seconds = 20
+    for threads, connections, pings in ((8, 200, 0), (16, 300, 7)):
+        for server in servers(io_threads=threads):
+            clients = [server.connect() for _ in range(connections)]
+            time.sleep(2)
+            before = sum(server.cpu())
+            for turn in range(seconds * max(pings, 1)):
+                if pings:
+                    client = clients[turn % connections]
+                    client.sendall(command("PING"))
+                    client.recv(100)
+                time.sleep(1 / max(pings, 1))
+            share = (sum(server.cpu()) - before) / seconds * 100
+            print(f"| {server.name} | {threads} | {connections} | {pings} | {share:.2f} |", flush=True)
+            for client in clients:
+                client.close()
+            server.stop()
 
 
 def cache_client(port, seed, seconds, result):

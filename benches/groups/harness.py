@@ -81,6 +81,17 @@ def command(*args):
     return b"*%d\r\n" % len(args) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in args)
 
 
+def reply(file):
+    """One reply of RESP2 as Python values; errors as bytes with their `-`."""
+    line = file.readline()
+    kind, rest = line[:1], line[1:-2]
+    if kind == b"$" and rest != b"-1":
+        return file.read(int(rest) + 2)[:-2]
+    if kind == b"*":
+        return [reply(file) for _ in range(int(rest))]
+    return int(rest) if kind == b":" else line[:-2]
+
+
 def weft(io_threads):
     """The command that starts Weft."""
     program = os.environ.get("WEFT_SERVER", str(ROOT / "target/release/weft-server"))
@@ -111,14 +122,20 @@ def generate(server, args, cpus=None):
 
 
 def compare(group, workloads, server_cpus, bench_cpus, rounds):
-    """Interleaved rounds of each workload over the servers; prints medians and ratios."""
+    """Interleaved rounds of each workload over the servers; prints medians and ratios.
+
+    A workload is a title, the arguments of the generator, and perhaps those of a run before each
+    round that is not measured.
+    """
     print("| workload | server | requests/s | ratio | CPU us/request | user | system | ratio |")
     print("|---|---|---|---|---|---|---|---|")
-    for title, args in workloads:
+    for title, args, *before in workloads:
         count = int(re.search(r"-n (\d+)", args)[1])
         rows = {s.name: [] for s in group}
         for turn in range(rounds + 1):
             for server in group:
+                for prepare in before:
+                    generate(server, prepare, bench_cpus)
                 user, system = server.cpu()
                 rps = statistics.mean(generate(server, args, bench_cpus))
                 user, system = (b - a for a, b in zip((user, system), server.cpu()))

@@ -7,8 +7,8 @@
 //! vary by factors, so it is that of logarithms. Over all commands the ratio is the geometric mean.
 
 use super::summary::{Point, Series};
-use crate::results::Threads;
 use crate::results::model::Measured;
+use crate::results::{Reads, Threads};
 use crate::stats::{median, pooled_variance, t95};
 
 /// Two servers of one load.
@@ -20,6 +20,8 @@ pub struct Versus<'a> {
     pub second: &'a Series,
     /// With equal threads, and last each at its best.
     pub rows: Vec<Row>,
+    /// What tells the pair from others of the same servers; empty where there are none.
+    pub setting: String,
 }
 
 /// Both servers at one setting.
@@ -85,8 +87,14 @@ pub fn of<'a>(series: &[&'a Series], commands: &[&str]) -> Vec<Versus<'a>> {
         let Some(first) = series[..at].iter().find(alike) else { continue };
         let rows = rows(first, second, commands);
         if !rows.is_empty() {
-            found.push(Versus { first, second, rows });
+            found.push(Versus { first, second, rows, setting: String::new() });
         }
+    }
+    let names: Vec<(&str, &str)> = found.iter().map(Versus::names).collect();
+    let often = |pair| names.iter().filter(|other| **other == pair).count() > 1;
+    let several: Vec<bool> = names.iter().map(|pair| often(*pair)).collect();
+    for (versus, _) in found.iter_mut().zip(several).filter(|(_, several)| *several) {
+        versus.setting = versus.tell_apart();
     }
     found
 }
@@ -177,6 +185,22 @@ fn ratio(
 }
 
 impl Versus<'_> {
+    fn names(&self) -> (&'_ str, &'_ str) {
+        (&self.first.server, &self.second.server)
+    }
+
+    /// What these two have in common and other pairs of the same servers have not.
+    fn tell_apart(&self) -> String {
+        let reads = match self.first.reads {
+            Reads::Own => "reads as each server chooses".to_string(),
+            set => format!("reads {set}"),
+        };
+        match self.first.placement.as_str() {
+            "anywhere" => reads,
+            placement => format!("{reads}, {placement}"),
+        }
+    }
+
     /// The row that people ask for first: each server at its best.
     pub fn best(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.best)
@@ -209,7 +233,11 @@ impl Versus<'_> {
         };
         let cpu = cpu.unwrap_or_default();
         let cpu = if all.differs() { cpu } else { cpu.replace("and takes", &format!("{a} takes")) };
-        Some(format!("{served}{cpu}; {at}."))
+        let setting = match self.setting.as_str() {
+            "" => String::new(),
+            setting => format!("With {setting}: "),
+        };
+        Some(format!("{setting}{served}{cpu}; {at}."))
     }
 }
 
@@ -221,6 +249,11 @@ mod tests {
 
     /// Two servers in one sweep.
     fn two(a: &[(u32, &[f64])], b: &[(u32, &[f64])]) -> Summary {
+        with_reads(a, b, &[])
+    }
+
+    /// And once more with each of these settings of io-threads-do-reads.
+    fn with_reads(a: &[(u32, &[f64])], b: &[(u32, &[f64])], more: &[Reads]) -> Summary {
         let (mut whole, other) = (sweep(a), sweep(b));
         let spec = whole.header.grid.servers[0].clone();
         whole
@@ -232,6 +265,13 @@ mod tests {
             cell.key.server = "b".into();
             cell
         }));
+        let first = whole.cells.clone();
+        for reads in more {
+            whole.cells.extend(first.iter().cloned().map(|mut cell| {
+                cell.key.reads = *reads;
+                cell
+            }));
+        }
         Summary::of(vec![whole])
     }
 
@@ -262,6 +302,24 @@ mod tests {
             let sentence = found[0].sentence().unwrap();
             assert!(sentence.contains("serves 2.00 times the requests of b (1.9"), "{sentence}");
             assert!(sentence.ends_with("io-threads 2 and 1."), "{sentence}");
+        });
+    }
+
+    #[test]
+    fn pairs_of_the_same_servers_say_what_they_have_in_common() {
+        let a: &[(u32, &[f64])] = &[(1, &[100.0, 101.0])];
+        let b: &[(u32, &[f64])] = &[(1, &[50.0, 51.0])];
+        versus(&two(a, b), |found| assert_eq!(found[0].setting, ""));
+        let own = sweep(a).cells[0].key.reads;
+        let other = if own == Reads::On { Reads::Off } else { Reads::On };
+        versus(&with_reads(a, b, &[other]), |found| {
+            assert_eq!(found.len(), 2);
+            assert_ne!(found[0].setting, found[1].setting);
+            for versus in found {
+                assert!(versus.setting.contains("reads"), "{}", versus.setting);
+                let sentence = versus.sentence().unwrap();
+                assert!(sentence.starts_with(&format!("With {}: ", versus.setting)), "{sentence}");
+            }
         });
     }
 

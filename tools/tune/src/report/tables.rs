@@ -210,8 +210,12 @@ pub fn of_versus(versus: &Versus, commands: &[&str]) -> Table {
         [name, cell(row.all)].into_iter().chain(commands).chain([cell(row.cpu)]).collect()
     };
     let names = ["io-threads", "all commands"].into_iter().chain(commands.iter().copied());
+    let title = match versus.setting.as_str() {
+        "" => format!("{first} to {second}"),
+        setting => format!("{first} to {second}, {setting}"),
+    };
     Table {
-        title: format!("{first} to {second}"),
+        title,
         notes: Vec::new(),
         columns: names.chain(["CPU per request"]).map(String::from).collect(),
         rows: versus

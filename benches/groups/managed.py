@@ -1,0 +1,52 @@
+"""Threads that manage themselves, beside fixed ones: what is served and at which cost."""
+import os
+import re
+import statistics
+import subprocess
+
+from .harness import ROOT, Server, weft
+
+LOADS = [(test, clients, depth, generators)
+         for generators in (1, 2) for test, depth in (("get", 16), ("set", 1))
+         for clients in (1, 10, 50, 500)]
+
+
+def bench_managed(options):
+    """Fixed 1 and 2 threads, always active, beside 2 that the server manages itself."""
+    seconds = int(os.environ.get("MANAGED_SECONDS", "20"))
+    print(f"\n## Threads fixed at one and two, and left to the server (two configured); "
+          f"{seconds} s each\n")
+    print("Throughput and CPU per request; *better*: of the fixed two the one that serves more, "
+          "*cheaper*: the one\nthat takes less CPU for a request. Two threads are always active "
+          "where they are fixed.\n")
+    print("| load | one: requests/s, us | two | left alone | of the better | CPU, of the cheaper |")
+    print("|---|---|---|---|---|---|")
+    fixed = ["--io-threads-always-active", "yes"]
+    group = [Server("one", weft(1)), Server("two", weft(2) + fixed), Server("own", weft(2))]
+    try:
+        for server in group:
+            load(server, "set", 50, 50, 2, ["-n", "200000"])
+        for test, clients, depth, generators in LOADS:
+            figures = {}
+            for server in group:
+                before = sum(server.cpu())
+                rate = load(server, test, clients, depth, generators, ["--duration", str(seconds)])
+                figures[server.name] = (rate, (sum(server.cpu()) - before) / (rate * seconds) * 1e6)
+            one, two, own = (figures[server.name] for server in group)
+            cells = [f"{rate:,.0f}, {cpu:.3f}" for rate, cpu in (one, two, own)]
+            print(f"| {test.upper()}, depth {depth}, {clients} clients, generator on {generators} | "
+                  + " | ".join(cells) + f" | {own[0] / max(one[0], two[0]):.2f} "
+                  f"| {own[1] / min(one[1], two[1]):.2f} |", flush=True)
+    finally:
+        for server in group:
+            server.stop()
+
+
+def load(server, test, clients, depth, generators, length):
+    """Requests per second."""
+    tool = os.environ.get("WEFT_BENCHMARK", str(ROOT / "target/release/weft-benchmark"))
+    run = subprocess.run(
+        [tool, "-p", str(server.port), "-t", test, "-c", str(clients), "-P", str(depth), "-r", "100000",
+         "-d", "64", "--threads", str(generators), "--csv", *length],
+        capture_output=True, text=True, check=True)
+    return statistics.mean(float(rate) for rate in re.findall(r'^"[^"]+","([\d.]+)"', run.stdout, re.M))
