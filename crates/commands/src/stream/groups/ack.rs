@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
-use crate::stream::parse_id;
+use crate::stream::id;
 use smallvec::SmallVec;
 use weft_types::stream::StreamId;
 
@@ -38,8 +38,7 @@ fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
         is_there = stream.is_some();
         let Some((_, group)) = parts(stream, args[2]) else { return Ok(0) };
         // All of them are read before the first is acknowledged.
-        let ids: SmallVec<[StreamId; 8]> =
-            args[3..].iter().map(|text| parse_id(text)).collect::<Result<_, _>>()?;
+        let ids = args[3..].iter().map(|text| id(text)).collect::<Result<SmallVec<[StreamId; 8]>, _>>()?;
         Ok(ids.into_iter().filter(|id| group.acknowledge(*id)).count())
     });
     let tally = &mut ctx.db.turn.tally;

@@ -1,11 +1,11 @@
 //! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
 
-use super::{answer_entry, answer_id, consumer, edit, no_group, parts};
+use super::{answer_found, answer_id, consumer, edit, no_group, parts};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
-use crate::stream::first_of_interval;
+use crate::stream::look::ends;
 use weft_base::num;
 use weft_types::stream::groups::{Group, Pending};
 use weft_types::stream::{Log, StreamId};
@@ -62,7 +62,7 @@ impl Sweep {
     fn parse(ctx: &Ctx<'_>) -> Result<Sweep, Error> {
         let args = ctx.args;
         let min_idle_ms = num::parse_i64(args[4]).ok_or(MIN_IDLE)?.max(0);
-        let from = first_of_interval(args[5])?;
+        let (from, _) = ends(args[5], b"+")?;
         let mut sweep = Sweep { min_idle_ms, from, count: DEFAULT_COUNT, just_ids: false };
         let mut i = 6;
         while i < args.len() {
@@ -131,7 +131,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
             group.give(*id, Pending { owner, delivered_ms: now_ms, deliveries });
             match sweep.just_ids {
                 true => answer_id(reply, *id),
-                false => assert!(answer_entry(reply, log, *id), "it was there just now"),
+                false => assert!(answer_found(reply, log, *id), "it was there just now"),
             }
         }
         if !found.claimed.is_empty() {

@@ -1,11 +1,11 @@
 //! XCLAIM: named entries are given to another consumer.
 
-use super::{answer_entry, answer_id, consumer, edit, no_group, parts};
+use super::{answer_found, answer_id, consumer, edit, no_group, parts};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
-use crate::stream::parse_id;
+use crate::stream::id;
 use weft_base::num;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
@@ -59,7 +59,7 @@ impl Claim {
         let now_ms = ctx.now_ms();
         let min_idle_ms = number(4, MIN_IDLE)?.max(0);
         // What is no id begins the options.
-        let ids: Vec<StreamId> = args[5..].iter().map_while(|text| parse_id(text).ok()).collect();
+        let ids: Vec<StreamId> = args[5..].iter().map_while(|text| id(text).ok()).collect();
         let mut i = 5 + ids.len();
         let mut delivered_ms = None;
         let mut claim = Claim {
@@ -89,7 +89,7 @@ impl Claim {
                 claim.deliveries = Some(number(i, RETRY_COUNT)?).filter(|n| *n >= 0);
             } else if ctx.is(i, "lastid") && more {
                 i += 1;
-                claim.last_id = parse_id(args[i])?;
+                claim.last_id = id(args[i])?;
             } else {
                 let text = [b"ERR Unrecognized XCLAIM option '", super::shown(args[i]), b"'"];
                 return Err(Error::owned(text.concat()));
@@ -141,7 +141,7 @@ impl Claim {
             }
             match self.just_ids {
                 true => answer_id(reply, *id),
-                false => assert!(answer_entry(reply, log, *id), "it was there just now"),
+                false => assert!(answer_found(reply, log, *id), "it was there just now"),
             }
             n += 1;
         }

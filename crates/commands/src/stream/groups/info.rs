@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NO_SUCH_KEY};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
-use crate::stream::entry;
+use crate::stream::{answer_entries, answer_entry};
 use weft_keyspace::RecordRef;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Consumer, Group, Owner};
@@ -233,7 +233,7 @@ fn rest(reply: &mut Reply, stream: &Stream) {
     for (name, found) in [("first-entry", first), ("last-entry", last)] {
         reply.bulk(name.as_bytes());
         match found {
-            Some(found) => entry(reply, &found),
+            Some(found) => answer_entry(reply, &found),
             None => reply.null(),
         }
     }
@@ -243,13 +243,7 @@ fn rest(reply: &mut Reply, stream: &Stream) {
 fn everything(reply: &mut Reply, stream: &Stream, most: usize) {
     let Stream { log, groups } = stream;
     reply.bulk(b"entries");
-    let entries = reply.array_deferred();
-    let mut n = 0;
-    for found in log.range(StreamId::MIN, StreamId::MAX).take(most) {
-        entry(reply, &found);
-        n += 1;
-    }
-    reply.finish(entries, n);
+    answer_entries(reply, log.range(StreamId::MIN, StreamId::MAX), most);
     reply.bulk(b"groups");
     reply.array(groups.as_ref().map_or(0, |groups| groups.len()));
     for (name, group) in groups.iter().flat_map(|groups| groups.iter()) {

@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
-use crate::stream::parse_id;
+use crate::stream::{INVALID_ID, id};
 use weft_keyspace::db::Rework;
 use weft_types::stream::groups::Group;
 use weft_types::stream::{Stream, StreamId};
@@ -181,11 +181,13 @@ impl Options {
     }
 }
 
-/// The id at argument 4, where `$` is the last one of a stream.
-fn id_or_last(ctx: &Ctx<'_>, last_id: StreamId) -> Result<StreamId, Error> {
+/// The id at argument 4, where `$` is the last one of the stream and, for SETID, `-` and `+` are the
+/// ends of all.
+fn id_or_last(ctx: &Ctx<'_>, last_id: StreamId, ends: bool) -> Result<StreamId, Error> {
     match ctx.args[4] {
         b"$" => Ok(last_id),
-        text => parse_id(text),
+        text if ends => StreamId::parse_end(text, 0).ok_or(INVALID_ID),
+        text => id(text),
     }
 }
 
@@ -200,7 +202,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.args.len() > 8 {
         return Err(wrong_subcommand(ctx.args, "XGROUP"));
     }
-    let group = Group::new(id_or_last(ctx, last_id.unwrap_or_default())?, options.entries_read);
+    let group = Group::new(id_or_last(ctx, last_id.unwrap_or_default(), false)?, options.entries_read);
     let name = ctx.args[3];
     let is_new = ctx.db.rework(&key, |record, clock| match record {
         Some(mut record) => {
@@ -251,7 +253,7 @@ fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
     if !matches!(ctx.args.len(), 5 | 7) {
         return Err(wrong_subcommand(ctx.args, "XGROUP"));
     }
-    let id = id_or_last(ctx, last_id)?;
+    let id = id_or_last(ctx, last_id, true)?;
     change(ctx, |group| {
         group.last_id = id;
         group.entries_read = options.entries_read;

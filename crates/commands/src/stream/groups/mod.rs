@@ -23,12 +23,12 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use super::entry;
+use super::{answer_entry, answer_id, stream};
 use crate::ctx::Ctx;
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
 use weft_keyspace::db::Rework;
-use weft_keyspace::{Db, Key, Record};
+use weft_keyspace::{Db, Key};
 use weft_resp::Reply;
 use weft_types::stream::groups::{Counts, Group, Owner};
 use weft_types::stream::{Log, Stream, StreamId};
@@ -43,11 +43,6 @@ pub const COMMANDS: &[&Command] = &[
     &pending::XPENDING,
     &read::XREADGROUP,
 ];
-
-/// The stream of `record`, or the error that says it holds something else.
-fn stream(record: &Record) -> Result<&Stream, Error> {
-    Stream::of(record).ok_or(WRONG_TYPE)
-}
 
 /// The group of that name, if the stream has one.
 fn group<'a>(stream: &'a Stream, name: &[u8]) -> Option<&'a Group> {
@@ -121,16 +116,10 @@ fn help(ctx: &mut Ctx<'_>, lines: &[&str]) {
     lines.iter().for_each(|line| ctx.reply.simple(line));
 }
 
-/// Answers an id.
-fn answer_id(reply: &mut Reply, id: StreamId) {
-    reply.bulk(id.text().as_bytes());
-}
-
 /// Answers the entry with this id; whether there is one.
-fn answer_entry(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
-    let Some(found) = log.get(id) else { return false };
-    entry(reply, &found);
-    true
+fn answer_found(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
+    let found = log.get(id);
+    found.inspect(|entry| answer_entry(reply, entry)).is_some()
 }
 
 /// What lags are counted from.

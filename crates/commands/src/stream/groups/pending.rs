@@ -5,7 +5,7 @@ use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
-use crate::stream::{first_of_interval, last_of_interval};
+use crate::stream::look::ends;
 use weft_resp::Reply;
 use weft_types::stream::StreamId;
 use weft_types::stream::groups::{Group, Pending};
@@ -58,8 +58,7 @@ impl<'a> Filter<'a> {
             at = 5;
         }
         let count = usize::try_from(ctx.int(at + 2)?).unwrap_or(0);
-        let from = first_of_interval(args[at])?;
-        let to = last_of_interval(args[at + 1])?;
+        let (from, to) = ends(args[at], args[at + 1])?;
         Ok(Filter { from, to, count, until_ms, consumer: args.get(at + 3).copied() })
     }
 }

@@ -9,7 +9,7 @@ use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
-use crate::stream::{entry, parse_id};
+use crate::stream::{answer_entry, id};
 use smallvec::SmallVec;
 use weft_base::num;
 use weft_resp::Reply;
@@ -138,7 +138,7 @@ fn from(text: &[u8]) -> Result<From, Error> {
         b"+" => Err(LAST_ENTRY),
         b">" => Ok(From::New),
         // The greatest id means the same to the reference as `>`.
-        _ => Ok(match parse_id(text)? {
+        _ => Ok(match id(text)? {
             StreamId::MAX => From::New,
             id => From::History(id),
         }),
@@ -280,7 +280,7 @@ fn deliver(
     let Some(first) = group.last_id.next() else { return reply.finish(entries, 0) };
     for found in log.range(first, StreamId::MAX) {
         group.advance(found.id, &stream);
-        entry(reply, &found);
+        answer_entry(reply, &found);
         if !options.no_ack {
             group.give(found.id, Pending { owner, delivered_ms: now_ms, deliveries: 1 });
         }
@@ -314,7 +314,7 @@ fn deliver_again(
     for id in ids {
         match log.get(id) {
             Some(found) => {
-                entry(reply, &found);
+                answer_entry(reply, &found);
                 group.delivered_again(id, now_ms);
             }
             None => {
