@@ -1,6 +1,6 @@
 //! When a small collection becomes a large one.
 
-use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX};
 use crate::directive::Flags;
 use crate::kind::{bytes, int};
 

@@ -207,16 +207,25 @@ impl Log {
         blocks.min(limited).saturating_mul(BLOCK) + first / 1024
     }
 
-    /// About how much work it is to answer up to `count` entries from `from` to `to`: their fields
-    /// and values, and their bytes. Not looked at further than `enough`. O(log n + enough).
-    pub fn range_work(&self, from: StreamId, to: StreamId, count: u64, enough: usize) -> usize {
-        let mut place = self.place(from);
+    /// About how much work it is to answer up to `count` entries from `from` to `to`, or the other
+    /// way round: their fields and values, and their bytes. Not looked at further than `enough`.
+    /// O(log n + enough).
+    pub fn range_work(
+        &self,
+        from: StreamId,
+        to: StreamId,
+        count: u64,
+        backward: bool,
+        enough: usize,
+    ) -> usize {
+        let mut place = if backward { self.blocks.find(to) } else { self.place(from) };
         let (mut entries, mut work) = (0, 0);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut front = 0;
         while let Some(at) = place {
             let block = self.blocks.get(at);
-            if block.master > to || work > enough || entries >= count.saturating_add(front) {
+            let outside = if backward { block.last < from } else { block.master > to };
+            if outside || work > enough || entries >= count.saturating_add(front) {
                 break;
             }
             if front == 0 {
@@ -227,7 +236,7 @@ impl Log {
             let bytes = block.text() / block.len().max(1) * here;
             work += here * (1 + block.fields()) + bytes / 1024 + block.text() / (64 * 1024);
             entries += block.len();
-            place = self.blocks.next(at);
+            place = if backward { self.blocks.before(at) } else { self.blocks.next(at) };
         }
         work
     }
