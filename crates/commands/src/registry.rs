@@ -31,4 +31,5 @@ pub const REGISTRY: &[&[&Command]] = &[
     sort::COMMANDS,
     hyperloglog::COMMANDS,
     stream::COMMANDS,
+    stream::groups::COMMANDS,
 ];

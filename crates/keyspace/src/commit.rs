@@ -25,7 +25,7 @@ pub struct Awaited {
 /// Tells watches and journals of the turn's effects, whose shards `guard` holds; answers which keys
 /// clients may wait for. O(effects).
 pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
-    let Effects { of_keys, exchanged, .. } = std::mem::take(&mut turn.effects);
+    let Effects { of_keys, exchanged, roused, .. } = std::mem::take(&mut turn.effects);
     let ks = guard.keyspace();
     let mut keys = Vec::new();
     for effect in of_keys {
@@ -40,17 +40,20 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
             keys.push((effect.db, effect.key));
         }
     }
+    keys.extend(roused);
     Awaited { keys, exchanged }
 }
 
 /// As [`settle`], for changes by which no key came to be: expiry and eviction. Nobody is served;
-/// who waits for a stream to grow has nothing to gain from them.
+/// who waits for a stream as a consumer of one of its groups is told later that it has gone
+/// ([`Turn::take_lost`]).
 #[inline]
 pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     if !turn.effects.is_empty() {
         debug_assert!(turn.effects.of_keys.iter().all(|effect| effect.became != Became::New));
         let awaited = settle(guard, turn);
         assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
+        turn.lose(awaited.keys);
     }
 }
 

@@ -8,11 +8,13 @@
 //! | [`set_id`] | XSETID |
 //! | [`read`] | XREAD |
 //! | [`info`] | XINFO |
+//! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
 //! | [`options`] | what XADD and XTRIM take |
 //!
 //! A stream stays when its last entry goes: it still knows which ids there were.
 
 mod add;
+pub mod groups;
 mod info;
 mod look;
 mod options;

@@ -71,6 +71,25 @@ pub fn pass_on(srv: &Server, waiting: &Waiting) {
     }
 }
 
+/// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
+/// again, and find that it has gone. Needs no shard. O(clients in the lines).
+pub fn rouse(srv: &Server, keys: &[(usize, Box<[u8]>)]) {
+    for (db, key) in keys {
+        let shard = srv.ks.key(key).shard;
+        let name = (shard, *db, &key[..]);
+        let minds = |w: &Arc<Waiting>| w.minds(None) && !w.state.is_over();
+        let mut passed = 0;
+        while let Some((number, waiting)) = srv.lines.first_after(passed, name, minds) {
+            passed = number;
+            match waiting.state.claim() {
+                // Whoever is at it has been told.
+                Claim::Over | Claim::Theirs | Claim::Owners => {}
+                Claim::Ours => hand_over(srv, &waiting, true),
+            }
+        }
+    }
+}
+
 /// A client that is claimed and out of all lines, and what it is to be told.
 pub struct Served {
     waiting: Arc<Waiting>,

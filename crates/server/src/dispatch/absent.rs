@@ -49,17 +49,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         "scripts and functions",
         &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
     ),
-    (
-        "consumer groups of streams",
-        &[
-            "xack",
-            "xautoclaim",
-            "xclaim",
-            "xgroup",
-            "xpending",
-            "xreadgroup",
-        ],
-    ),
 ];
 
 /// Commands that, here as in the reference without cluster mode, have nothing to say.

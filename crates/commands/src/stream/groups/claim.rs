@@ -154,6 +154,7 @@ impl Claim {
 }
 
 fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let args = ctx.args;
     let key = ctx.key(1);
     let (name, consumer) = (args[2], args[3]);

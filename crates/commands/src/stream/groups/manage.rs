@@ -301,7 +301,8 @@ fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.reply.int(i64::from(group.is_some()));
     if let Some(group) = group {
         ctx.db.turn.discard(group.into_waste());
-        ctx.db.group_is_gone(&key);
+        // Who waits for entries of this group waits in vain.
+        ctx.db.rouse(&key);
         ctx.dirty();
     }
     Ok(())

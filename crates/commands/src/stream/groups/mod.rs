@@ -8,7 +8,6 @@
 //! | [`pending`] | XPENDING |
 //! | [`claim`] | XCLAIM |
 //! | [`autoclaim`] | XAUTOCLAIM |
-//! | [`info`] | XINFO |
 //!
 //! What a group does (who has read what) changes a stream's value, but not for those who WATCH it:
 //! see [`edit`].
@@ -16,7 +15,6 @@
 mod ack;
 mod autoclaim;
 mod claim;
-mod info;
 mod manage;
 mod pending;
 mod read;
@@ -39,13 +37,12 @@ pub const COMMANDS: &[&Command] = &[
     &autoclaim::XAUTOCLAIM,
     &claim::XCLAIM,
     &manage::XGROUP,
-    &info::XINFO,
     &pending::XPENDING,
     &read::XREADGROUP,
 ];
 
 /// The group of that name, if the stream has one.
-fn group<'a>(stream: &'a Stream, name: &[u8]) -> Option<&'a Group> {
+pub(super) fn group<'a>(stream: &'a Stream, name: &[u8]) -> Option<&'a Group> {
     stream.groups.as_ref()?.get(name)
 }
 
@@ -94,7 +91,7 @@ fn no_group(args: &[&[u8]]) -> Error {
 
 /// For a group that is not there, of a stream that is.
 #[cold]
-fn no_group_of_key(args: &[&[u8]]) -> Error {
+pub(super) fn no_group_of_key(args: &[&[u8]]) -> Error {
     let (key, group) = (shown(args[2]), shown(args[3]));
     Error::owned(
         [b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'"].concat(),
@@ -103,7 +100,7 @@ fn no_group_of_key(args: &[&[u8]]) -> Error {
 
 /// For a subcommand with arguments that it does not take.
 #[cold]
-fn wrong_subcommand(args: &[&[u8]], container: &str) -> Error {
+pub(super) fn wrong_subcommand(args: &[&[u8]], container: &str) -> Error {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend(args[1].iter().take(128).take_while(|b| **b != 0));
     text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
@@ -111,7 +108,7 @@ fn wrong_subcommand(args: &[&[u8]], container: &str) -> Error {
 }
 
 /// Answers the lines of a container's HELP.
-fn help(ctx: &mut Ctx<'_>, lines: &[&str]) {
+pub(super) fn help(ctx: &mut Ctx<'_>, lines: &[&str]) {
     ctx.reply.array(lines.len());
     lines.iter().for_each(|line| ctx.reply.simple(line));
 }
@@ -123,6 +120,6 @@ fn answer_found(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
 }
 
 /// What lags are counted from.
-fn counts(log: &Log) -> Counts {
+pub(super) fn counts(log: &Log) -> Counts {
     Counts::of(log)
 }

@@ -5,13 +5,13 @@
 //! meanwhile is what it would tell one that comes then, so nothing is done about it here.
 
 use super::{answer_id, consumer, counts, edit, group, parts, shown, stream};
+use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
 use crate::stream::{answer_entry, id};
 use smallvec::SmallVec;
-use weft_base::num;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
 use weft_types::stream::{Log, StreamId};
@@ -57,9 +57,6 @@ const LAST_ENTRY: Error = Error::new(
      this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would \
      just return an empty result set.",
 );
-const TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
-const TIMEOUT_NEGATIVE: Error = Error::new("ERR timeout is negative");
-const TIMEOUT_RANGE: Error = Error::new("ERR timeout is out of range");
 
 /// What a request asks for.
 struct Options<'a> {
@@ -94,7 +91,7 @@ impl<'a> Options<'a> {
             let more = args.len() - i - 1;
             if ctx.is(i, "block") && more > 0 {
                 i += 1;
-                block = Some(timeout(ctx, i)?);
+                block = Some(timeout_ms(ctx, i)?);
             } else if ctx.is(i, "count") && more > 0 {
                 i += 1;
                 count = usize::try_from(ctx.int(i)?).unwrap_or(0);
@@ -121,16 +118,6 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The milliseconds at argument `i`; `None` (from 0) means to wait for ever.
-fn timeout(ctx: &Ctx<'_>, i: usize) -> Result<Option<u64>, Error> {
-    let ms = num::parse_i64(ctx.args[i]).ok_or(TIMEOUT)?;
-    if ms > i64::MAX - ctx.now_ms() {
-        return Err(TIMEOUT_RANGE);
-    }
-    let ms = u64::try_from(ms).map_err(|_| TIMEOUT_NEGATIVE)?;
-    Ok((ms > 0).then_some(ms))
-}
-
 /// What is asked of the stream whose id is `text`.
 fn from(text: &[u8]) -> Result<From, Error> {
     match text {
@@ -154,6 +141,7 @@ fn no_group(key: &[u8], group: &[u8]) -> Error {
 
 fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx)?;
+    ctx.weigh_args()?;
     let asked = look(ctx, &options)?;
     let array = match asked.len() {
         1 => None,
@@ -208,7 +196,7 @@ fn how_much(log: &Log, group: &Group, options: &Options<'_>, from: From) -> usiz
     match from {
         From::New => match group.last_id.next() {
             Some(first) if log.last_id >= first => {
-                log.range_work(first, StreamId::MAX, most as u64, FAST_WORK)
+                log.range_work(first, StreamId::MAX, most as u64, false, FAST_WORK)
             }
             Some(_) | None => 0,
         },
