@@ -123,6 +123,11 @@ fn hashes() {
 }
 
 #[test]
+fn stream_groups() {
+    compare("stream_groups", &[(Group::StreamGroups, 95), (Group::Generic, 5)]);
+}
+
+#[test]
 fn transactions() {
     compare(
         "transactions",
@@ -151,6 +156,7 @@ fn everything() {
             (Group::SortedSets, 15),
             (Group::Geo, 10),
             (Group::HyperLogLogs, 10),
+            (Group::StreamGroups, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],
