@@ -13,6 +13,7 @@ mod lists;
 mod server;
 mod sets;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod transactions;
 mod types;
@@ -81,6 +82,8 @@ pub enum Group {
     Geo,
     /// PFADD, PFCOUNT, ...
     HyperLogLogs,
+    /// XADD, XREAD, ...
+    Streams,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -93,7 +96,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 13] = [
+    pub const ALL: [Group; 14] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -103,6 +106,7 @@ impl Group {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        Group::Streams,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -121,6 +125,7 @@ impl Group {
             Group::SortedSets => sorted_sets::RULES,
             Group::Geo => geo::RULES,
             Group::HyperLogLogs => hyperloglogs::RULES,
+            Group::Streams => streams::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
