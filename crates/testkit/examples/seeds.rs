@@ -35,6 +35,7 @@ fn main() -> std::io::Result<()> {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        Group::Streams,
         Group::StreamGroups,
         Group::Server,
     ] {

@@ -14,6 +14,19 @@ const ABSENT: &[(&str, &[&str])] = &[
         "client-side caching",
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
+    (
+        "consumer groups of streams",
+        &[
+            "xack",
+            "xautoclaim",
+            "xclaim",
+            "xgroup",
+            "xinfo|consumers",
+            "xinfo|groups",
+            "xpending",
+            "xreadgroup",
+        ],
+    ),
     ("dumps of single keys", &["dump", "migrate", "restore", "restore-asking"]),
     ("modules", &["module"]),
     ("persistence", &["bgrewriteaof", "bgsave", "save"]),
@@ -109,9 +122,9 @@ mod tests {
         let told = |name: &str| {
             refusal(name.as_bytes()).map(|e| String::from_utf8_lossy(&e.0).into_owned())
         };
-        let expected = "ERR 'xadd' is not supported by this version, which does not have streams";
-        if names().any(|name| name == "xadd") {
-            assert_eq!(told("XAdd").as_deref(), Some(expected));
+        let expected = "ERR 'psync' is not supported by this version, which does not have replication";
+        if names().any(|name| name == "psync") {
+            assert_eq!(told("PSync").as_deref(), Some(expected));
         }
         assert_eq!(told("nosuch"), None);
     }

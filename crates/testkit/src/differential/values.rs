@@ -6,7 +6,7 @@
 //! that are shared, the largest number, the empty string, a byte that is no text), with a
 //! few unremarkable ones between.
 
-use super::hyperloglogs;
+use super::{hyperloglogs, streams};
 use crate::rng::Rng;
 
 /// A kind of argument, as the tables name it.
@@ -120,6 +120,14 @@ pub enum Kind {
     HllElement,
     /// `hll`: the bytes of a HyperLogLog, or nearly.
     Hll,
+    /// `xkey`: mostly one of four keys that hold streams if anything.
+    StreamKey,
+    /// `xnew`: an id that a new entry may well get.
+    NewId,
+    /// `xid`: an id that an entry may well have.
+    EntryId,
+    /// `xend`: an end of a range of ids.
+    IdEnd,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -286,6 +294,10 @@ impl Kind {
             "hllkey" => Kind::HllKey,
             "hllelement" => Kind::HllElement,
             "hll" => Kind::Hll,
+            "xkey" => Kind::StreamKey,
+            "xnew" => Kind::NewId,
+            "xid" => Kind::EntryId,
+            "xend" => Kind::IdEnd,
             _ => return None,
         })
     }
@@ -475,6 +487,14 @@ impl Kind {
                 _ => number(rng.between(0, 5000)),
             },
             Kind::Hll => hyperloglogs::value(rng),
+            Kind::StreamKey => match rng.below(24) {
+                0 => key(rng),
+                1 => b"no-such-stream".to_vec(),
+                _ => format!("x{}", rng.below(4)).into_bytes(),
+            },
+            Kind::NewId => streams::new_id(rng),
+            Kind::EntryId => streams::entry_id(rng),
+            Kind::IdEnd => streams::end(rng),
         }
     }
 }

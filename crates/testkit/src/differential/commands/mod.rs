@@ -14,6 +14,7 @@ mod server;
 mod sets;
 mod sorted_sets;
 mod stream_groups;
+mod streams;
 mod strings;
 mod transactions;
 mod types;
@@ -82,6 +83,8 @@ pub enum Group {
     Geo,
     /// PFADD, PFCOUNT, ...
     HyperLogLogs,
+    /// XADD, XREAD, ...
+    Streams,
     /// XREADGROUP, XACK, XPENDING, ... with all that changes a stream.
     StreamGroups,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
@@ -96,7 +99,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 14] = [
+    pub const ALL: [Group; 15] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -106,6 +109,7 @@ impl Group {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        Group::Streams,
         Group::StreamGroups,
         Group::Transactions,
         Group::Connection,
@@ -125,6 +129,7 @@ impl Group {
             Group::SortedSets => sorted_sets::RULES,
             Group::Geo => geo::RULES,
             Group::HyperLogLogs => hyperloglogs::RULES,
+            Group::Streams => streams::RULES,
             Group::StreamGroups => stream_groups::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
