@@ -109,8 +109,9 @@ impl Group {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
-        Group::Streams,
+        // First, since its comparison of XINFO STREAM holds for both.
         Group::StreamGroups,
+        Group::Streams,
         Group::Transactions,
         Group::Connection,
         Group::Server,
