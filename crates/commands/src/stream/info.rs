@@ -104,7 +104,7 @@ fn full(ctx: &Ctx<'_>) -> Result<Option<u64>, Error> {
 fn usage(ctx: &Ctx<'_>) -> Error {
     Error::owned(
         [
-            b"ERR unknown subcommand or wrong number of arguments for '",
+            &b"ERR unknown subcommand or wrong number of arguments for '"[..],
             ctx.args[1],
             b"'. Try XINFO HELP.",
         ]

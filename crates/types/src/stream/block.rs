@@ -202,7 +202,7 @@ impl Block {
         } else {
             let mut length = Vec::with_capacity(varint::MOST);
             varint::put(rest as u64, &mut length);
-            bytes.splice(at..=at, length);
+            drop(bytes.splice(at..=at, length));
         }
         self.last = id;
         self.last_gone = false;
