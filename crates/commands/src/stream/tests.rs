@@ -43,7 +43,7 @@ fn entries_go() {
         ("XTRIM s MAXLEN ~ 200", ":0|"),
         ("XTRIM s MAXLEN ~ 149", ":99|"),
         ("XTRIM s MAXLEN 10", ":139|"),
-        ("XTRIM s MINID 245", ":4|"),
+        ("XTRIM s MINID 245", ":5|"),
         ("XTRIM s MINID ~ 999 LIMIT 3", ":0|"),
         ("XADD s MAXLEN = 2 500-1 f v", "$5|500-1|"),
         ("XLEN s", ":2|"),
