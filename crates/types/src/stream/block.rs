@@ -129,7 +129,7 @@ impl Block {
     /// How many fields most entries have, about.
     #[inline]
     pub(super) fn fields(&self) -> usize {
-        self.bytes.first().map_or(0, |n| usize::from(*n))
+        varint::get(&self.bytes, 0).0 as usize
     }
 
     /// Bytes of memory, beside the block itself.
@@ -202,7 +202,7 @@ impl Block {
         } else {
             let mut length = Vec::with_capacity(varint::MOST);
             varint::put(rest as u64, &mut length);
-            bytes.splice(at..=at, length);
+            drop(bytes.splice(at..=at, length));
         }
         self.last = id;
         self.last_gone = false;

@@ -219,26 +219,25 @@ impl Log {
         enough: usize,
     ) -> usize {
         let mut place = if backward { self.blocks.find(to) } else { self.place(from) };
-        let (mut entries, mut work) = (0, 0);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let mut front = 0;
+        let (mut entries, mut bytes, mut each, mut front) = (0, 0, 0, 0);
         while let Some(at) = place {
             let block = self.blocks.get(at);
             let outside = if backward { block.last < from } else { block.master > to };
-            if outside || work > enough || entries >= count.saturating_add(front) {
+            if outside || entries * each > enough || entries >= count.saturating_add(front) {
                 break;
             }
             if front == 0 {
                 // The walk may begin anywhere in the first one.
                 front = block.len();
             }
-            let here = block.len().min(count);
-            let bytes = block.text() / block.len().max(1) * here;
-            work += here * (1 + block.fields()) + bytes / 1024 + block.text() / (64 * 1024);
+            each = each.max(1 + block.fields());
             entries += block.len();
+            bytes += block.text();
             place = if backward { self.blocks.before(at) } else { self.blocks.next(at) };
         }
-        work
+        let answered = entries.min(count);
+        answered * each + bytes / entries.max(1) * answered / 1024 + bytes / (64 * 1024)
     }
 
     /// Whether the work of looking one entry up, or of deleting one, is worth mentioning: blocks

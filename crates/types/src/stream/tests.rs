@@ -53,8 +53,8 @@ fn blocks_end_by_their_entries_and_by_their_bytes() {
     assert_eq!(log_of(1000, &limits(0, 0)).blocks(), 1);
     assert_eq!(log_of(100, &limits(1, 0)).blocks(), 100, "one entry always fits");
     let log = log_of(3000, &limits(4096, 0));
-    // 20 bytes for the values, 8 for the rest of an entry with a small number.
-    assert!((20..30).contains(&log.blocks()), "{}", log.blocks());
+    // 14 bytes for the values, 8 or 9 for the rest of an entry, and 4096 are not quite filled.
+    assert!((15..20).contains(&log.blocks()), "{}", log.blocks());
     log.check();
     assert_eq!(all(&log).len(), 3000);
 }
