@@ -121,23 +121,7 @@ fn asked<'a>(record: &'a Option<RecordRef<'_>>) -> Result<&'a Stream, Error> {
     stream(record.as_deref().ok_or(NO_SUCH_KEY)?)
 }
 
-<<<<<<< HEAD
 fn groups(ctx: &mut Ctx<'_>) -> CmdResult {
-=======
-/// The error names the subcommand as the client wrote it.
-fn usage(ctx: &Ctx<'_>) -> Error {
-    Error::owned(
-        [
-            &b"ERR unknown subcommand or wrong number of arguments for '"[..],
-            ctx.args[1],
-            b"'. Try XINFO HELP.",
-        ]
-        .concat(),
-    )
-}
-
-fn info_stream(ctx: &mut Ctx<'_>) -> CmdResult {
->>>>>>> streams
     let key = ctx.key(2);
     let record = ctx.db.read(&key);
     let Stream { log, groups } = asked(&record)?;
