@@ -49,7 +49,10 @@ const ENDS: &[(&str, &[&str])] = &[
     ("the group goes", &["XGROUP DESTROY s g"]),
     ("another group goes", &["XGROUP CREATE s h 0", "XGROUP DESTROY s h", "XADD s 9-1 a b"]),
     ("the group goes and comes", &["XGROUP DESTROY s g", "XGROUP CREATE s g 0"]),
-    ("it is replaced in one step", &["MULTI", "XGROUP DESTROY s g", "XGROUP CREATE s g 0", "EXEC", "XADD s 9-1 a b"]),
+    (
+        "it is replaced in one step",
+        &["MULTI", "XGROUP DESTROY s g", "XGROUP CREATE s g 0", "EXEC", "XADD s 9-1 a b"],
+    ),
     ("it may read everything again", &["XADD s 3-1 x y", "XGROUP SETID s g 0", "XADD s 9-1 a b"]),
     ("its consumer goes", &["XGROUP DELCONSUMER s g c", "XADD s 9-1 a b"]),
     ("the key goes", &["DEL s"]),
@@ -58,7 +61,10 @@ const ENDS: &[(&str, &[&str])] = &[
     ("the key is overwritten", &["SET s x"]),
     ("another type in one step", &["MULTI", "DEL s", "SADD s m", "EXEC"]),
     ("another stream", &["MULTI", "DEL s", "XADD s 9-1 a b", "EXEC"]),
-    ("another stream with the group", &["MULTI", "DEL s", "XADD s 9-1 a b", "XGROUP CREATE s g 0", "EXEC"]),
+    (
+        "another stream with the group",
+        &["MULTI", "DEL s", "XADD s 9-1 a b", "XGROUP CREATE s g 0", "EXEC"],
+    ),
     ("another stream by RENAME", &["XADD t 7-1 a b", "RENAME t s"]),
     ("the database is emptied", &["FLUSHDB"]),
     ("all are emptied", &["FLUSHALL"]),
@@ -119,7 +125,10 @@ fn first_come_first_served_in_each_group() {
     for n in 0..8 {
         let mut waiter = server.client();
         let group = if n % 2 == 0 { "g" } else { "h" };
-        send(&mut waiter, &format!("XREADGROUP GROUP {group} c{n} COUNT 1 BLOCK 0 STREAMS s other >"));
+        send(
+            &mut waiter,
+            &format!("XREADGROUP GROUP {group} c{n} COUNT 1 BLOCK 0 STREAMS s other >"),
+        );
         assert!(reply(&mut waiter).contains("Unbalanced"));
         send(&mut waiter, &format!("XREADGROUP GROUP {group} c{n} COUNT 1 BLOCK 0 STREAMS s >"));
         until_blocked(&mut maker, n + 1);
@@ -271,7 +280,10 @@ fn every_entry_is_delivered_once_and_in_order() {
         for (key, id) in mine {
             assert!(once.entry(key).or_default().insert(id), "{id} of {key} came twice");
             let before = last.insert(key, number(id));
-            assert!(before.is_none_or(|before| before < number(id)), "{key}: {id} after {before:?}");
+            assert!(
+                before.is_none_or(|before| before < number(id)),
+                "{key}: {id} after {before:?}"
+            );
         }
     }
     assert_eq!(once.values().map(HashSet::len).sum::<usize>(), entries);

@@ -204,11 +204,14 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
 /// How much work it is to answer up to `most` of everything, in elements.
 fn full_work(stream: &Stream, most: usize) -> usize {
     let count = most.min(usize::MAX / 2) as u64;
-    let mut work = stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, usize::MAX / 2);
+    let mut work =
+        stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, usize::MAX / 2);
     for (_, group) in stream.groups.iter().flat_map(|groups| groups.iter()) {
         let pending = group.pending_len();
         // Each pending entry is shown once more with its consumer.
-        work += pending.min(most) + group.consumers_len() + pending.min(group.consumers_len().saturating_mul(most));
+        work += pending.min(most)
+            + group.consumers_len()
+            + pending.min(group.consumers_len().saturating_mul(most));
     }
     work
 }
@@ -293,9 +296,7 @@ fn about_consumer(
 
 /// How far a group has read.
 fn progress(reply: &mut Reply, log: &Log, group: &Group) {
-    for (name, n) in
-        [("entries-read", group.entries_read), ("lag", group.lag(&counts(log)))]
-    {
+    for (name, n) in [("entries-read", group.entries_read), ("lag", group.lag(&counts(log)))] {
         reply.bulk(name.as_bytes());
         match n {
             Some(n) => reply.int(n),

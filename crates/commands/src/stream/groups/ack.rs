@@ -38,7 +38,10 @@ fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
         is_there = stream.is_some();
         let Some((_, group)) = parts(stream, args[2]) else { return Ok(0) };
         // All of them are read before the first is acknowledged.
-        let ids = args[3..].iter().map(|text| id(text)).collect::<Result<SmallVec<[StreamId; 8]>, _>>()?;
+        let ids = args[3..]
+            .iter()
+            .map(|text| id(text))
+            .collect::<Result<SmallVec<[StreamId; 8]>, _>>()?;
         Ok(ids.into_iter().filter(|id| group.acknowledge(*id)).count())
     });
     let tally = &mut ctx.db.turn.tally;

@@ -202,7 +202,8 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.args.len() > 8 {
         return Err(wrong_subcommand(ctx.args, "XGROUP"));
     }
-    let group = Group::new(id_or_last(ctx, last_id.unwrap_or_default(), false)?, options.entries_read);
+    let group =
+        Group::new(id_or_last(ctx, last_id.unwrap_or_default(), false)?, options.entries_read);
     let name = ctx.args[3];
     let is_new = ctx.db.rework(&key, |record, clock| match record {
         Some(mut record) => {

@@ -74,7 +74,7 @@ struct Options<'a> {
 
 /// What is asked of one stream.
 #[derive(Clone, Copy)]
-enum From {
+enum Asked {
     /// What nobody in the group has got yet.
     New,
     /// What the consumer has got behind this id, and not acknowledged.
@@ -119,15 +119,15 @@ impl<'a> Options<'a> {
 }
 
 /// What is asked of the stream whose id is `text`.
-fn from(text: &[u8]) -> Result<From, Error> {
+fn asked(text: &[u8]) -> Result<Asked, Error> {
     match text {
         b"$" => Err(LAST_ID),
         b"+" => Err(LAST_ENTRY),
-        b">" => Ok(From::New),
+        b">" => Ok(Asked::New),
         // The greatest id means the same to the reference as `>`.
         _ => Ok(match id(text)? {
-            StreamId::MAX => From::New,
-            id => From::History(id),
+            StreamId::MAX => Asked::New,
+            id => Asked::History(id),
         }),
     }
 }
@@ -151,8 +151,8 @@ fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
         }),
     };
     let mut served = 0;
-    for (i, from) in asked {
-        served += usize::from(serve(ctx, &options, i, from, array.is_none())?);
+    for (i, what) in asked {
+        served += usize::from(serve(ctx, &options, i, what, array.is_none())?);
     }
     match array {
         Some(array) if served > 0 => ctx.reply.finish(array, served),
@@ -160,7 +160,10 @@ fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(_) | None => {
             ctx.reply.null_array();
             if let Some(timeout_ms) = options.block {
-                return ctx.block((options.keys_at..options.keys_at + options.keys).collect(), timeout_ms);
+                return ctx.block(
+                    (options.keys_at..options.keys_at + options.keys).collect(),
+                    timeout_ms,
+                );
             }
         }
     }
@@ -169,8 +172,8 @@ fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// Looks at all streams before anything is done: the arguments of the keys that are to be read, and
 /// what is asked of each.
-fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, From); 4]>, Error> {
-    let mut asked = SmallVec::new();
+fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, Asked); 4]>, Error> {
+    let mut all = SmallVec::new();
     let mut work = 0;
     for i in options.keys_at..options.keys_at + options.keys {
         let key = ctx.key(i);
@@ -182,25 +185,25 @@ fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, Fr
         let stream = record.as_deref().map(stream).transpose()?;
         let found = stream.and_then(|stream| Some((&stream.log, group(stream, options.group)?)));
         let (log, group) = found.ok_or_else(|| no_group(key.bytes, options.group))?;
-        let from = from(ctx.args[i + options.keys])?;
+        let from = asked(ctx.args[i + options.keys])?;
         work += how_much(log, group, options, from);
-        asked.push((i, from));
+        all.push((i, from));
     }
     ctx.weigh(work)?;
-    Ok(asked)
+    Ok(all)
 }
 
 /// How much work it is to answer that, in elements.
-fn how_much(log: &Log, group: &Group, options: &Options<'_>, from: From) -> usize {
+fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked) -> usize {
     let most = if options.count == 0 { usize::MAX } else { options.count };
-    match from {
-        From::New => match group.last_id.next() {
+    match asked {
+        Asked::New => match group.last_id.next() {
             Some(first) if log.last_id >= first => {
                 log.range_work(first, StreamId::MAX, most as u64, false, FAST_WORK)
             }
             Some(_) | None => 0,
         },
-        From::History(_) => {
+        Asked::History(_) => {
             let owner = group.find_consumer(options.consumer);
             let pending = owner.map_or(0, |owner| group.consumer(owner).pending_len());
             most.min(pending).saturating_mul(log.look_up_work())
@@ -213,7 +216,7 @@ fn serve(
     ctx: &mut Ctx<'_>,
     options: &Options<'_>,
     i: usize,
-    from: From,
+    asked: Asked,
     alone: bool,
 ) -> Result<bool, Error> {
     let key = ctx.key(i);
@@ -224,9 +227,9 @@ fn serve(
             return Err(no_group(key.bytes, options.group));
         };
         let owner = consumer(group, options.consumer, now_ms);
-        let is_something = match from {
-            From::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
-            From::History(_) => true,
+        let is_something = match asked {
+            Asked::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
+            Asked::History(_) => true,
         };
         if !is_something {
             return Ok(false);
@@ -241,9 +244,11 @@ fn serve(
             (false, false) => reply.array(2),
         }
         reply.bulk(key.bytes);
-        match from {
-            From::New => deliver(reply, log, group, owner, options, now_ms),
-            From::History(after) => deliver_again(reply, log, group, owner, after, options, now_ms),
+        match asked {
+            Asked::New => deliver(reply, log, group, owner, options, now_ms),
+            Asked::History(after) => {
+                deliver_again(reply, log, group, owner, after, options, now_ms)
+            }
         }
         Ok(true)
     })?;

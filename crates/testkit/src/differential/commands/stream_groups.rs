@@ -28,8 +28,16 @@ pub const RULES: &[Rule] = &[
         "XSETID <groupkey> (5-9|9-99|9-2|18446744073709551615-18446744073709551615) [ENTRIESADDED (0|3|9|100)] [MAXDELETEDID <groupid>]",
         Exact,
     ),
-    rule(8, "XGROUP CREATE <groupkey> <group> (0|0|$|<groupid>) {[MKSTREAM] [ENTRIESREAD <int>]}", Exact),
-    rule(3, "XGROUP CREATE <groupkey> <group> (0|$) {[MKSTREAM] [ENTRIESREAD <badint>] [<word>]}", Exact),
+    rule(
+        8,
+        "XGROUP CREATE <groupkey> <group> (0|0|$|<groupid>) {[MKSTREAM] [ENTRIESREAD <int>]}",
+        Exact,
+    ),
+    rule(
+        3,
+        "XGROUP CREATE <groupkey> <group> (0|$) {[MKSTREAM] [ENTRIESREAD <badint>] [<word>]}",
+        Exact,
+    ),
     rule(10, "XGROUP SETID <groupkey> <group> (0|-|+|$|<groupid>) [ENTRIESREAD <int>]", Exact),
     rule(2, "XGROUP SETID <groupkey> <group> <groupid> {[MKSTREAM] [ENTRIESREAD <badint>]}", Exact),
     rule(2, "XGROUP DESTROY <groupkey> <group>", Exact),
@@ -83,11 +91,7 @@ pub const RULES: &[Rule] = &[
         "XPENDING <groupkey> g1 [IDLE <idle>] (-|5|\"(5\"|\"(2-1\"|\"(\"|\"(x\"|\"(-\") (+|5|\"(5\"|\"(0-0\"|\"(9\") (1|2|100|-1|0|x) [<consumer> [x [y]]]",
         As(group_times),
     ),
-    rule(
-        20,
-        "XCLAIM <groupkey> <group> <consumer> <idle> <groupid>... {[JUSTID] [FORCE]}",
-        Exact,
-    ),
+    rule(20, "XCLAIM <groupkey> <group> <consumer> <idle> <groupid>... {[JUSTID] [FORCE]}", Exact),
     rule(
         15,
         "XCLAIM <groupkey> <group> <consumer> <idle> <groupid>... {[IDLE (100000|0|-1|9223372036854775807)] [RETRYCOUNT <int>] [FORCE] [JUSTID] [LASTID <groupid>]}",

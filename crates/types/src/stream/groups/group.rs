@@ -81,12 +81,7 @@ pub struct Group {
 
 impl Group {
     pub fn new(last_id: StreamId, entries_read: Option<i64>) -> Self {
-        Group {
-            last_id,
-            entries_read,
-            pending: Sorted::default(),
-            consumers: Consumers::default(),
-        }
+        Group { last_id, entries_read, pending: Sorted::default(), consumers: Consumers::default() }
     }
 
     /// How many entries are pending. O(1).

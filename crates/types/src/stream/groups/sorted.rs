@@ -290,11 +290,7 @@ impl<V: Dated> Sorted<V> {
 }
 
 /// Joins the block under `behind` to the one before it.
-fn join<V: Dated>(
-    blocks: &mut BTreeMap<StreamId, Block<V>>,
-    before: StreamId,
-    behind: StreamId,
-) {
+fn join<V: Dated>(blocks: &mut BTreeMap<StreamId, Block<V>>, before: StreamId, behind: StreamId) {
     if let Some(behind) = blocks.remove(&behind)
         && let Some(block) = blocks.get_mut(&before)
     {
