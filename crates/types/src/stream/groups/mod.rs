@@ -15,7 +15,6 @@ mod sorted;
 #[cfg(test)]
 mod tests;
 
-use super::StreamId;
 pub use consumers::{Consumer, Owner};
 pub use group::{Group, Old, Pending};
 pub use lag::Counts;

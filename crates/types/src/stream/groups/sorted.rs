@@ -44,10 +44,6 @@ impl<V: Dated> Sorted<V> {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The blocks in order.
     fn blocks(&self) -> impl Iterator<Item = &Block<V>> {
         let (one, many) = match &self.shape {
