@@ -22,62 +22,57 @@ const HELP: &[&str] = &[
     "    Print this help.",
 ];
 
+const STREAM: Spec = Spec {
+    name: "stream",
+    arity: -3,
+    flags: Flags::READONLY,
+    keys: KEY,
+    acl: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    summary: "Tells what is known of a stream.",
+    complexity: "O(1), and O(N) for N entries and pending ones that are answered.",
+    syntax: "key [full-block=(full=FULL [COUNT count:integer])]",
+    history: &[
+        ("6.0.0", "FULL."),
+        (
+            "7.0.0",
+            "max-deleted-entry-id, entries-added, recorded-first-entry-id, entries-read and lag.",
+        ),
+        ("7.2.0", "active-time; seen-time means something else."),
+    ],
+    tips: &[],
+};
+
+const HELP_SPEC: Spec = Spec {
+    name: "help",
+    arity: 2,
+    flags: Flags::LOADING.or(Flags::STALE),
+    keys: &[],
+    summary: "Lists the subcommands.",
+    complexity: "O(1)",
+    syntax: "",
+    history: &[],
+    ..STREAM
+};
+
 pub const XINFO: Command = Command {
     spec: Spec {
         name: "xinfo",
         arity: -2,
         flags: Flags::NONE,
-        keys: &[],
-        acl: &[],
-        group: Group::Stream,
-        since: "5.0.0",
         summary: "Holds the commands that look into streams.",
         complexity: "Depends on the subcommand.",
-        syntax: "",
-        history: &[],
-        tips: &[],
+        ..HELP_SPEC
     },
     lock: Lock::Keys,
     run: help,
-    subcommands: &[
-        Command {
-            spec: Spec {
-                name: "help",
-                arity: 2,
-                flags: Flags::LOADING.or(Flags::STALE),
-                summary: "Lists the subcommands.",
-                complexity: "O(1)",
-                ..XINFO.spec
-            },
-            run: help,
-            ..XINFO
-        },
-        Command {
-            spec: Spec {
-                name: "stream",
-                arity: -3,
-                flags: Flags::READONLY,
-                keys: KEY,
-                summary: "Tells what is known of a stream.",
-                complexity: "O(1), and O(N) for N entries and pending ones that are answered.",
-                syntax: "key [full-block=(full=FULL [COUNT count:integer])]",
-                history: &[
-                    ("6.0.0", "FULL."),
-                    (
-                        "7.0.0",
-                        "max-deleted-entry-id, entries-added, recorded-first-entry-id, \
-                         entries-read and lag.",
-                    ),
-                    ("7.2.0", "active-time; seen-time means something else."),
-                ],
-                ..XINFO.spec
-            },
-            run: info_stream,
-            ..XINFO
-        },
-    ],
+    subcommands: &[subcommand(HELP_SPEC, help), subcommand(STREAM, info_stream)],
 };
 
+const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
 
 /// Entries that FULL answers when no COUNT is given.
 const DEFAULT_COUNT: u64 = 10;
