@@ -34,12 +34,6 @@ pub(super) fn get(bytes: &[u8], at: usize) -> (u64, usize) {
     }
 }
 
-/// Bytes of `n`.
-#[inline]
-pub(super) fn len(n: u64) -> usize {
-    (64 - n.leading_zeros() as usize).div_ceil(7).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,8 +44,7 @@ mod tests {
             let mut bytes = vec![9];
             put(n, &mut bytes);
             assert_eq!(get(&bytes, 1), (n, bytes.len()));
-            assert_eq!(len(n), bytes.len() - 1);
-            assert!(len(n) <= MOST);
+            assert!(bytes.len() - 1 <= MOST);
         }
     }
 }
