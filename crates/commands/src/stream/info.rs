@@ -2,7 +2,7 @@
 
 use super::groups::{counts, group, help, no_group_of_key, wrong_subcommand};
 use super::{answer_entries, answer_entry, answer_id, stream};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, NO_SUCH_KEY};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
@@ -189,8 +189,8 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
         None => 0,
         Some(most) => full_work(stream, most),
     };
-    // The nodes of the reference's tree are counted anew each time.
-    ctx.lane.weigh(work.saturating_add(stream.log.blocks()), &mut ctx.pause)?;
+    // The nodes of the reference's tree are counted anew each time, some at a time.
+    ctx.lane.weigh(work.saturating_add(stream.log.blocks() / 10), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
     reply.map(if full.is_some() { 9 } else { 10 });
     head(reply, &stream.log);
@@ -205,7 +205,7 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
 fn full_work(stream: &Stream, most: usize) -> usize {
     let count = most.min(usize::MAX / 2) as u64;
     let mut work =
-        stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, usize::MAX / 2);
+        stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
     for (_, group) in stream.groups.iter().flat_map(|groups| groups.iter()) {
         let pending = group.pending_len();
         // Each pending entry is shown once more with its consumer.

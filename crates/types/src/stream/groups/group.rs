@@ -197,8 +197,10 @@ impl Group {
         if id <= self.last_id {
             return;
         }
+        // One more than before, if every entry since then is still there.
+        let is_next = self.last_id >= stream.first_id && !stream.has_tombstone_from(self.last_id);
         match self.entries_read {
-            Some(read) if !stream.has_tombstone_from(id) => {
+            Some(read) if is_next => {
                 self.entries_read = Some(read.wrapping_add(1));
             }
             Some(_) | None if stream.entries_added != 0 => {

@@ -206,6 +206,23 @@ fn reading_counts_until_something_was_deleted() {
     assert_eq!((group.entries_read, group.lag(&stream)), (Some(5), Some(0)));
 }
 
+/// What was trimmed before it was read is found again by the place of what is read.
+#[test]
+fn what_went_unread_is_not_forgotten() {
+    let stream = Counts {
+        length: 2,
+        entries_added: 5,
+        last_id: id(5),
+        first_id: id(4),
+        max_deleted_id: StreamId::MIN,
+    };
+    let mut group = Group::new(id(1), Some(1));
+    group.advance(id(4), &stream);
+    assert_eq!((group.entries_read, group.lag(&stream)), (Some(4), Some(1)));
+    group.advance(id(5), &stream);
+    assert_eq!((group.entries_read, group.lag(&stream)), (Some(5), Some(0)));
+}
+
 #[test]
 fn groups_by_name() {
     let mut groups = Groups::default();
