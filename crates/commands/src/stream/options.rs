@@ -7,14 +7,12 @@ use crate::ctx::Ctx;
 use crate::error::{Error, SYNTAX};
 use weft_types::stream::{Keep, Trim, Wanted};
 
-const TWO_STRATEGIES: Error = Error::new(
-    "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
-);
+const TWO_STRATEGIES: Error =
+    Error::new("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 const NEGATIVE_MAXLEN: Error = Error::new("ERR The MAXLEN argument must be >= 0.");
 const NEGATIVE_LIMIT: Error = Error::new("ERR The LIMIT argument must be >= 0.");
-const LIMIT_ALONE: Error = Error::new(
-    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
-);
+const LIMIT_ALONE: Error =
+    Error::new("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
 const NO_STRATEGY: Error =
     Error::new("ERR syntax error, XTRIM must be called with a trimming strategy");
 const EXACT_LIMIT: Error =
