@@ -68,14 +68,17 @@ impl Options {
         Ok(None)
     }
 
-    /// What is to be trimmed, when all is read.
-    fn trim(&self, ctx: &Ctx<'_>) -> Result<Option<Trim>, Error> {
+    /// What is to be trimmed, when all is read; `must`: something is.
+    fn trim(&self, ctx: &Ctx<'_>, must: bool) -> Result<Option<Trim>, Error> {
         /// Entries of a hundred nodes, when nothing else is said, within these bounds.
         const NODES: usize = 100;
         const MOST: u64 = 1_000_000;
         const UNBOUNDED: u64 = 10_000;
         if self.limit.is_some_and(|limit| limit > 0) && self.keep.is_none() {
             return Err(LIMIT_ALONE);
+        }
+        if must && self.keep.is_none() {
+            return Err(NO_STRATEGY);
         }
         let limit = match (self.limit, self.approximate) {
             (Some(_), false) => return Err(EXACT_LIMIT),
@@ -114,7 +117,7 @@ pub(super) fn add(ctx: &Ctx<'_>) -> Result<Add, Error> {
             }
         };
     }
-    let trim = options.trim(ctx)?;
+    let trim = options.trim(ctx, false)?;
     // Without an id there are no fields either, which is what the caller finds wrong.
     Ok(Add { trim, create: options.create, id: id.unwrap_or(Wanted::Any), at: i })
 }
@@ -126,8 +129,5 @@ pub(super) fn trim(ctx: &Ctx<'_>) -> Result<Trim, Error> {
     while i < ctx.args.len() {
         i = options.read(ctx, i)?.ok_or(SYNTAX)?;
     }
-    match options.trim(ctx)? {
-        Some(trim) => Ok(trim),
-        None => Err(NO_STRATEGY),
-    }
+    options.trim(ctx, true)?.ok_or(NO_STRATEGY)
 }
