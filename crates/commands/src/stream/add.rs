@@ -42,12 +42,10 @@ pub const XADD: Command = Command {
 };
 
 const ZERO: Error = Error::new("ERR The ID specified in XADD must be greater than 0-0");
-const NOT_ABOVE: Error = Error::new(
-    "ERR The ID specified in XADD is equal or smaller than the target stream top item",
-);
-const EXHAUSTED: Error = Error::new(
-    "ERR The stream has exhausted the last possible ID, unable to add more items",
-);
+const NOT_ABOVE: Error =
+    Error::new("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+const EXHAUSTED: Error =
+    Error::new("ERR The stream has exhausted the last possible ID, unable to add more items");
 const TOO_LARGE: Error = Error::new("ERR Elements are too large to be stored");
 
 fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -44,8 +44,7 @@ pub const COMMANDS: &[&Command] = &[
     &remove::XTRIM,
 ];
 
-const INVALID_ID: Error =
-    Error::new("ERR Invalid stream ID specified as stream command argument");
+const INVALID_ID: Error = Error::new("ERR Invalid stream ID specified as stream command argument");
 
 /// The stream of `record`, or the error that says it holds something else.
 #[inline]

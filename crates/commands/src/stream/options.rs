@@ -7,14 +7,12 @@ use crate::ctx::Ctx;
 use crate::error::{Error, SYNTAX};
 use weft_types::stream::{Keep, Trim, Wanted};
 
-const TWO_STRATEGIES: Error = Error::new(
-    "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
-);
+const TWO_STRATEGIES: Error =
+    Error::new("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 const NEGATIVE_MAXLEN: Error = Error::new("ERR The MAXLEN argument must be >= 0.");
 const NEGATIVE_LIMIT: Error = Error::new("ERR The LIMIT argument must be >= 0.");
-const LIMIT_ALONE: Error = Error::new(
-    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
-);
+const LIMIT_ALONE: Error =
+    Error::new("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
 const NO_STRATEGY: Error =
     Error::new("ERR syntax error, XTRIM must be called with a trimming strategy");
 const EXACT_LIMIT: Error =
@@ -70,14 +68,17 @@ impl Options {
         Ok(None)
     }
 
-    /// What is to be trimmed, when all is read.
-    fn trim(&self, ctx: &Ctx<'_>) -> Result<Option<Trim>, Error> {
+    /// What is to be trimmed, when all is read; `must`: something is.
+    fn trim(&self, ctx: &Ctx<'_>, must: bool) -> Result<Option<Trim>, Error> {
         /// Entries of a hundred nodes, when nothing else is said, within these bounds.
         const NODES: usize = 100;
         const MOST: u64 = 1_000_000;
         const UNBOUNDED: u64 = 10_000;
         if self.limit.is_some_and(|limit| limit > 0) && self.keep.is_none() {
             return Err(LIMIT_ALONE);
+        }
+        if must && self.keep.is_none() {
+            return Err(NO_STRATEGY);
         }
         let limit = match (self.limit, self.approximate) {
             (Some(_), false) => return Err(EXACT_LIMIT),
@@ -116,7 +117,7 @@ pub(super) fn add(ctx: &Ctx<'_>) -> Result<Add, Error> {
             }
         };
     }
-    let trim = options.trim(ctx)?;
+    let trim = options.trim(ctx, false)?;
     // Without an id there are no fields either, which is what the caller finds wrong.
     Ok(Add { trim, create: options.create, id: id.unwrap_or(Wanted::Any), at: i })
 }
@@ -128,8 +129,5 @@ pub(super) fn trim(ctx: &Ctx<'_>) -> Result<Trim, Error> {
     while i < ctx.args.len() {
         i = options.read(ctx, i)?.ok_or(SYNTAX)?;
     }
-    match options.trim(ctx)? {
-        Some(trim) => Ok(trim),
-        None => Err(NO_STRATEGY),
-    }
+    options.trim(ctx, true)?.ok_or(NO_STRATEGY)
 }

@@ -41,12 +41,10 @@ pub const XREAD: Command = Command {
     subcommands: &[],
 };
 
-const NO_GROUP: Error = Error::new(
-    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
-);
-const NO_NOACK: Error = Error::new(
-    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
-);
+const NO_GROUP: Error =
+    Error::new("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+const NO_NOACK: Error =
+    Error::new("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
 const NO_NEWS: Error = Error::new(
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
      <consumer> option.",
@@ -146,9 +144,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
             };
             let served = log.last_entry_id().is_some_and(|last| last > id);
             let work = match (served, id.next()) {
-                (true, Some(from)) => {
-                    log.range_work(from, StreamId::MAX, count, false, FAST_WORK)
-                }
+                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, FAST_WORK),
                 (true, None) | (false, _) => 0,
             };
             Ok((Wanted { id, served }, work))

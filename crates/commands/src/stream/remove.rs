@@ -71,6 +71,7 @@ fn change(
 }
 
 fn xdel(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
     let key = ctx.key(1);
     let work = match ctx.db.for_write(&key) {
         Some(record) => stream(&record)?.log.look_up_work(),

@@ -30,15 +30,12 @@ pub const XSETID: Command = Command {
 };
 
 const NEGATIVE: Error = Error::new("ERR entries_added must be positive");
-const BELOW_GIVEN: Error = Error::new(
-    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
-);
-const BELOW_DELETED: Error = Error::new(
-    "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
-);
-const BELOW_TOP: Error = Error::new(
-    "ERR The ID specified in XSETID is smaller than the target stream top item",
-);
+const BELOW_GIVEN: Error =
+    Error::new("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id");
+const BELOW_DELETED: Error =
+    Error::new("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
+const BELOW_TOP: Error =
+    Error::new("ERR The ID specified in XSETID is smaller than the target stream top item");
 const TOO_FEW: Error = Error::new(
     "ERR The entries_added specified in XSETID is smaller than the target stream length",
 );

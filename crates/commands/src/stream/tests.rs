@@ -49,8 +49,14 @@ fn entries_go() {
         ("XLEN s", ":2|"),
         ("XTRIM s MAXLEN 0", ":2|"),
         ("EXISTS s", ":1|"),
-        ("XADD s 500-1 f v", "-ERR The ID specified in XADD is equal or smaller than the target stream top item|"),
-        ("XSETID s 249-9", "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id|"),
+        (
+            "XADD s 500-1 f v",
+            "-ERR The ID specified in XADD is equal or smaller than the target stream top item|",
+        ),
+        (
+            "XSETID s 249-9",
+            "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id|",
+        ),
         ("XSETID s 250-1 ENTRIESADDED 7", "+OK|"),
         ("XADD s 250-* f v", "$5|250-2|"),
     ]);
@@ -123,8 +129,15 @@ fn other_types_are_refused() {
     let mut bench = Bench::new(1000);
     bench.run("SET k v");
     for line in [
-        "XADD k * f v", "XLEN k", "XRANGE k - +", "XREVRANGE k + -", "XDEL k 1-1",
-        "XTRIM k MAXLEN 1", "XSETID k 1-1", "XREAD STREAMS k 0", "XINFO STREAM k",
+        "XADD k * f v",
+        "XLEN k",
+        "XRANGE k - +",
+        "XREVRANGE k + -",
+        "XDEL k 1-1",
+        "XTRIM k MAXLEN 1",
+        "XSETID k 1-1",
+        "XREAD STREAMS k 0",
+        "XINFO STREAM k",
     ] {
         let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
         assert_eq!(bench.run(line), wrong, "{line}");

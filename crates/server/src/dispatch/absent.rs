@@ -122,7 +122,8 @@ mod tests {
         let told = |name: &str| {
             refusal(name.as_bytes()).map(|e| String::from_utf8_lossy(&e.0).into_owned())
         };
-        let expected = "ERR 'psync' is not supported by this version, which does not have replication";
+        let expected =
+            "ERR 'psync' is not supported by this version, which does not have replication";
         if names().any(|name| name == "psync") {
             assert_eq!(told("PSync").as_deref(), Some(expected));
         }

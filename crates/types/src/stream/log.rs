@@ -147,7 +147,8 @@ impl Log {
 
     /// Looks again for the first entry.
     fn find_first(&mut self) {
-        self.first_id = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |e| e.id);
+        self.first_id =
+            self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |e| e.id);
     }
 
     /// Deletes entries from the front as `trim` says; how many. What they were made of goes to
@@ -256,7 +257,8 @@ impl Log {
 
     /// How many nodes the tree over them would have there: XINFO's `radix-tree-nodes`. O(blocks).
     pub fn tree_nodes(&self) -> usize {
-        let ids: Vec<u128> = self.blocks.iter().map(|b| u128::from_be_bytes(b.master.to_bytes())).collect();
+        let ids: Vec<u128> =
+            self.blocks.iter().map(|b| u128::from_be_bytes(b.master.to_bytes())).collect();
         nodes::count(&ids)
     }
 
@@ -279,7 +281,8 @@ impl Log {
         assert!(ids.is_sorted());
         assert_eq!(ids.first().copied().unwrap_or_default(), self.first_id);
         assert_eq!(ids.last().copied(), self.last_entry_id());
-        let back: Vec<StreamId> = self.range_back(StreamId::MIN, StreamId::MAX).map(|e| e.id).collect();
+        let back: Vec<StreamId> =
+            self.range_back(StreamId::MIN, StreamId::MAX).map(|e| e.id).collect();
         assert!(back.iter().rev().eq(&ids));
     }
 }

@@ -210,21 +210,26 @@ fn work_is_in_proportion_to_what_is_answered() {
 #[derive(Clone, Debug)]
 enum Op {
     /// So much behind the last id, with these fields (of a few), and values of this length.
-    Append { ms: u64, seq: u64, fields: Vec<u8>, len: usize },
+    Append {
+        ms: u64,
+        seq: u64,
+        fields: Vec<u8>,
+        len: usize,
+    },
     /// The entry at this place, if there is one; else an id that is none.
     Delete(usize),
-    Trim { newest: Option<u64>, from: usize, approximate: bool, limit: Option<u64> },
+    Trim {
+        newest: Option<u64>,
+        from: usize,
+        approximate: bool,
+        limit: Option<u64>,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let append = (0..4u64, 0..4u64, prop::collection::vec(0..3u8, 1..4), 0..70usize)
         .prop_map(|(ms, seq, fields, len)| Op::Append { ms, seq, fields, len });
-    let trim = (
-        prop::option::of(0..60u64),
-        0..80usize,
-        any::<bool>(),
-        prop::option::of(1..40u64),
-    )
+    let trim = (prop::option::of(0..60u64), 0..80usize, any::<bool>(), prop::option::of(1..40u64))
         .prop_map(|(newest, from, approximate, limit)| Op::Trim {
             newest,
             from,

@@ -60,7 +60,11 @@ pub const RULES: &[Rule] = &[
     rule(1, "XINFO HELP", Exact),
     rule(1, "XINFO <word> <xkey>", Exact),
     rule(40, "XREAD [COUNT <count>] STREAMS <xkey> (<xid>|$|+|0)", Exact),
-    rule(30, "XREAD {[COUNT (1|2|5|0|-1)]} STREAMS <xkey> <xkey> (<xid>|$|+|0) (<xid>|$|+|0)", Exact),
+    rule(
+        30,
+        "XREAD {[COUNT (1|2|5|0|-1)]} STREAMS <xkey> <xkey> (<xid>|$|+|0) (<xid>|$|+|0)",
+        Exact,
+    ),
     fixed(
         10,
         "XADD <xkey=a> 1000-* f v ; XREAD BLOCK 1 COUNT 2 STREAMS <xkey> <a> (<xid>|$|+) (<xid>|$|+|0)",
