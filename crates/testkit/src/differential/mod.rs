@@ -13,7 +13,7 @@
 //!       v
 //!  generate.rs      a rule + random numbers  ->  a step (one command or a short script)
 //!       |  values.rs: keys, numbers, patterns   mutate.rs: the same, made wrong
-//!       |  hyperloglogs.rs: values of that form
+//!       |  hyperloglogs.rs, streams.rs: values of that form, ids
 //!       v
 //!  session.rs       steps -> bytes, in batches, to one connection
 //!       |
@@ -50,6 +50,7 @@ pub mod own;
 pub mod run;
 pub mod session;
 pub mod shrink;
+pub mod streams;
 pub mod values;
 
 pub use commands::Group;

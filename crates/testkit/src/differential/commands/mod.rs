@@ -13,6 +13,8 @@ mod lists;
 mod server;
 mod sets;
 mod sorted_sets;
+mod stream_groups;
+mod streams;
 mod strings;
 mod transactions;
 mod types;
@@ -81,6 +83,10 @@ pub enum Group {
     Geo,
     /// PFADD, PFCOUNT, ...
     HyperLogLogs,
+    /// XADD, XREAD, ...
+    Streams,
+    /// XREADGROUP, XACK, XPENDING, ... with all that changes a stream.
+    StreamGroups,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -93,7 +99,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 13] = [
+    pub const ALL: [Group; 15] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -103,6 +109,9 @@ impl Group {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        // First, since its comparison of XINFO STREAM holds for both.
+        Group::StreamGroups,
+        Group::Streams,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -121,6 +130,8 @@ impl Group {
             Group::SortedSets => sorted_sets::RULES,
             Group::Geo => geo::RULES,
             Group::HyperLogLogs => hyperloglogs::RULES,
+            Group::Streams => streams::RULES,
+            Group::StreamGroups => stream_groups::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
