@@ -28,6 +28,8 @@ pub mod spec;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod told;
 pub mod zset;
 
 pub use ctx::{CommandSettings, Ctx, FAST_WORK, Lane, Pause};

@@ -40,6 +40,7 @@ pub mod listening;
 pub mod mallctl;
 pub mod memory;
 pub mod monitor;
+pub mod notify;
 pub mod pause;
 pub mod redact;
 pub mod server;

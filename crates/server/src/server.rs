@@ -184,6 +184,7 @@ impl Server {
         }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
+        srv.ks.listen(Box::new(move |wanted, notices| crate::notify::tell(srv, wanted, notices)));
         srv
     }
 

@@ -47,6 +47,7 @@ impl Core {
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
         turn.access = settings.access(now_ms);
+        turn.effects.want(settings.notices);
         Core {
             id,
             turn,
@@ -76,6 +77,7 @@ impl Core {
         if self.srv.settings_version() != self.settings.version {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
+            self.turn.effects.want(self.settings.notices);
         }
     }
 

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Ctx, Flags, Lane, Pause};
+use weft_keyspace::commit::hand_over;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -61,6 +62,7 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
         Pause::Slow => {
             // It looks at its keys again in the slow lane.
             (core.turn.tally.hits, core.turn.tally.misses) = seen;
+            core.turn.effects.forget_misses();
             Flow::Slow { looked: true }
         }
         Pause::Block { keys, timeout_ms } => Flow::Blocked(match request.retry {
@@ -265,6 +267,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
         }
         Run::Server(run) => {
             let (name, held) = (cmd.full_name, Held::Guard(guard));
+            // It may publish, too: what was done before it is told before it.
+            hand_over(guard, &mut core.turn);
             let result = run(&mut ConnCx {
                 core,
                 session,
