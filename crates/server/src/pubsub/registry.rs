@@ -278,15 +278,17 @@ impl Registry {
         let part = slot.lock();
         let direct = part.get(kind, channel);
         let patterns = matches.then(|| self.read_patterns());
-        let matched: SmallVec<[&Pattern; 4]> = patterns.iter().flat_map(|p| &p.all)
+        let matched: SmallVec<[&Pattern; 4]> = patterns
+            .iter()
+            .flat_map(|p| &p.all)
             .filter(|pattern| glob::matches(&pattern.name, channel, false))
             .collect();
         if direct.is_none() && matched.is_empty() {
             return Ok(0);
         }
         if patience == Patience::Some {
-            let all = direct.into_iter().chain(matched.iter().map(|p| &p.subscribers));
-            if let Some(crowded) = all.filter_map(|s| s.crowded(threads)).next() {
+            let mut all = direct.into_iter().chain(matched.iter().map(|p| &p.subscribers));
+            if let Some(crowded) = all.find_map(|s| s.crowded(threads)) {
                 return Err(crowded);
             }
         }

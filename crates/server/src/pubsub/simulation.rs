@@ -130,7 +130,8 @@ impl World {
             }
             // Patterns come in the order of the registry, which removals change.
             for pattern in self.registry.patterns() {
-                let own = listens.iter().any(|l| l.0 == Kind::Pattern && l.1.as_bytes() == &*pattern);
+                let own =
+                    listens.iter().any(|l| l.0 == Kind::Pattern && l.1.as_bytes() == &*pattern);
                 if own && weft_base::glob::matches(&pattern, name, false) {
                     push.push(4);
                     push.bulk(b"pmessage");

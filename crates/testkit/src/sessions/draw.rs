@@ -54,23 +54,57 @@ fn listen(rng: &mut Rng) -> Vec<Vec<u8>> {
 /// Something that has nothing to do with it, and is refused while the client listens in RESP2.
 fn other(rng: &mut Rng) -> Vec<Vec<u8>> {
     const OTHERS: &[&str] = &[
-        "GET k", "INCR k", "SET k v", "DEL k", "PING", "PING x", "PING x y", "ECHO x", "NOSUCH x",
-        "LPUSH k x", "SUBSCRIBE", "PUBLISH", "PUBLISH a", "PUBLISH a b c", "SPUBLISH a", "PSUBSCRIBE",
-        "SSUBSCRIBE", "CLIENT NOSUCH", "PUBSUB NOSUCH", "PUBSUB", "SELECT 0", "TYPE k",
+        "GET k",
+        "INCR k",
+        "SET k v",
+        "DEL k",
+        "PING",
+        "PING x",
+        "PING x y",
+        "ECHO x",
+        "NOSUCH x",
+        "LPUSH k x",
+        "SUBSCRIBE",
+        "PUBLISH",
+        "PUBLISH a",
+        "PUBLISH a b c",
+        "SPUBLISH a",
+        "PSUBSCRIBE",
+        "SSUBSCRIBE",
+        "CLIENT NOSUCH",
+        "PUBSUB NOSUCH",
+        "PUBSUB",
+        "SELECT 0",
+        "TYPE k",
     ];
-    words(rng.pick(OTHERS))
+    words(OTHERS[rng.below(OTHERS.len())])
 }
 
 fn inspect(rng: &mut Rng) -> Vec<Vec<u8>> {
     const INSPECTS: &[&str] = &[
-        "PUBSUB NUMSUB", "PUBSUB NUMSUB a b ab", "PUBSUB NUMSUB news.1 zz a a", "PUBSUB NUMPAT",
-        "PUBSUB NUMPAT x", "PUBSUB SHARDNUMSUB a b", "PUBSUB SHARDNUMSUB", "PUBSUB CHANNELS zz*",
-        "PUBSUB CHANNELS a b", "PUBSUB CHANNELS b", "PUBSUB CHANNELS new*1", "PUBSUB SHARDCHANNELS b",
-        "PUBSUB SHARDCHANNELS a b", "CLIENT INFO", "CLIENT LIST", "CLIENT LIST TYPE pubsub",
-        "CLIENT LIST TYPE normal", "CLIENT LIST FLAGS P", "CLIENT LIST NOT-TYPE pubsub", "INFO stats",
+        "PUBSUB NUMSUB",
+        "PUBSUB NUMSUB a b ab",
+        "PUBSUB NUMSUB news.1 zz a a",
+        "PUBSUB NUMPAT",
+        "PUBSUB NUMPAT x",
+        "PUBSUB SHARDNUMSUB a b",
+        "PUBSUB SHARDNUMSUB",
+        "PUBSUB CHANNELS zz*",
+        "PUBSUB CHANNELS a b",
+        "PUBSUB CHANNELS b",
+        "PUBSUB CHANNELS new*1",
+        "PUBSUB SHARDCHANNELS b",
+        "PUBSUB SHARDCHANNELS a b",
+        "CLIENT INFO",
+        "CLIENT LIST",
+        "CLIENT LIST TYPE pubsub",
+        "CLIENT LIST TYPE normal",
+        "CLIENT LIST FLAGS P",
+        "CLIENT LIST NOT-TYPE pubsub",
+        "INFO stats",
         "INFO clients",
     ];
-    words(rng.pick(INSPECTS))
+    words(INSPECTS[rng.below(INSPECTS.len())])
 }
 
 fn change(rng: &mut Rng, queues: bool) -> Vec<Vec<Vec<u8>>> {
@@ -88,7 +122,10 @@ fn change(rng: &mut Rng, queues: bool) -> Vec<Vec<Vec<u8>>> {
             [vec![off], inner, vec![on]].concat()
         }
         12 | 13 if !queues => {
-            vec![words("CLIENT REPLY SKIP"), if rng.percent(50) { listen(rng) } else { publish(rng) }]
+            vec![
+                words("CLIENT REPLY SKIP"),
+                if rng.percent(50) { listen(rng) } else { publish(rng) },
+            ]
         }
         _ => vec![words("MULTI")],
     }

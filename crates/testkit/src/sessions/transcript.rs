@@ -96,7 +96,8 @@ fn picture(value: &Value) -> Option<String> {
         return Some(lines.join("; "));
     }
     if text.starts_with("# ") {
-        let fields = ["pubsub_channels:", "pubsub_patterns:", "pubsubshard_channels:", "pubsub_clients:"];
+        let fields =
+            ["pubsub_channels:", "pubsub_patterns:", "pubsubshard_channels:", "pubsub_clients:"];
         let lines = text.lines().filter(|line| fields.iter().any(|field| line.starts_with(field)));
         return Some(lines.collect::<Vec<_>>().join("; "));
     }
@@ -126,7 +127,8 @@ pub fn sorted(frames: Vec<Frame>) -> Vec<Frame> {
 }
 
 fn sort(run: &mut [Frame]) {
-    let of_many = run.first().and_then(Frame::word).is_some_and(|word| word.ends_with(b"unsubscribe"));
+    let of_many =
+        run.first().and_then(Frame::word).is_some_and(|word| word.ends_with(b"unsubscribe"));
     if !of_many {
         return run.sort();
     }

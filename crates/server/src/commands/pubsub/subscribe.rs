@@ -13,8 +13,7 @@ use weft_resp::Reply;
 
 const LISTENS: Flags = FLAGS.or(Flags::NOSCRIPT);
 
-const IN_TRANSACTION: Error =
-    Error::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+const IN_TRANSACTION: Error = Error::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
 
 pub const SUBSCRIBE: ServerCommand =
     plan("subscribe", -2, LISTENS, "2.0.0", |cx| subscribe(cx, Kind::Channel))
@@ -77,7 +76,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     subscriber.subscribe(registry, who, kind, names, |name, now| {
         tell(reply, kind, "subscribe", Some(name), now);
     });
-    subscriber::show(&session.shared, Some(subscriber));
+    subscriber::show(&session.shared, Some(&**subscriber));
     session.listens = true;
     pubsub::keep(session, reply);
     Ok(())
@@ -102,7 +101,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         let leaves: Vec<Name> = leaves.map(|(name, _)| Name::from(*name)).collect();
         let (id, thread) = (session.shared.id, session.shared.thread());
         cx.core.srv.pubsub.unsubscribe(id, thread, kind, &leaves);
-        subscriber::show(&session.shared, Some(subscriber));
+        subscriber::show(&session.shared, Some(&**subscriber));
         if subscriber.is_empty() {
             session.subscriber = None;
         }

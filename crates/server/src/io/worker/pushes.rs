@@ -17,6 +17,7 @@ use crate::io::conn::State;
 use crate::io::write::send_pending;
 use crate::pubsub::direct;
 use crate::pubsub::message::Published;
+use std::sync::atomic::Ordering;
 use weft_resp::{Blob, Reply};
 
 /// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
@@ -24,6 +25,8 @@ use weft_resp::{Blob, Reply};
 const SHARE: usize = 16;
 const AT_LEAST: usize = 16;
 const AT_MOST: usize = 256;
+
+const KILOBYTE: usize = 1024;
 
 impl Worker {
     /// Appends a message to the outputs of its receivers.
@@ -58,13 +61,16 @@ impl Worker {
             return held_back.write(write);
         }
         conn.out.write(write);
-        // One that takes nothing now is sent to when it does.
-        if !conn.pushed && !conn.interest.write {
+        let pending = conn.pending_output() as u64;
+        if conn.interest.write {
+            // One that takes nothing now is sent to when it does.
+            conn.session.shared.output.store(pending, Ordering::Relaxed);
+        } else if !conn.pushed {
             conn.pushed = true;
             self.pushed.push_back(index);
         }
         let hard = self.core.settings.output_limits.pubsub.hard;
-        if hard > 0 && self.conns[index].pending_output() as u64 >= hard {
+        if hard > 0 && pending >= hard {
             self.send_or_close(index);
         }
     }
@@ -72,7 +78,7 @@ impl Worker {
     /// A client's output is over its limit: it is closed, unless it takes what is there.
     #[cold]
     fn send_or_close(&mut self, index: usize) {
-        self.send_pushed(index);
+        self.send_pushed(index, self.core.srv.mono_ms());
         if self.conns.get(index).is_some_and(|conn| self.over_output_limit(conn)) {
             self.close_overfull(index);
         }
@@ -83,21 +89,25 @@ impl Worker {
         if self.pushed.is_empty() {
             return;
         }
+        let now_ms = self.core.srv.mono_ms();
         let count = (self.pushed.len() / SHARE).clamp(AT_LEAST, AT_MOST);
         for _ in 0..count {
             let Some(index) = self.pushed.pop_front() else { return };
             // It may be gone, or another one, or a reply has taken the pushes along.
             if self.conns.get(index).is_some_and(|conn| conn.pushed) {
-                self.send_pushed(index);
+                self.send_pushed(index, now_ms);
             }
         }
     }
 
-    fn send_pushed(&mut self, index: usize) {
+    fn send_pushed(&mut self, index: usize, now_ms: i64) {
         let conn = &mut self.conns[index];
         conn.pushed = false;
         let (sent, bytes) = send_pending(conn);
-        conn.session.shared.touch(self.core.mono_ms);
+        conn.session.shared.touch(now_ms);
+        // As much work as a request, so that subscribers are divided among threads, too.
+        let work = 1 + (bytes / KILOBYTE) as u64;
+        self.busy_connections += u64::from(conn.note_work(self.period, work));
         self.wrote(index, sent, bytes);
         let Some(conn) = self.conns.get(index) else { return };
         if self.over_output_limit(conn) {
