@@ -146,7 +146,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[2..];
-    let (mut expired, mut emptied) = (false, false);
+    let mut emptied = false;
     let removed = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
@@ -158,7 +158,6 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
             let old;
             (record, old) = hash::remove(record, field, now);
             removed += usize::from(old == Old::Live);
-            expired |= old == Old::Expired;
             if len(&record) == 0 {
                 emptied = true;
                 return (Rework::Emptied(record), Ok(removed));
@@ -167,9 +166,6 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
         let rework = if removed > 0 { Rework::Changed(record) } else { Rework::Same(record) };
         (rework, Ok(removed))
     })?;
-    if expired {
-        ctx.notify(Classes::HASH, "hexpired", &key);
-    }
     if removed > 0 {
         ctx.notify(Classes::HASH, "hdel", &key);
     }

@@ -86,11 +86,10 @@ impl<'a> When<'a> {
 
 /// What has become of a hash in which `changes` fields were changed or removed.
 pub(super) fn changed(record: Record, changes: u64) -> Rework {
-    // Removing a field whose time was over is no change to clients, but may leave nothing.
-    if len(&record) == 0 {
-        Rework::Emptied(record)
-    } else if changes == 0 {
+    if changes == 0 {
         Rework::Same(record)
+    } else if len(&record) == 0 {
+        Rework::Emptied(record)
     } else {
         Rework::Changed(record)
     }

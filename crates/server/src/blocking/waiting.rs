@@ -86,6 +86,7 @@ impl Waiting {
             Group::Hash => Some(Type::Hash),
             Group::String | Group::Bitmap | Group::HyperLogLog => Some(Type::String),
             Group::Generic
+            | Group::PubSub
             | Group::Transactions
             | Group::Connection
             | Group::Server

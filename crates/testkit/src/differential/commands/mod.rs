@@ -10,6 +10,7 @@ mod geo;
 mod hashes;
 mod hyperloglogs;
 mod lists;
+mod pubsub;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -81,6 +82,8 @@ pub enum Group {
     Geo,
     /// PFADD, PFCOUNT, ...
     HyperLogLogs,
+    /// PUBLISH, PUBSUB: those that a client sends which does not listen itself.
+    PubSub,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -93,7 +96,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 13] = [
+    pub const ALL: [Group; 14] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -103,6 +106,7 @@ impl Group {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        Group::PubSub,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -121,6 +125,7 @@ impl Group {
             Group::SortedSets => sorted_sets::RULES,
             Group::Geo => geo::RULES,
             Group::HyperLogLogs => hyperloglogs::RULES,
+            Group::PubSub => pubsub::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
@@ -197,11 +202,20 @@ impl Default for Comparisons {
     }
 }
 
+/// Where commands are compared that have more answers than one.
+const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
+
 /// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
 /// the server is either here or in a rule.
 pub const EXEMPT: &[(&str, &str)] = &[
     ("MONITOR", "turns the connection into a stream that has no replies to compare"),
+    ("PSUBSCRIBE", SESSIONS),
+    ("PUNSUBSCRIBE", SESSIONS),
     ("SHUTDOWN", "ends the servers"),
+    ("SSUBSCRIBE", SESSIONS),
+    ("SUBSCRIBE", SESSIONS),
+    ("SUNSUBSCRIBE", SESSIONS),
+    ("UNSUBSCRIBE", SESSIONS),
 ];
 
 /// Whether a command, or a container by any of its subcommands, is in a rule.
