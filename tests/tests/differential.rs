@@ -27,6 +27,10 @@ fn target(server: &Server) -> Target {
 }
 
 fn compare(test: &str, groups: &[(Group, u32)]) {
+    compare_with(test, groups, false);
+}
+
+fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool) {
     let reference = Server::valkey(&ARGS);
     if skip_without(test, &reference, "valkey-server") {
         return;
@@ -38,6 +42,7 @@ fn compare(test: &str, groups: &[(Group, u32)]) {
         groups: groups.to_vec(),
         max_differences: env_or("DIFF_MAX", 5),
         known: KnownDifferences::from_markdown(KNOWN),
+        notifications,
     };
     let outcome = run(&target(&weft), &target(&reference), &options).expect("both servers stay up");
     let rows = options.known.rows();
@@ -59,6 +64,10 @@ fn compare(test: &str, groups: &[(Group, u32)]) {
         );
     }
     assert!(outcome.successes * 100 > outcome.commands * SUCCESSES, "mostly errors");
+    if notifications {
+        println!("{test}: {} notifications", outcome.notifications);
+        assert!(outcome.notifications * 4 > outcome.commands, "hardly any notifications");
+    }
 }
 
 #[test]
@@ -167,6 +176,25 @@ fn everything() {
             (Group::Types, 10),
         ],
     );
+}
+
+/// What both tell of what happens to keys, in which order.
+#[test]
+fn notifications() {
+    let groups = [
+        (Group::Strings, 25),
+        (Group::Bits, 15),
+        (Group::Generic, 25),
+        (Group::Lists, 25),
+        (Group::Sets, 25),
+        (Group::Hashes, 25),
+        (Group::SortedSets, 25),
+        (Group::Geo, 15),
+        (Group::HyperLogLogs, 15),
+        (Group::Transactions, 10),
+        (Group::Types, 10),
+    ];
+    compare_with("notifications", &groups, true);
 }
 
 /// A command without a grammar is a command without a test.

@@ -2,7 +2,7 @@
 
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
 use weft_base::num;
-use weft_keyspace::{Db, Key};
+use weft_keyspace::{Classes, Db, Key};
 use weft_resp::Reply;
 use weft_types::Limits;
 use weft_types::string::{Blob, New};
@@ -162,6 +162,12 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn dirty(&mut self) {
         self.db.turn.tally.dirty += 1;
+    }
+
+    /// Says what has happened to `key`: see [`Db::notify`].
+    #[inline]
+    pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
+        self.db.notify(class, event, key);
     }
 
     /// Unix time of this command in milliseconds.

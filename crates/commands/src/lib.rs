@@ -29,6 +29,8 @@ pub mod stream;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod told;
 pub mod zset;
 
 pub use ctx::{CommandSettings, Ctx, FAST_WORK, Lane, Pause};

@@ -42,6 +42,9 @@ flags! {
 impl Flags {
     pub const NONE: Flags = Flags(0);
 
+    /// Replicas are told of it, which COMMAND INFO does not say: PUBLISH and SPUBLISH.
+    pub const REPLICATES_UNTOLD: Flags = Flags(1 << 31);
+
     pub const fn or(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -66,6 +69,7 @@ pub enum Group {
     Bitmap,
     HyperLogLog,
     Stream,
+    PubSub,
     Transactions,
     Connection,
     Server,
@@ -85,6 +89,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::HyperLogLog => "hyperloglog",
             Group::Stream => "stream",
+            Group::PubSub => "pubsub",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",

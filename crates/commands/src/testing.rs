@@ -7,6 +7,7 @@ use crate::generic;
 use crate::registry::{Command, REGISTRY};
 use crate::spec::Lock;
 use weft_keyspace::commit::settle;
+use weft_keyspace::notice::Notice;
 use weft_keyspace::{Db, Keyspace, Outside, ShardSet, Turn};
 use weft_resp::Reply;
 
@@ -18,6 +19,7 @@ pub struct Bench {
     pub settings: CommandSettings,
     /// The client's database.
     pub db: usize,
+    told: Vec<Notice>,
 }
 
 impl Bench {
@@ -30,13 +32,23 @@ impl Bench {
             limits: weft_types::Limits::default(),
         };
         let ks = Keyspace::new(16, 1, Box::new(|_| {}));
-        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0 }
+        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0, told: Vec::new() }
     }
 
     /// The reply to a line of words in RESP2, with `|` for the line breaks.
     pub fn run(&mut self, line: &str) -> String {
         let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
         String::from_utf8(self.run_words(&words)).expect("text").replace("\r\n", "|")
+    }
+
+    /// What was told in keyspace notifications since the last call, as `event key` with commas in
+    /// between; of another database than the first, with its number in front of the event.
+    pub fn take_told(&mut self) -> String {
+        let one = |notice: Notice| {
+            let db = if notice.db == 0 { String::new() } else { format!("{}:", notice.db) };
+            format!("{db}{} {}", notice.event, String::from_utf8_lossy(&notice.key))
+        };
+        std::mem::take(&mut self.told).into_iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// Runs lines one after the other and compares the replies.
@@ -98,6 +110,7 @@ impl Bench {
             pause = ctx.pause;
             // Nobody waits here; but what has changed is to be told before the shards are released.
             let _ = settle(&guard, &mut self.turn);
+            self.told.extend(self.turn.effects.take_notices());
             result
         } else {
             Err(wrong_arity(command.spec.name))

@@ -17,6 +17,7 @@ use crate::Table;
 use crate::effect::Cause;
 use crate::guard::{Busy, Guard};
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
+use crate::notice::Classes;
 use crate::turn::{Expired, Rng, Turn};
 use std::collections::VecDeque;
 use weft_table::TableMut;
@@ -143,12 +144,12 @@ impl<'g> Db<'g> {
                 Some(record)
             }
             Some(_) => {
-                self.turn.tally.misses += 1;
                 self.met_expired(key);
+                self.missed(key);
                 None
             }
             None => {
-                self.turn.tally.misses += 1;
+                self.missed(key);
                 None
             }
         }
@@ -156,7 +157,22 @@ impl<'g> Db<'g> {
 
     /// The record of `key` for a command that asks about the key and not for its value: counts a
     /// hit or a miss and leaves the access clock alone.
+    #[inline]
     pub fn inspect(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
+        match self.check(key) {
+            Met::Live => {
+                self.turn.tally.hits += 1;
+                return self.peek(key);
+            }
+            Met::Absent => {}
+            Met::Expired => self.met_expired(key),
+        }
+        self.missed(key);
+        None
+    }
+
+    /// As [`Db::inspect`], for a command that asks how a key is stored, which nobody is told of.
+    pub fn examine(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
             Met::Live => self.turn.tally.hits += 1,
             Met::Absent | Met::Expired => self.turn.tally.misses += 1,
@@ -175,6 +191,13 @@ impl<'g> Db<'g> {
         }
         self.touch(record);
         Some(record)
+    }
+
+    /// Tells that a key was to be read and is not there.
+    #[inline]
+    fn missed(&mut self, key: &Key<'_>) {
+        self.turn.tally.misses += 1;
+        self.notify(Classes::MISS, "keymiss", key);
     }
 
     #[inline]
@@ -225,6 +248,26 @@ impl<'g> Db<'g> {
                 None
             }
         }
+    }
+
+    /// As [`Db::set`], for a value that comes with a key of its own in the place of another: that
+    /// one goes and this one comes, if anybody wants to know.
+    pub fn put(&mut self, key: &Key<'_>, record: Record) {
+        let replaces = self.turn.effects.wants(Classes::NEW) && self.contains(key);
+        if replaces {
+            self.notify(Classes::NEW, "new", key);
+        }
+        self.set(key, record);
+    }
+
+    /// Removes `key` and discards its record, were it one whose time is over; whether there was
+    /// one. For results that are nothing, and take the place of what was there.
+    pub fn clear(&mut self, key: &Key<'_>) -> bool {
+        self.before_write(key);
+        let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) else { return false };
+        self.went(key, dead.expiry(), Cause::Command);
+        self.turn.discard(dead);
+        true
     }
 
     /// Removes `key` and discards its record; whether it was there.
@@ -441,7 +484,7 @@ impl<'g> Db<'g> {
         if other == self.index {
             return;
         }
-        self.turn.effects.exchanged.push((self.index, other));
+        self.turn.effects.push_exchange(self.index, other);
         for shard in 0..SHARDS as u16 {
             self.before_write_all(shard);
             self.watched_change(shard, other);

@@ -18,6 +18,7 @@
 //! no effect is made.
 
 use crate::keyspace::Key;
+use crate::notice::{Classes, Notice};
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +63,27 @@ pub struct Effect {
     pub cause: Cause,
 }
 
-/// The effects of a group, in order of time.
+/// What has changed, as [`Effects::take`] answers it: each in order of time.
+pub(crate) struct Changes {
+    pub of_keys: Vec<Effect>,
+    pub exchanged: Vec<(usize, usize)>,
+    pub roused: Vec<(usize, Box<[u8]>)>,
+}
+
+/// The effects of a group, in order of time, and what is to be said of them.
 #[derive(Debug, Default)]
 pub struct Effects {
-    pub(crate) of_keys: Vec<Effect>,
+    /// There is something in one of the four below.
+    pending: bool,
+    /// Which notices anybody wants to get.
+    wanted: Classes,
+    of_keys: Vec<Effect>,
     /// Databases that were exchanged: whoever waits for a key in one of them may find it now.
-    pub(crate) exchanged: Vec<(usize, usize)>,
+    exchanged: Vec<(usize, usize)>,
     /// Keys that are to be looked at again by those who wait for changes, though their value is what
     /// it was for everybody else: a consumer group has gone.
-    pub(crate) roused: Vec<(usize, Box<[u8]>)>,
+    roused: Vec<(usize, Box<[u8]>)>,
+    notices: Vec<Notice>,
     /// In builds with debug assertions: the key that `before_write` was told of last.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
@@ -80,11 +93,74 @@ impl Effects {
     /// Whether there is nothing to commit.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.of_keys.is_empty() && self.exchanged.is_empty() && self.roused.is_empty()
+        !self.pending
     }
 
     pub(crate) fn push(&mut self, effect: Effect) {
         self.of_keys.push(effect);
+        self.pending = true;
+    }
+
+    pub(crate) fn push_exchange(&mut self, a: usize, b: usize) {
+        self.exchanged.push((a, b));
+        self.pending = true;
+    }
+
+    /// Has those who wait for changes of a key look at it again.
+    pub(crate) fn push_roused(&mut self, db: usize, key: &[u8]) {
+        self.roused.push((db, key.into()));
+        self.pending = true;
+    }
+
+    /// What has changed since the last call.
+    pub(crate) fn take(&mut self) -> Changes {
+        self.pending = !self.notices.is_empty();
+        Changes {
+            of_keys: std::mem::take(&mut self.of_keys),
+            exchanged: std::mem::take(&mut self.exchanged),
+            roused: std::mem::take(&mut self.roused),
+        }
+    }
+
+    /// Whether anything has changed, whatever is said of it.
+    fn is_changed(&self) -> bool {
+        !(self.of_keys.is_empty() && self.exchanged.is_empty() && self.roused.is_empty())
+    }
+
+    /// Says which notices are wanted from now on.
+    pub fn want(&mut self, classes: Classes) {
+        self.wanted = classes;
+    }
+
+    /// Which notices are wanted.
+    #[inline]
+    pub fn wanted(&self) -> Classes {
+        self.wanted
+    }
+
+    /// Whether notices of `class` are wanted.
+    #[inline]
+    pub fn wants(&self, class: Classes) -> bool {
+        self.wanted.has(class)
+    }
+
+    #[cold]
+    pub(crate) fn note(&mut self, db: usize, class: Classes, event: &'static str, key: &[u8]) {
+        self.notices.push(Notice { db, class, event, key: key.into() });
+        self.pending = true;
+    }
+
+    /// Takes back what was said of keys that are not there: the command has only looked, and will
+    /// look again.
+    pub fn forget_misses(&mut self) {
+        self.notices.retain(|notice| notice.class != Classes::MISS);
+        self.pending = !self.notices.is_empty() || self.is_changed();
+    }
+
+    /// What was said since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.pending = self.is_changed();
+        std::mem::take(&mut self.notices)
     }
 
     /// Notes that `key` of database `db` is about to change.

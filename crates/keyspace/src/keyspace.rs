@@ -4,13 +4,14 @@ use crate::Table;
 use crate::gate::Gates;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::notice::Listener;
 use crate::running::{Entry, Running};
 use crate::sync::Ordering;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, OnceLock, RwLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
@@ -62,6 +63,7 @@ pub struct Keyspace {
     pub(crate) walk: Mutex<()>,
     pub(crate) interests: Box<[Interest]>,
     pub(crate) wake: Wake,
+    pub(crate) listener: OnceLock<Listener>,
     hasher: Hasher,
 }
 
@@ -87,8 +89,17 @@ impl Keyspace {
             walk: Mutex::default(),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             wake,
+            listener: OnceLock::new(),
             hasher,
         }
+    }
+
+    /// Has `listener` be given all notices. There is one, for good.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn listen(&self, listener: Listener) {
+        assert!(self.listener.set(listener).is_ok(), "notices have one listener");
     }
 
     pub fn databases(&self) -> usize {

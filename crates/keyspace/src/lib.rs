@@ -10,6 +10,7 @@
 //! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or all
 //! * [`db`] - a logical database seen through a guard: find, set, remove, expire
 //! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
+//! * [`notice`] - what is said of it to those who listen to keyspace notifications
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
 //! * [`defrag`] - moving records together, in bounded steps
@@ -33,6 +34,7 @@ pub mod hold;
 pub mod interest;
 pub mod keyspace;
 pub mod lock;
+pub mod notice;
 mod running;
 mod sync;
 pub mod turn;
@@ -45,6 +47,7 @@ pub use hold::{Inside, Outside, SlowHand, Stop};
 pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
+pub use notice::Classes;
 pub use turn::{Expired, Import, Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};
 

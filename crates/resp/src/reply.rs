@@ -71,6 +71,11 @@ impl Reply {
         Reply { proto, ..Reply::default() }
     }
 
+    /// An empty one with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Reply { buf: Vec::with_capacity(bytes), ..Reply::default() }
+    }
+
     /// Bytes to send, shared values included.
     pub fn len(&self) -> usize {
         self.buf.len() + self.shared_len
@@ -217,6 +222,17 @@ impl Reply {
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.buf.extend_from_slice(bytes);
+    }
+
+    /// Bytes that are already in the protocol's form and that others send too: shared when they are
+    /// `from` or more, else copied.
+    #[inline]
+    pub fn raw_shared(&mut self, bytes: &Blob, from: usize) {
+        if bytes.len() < from {
+            return self.raw(bytes);
+        }
+        self.shared.push((self.buf.len(), bytes.clone()));
+        self.shared_len += bytes.len();
     }
 
     #[inline]
@@ -478,6 +494,19 @@ mod tests {
         }
         assert!(flat(&front, 0) == want[20015..]);
         assert_eq!(front.len(), want.len() - 20015);
+    }
+
+    #[test]
+    fn what_is_in_form_is_shared_when_that_pays() {
+        let bytes: Blob = Arc::new(b"+12345\r\n".to_vec());
+        let mut r = Reply::default();
+        r.raw_shared(&bytes, 9);
+        assert_eq!(Arc::strong_count(&bytes), 1);
+        r.raw_shared(&bytes, 8);
+        r.ok();
+        assert_eq!(Arc::strong_count(&bytes), 2);
+        assert_eq!(flat(&r, 0), b"+12345\r\n+12345\r\n+OK\r\n");
+        assert_eq!(r.len(), 21);
     }
 
     #[test]

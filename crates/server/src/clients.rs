@@ -5,6 +5,7 @@
 //! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
+use crate::pubsub::Shown;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -59,6 +60,8 @@ pub struct ClientShared {
     /// Tells whether one of them has changed.
     pub watch: Mutex<Option<Arc<Watch>>>,
     pub blocked: AtomicBool,
+    pub subscriptions: Shown,
+    route: Mutex<Route>,
     pub no_evict: AtomicBool,
     /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
     pub readonly: AtomicBool,
@@ -71,6 +74,13 @@ pub struct ClientShared {
     /// CLIENT CAPA REDIRECT.
     pub redirect_capable: AtomicBool,
     names: Mutex<Names>,
+}
+
+/// How pushes find the client; held by who sends one, and while the client moves.
+#[derive(Debug, Default)]
+pub struct Route {
+    /// There may be some in the mailbox of its thread.
+    pub was_pushed_to: bool,
 }
 
 /// What the client said of itself.
@@ -91,6 +101,16 @@ impl ClientShared {
     /// The I/O thread that owns the connection.
     pub fn thread(&self) -> usize {
         self.thread.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the client where it is.
+    pub fn route(&self) -> MutexGuard<'_, Route> {
+        self.route.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Whether the client listens to a channel or a pattern.
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.any()
     }
 
     /// Called by the owner when it passes the connection on.
@@ -135,6 +155,8 @@ impl ClientShared {
             watched: AtomicU64::new(0),
             watch: Mutex::new(None),
             blocked: AtomicBool::new(false),
+            subscriptions: Shown::default(),
+            route: Mutex::default(),
             no_evict: AtomicBool::new(false),
             readonly: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

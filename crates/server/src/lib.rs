@@ -7,6 +7,7 @@
 //! * [`mallctl`] - the allocator's switches; `counted`: another one, where a sanitizer watches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
 //! * [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
+//! * [`pubsub`] - channels, who listens to them, and how messages reach them
 //! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
@@ -40,7 +41,9 @@ pub mod listening;
 pub mod mallctl;
 pub mod memory;
 pub mod monitor;
+pub mod notify;
 pub mod pause;
+pub mod pubsub;
 pub mod redact;
 pub mod server;
 pub mod settings;

@@ -67,6 +67,7 @@ pub struct Server {
     pub attention: AtomicU32,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
+    pub pubsub: crate::pubsub::Registry,
     pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
     pub latency: crate::latency::LatencyMonitor,
@@ -159,6 +160,7 @@ impl Server {
             version: AtomicU64::new(1),
             attention: AtomicU32::new(0),
             monitors: Mutex::default(),
+            pubsub: crate::pubsub::Registry::default(),
             pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),
             latency: crate::latency::LatencyMonitor::default(),
@@ -184,6 +186,7 @@ impl Server {
         }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
+        srv.ks.listen(Box::new(move |wanted, notices| crate::notify::tell(srv, wanted, notices)));
         srv
     }
 

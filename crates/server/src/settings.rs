@@ -4,6 +4,7 @@
 //! the start of its next batch by comparing a version number.
 
 use weft_config::{Config, Id, OutputBufferLimits};
+use weft_keyspace::Classes;
 use weft_keyspace::access::{Access, Policy};
 use weft_keyspace::evict::MaxmemoryPolicy;
 use weft_types::Limits;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub has_chores: bool,
     /// Another server decides on what has expired.
     pub import_mode: bool,
+    /// What is told of keys in keyspace notifications.
+    pub notices: Classes,
 }
 
 impl Settings {
@@ -98,6 +101,7 @@ impl Settings {
             defrag: crate::defrag::Limits::of(config),
             has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
+            notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
         }
     }
 

@@ -178,7 +178,9 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
         Flow::Paused => Message::SlowPaused { client, args, looked, session },
         // Its thread was told while the shards were held.
         Flow::Blocked(_) => return,
-        Flow::Busy(_) | Flow::Slow { .. } => unreachable!("the slow lane takes its time"),
+        Flow::Busy(_) | Flow::Crowded(_) | Flow::Slow { .. } => {
+            unreachable!("the slow lane takes its time")
+        }
     };
     core.srv.threads[thread].mailbox.send(message);
 }

@@ -198,6 +198,7 @@ fn may_walk(spec: &Spec) -> bool {
         // The others go to their bits directly.
         Group::Bitmap => matches!(spec.name, "bitcount" | "bitop" | "bitpos"),
         Group::String
+        | Group::PubSub
         | Group::Transactions
         | Group::Connection
         | Group::Server

@@ -16,6 +16,7 @@
 //! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
 //! | [`chaos`] | everything at once, and what is left afterwards |
+//! | [`sessions`] | several clients at once on two servers, pushes and replies compared |
 //! | [`skipped`] | counts the tests that could not run |
 //! | [`differential`] | random command sequences sent to two servers, replies compared |
 //!
@@ -33,6 +34,7 @@ pub mod machines;
 pub mod process;
 pub mod rng;
 pub mod server;
+pub mod sessions;
 pub mod skipped;
 pub mod value;
 

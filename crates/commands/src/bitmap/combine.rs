@@ -12,7 +12,7 @@ use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use weft_keyspace::db::Change;
-use weft_keyspace::{Key, RecordRef};
+use weft_keyspace::{Classes, Key, RecordRef};
 use weft_types::string::{Digits, edit, record_text};
 
 pub const BITOP: Command = Command {
@@ -126,14 +126,15 @@ fn bitop(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let destination = ctx.key(2);
     let keys: Vec<Key<'_>> = (3..ctx.args.len()).map(|i| ctx.key(i)).collect();
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| string(record).is_ok());
     let mut room = vec![Digits::new(); keys.len()];
     let values = values(&records, &mut room)?;
     let len = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let work = len.saturating_mul(1 + values.len()) / BYTES_PER_ELEMENT;
     ctx.lane.weigh(work, &mut ctx.pause)?;
     if len == 0 {
-        if ctx.db.delete(&destination) {
+        if ctx.db.clear(&destination) {
+            ctx.notify(Classes::GENERIC, "del", &destination);
             ctx.dirty();
         }
     } else {
@@ -144,6 +145,7 @@ fn bitop(ctx: &mut Ctx<'_>) -> CmdResult {
             result.set_clock(clock);
             Change::Store(result)
         });
+        ctx.notify(Classes::STRING, "set", &destination);
         ctx.dirty();
     }
     ctx.reply.int(len as i64);

@@ -13,6 +13,7 @@ use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use smallvec::SmallVec;
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_resp::Reply;
 use weft_types::string::{Digits, edit, edit_work, record_text};
@@ -237,6 +238,9 @@ fn write(ctx: &mut Ctx<'_>, operations: &[Operation], end: usize) -> CmdResult {
         let rework = if changed { Rework::Changed(new) } else { Rework::Same(new) };
         (rework, Ok(changes))
     })?;
+    if changes > 0 {
+        ctx.notify(Classes::STRING, "setbit", &key);
+    }
     ctx.db.turn.tally.dirty += changes;
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::string::{Digits, edit, edit_work, record_text};
 
@@ -87,6 +88,7 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
         (rework, Ok((was, changed)))
     })?;
     if changed {
+        ctx.notify(Classes::STRING, "setbit", &key);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(was));

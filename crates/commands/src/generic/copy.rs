@@ -9,6 +9,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_keyspace::Classes;
 use weft_types::value::{duplicate, duplicate_work};
 
 const fn key(index: u16, flags: &'static [&'static str]) -> KeySpec {
@@ -67,11 +68,12 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(SAME_OBJECT);
     }
     let (clock, now) = (ctx.db.turn.access.fresh(), ctx.over_ms());
-    let work = ctx.db.peek(&from).map_or(0, |record| duplicate_work(&record));
     // Nothing is copied, and nothing is much to do, before it is known to be wanted.
-    let taken = !replace && ctx.db.other(target).peek(&to).is_some();
-    if !taken {
-        ctx.weigh(work)?;
+    if let Some(work) = ctx.db.peek(&from).map(|record| duplicate_work(&record)) {
+        let taken = !replace && ctx.db.other(target).peek(&to).is_some();
+        if !taken {
+            ctx.weigh(work)?;
+        }
     }
     if ctx.db.read(&from).is_some() && ctx.db.other(target).for_write(&to).is_some() && !replace {
         ctx.reply.int(0);
@@ -81,7 +83,9 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
     let copied = record.map(|record| duplicate(&record, to.bytes, record.expiry(), clock, now));
     let stored = copied.is_some();
     if let Some(record) = copied {
-        ctx.db.other(target).set(&to, record);
+        let mut db = ctx.db.other(target);
+        db.put(&to, record);
+        db.notify(Classes::GENERIC, "copy_to", &to);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(stored));

@@ -10,6 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 
 pub const DEL: Command = Command {
     spec: Spec {
@@ -54,7 +55,11 @@ pub const UNLINK: Command = Command {
 fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
     remove_each(ctx, |ctx, i| {
         let key = ctx.key(i);
-        ctx.db.delete(&key)
+        let removed = ctx.db.delete(&key);
+        if removed {
+            ctx.notify(Classes::GENERIC, "del", &key);
+        }
+        removed
     })
 }
 

@@ -7,6 +7,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::Classes;
 
 const KEY: &[KeySpec] = &keys::one(&["RW", "UPDATE"]);
 const HISTORY: &[(&str, &str)] = &[("7.0.0", "The conditions NX, XX, GT and LT.")];
@@ -100,9 +101,11 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     }
     if at <= ctx.past_ms() {
         ctx.db.delete(&key);
+        ctx.notify(Classes::EXPIRED, "expired", &key);
         ctx.db.turn.tally.expired += 1;
     } else {
         ctx.db.set_expiry(&key, Some(at));
+        ctx.notify(Classes::GENERIC, "expire", &key);
     }
     ctx.dirty();
     ctx.reply.int(1);

@@ -8,6 +8,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 
 pub const MOVE: Command = Command {
     spec: Spec {
@@ -39,6 +40,8 @@ fn move_to(ctx: &mut Ctx<'_>) -> CmdResult {
         && ctx.db.other(target).for_write(&key).is_none()
         && ctx.db.remove(&key).map(|record| ctx.db.other(target).set(&key, record)).is_some();
     if moved {
+        ctx.notify(Classes::GENERIC, "move_from", &key);
+        ctx.db.other(target).notify(Classes::GENERIC, "move_to", &key);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(moved));

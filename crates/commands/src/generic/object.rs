@@ -120,7 +120,7 @@ fn help(ctx: &mut Ctx<'_>) -> CmdResult {
 /// question is.
 fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
     let key = ctx.key(2);
-    let record = ctx.db.inspect(&key);
+    let record = ctx.db.examine(&key);
     if record.is_none() {
         ctx.reply.null();
     }

@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 
 pub const PERSIST: Command = Command {
     spec: Spec {
@@ -30,6 +31,7 @@ fn persist(ctx: &mut Ctx<'_>) -> CmdResult {
     let expires = ctx.db.for_write(&key).is_some_and(|record| record.has_expiry());
     if expires {
         ctx.db.set_expiry(&key, None);
+        ctx.notify(Classes::GENERIC, "persist", &key);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(expires));

@@ -7,6 +7,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, NO_SUCH_KEY};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_keyspace::{Classes, Key, Record};
 use weft_types::string;
 
 const fn key(index: u16, flags: &'static [&'static str]) -> KeySpec {
@@ -62,11 +63,18 @@ fn rename(ctx: &mut Ctx<'_>) -> CmdResult {
     if from.bytes != to.bytes
         && let Some(record) = ctx.db.remove(&from)
     {
-        ctx.db.set(&to, string::refit(record.with_key(to.bytes)));
-        ctx.dirty();
+        give(ctx, record, &from, &to);
     }
     ctx.reply.ok();
     Ok(())
+}
+
+/// Gives the record, which was that of `from`, the key `to`.
+fn give(ctx: &mut Ctx<'_>, record: Record, from: &Key<'_>, to: &Key<'_>) {
+    ctx.db.put(to, string::refit(record.with_key(to.bytes)));
+    ctx.notify(Classes::GENERIC, "rename_from", from);
+    ctx.notify(Classes::GENERIC, "rename_to", to);
+    ctx.dirty();
 }
 
 fn renamenx(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -80,8 +88,7 @@ fn renamenx(ctx: &mut Ctx<'_>) -> CmdResult {
         return Ok(());
     }
     if let Some(record) = ctx.db.remove(&from) {
-        ctx.db.set(&to, string::refit(record.with_key(to.bytes)));
-        ctx.dirty();
+        give(ctx, record, &from, &to);
     }
     ctx.reply.int(1);
     Ok(())

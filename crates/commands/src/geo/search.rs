@@ -276,7 +276,7 @@ fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
     }
     finds.found.truncate(wanted);
     match request.target {
-        Some(target) => store(ctx, &request, &finds, target),
+        Some(target) => store(ctx, form, &request, &finds, target),
         None => {
             answer(ctx, &request, &finds);
             Ok(())
@@ -307,7 +307,13 @@ fn answer(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds) {
     }
 }
 
-fn store(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds, target: Target) -> CmdResult {
+fn store(
+    ctx: &mut Ctx<'_>,
+    form: Form,
+    request: &Request,
+    finds: &Finds,
+    target: Target,
+) -> CmdResult {
     let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
     let score = |found: &Found| if target.distances { found.distance / unit } else { found.score };
     let mut elements: Vec<(&[u8], f64)> =
@@ -316,7 +322,11 @@ fn store(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds, target: Target) ->
         x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
     });
     let destination = ctx.key(target.key);
-    store_elements(ctx, &destination, &elements)?;
+    let event = match form {
+        Form::SearchStore => "geosearchstore",
+        Form::Search | Form::Radius { .. } => "georadiusstore",
+    };
+    store_elements(ctx, &destination, &elements, event)?;
     // Each element counts as a change; the first one has been counted.
     ctx.db.turn.tally.dirty += elements.len().saturating_sub(1) as u64;
     Ok(())

@@ -1,10 +1,11 @@
 //! Setting and removing fields: HSET, HMSET, HSETNX, HDEL.
 
-use super::hash;
+use super::{hash, tell_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::hash::{self, Old, announce, create, is_hash, len};
 
@@ -94,6 +95,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
     ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let limits = &ctx.settings.limits;
+    let mut expired = false;
     let new = ctx.db.rework(&key, |record, clock| {
         let mut record = match record {
             None => create(key.bytes, data, clock, limits),
@@ -105,9 +107,11 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
             let old;
             (record, old) = hash::set(record, pair[0], pair[1], None, now, limits);
             new += usize::from(old.is_new());
+            expired |= old == Old::Expired;
         }
         (Rework::Changed(record), Ok(new))
     })?;
+    tell_set(ctx, &key, "hset", expired);
     ctx.db.turn.tally.dirty += data.len() as u64 / 2;
     Ok(new)
 }
@@ -116,6 +120,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let data = &ctx.args[2..];
     let limits = &ctx.settings.limits;
+    let mut expired = false;
     let is_set = ctx.db.rework(&key, |record, clock| {
         let record = match record {
             None => create(key.bytes, data, clock, limits),
@@ -125,10 +130,12 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
                 Ok(false) => announce(record, data, limits),
             },
         };
-        let (record, _) = hash::set(record, data[0], data[1], None, now, limits);
+        let (record, old) = hash::set(record, data[0], data[1], None, now, limits);
+        expired = old == Old::Expired;
         (Rework::Changed(record), Ok(true))
     })?;
     if is_set {
+        tell_set(ctx, &key, "hset", expired);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(is_set));
@@ -139,6 +146,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[2..];
+    let mut emptied = false;
     let removed = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
@@ -151,12 +159,19 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
             (record, old) = hash::remove(record, field, now);
             removed += usize::from(old == Old::Live);
             if len(&record) == 0 {
+                emptied = true;
                 return (Rework::Emptied(record), Ok(removed));
             }
         }
         let rework = if removed > 0 { Rework::Changed(record) } else { Rework::Same(record) };
         (rework, Ok(removed))
     })?;
+    if removed > 0 {
+        ctx.notify(Classes::HASH, "hdel", &key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", &key);
+    }
     ctx.db.turn.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())

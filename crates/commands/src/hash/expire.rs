@@ -10,6 +10,7 @@ use crate::error::{CmdResult, WRONG_TYPE};
 use crate::generic::expire::{Base, Condition, Unit};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::Record;
 use weft_types::hash::{self, is_hash};
@@ -97,7 +98,8 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     ctx.weigh_args()?;
     let (now, past) = (ctx.over_ms(), ctx.past_ms());
     let at = When { text: ctx.args[2], unit, base }.at(ctx.now_ms(), name)?;
-    each(ctx, fields + 2, |record, field| {
+    let event = if at <= past { "hexpired" } else { "hexpire" };
+    each(ctx, fields + 2, event, |record, field| {
         let Some(found) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
             return (record, NO_FIELD);
         };
@@ -115,7 +117,7 @@ fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
-    each(ctx, 4, |record, field| {
+    each(ctx, 4, "hpersist", |record, field| {
         let found = hash(&record, now).ok().and_then(|hash| hash.find(field));
         match found.map(|pair| pair.expiry) {
             None => (record, NO_FIELD),
@@ -125,15 +127,18 @@ fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     })
 }
 
-/// Does `one` to every field from the argument `first` on, and answers what it says.
+/// Does `one` to every field from the argument `first` on, and answers what it says. If that has
+/// changed anything, it is told as `event`.
 fn each(
     ctx: &mut Ctx<'_>,
     first: usize,
+    event: &'static str,
     mut one: impl FnMut(Record, &[u8]) -> (Record, i64),
 ) -> CmdResult {
     let key = ctx.key(1);
     let fields = &ctx.args[first..];
     let reply = &mut *ctx.reply;
+    let mut emptied = false;
     let changes = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => {
@@ -152,8 +157,15 @@ fn each(
             reply.int(code);
             changes += u64::from(code == DONE || code == REMOVED);
         }
+        emptied = hash::len(&record) == 0;
         (changed(record, changes), Ok(changes))
     })?;
+    if changes > 0 {
+        ctx.notify(Classes::HASH, event, &key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", &key);
+    }
     ctx.db.turn.tally.dirty += changes;
     Ok(())
 }

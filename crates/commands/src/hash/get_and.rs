@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::Record;
 use weft_types::hash::{self, Pair, is_hash};
@@ -87,13 +88,19 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(WRONG_TYPE);
     }
     let expiry = match then {
-        Then::Nothing => return each(ctx, fields + 2, |_| false, |record, _| record),
+        Then::Nothing => return each(ctx, fields + 2, "", |_| false, |record, _| record),
         Then::Expire(when) => Some(when.at(ctx.now_ms(), "hgetex")?),
         Then::Persist => None,
+    };
+    let event = match expiry {
+        None => "hpersist",
+        Some(at) if at <= past => "hexpired",
+        Some(_) => "hexpire",
     };
     each(
         ctx,
         fields + 2,
+        event,
         |pair| expiry.is_some() || pair.expiry.is_some(),
         |record, field| match expiry {
             Some(at) if at <= past => hash::remove(record, field, now).0,
@@ -106,20 +113,22 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
-    each(ctx, 4, |_| true, |record, field| hash::remove(record, field, now).0)
+    each(ctx, 4, "hdel", |_| true, |record, field| hash::remove(record, field, now).0)
 }
 
 /// Answers the value of every field from the argument `first` on, and does `change` to those for
-/// which `wants` says so.
+/// which `wants` says so, which is told as `event`.
 fn each(
     ctx: &mut Ctx<'_>,
     first: usize,
+    event: &'static str,
     wants: impl Fn(Pair<'_>) -> bool,
     change: impl Fn(Record, &[u8]) -> Record,
 ) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[first..];
     let reply = &mut *ctx.reply;
+    let mut emptied = false;
     let changes = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => {
@@ -143,8 +152,15 @@ fn each(
                 changes += 1;
             }
         }
+        emptied = hash::len(&record) == 0;
         (changed(record, changes), Ok(changes))
     })?;
+    if changes > 0 {
+        ctx.notify(Classes::HASH, event, &key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", &key);
+    }
     ctx.db.turn.tally.dirty += changes;
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! Fields that are numbers: HINCRBY and HINCRBYFLOAT. A field keeps its expiry.
 
-use super::hash;
+use super::{hash, tell_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_A_FLOAT};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::long_double::LongDouble;
 use weft_keyspace::db::Rework;
-use weft_types::hash::{self, create};
+use weft_types::hash::{self, Old, create};
 use weft_types::packed::Value;
 use weft_types::string::Digits;
 
@@ -52,7 +52,7 @@ const SUM_NOT_FINITE: Error = Error::new("ERR increment would produce NaN or Inf
 
 fn hincrby(ctx: &mut Ctx<'_>) -> CmdResult {
     let increment = ctx.int(3)?;
-    let sum = replace(ctx, |old| {
+    let sum = replace(ctx, "hincrby", |old| {
         let old = old.map_or(Some(0), Value::int).ok_or(NOT_AN_INTEGER)?;
         let sum = old.checked_add(increment).ok_or(OVERFLOW)?;
         Ok((sum, Digits::new().format(sum).as_bytes().to_vec()))
@@ -66,7 +66,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
     if !increment.is_finite() {
         return Err(NOT_FINITE);
     }
-    let sum = replace(ctx, |old| {
+    let sum = replace(ctx, "hincrbyfloat", |old| {
         let old = old.unwrap_or(Value::Int(0));
         let old = LongDouble::parse(old.bytes(&mut Digits::new())).ok_or(VALUE_NOT_A_FLOAT)?;
         let sum = old.add(increment).format().ok_or(SUM_NOT_FINITE)?;
@@ -76,16 +76,18 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Replaces the value of the field at argument 2 by the text that `change` makes of it, and returns
-/// the other thing that it answers.
+/// Replaces the value of the field at argument 2 by the text that `change` makes of it, which is told
+/// as `event`, and returns the other thing that it answers.
 #[inline]
 fn replace<T>(
     ctx: &mut Ctx<'_>,
+    event: &'static str,
     change: impl FnOnce(Option<Value<'_>>) -> Result<(T, Vec<u8>), Error>,
 ) -> Result<T, Error> {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let field = ctx.args[2];
     let limits = &ctx.settings.limits;
+    let mut expired = false;
     let answer = ctx.db.rework(&key, |record, clock| {
         let old = match &record {
             Some(record) => hash(record, now).map(|hash| hash.find(field)),
@@ -100,11 +102,13 @@ fn replace<T>(
             (Err(error), Some(record)) => (Rework::Same(record), Err(error)),
             (Ok((answer, text, expiry)), record) => {
                 let record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
-                let (record, _) = hash::set(record, field, &text, expiry, now, limits);
+                let (record, old) = hash::set(record, field, &text, expiry, now, limits);
+                expired = old == Old::Expired;
                 (Rework::Changed(record), Ok(answer))
             }
         }
     })?;
+    tell_set(ctx, &key, event, expired);
     ctx.dirty();
     Ok(answer)
 }

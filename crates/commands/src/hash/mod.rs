@@ -16,8 +16,10 @@ mod setex;
 mod tests;
 mod ttl;
 
+use crate::ctx::Ctx;
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
+use weft_keyspace::{Classes, Key};
 use weft_resp::Reply;
 use weft_types::Record;
 use weft_types::hash::Hash;
@@ -59,6 +61,16 @@ pub const COMMANDS: &[&Command] = &[
 #[inline]
 fn hash(record: &Record, now_ms: i64) -> Result<Hash<'_>, Error> {
     Hash::of(record, now_ms).ok_or(WRONG_TYPE)
+}
+
+/// Tells that fields were set, as `event`; `expired`: some that were there, and whose time was over,
+/// made room for that.
+#[inline]
+fn tell_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: bool) {
+    if expired {
+        ctx.notify(Classes::HASH, "hexpired", key);
+    }
+    ctx.notify(Classes::HASH, event, key);
 }
 
 /// Writes a field or a value.

@@ -1,15 +1,16 @@
 //! HSETEX: sets fields together with the time when they expire.
 
 use super::fields::{When, changed, listed, place};
-use super::hash;
+use super::{hash, tell_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Key};
 use weft_types::Limits;
 use weft_types::Record;
-use weft_types::hash::{self, Old, create, is_hash};
+use weft_types::hash::{self, Old, create, is_hash, len};
 
 pub const HSETEX: Command = Command {
     spec: Spec {
@@ -118,6 +119,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Expiry::At(when) => Expiry::At(when.at(ctx.now_ms(), "hsetex")?),
     };
     let limits = &ctx.settings.limits;
+    let (mut expired, mut emptied) = (false, false);
     let changes = ctx.db.rework(&key, |record, clock| {
         let has = |field| {
             let hash = record.as_ref().and_then(|record| hash(record, now).ok());
@@ -128,28 +130,56 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         match (record, expiry) {
             // What is over at once is not made first.
-            (None, Expiry::At(at)) if at <= past => (Rework::Absent, Some(0)),
+            (None, Expiry::At(at)) if at <= past => {
+                emptied = true;
+                (Rework::Absent, Some(0))
+            }
             (record, _) => {
-                let record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
-                let (record, changes) = set_all(record, data, expiry, [now, past], limits);
+                let mut record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
+                let changes;
+                (record, changes, expired) = set_all(record, data, expiry, [now, past], limits);
+                emptied = len(&record) == 0;
                 (changed(record, changes), Some(changes))
             }
         }
     });
+    if changes.is_some() {
+        tell(ctx, &key, expiry, [!is_there, expired, emptied]);
+    }
     ctx.db.turn.tally.dirty += changes.unwrap_or(0);
     ctx.reply.int(i64::from(changes.is_some()));
     Ok(())
 }
 
-/// Sets the fields of `data`, or removes them if their time is over; how many were changed.
+/// Tells that fields were set: of a key that is new, over fields that had expired, until the key is
+/// empty. A time that is over is told as if all was made first.
+fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, expiry: Expiry<i64>, [new, expired, emptied]: [bool; 3]) {
+    let over = matches!(expiry, Expiry::At(at) if at <= ctx.past_ms());
+    if over && new {
+        ctx.notify(Classes::NEW, "new", key);
+    }
+    tell_set(ctx, key, "hset", expired && !over);
+    if let Expiry::At(_) = expiry {
+        ctx.notify(Classes::HASH, "hexpire", key);
+    }
+    if over {
+        ctx.notify(Classes::HASH, "hexpired", key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", key);
+    }
+}
+
+/// Sets the fields of `data`, or removes them if their time is over; how many were changed, and
+/// whether some of them had expired.
 fn set_all(
     mut record: Record,
     data: &[&[u8]],
     expiry: Expiry<i64>,
     [now_ms, past_ms]: [i64; 2],
     limits: &Limits,
-) -> (Record, u64) {
-    let mut changes = 0;
+) -> (Record, u64, bool) {
+    let (mut changes, mut expired) = (0, false);
     for pair in data.chunks_exact(2) {
         let (field, value) = (pair[0], pair[1]);
         if let Expiry::At(at) = expiry
@@ -168,8 +198,10 @@ fn set_all(
                 old.and_then(|pair| pair.expiry)
             }
         };
-        (record, _) = hash::set(record, field, value, expiry, now_ms, limits);
+        let old;
+        (record, old) = hash::set(record, field, value, expiry, now_ms, limits);
+        expired |= old == Old::Expired;
         changes += 1;
     }
-    (record, changes)
+    (record, changes, expired)
 }

@@ -5,8 +5,8 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
-use weft_keyspace::Record;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Record};
 use weft_types::hyperloglog::{
     Added, EMPTY, Growing, Place, View, add_dense, is_higher, outdate, to_dense,
 };
@@ -53,6 +53,9 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         }
     })?;
+    if raised > 0 {
+        ctx.notify(Classes::STRING, "pfadd", &key);
+    }
     ctx.db.turn.tally.dirty += raised;
     ctx.reply.int(i64::from(raised > 0));
     Ok(())

@@ -10,8 +10,8 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
-use weft_keyspace::Record;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Record};
 use weft_types::hyperloglog::{Added, EMPTY, Growing, Registers, View, outdate};
 use weft_types::string::{edit, record_edited, rewrite};
 
@@ -67,6 +67,8 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> CmdResult {
             Err(error) => (Rework::Absent, Err(error)),
         },
     })?;
+    // The reference says so, whatever was merged.
+    ctx.notify(Classes::STRING, "pfadd", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())

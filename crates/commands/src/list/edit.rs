@@ -6,7 +6,7 @@ use crate::error::{CmdResult, NO_SUCH_KEY, OUT_OF_RANGE, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_keyspace::db::Rework;
-use weft_keyspace::{Key, Record};
+use weft_keyspace::{Classes, Key, Record};
 use weft_types::list::{self, End, Waste};
 
 pub const LSET: Command = Command {
@@ -99,6 +99,7 @@ fn lset(ctx: &mut Ctx<'_>) -> CmdResult {
         None => (Rework::Absent, ()),
     });
     discard(ctx, waste);
+    ctx.notify(Classes::LIST, "lset", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
@@ -138,6 +139,7 @@ fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     });
     if len > 0 {
+        ctx.notify(Classes::LIST, "linsert", &key);
         ctx.dirty();
     }
     ctx.reply.int(len);
@@ -171,12 +173,20 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
     let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
     let (text, limits) = (ctx.args[3], &ctx.settings.limits);
     let mut waste = Waste::default();
+    let mut emptied = false;
     let removed = ctx.db.rework(&key, |record, _| {
         let Some(record) = record else { return (Rework::Absent, 0) };
         let (record, removed) = list::remove(record, from, text, most, limits, &mut waste);
+        emptied = list::len(&record) == 0;
         (left(record, removed > 0), removed)
     });
     discard(ctx, waste);
+    if removed > 0 {
+        ctx.notify(Classes::LIST, "lrem", &key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", &key);
+    }
     ctx.db.turn.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
@@ -196,6 +206,8 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
     let Some((start, count)) = kept else {
         // The whole list goes, and is freed elsewhere.
         ctx.db.delete(&key);
+        ctx.notify(Classes::LIST, "ltrim", &key);
+        ctx.notify(Classes::GENERIC, "del", &key);
         ctx.db.turn.tally.dirty += len as u64;
         ctx.reply.ok();
         return Ok(());
@@ -212,6 +224,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
         None => (Rework::Absent, ()),
     });
     discard(ctx, waste);
+    ctx.notify(Classes::LIST, "ltrim", &key);
     ctx.db.turn.tally.dirty += (len - count) as u64;
     ctx.reply.ok();
     Ok(())

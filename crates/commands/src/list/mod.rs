@@ -84,6 +84,22 @@ fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Error> {
     }
 }
 
+/// What is said when an element is taken from an end.
+fn popped(from: End) -> &'static str {
+    match from {
+        End::Left => "lpop",
+        End::Right => "rpop",
+    }
+}
+
+/// What is said when one is added there.
+fn pushed(to: End) -> &'static str {
+    match to {
+        End::Left => "lpush",
+        End::Right => "rpush",
+    }
+}
+
 /// Has what was cut off a list be freed when its shard is released.
 #[inline]
 fn discard(ctx: &mut Ctx<'_>, waste: Waste) {

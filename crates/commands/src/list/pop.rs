@@ -1,12 +1,12 @@
 //! LPOP, RPOP, LMPOP: elements taken from an end.
 
-use super::{answer, discard, end, list};
+use super::{answer, discard, end, list, popped};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
-use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Key};
 use weft_types::list::{self, End, List, Waste};
 
 pub const LPOP: Command = Command {
@@ -119,6 +119,7 @@ fn pop_one(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> CmdResult {
 pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdResult {
     let (reply, limits) = (&mut *ctx.reply, &ctx.settings.limits);
     let mut waste = Waste::default();
+    let mut emptied = false;
     let taken = ctx.db.rework(key, |record, _| {
         let Some(record) = record else { return (Rework::Absent, Ok(0)) };
         let len = match list(&record) {
@@ -126,13 +127,17 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
             Err(e) => return (Rework::Same(record), Err(e)),
         };
         let record = list::pop(record, from, count, limits, &mut waste, |v| answer(reply, v));
-        let rework = match list::len(&record) {
-            0 => Rework::Emptied(record),
-            _ => Rework::Changed(record),
-        };
+        emptied = list::len(&record) == 0;
+        let rework = if emptied { Rework::Emptied(record) } else { Rework::Changed(record) };
         (rework, Ok(count.min(len)))
     })?;
     discard(ctx, waste);
+    if taken > 0 {
+        ctx.notify(Classes::LIST, popped(from), key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", key);
+    }
     ctx.db.turn.tally.dirty += taken as u64;
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! LPUSH, RPUSH, LPUSHX, RPUSHX: elements added at an end.
 
-use super::list;
+use super::{list, pushed};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::list::{self, End};
 
@@ -82,6 +83,7 @@ fn push(ctx: &mut Ctx<'_>, end: End, create: bool) -> CmdResult {
         None => (Rework::Absent, Ok(0)),
     })?;
     if len > 0 {
+        ctx.notify(Classes::LIST, pushed(end), &key);
         ctx.db.turn.tally.dirty += values.len() as u64;
     }
     ctx.reply.int(len as i64);

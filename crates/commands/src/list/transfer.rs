@@ -1,12 +1,12 @@
 //! LMOVE, RPOPLPUSH: an element from one list to another.
 
-use super::{discard, end, list};
+use super::{discard, end, list, popped, pushed};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
-use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Key};
 use weft_types::list::{self, End, Waste};
 
 const fn at(index: u16, flags: &'static [&'static str]) -> KeySpec {
@@ -72,13 +72,18 @@ pub fn transfer(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Error> {
     if let Some(record) = ctx.db.peek(&target) {
         list(&record)?;
     }
-    let value = if source.bytes == target.bytes {
-        rotate(ctx, &source, from, to)
+    let (value, emptied) = if source.bytes == target.bytes {
+        (rotate(ctx, &source, from, to), false)
     } else {
-        let value = take(ctx, &source, from);
+        let (value, emptied) = take(ctx, &source, from);
         put(ctx, &target, to, &value);
-        value
+        (value, emptied)
     };
+    ctx.notify(Classes::LIST, pushed(to), &target);
+    ctx.notify(Classes::LIST, popped(from), &source);
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", &source);
+    }
     ctx.dirty();
     ctx.reply.bulk(&value);
     Ok(true)
@@ -93,20 +98,21 @@ fn rotate(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, to: End) -> Vec<u8> {
     })
 }
 
-fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> Vec<u8> {
+/// Takes an element; also tells whether it was the last one.
+fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> (Vec<u8>, bool) {
     let limits = &ctx.settings.limits;
     let mut waste = Waste::default();
-    let value = ctx.db.rework(key, |record, _| {
-        let Some(record) = record else { return (Rework::Absent, Vec::new()) };
+    let taken = ctx.db.rework(key, |record, _| {
+        let Some(record) = record else { return (Rework::Absent, (Vec::new(), false)) };
         let mut value = Vec::new();
         let record = list::pop(record, from, 1, limits, &mut waste, |v| value = v.to_vec());
         match list::len(&record) {
-            0 => (Rework::Emptied(record), value),
-            _ => (Rework::Changed(record), value),
+            0 => (Rework::Emptied(record), (value, true)),
+            _ => (Rework::Changed(record), (value, false)),
         }
     });
     discard(ctx, waste);
-    value
+    taken
 }
 
 fn put(ctx: &mut Ctx<'_>, key: &Key<'_>, to: End, value: &[u8]) {

@@ -17,7 +17,7 @@ use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use std::ops::ControlFlow;
 use weft_base::num;
-use weft_keyspace::{Key, Record, RecordRef};
+use weft_keyspace::{Classes, Key, Record, RecordRef};
 use weft_types::Limits;
 use weft_types::packed::Value;
 use weft_types::set::{Builder, Set, Start, Table, len, settle_as_ints};
@@ -113,7 +113,7 @@ pub const SUNIONSTORE: Command = Command {
         tips: &[],
         ..SUNION.spec
     },
-    run: |ctx| store(ctx, store_union),
+    run: |ctx| store(ctx, "sunionstore", store_union),
     ..SUNION
 };
 
@@ -124,7 +124,7 @@ pub const SDIFFSTORE: Command = Command {
         summary: "Stores what is in the first of several sets and in none of the others.",
         ..SUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, store_difference),
+    run: |ctx| store(ctx, "sdiffstore", store_difference),
     ..SUNION
 };
 
@@ -136,7 +136,7 @@ pub const SINTERSTORE: Command = Command {
         complexity: SINTER.spec.complexity,
         ..SUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, store_intersection),
+    run: |ctx| store(ctx, "sinterstore", store_intersection),
     ..SUNION
 };
 
@@ -161,7 +161,7 @@ fn total(sets: &[Option<Set<'_>>]) -> usize {
 fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let keys = key_list(ctx, 1..ctx.args.len());
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let sets = sets(&records)?;
     ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
@@ -205,7 +205,7 @@ fn each_of_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
 fn sdiff(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let keys = key_list(ctx, 1..ctx.args.len());
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let sets = sets(&records)?;
     ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
@@ -241,7 +241,7 @@ fn each_of_difference(from: Set<'_>, mut others: Vec<Set<'_>>, mut seen: impl Fn
 fn sinter(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let keys = key_list(ctx, 1..ctx.args.len());
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let Some(sets) = by_size(sets(&records)?) else {
         ctx.reply.set(0);
         return Ok(());
@@ -286,7 +286,7 @@ fn sintercard(ctx: &mut Ctx<'_>) -> CmdResult {
     let limit = limit(&ctx.args[2 + numkeys..])?;
     ctx.weigh_args()?;
     let keys = key_list(ctx, 2..2 + numkeys);
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let mut count = 0;
     if let Some(sets) = by_size(sets(&records)?) {
         ctx.lane.weigh(sets[0].len() * sets.len(), &mut ctx.pause)?;
@@ -331,13 +331,18 @@ impl<'s> Sources<'s, '_> {
     }
 }
 
-/// Computes a result from the sets of all keys but the first and stores it there.
-fn store(ctx: &mut Ctx<'_>, compute: fn(&Sources<'_, '_>) -> Option<Record>) -> CmdResult {
+/// Computes a result from the sets of all keys but the first and stores it there, which is told as
+/// `event`.
+fn store(
+    ctx: &mut Ctx<'_>,
+    event: &'static str,
+    compute: fn(&Sources<'_, '_>) -> Option<Record>,
+) -> CmdResult {
     ctx.weigh_args()?;
     let destination = ctx.key(1);
     let clock = ctx.db.turn.access.fresh();
     let keys = key_list(ctx, 2..ctx.args.len());
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let sets = sets(&records)?;
     ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
     let limits = &ctx.settings.limits;
@@ -346,12 +351,14 @@ fn store(ctx: &mut Ctx<'_>, compute: fn(&Sources<'_, '_>) -> Option<Record>) -> 
     match result {
         Some(record) if stored > 0 => {
             ctx.db.set(&destination, record);
+            ctx.notify(Classes::SET, event, &destination);
             ctx.dirty();
         }
         nothing => {
             // It may have been large before everything was removed from it.
             nothing.into_iter().for_each(|record| ctx.db.turn.discard(record));
-            if ctx.db.delete(&destination) {
+            if ctx.db.clear(&destination) {
+                ctx.notify(Classes::GENERIC, "del", &destination);
                 ctx.dirty();
             }
         }

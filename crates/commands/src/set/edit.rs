@@ -5,8 +5,8 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
-use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Key};
 use weft_types::packed::Value;
 use weft_types::set::{add, announce, create, is_set, len, remove};
 
@@ -82,7 +82,7 @@ fn add_all(
     announced: usize,
 ) -> Result<usize, Error> {
     let limits = &ctx.settings.limits;
-    ctx.db.rework(key, |record, clock| {
+    let added = ctx.db.rework(key, |record, clock| {
         let (mut record, mut added) = match record {
             None => (create(key.bytes, members[0], members.len(), None, clock, limits), 1),
             Some(record) if !is_set(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
@@ -95,7 +95,11 @@ fn add_all(
         }
         let rework = if added > 0 { Rework::Changed(record) } else { Rework::Same(record) };
         (rework, Ok(added))
-    })
+    })?;
+    if added > 0 {
+        ctx.notify(Classes::SET, "sadd", key);
+    }
+    Ok(added)
 }
 
 fn srem(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -109,7 +113,8 @@ fn srem(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// Removes `members` from the set at `key`; how many were there.
 fn remove_all(ctx: &mut Ctx<'_>, key: &Key<'_>, members: &[&[u8]]) -> Result<usize, Error> {
-    ctx.db.rework(key, |record, _| {
+    let mut emptied = false;
+    let removed = ctx.db.rework(key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
             Some(record) if !is_set(&record) => return (Rework::Same(record), Err(WRONG_TYPE)),
@@ -121,12 +126,20 @@ fn remove_all(ctx: &mut Ctx<'_>, key: &Key<'_>, members: &[&[u8]]) -> Result<usi
             (record, was_there) = remove(record, Value::Bytes(member));
             removed += usize::from(was_there);
             if was_there && len(&record) == 0 {
+                emptied = true;
                 return (Rework::Emptied(record), Ok(removed));
             }
         }
         let rework = if removed > 0 { Rework::Changed(record) } else { Rework::Same(record) };
         (rework, Ok(removed))
-    })
+    })?;
+    if removed > 0 {
+        ctx.notify(Classes::SET, "srem", key);
+    }
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", key);
+    }
+    Ok(removed)
 }
 
 fn smove(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -10,7 +10,7 @@ use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::num;
 use weft_keyspace::db::Rework;
-use weft_keyspace::{Key, Rng};
+use weft_keyspace::{Classes, Key, Rng};
 use weft_types::set::{Set, is_set, len, pop, pop_many, split_most};
 
 pub const SPOP: Command = Command {
@@ -73,6 +73,7 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let mut rng = Rng::new(ctx.db.turn.random());
     let reply = &mut *ctx.reply;
+    let mut emptied = false;
     let popped = ctx.db.rework(&key, |record, _| match record {
         None => {
             reply.null();
@@ -81,18 +82,23 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(record) if !is_set(&record) => (Rework::Same(record), Err(WRONG_TYPE)),
         Some(record) => {
             let record = pop(record, &mut || rng.next(), |member| bulk(reply, member));
-            (changed(record), Ok(true))
+            emptied = len(&record) == 0;
+            (if emptied { Rework::Emptied(record) } else { Rework::Changed(record) }, Ok(true))
         }
     })?;
     if popped {
+        tell_popped(ctx, &key, emptied);
         ctx.dirty();
     }
     Ok(())
 }
 
-/// What has become of a set that is smaller now.
-fn changed(record: weft_types::Record) -> Rework {
-    if len(&record) == 0 { Rework::Emptied(record) } else { Rework::Changed(record) }
+/// Tells that members were taken from a set; `emptied`: the last ones.
+fn tell_popped(ctx: &mut Ctx<'_>, key: &Key<'_>, emptied: bool) {
+    ctx.notify(Classes::SET, "spop", key);
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", key);
+    }
 }
 
 fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
@@ -120,6 +126,7 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     } else {
         pop_some(ctx, &key, count);
     }
+    tell_popped(ctx, &key, kept == 0);
     Ok(())
 }
 

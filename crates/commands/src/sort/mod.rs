@@ -27,7 +27,7 @@ use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use options::{Get, Options};
 use std::cmp::Ordering;
 use weft_base::num;
-use weft_keyspace::Record;
+use weft_keyspace::{Classes, Record};
 use weft_types::list::{self, End, List};
 use weft_types::set::Set;
 use weft_types::zset::View;
@@ -288,7 +288,8 @@ fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) ->
     }
     let key = ctx.key(at);
     if stored.is_empty() {
-        if ctx.db.delete(&key) {
+        if ctx.db.clear(&key) {
+            ctx.notify(Classes::GENERIC, "del", &key);
             ctx.dirty();
         }
     } else {
@@ -297,6 +298,7 @@ fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) ->
         let limits = &ctx.settings.limits;
         let record = list::create(key.bytes, clock, End::Right, &values, limits);
         ctx.db.set(&key, record);
+        ctx.notify(Classes::LIST, "sortstore", &key);
         ctx.db.turn.tally.dirty += stored.len() as u64;
     }
     ctx.reply.int(stored.len() as i64);

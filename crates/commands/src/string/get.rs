@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
 pub const GET: Command = Command {
@@ -97,6 +98,7 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     answer(ctx.reply, &record)?;
     ctx.db.delete(&key);
+    ctx.notify(Classes::GENERIC, "del", &key);
     ctx.dirty();
     Ok(())
 }
@@ -116,13 +118,16 @@ fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
         Lifetime::Persist if !expires => return Ok(()),
         Lifetime::Persist => {
             ctx.db.set_expiry(&key, None);
+            ctx.notify(Classes::GENERIC, "persist", &key);
         }
         Lifetime::Until(at) if at <= past => {
             ctx.db.delete(&key);
+            ctx.notify(Classes::EXPIRED, "expired", &key);
             ctx.db.turn.tally.expired += 1;
         }
         Lifetime::Until(at) => {
             ctx.db.set_expiry(&key, Some(at));
+            ctx.notify(Classes::GENERIC, "expire", &key);
         }
     }
     ctx.dirty();
@@ -137,6 +142,7 @@ fn delifeq(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     if equal {
         ctx.db.delete(&key);
+        ctx.notify(Classes::GENERIC, "del", &key);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(equal));

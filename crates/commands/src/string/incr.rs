@@ -10,8 +10,8 @@ use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::long_double::add_and_format_long_double;
-use weft_keyspace::Record;
 use weft_keyspace::db::Change;
+use weft_keyspace::{Classes, Record};
 use weft_types::string::{Digits, overwrite_int, record_int, record_text};
 
 pub const INCR: Command = Command {
@@ -113,6 +113,7 @@ fn add(ctx: &mut Ctx<'_>, n: i64) -> CmdResult {
         }
     });
     let sum = result?;
+    ctx.notify(Classes::STRING, "incrby", &key);
     ctx.dirty();
     ctx.reply.int(sum);
     Ok(())
@@ -140,6 +141,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     });
     let sum = result?;
+    ctx.notify(Classes::STRING, "incrbyfloat", &key);
     ctx.dirty();
     ctx.reply.bulk(&sum);
     Ok(())

@@ -14,7 +14,7 @@ use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use smallvec::SmallVec;
 use weft_base::num;
-use weft_keyspace::Key;
+use weft_keyspace::{Classes, Key};
 
 pub const MGET: Command = Command {
     spec: Spec {
@@ -196,6 +196,10 @@ fn set_all(ctx: &mut Ctx<'_>, places: impl Iterator<Item = usize>, lifetime: Lif
     for_each_key(ctx, places, |ctx, i, key| {
         let value = ctx.value(i + 1);
         ctx.db.alter(key, |old, clock| write(key, value, lifetime, old, clock));
+        ctx.notify(Classes::STRING, "set", key);
+        if let Lifetime::Until(_) = lifetime {
+            ctx.notify(Classes::GENERIC, "expire", key);
+        }
         ctx.dirty();
     });
 }

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_types::string::{self as strings, Digits, edit, edit_work, record, record_text};
 
 pub const APPEND: Command = Command {
@@ -110,6 +111,7 @@ fn append(ctx: &mut Ctx<'_>) -> CmdResult {
             len
         }
     };
+    ctx.notify(Classes::STRING, "append", &key);
     ctx.dirty();
     ctx.reply.int(len as i64);
     Ok(())
@@ -138,6 +140,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
         let empty = record_text(key.bytes, b"", None, ctx.db.turn.access.fresh());
         ctx.db.set(&key, edit(empty, end, write));
     }
+    ctx.notify(Classes::STRING, "setrange", &key);
     ctx.dirty();
     ctx.reply.int(end.max(old.map_or(0, |(len, _)| len)) as i64);
     Ok(())

@@ -10,7 +10,7 @@ use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_keyspace::db::Change;
-use weft_keyspace::{Key, Record};
+use weft_keyspace::{Classes, Key, Record};
 use weft_types::RecordMut;
 use weft_types::string::{Digits, New, overwrite, record, replacement};
 
@@ -159,6 +159,9 @@ fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool
     let key = ctx.key(1);
     // Set and over at once: all that may happen is that the old value goes.
     let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
+    if options.get && ctx.db.turn.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
+        ctx.notify(Classes::MISS, "keymiss", &key);
+    }
     let reply = &mut *ctx.reply;
     let mut result = Ok(false);
     let mut found = false;
@@ -179,6 +182,11 @@ fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool
             Ok(false) | Err(_) => Change::Nothing,
         }
     });
+    if let Ok(true) = result
+        && !ctx.db.turn.effects.wanted().is_none()
+    {
+        tell(ctx, &key, options.lifetime, over, found);
+    }
     let tally = &mut ctx.db.turn.tally;
     if options.get {
         tally.hits += u64::from(found);
@@ -189,6 +197,20 @@ fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool
         tally.dirty += u64::from(!over || found);
     }
     result
+}
+
+/// Tells of a key that was set; `over`: for no time, so that all that has happened is that the value
+/// that was `found` is gone.
+#[cold]
+fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found: bool) {
+    if !over {
+        ctx.notify(Classes::STRING, "set", key);
+        if let Lifetime::Until(_) = lifetime {
+            ctx.notify(Classes::GENERIC, "expire", key);
+        }
+    } else if found {
+        ctx.notify(Classes::EXPIRED, "expired", key);
+    }
 }
 
 #[inline]

@@ -8,8 +8,8 @@ use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use smallvec::SmallVec;
 use weft_base::num::parse_f64;
-use weft_keyspace::Record;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Record};
 use weft_types::Limits;
 use weft_types::zset::{Edit, Outcome};
 
@@ -184,6 +184,9 @@ pub(crate) fn add_elements(
             Err(other) => (Rework::Same(other), Err(WRONG_TYPE)),
         }
     })?;
+    if tally.added + tally.updated > 0 {
+        ctx.notify(Classes::ZSET, if options.incr { "zincr" } else { "zadd" }, &key);
+    }
     ctx.db.turn.tally.dirty += (tally.added + tally.updated) as u64;
     match tally {
         Tally { nan: true, .. } => return Err(NOT_A_NUMBER),

@@ -344,7 +344,7 @@ fn with_inputs<T>(
     ctx.weigh_args()?;
     let keys: Vec<Key<'_>> = places.clone().map(|i| ctx.key(i)).collect();
     let words = &ctx.args[places.end..];
-    let records = ctx.db.read_all(&keys);
+    let records = ctx.db.read_all(&keys, |record| Source::of(record).is_ok());
     let mut sources = Vec::with_capacity(keys.len());
     for record in &records {
         sources.push(match record {
@@ -484,7 +484,7 @@ fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     };
     let (elements, _) = with_inputs(ctx, 2, name, operation, Use::Store, compute)?;
     let destination = ctx.key(1);
-    store_elements(ctx, &destination, &elements)
+    store_elements(ctx, &destination, &elements, name)
 }
 
 fn zintercard(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -1,6 +1,6 @@
 //! Taking elements from an end: ZPOPMIN, ZPOPMAX, ZMPOP, and the three that wait for some.
 
-use super::remove::changed;
+use super::remove::{changed, tell_removed};
 use super::{bulk, double, element, header};
 use crate::blocking::timeout;
 use crate::ctx::{Ctx, Lane};
@@ -160,6 +160,7 @@ fn pop(
         ctx.weigh(count.min(len))?;
     }
     let reply = &mut *ctx.reply;
+    let mut emptied = false;
     let popped = ctx.db.rework(key, |record, _| {
         let mut edit = match record.map(Edit::of) {
             None => return (Rework::Absent, Ok(None)),
@@ -168,8 +169,12 @@ fn pop(
         };
         let count = count.min(edit.len());
         take(&mut edit, reply, key.bytes, max, count, shape);
+        emptied = edit.is_empty();
         (changed(edit, count), Ok(Some(count)))
     })?;
+    if popped.is_some_and(|count| count > 0) {
+        tell_removed(ctx, key, if max { "zpopmax" } else { "zpopmin" }, emptied);
+    }
     ctx.db.turn.tally.dirty += popped.unwrap_or(0) as u64;
     Ok(popped.is_some())
 }

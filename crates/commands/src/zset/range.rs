@@ -10,6 +10,7 @@ use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_base::num::parse_i64;
+use weft_keyspace::Classes;
 use weft_types::Limits;
 use weft_types::string::Digits;
 use weft_types::zset::{Range, Span, View, build};
@@ -293,7 +294,7 @@ fn store(ctx: &mut Ctx<'_>) -> CmdResult {
     if request.reverse {
         elements.reverse();
     }
-    store_elements(ctx, &destination, &elements)
+    store_elements(ctx, &destination, &elements, ZRANGESTORE.spec.name)
 }
 
 /// Takes the sign from negative zeros where the reference does, by packing scores and taking them
@@ -312,21 +313,24 @@ fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: 
     }
 }
 
-/// Stores elements, which are in order, under a key and answers how many they are; removes the
-/// key if there are none.
+/// Stores elements, which are in order, under a key, which is told as `event`, and answers how many
+/// they are; removes the key if there are none.
 pub(crate) fn store_elements<M: AsRef<[u8]>>(
     ctx: &mut Ctx<'_>,
     destination: &weft_keyspace::Key<'_>,
     elements: &[(M, f64)],
+    event: &'static str,
 ) -> CmdResult {
     if elements.is_empty() {
-        if ctx.db.delete(destination) {
+        if ctx.db.clear(destination) {
+            ctx.notify(Classes::GENERIC, "del", destination);
             ctx.dirty();
         }
     } else {
         let clock = ctx.db.turn.access.fresh();
         let record = build(destination.bytes, None, clock, elements, &ctx.settings.limits);
         ctx.db.set(destination, record);
+        ctx.notify(Classes::ZSET, event, destination);
         ctx.dirty();
     }
     ctx.reply.int(elements.len() as i64);

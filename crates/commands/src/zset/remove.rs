@@ -5,8 +5,8 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
-use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Key};
 use weft_types::zset::{Edit, Range, Span};
 
 pub const ZREM: Command = Command {
@@ -56,7 +56,7 @@ pub const ZREMRANGEBYSCORE: Command = Command {
     },
     run: |ctx| {
         let range = ends::scores(ctx.args[2], ctx.args[3])?;
-        by_range(ctx, &range)
+        by_range(ctx, &range, "zremrangebyscore")
     },
     ..ZREM
 };
@@ -72,7 +72,7 @@ pub const ZREMRANGEBYLEX: Command = Command {
     },
     run: |ctx| {
         let range = ends::members(ctx.args[2], ctx.args[3])?;
-        by_range(ctx, &range)
+        by_range(ctx, &range, "zremrangebylex")
     },
     ..ZREM
 };
@@ -81,6 +81,7 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(ctx.args.len() - 2)?;
     let key = ctx.key(1);
     let members = &ctx.args[2..];
+    let mut emptied = false;
     let removed = ctx.db.rework(&key, |record, _| {
         let mut edit = match record.map(Edit::of) {
             None => return (Rework::Absent, Ok(0)),
@@ -88,11 +89,23 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
             Some(Ok(edit)) => edit,
         };
         let removed = members.iter().filter(|member| edit.remove(member)).count();
+        emptied = edit.is_empty();
         (changed(edit, removed), Ok(removed))
     })?;
+    if removed > 0 {
+        tell_removed(ctx, &key, "zrem", emptied);
+    }
     ctx.db.turn.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
+}
+
+/// Tells that elements were removed, as `event`; `emptied`: the last ones.
+pub(super) fn tell_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, emptied: bool) {
+    ctx.notify(Classes::ZSET, event, key);
+    if emptied {
+        ctx.notify(Classes::GENERIC, "del", key);
+    }
 }
 
 /// What has become of a set of which elements were removed.
@@ -113,20 +126,22 @@ fn by_rank(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(record) => ends::ranks(start, stop, zset(&record)?.len()),
         None => 0..0,
     };
-    remove(ctx, &key, Span { skip: ranks.start, count: ranks.len() })
+    let span = Span { skip: ranks.start, count: ranks.len() };
+    remove(ctx, &key, span, "zremrangebyrank")
 }
 
-fn by_range(ctx: &mut Ctx<'_>, range: &Range<'_>) -> CmdResult {
+fn by_range(ctx: &mut Ctx<'_>, range: &Range<'_>, event: &'static str) -> CmdResult {
     let key = ctx.key(1);
     let span = match ctx.db.for_write(&key) {
         Some(record) => zset(&record)?.select(range, false, 0, None),
         None => Span::NOTHING,
     };
-    remove(ctx, &key, span)
+    remove(ctx, &key, span, event)
 }
 
-/// Removes the elements of `span` from the sorted set of `key`, or nothing if that is nothing.
-fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span) -> CmdResult {
+/// Removes the elements of `span` from the sorted set of `key`, which is told as `event`, or nothing
+/// if that is nothing.
+fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span, event: &'static str) -> CmdResult {
     if span.count > 0 {
         let whole = ctx
             .db
@@ -146,6 +161,7 @@ fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span) -> CmdResult {
                 None => (Rework::Absent, ()),
             });
         }
+        tell_removed(ctx, key, event, whole);
         ctx.db.turn.tally.dirty += span.count as u64;
     }
     ctx.reply.int(span.count as i64);

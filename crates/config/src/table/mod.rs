@@ -196,6 +196,5 @@ const CLUSTER: Status = Status::NotYet("cluster mode");
 const TLS: Status = Status::NotYet("TLS");
 const SCRIPTING: Status = Status::NotYet("scripts and functions");
 const MODULES: Status = Status::NotYet("modules");
-const KEYSPACE_EVENTS: Status = Status::NotYet("keyspace notifications");
 const TRACKING: Status = Status::NotYet("client-side caching");
 const ACL: Status = Status::NotYet("access control lists");

@@ -1,6 +1,6 @@
 //! The command log, latency and events.
 
-use super::{EFFECTIVE, KEYSPACE_EVENTS, LONG_MAX};
+use super::{EFFECTIVE, LONG_MAX};
 use crate::directive::Flags;
 use crate::kind::{Kind, int};
 
@@ -72,7 +72,7 @@ section! {
     NOTIFY_KEYSPACE_EVENTS = "notify-keyspace-events" {
         kind: Kind::KeyspaceEvents,
         default: "\"\"",
-        status: KEYSPACE_EVENTS,
+        status: EFFECTIVE,
         doc: "Publish what happens to keys: K on a channel of the key, E on a channel of the \
               event; g general commands, $ strings, l lists, s sets, h hashes, z sorted sets, t \
               streams, d module types, x expired, e evicted; A for all of these; n new keys, m \

@@ -5,10 +5,11 @@
 //! for what becomes of that.
 
 use super::Db;
-use crate::commit::commit;
+use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
 use crate::interest::{FOLLOWED, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
+use crate::notice::Classes;
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -47,6 +48,16 @@ impl Db<'_> {
         self.turn.effects.push(Effect { db, shard, key, became, cause });
     }
 
+    /// Says what has happened to `key`, in the words of keyspace notifications, to those who want
+    /// to know of this class: when the change is made, and in the order in which they are to hear
+    /// of it.
+    #[inline]
+    pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
+        if self.turn.effects.wants(class) {
+            self.turn.effects.note(self.index, class, event, key.bytes);
+        }
+    }
+
     /// The value of `key` has changed.
     #[inline]
     pub(crate) fn changed(&mut self, key: &Key<'_>) {
@@ -63,6 +74,7 @@ impl Db<'_> {
         if self.interest(key.shard) != 0 {
             self.tell(key, Became::New, Cause::Command);
         }
+        self.notify(Classes::NEW, "new", key);
     }
 
     /// `key`, which had this expiry, is no more.
@@ -71,6 +83,12 @@ impl Db<'_> {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
             self.tell(key, Became::Gone(expiry), cause);
+        }
+        match cause {
+            // In what words it went is known to the command.
+            Cause::Command => {}
+            Cause::Expiry => self.notify(Classes::EXPIRED, "expired", key),
+            Cause::Eviction => self.notify(Classes::EVICTED, "evicted", key),
         }
     }
 
@@ -83,7 +101,7 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn replaced(&mut self, key: &Key<'_>, dead: Record) {
         self.turn.effects.check_announced(self.index, key);
-        if self.interest(key.shard) != 0 {
+        if self.interest(key.shard) != 0 || !self.turn.effects.wanted().is_none() {
             self.tell_replaced(key, &dead);
         }
         self.turn.discard(dead);
@@ -95,28 +113,30 @@ impl Db<'_> {
         let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
-        let expired = dead.expiry().is_some_and(|at| at <= now);
-        if same_type && !expired {
-            return self.effect(key, Became::Changed, Cause::Command);
+        if dead.expiry().is_some_and(|at| at <= now) {
+            self.went(key, dead.expiry(), Cause::Expiry);
+            self.came(key);
+        } else if self.interest(key.shard) != 0 && same_type {
+            self.effect(key, Became::Changed, Cause::Command);
+        } else if self.interest(key.shard) != 0 {
+            // Clients may wait for a key that has the wrong type.
+            self.effect(key, Became::Gone(dead.expiry()), Cause::Command);
+            self.effect(key, Became::New, Cause::Command);
         }
-        // Clients may wait for a key that has the wrong type, and an expired one is none.
-        let cause = if expired { Cause::Expiry } else { Cause::Command };
-        self.effect(key, Became::Gone(dead.expiry()), cause);
-        self.effect(key, Became::New, Cause::Command);
     }
 
     /// Has those who wait for changes of `key` look again, though its value is what it was for
     /// everybody else.
     pub fn rouse(&mut self, key: &Key<'_>) {
         if self.interest(key.shard) & FOLLOWED != 0 {
-            self.turn.effects.roused.push((self.index, key.bytes.into()));
+            self.turn.effects.push_roused(self.index, key.bytes);
         }
     }
 
     /// As [`Db::rouse`], for all keys of this database. O(shards).
     pub(super) fn rouse_all(&mut self) {
         if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
-            self.turn.effects.exchanged.push((self.index, self.index));
+            self.turn.effects.push_exchange(self.index, self.index);
         }
     }
 
@@ -167,7 +187,9 @@ impl Db<'_> {
         // An expired key is removed first, and told of: that is no change after the watch began.
         // Where nothing may change now, it is removed later, which is none either.
         let _ = self.peek(key);
-        commit(self.guard, self.turn);
+        let awaited = settle(self.guard, self.turn);
+        assert!(awaited.exchanged.is_empty(), "expiry exchanges nothing");
+        self.turn.lose(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
         ks.interests[usize::from(key.shard)].watch(self.index, key.bytes, watch, was_expired);
@@ -185,7 +207,6 @@ impl Db<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commit::settle;
     use crate::guard::Guard;
     use crate::hold::Outside;
     use crate::turn::{Expired, Turn};
@@ -308,7 +329,7 @@ mod tests {
         db.turn.set_time(3000);
         db.turn.expired = Expired::Keep;
         assert!(db.peek(&key).is_none() && db.read(&key).is_none() && db.for_write(&key).is_none());
-        assert!(db.read_all(&[key, key]).iter().all(Option::is_none));
+        assert!(db.read_all(&[key, key], |_| true).iter().all(Option::is_none));
         assert_eq!((db.len(), db.turn.tally.expired), (1, 0));
         // Who writes all the same takes its place.
         set(&mut db, b"k", None);

@@ -6,21 +6,28 @@
 
 use super::Db;
 use crate::keyspace::Key;
-use weft_types::RecordRef;
+use weft_types::{Record, RecordRef};
 
 /// Keys that are fetched from memory at the same time.
 const BLOCK: usize = 16;
 
 impl Db<'_> {
-    /// The records of `keys`, in their order, each as of [`Db::read`]. A key can be there twice.
-    /// Expected O(keys).
-    pub fn read_all(&mut self, keys: &[Key<'_>]) -> Vec<Option<RecordRef<'_>>> {
-        for block in keys.chunks(BLOCK) {
+    /// The records of `keys`, in their order, each as of [`Db::read`], up to the first one that the
+    /// command can do nothing with: it will fail, and does not look any further. A key can be there
+    /// twice. Expected O(keys).
+    pub fn read_all(
+        &mut self,
+        keys: &[Key<'_>],
+        is_fit: impl Fn(&Record) -> bool,
+    ) -> Vec<Option<RecordRef<'_>>> {
+        'all: for block in keys.chunks(BLOCK) {
             if block.len() > 1 {
                 self.prefetch(block.iter());
             }
             for key in block {
-                self.read(key);
+                if self.read(key).is_some_and(|record| !is_fit(&record)) {
+                    break 'all;
+                }
             }
         }
         // The time stands still, so what was expired for `read` is so here. Looking up changes
@@ -53,7 +60,7 @@ mod tests {
             db.set(&keys[name], record(names[name], New::Bytes(names[name]), expiry, 0));
         }
         let found: Vec<_> =
-            db.read_all(&keys).iter().map(|r| r.map(|r| r.key().to_vec())).collect();
+            db.read_all(&keys, |_| true).iter().map(|r| r.map(|r| r.key().to_vec())).collect();
         let a = Some(b"a".to_vec());
         assert_eq!(found, [a.clone(), Some(b"b".to_vec()), None, None, a]);
         assert_eq!((turn.tally.hits, turn.tally.misses, turn.tally.expired), (3, 2, 1));

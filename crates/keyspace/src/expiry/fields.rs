@@ -10,6 +10,7 @@ use crate::commit::commit;
 use crate::db::{Db, Rework};
 use crate::hold::Inside;
 use crate::keyspace::Key;
+use crate::notice::Classes;
 use crate::turn::Turn;
 use weft_table::{Verdict, Which};
 use weft_types::{Record, hash};
@@ -104,12 +105,23 @@ fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
     // Nobody uses the key: its access clock stays.
     let no_touch = std::mem::replace(&mut db.turn.no_touch, true);
     let now = db.turn.now_ms;
+    let mut emptied = false;
     let step = db.rework(key, |record, _| match record {
         None => (Rework::Absent, hash::Step::default()),
-        Some(record) if hash::is_hash(&record) => expire_some_of(record, cursor, now),
+        Some(record) if hash::is_hash(&record) => {
+            let (rework, step) = expire_some_of(record, cursor, now);
+            emptied = matches!(rework, Rework::Emptied(_));
+            (rework, step)
+        }
         Some(other) => (Rework::Same(other), hash::Step::default()),
     });
     db.turn.no_touch = no_touch;
+    if step.removed > 0 {
+        db.notify(Classes::HASH, "hexpired", key);
+    }
+    if emptied {
+        db.notify(Classes::GENERIC, "del", key);
+    }
     step
 }
 

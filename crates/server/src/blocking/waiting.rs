@@ -108,6 +108,7 @@ impl Waiting {
             Group::Stream => Some(Type::Stream),
             Group::String | Group::Bitmap | Group::HyperLogLog => Some(Type::String),
             Group::Generic
+            | Group::PubSub
             | Group::Transactions
             | Group::Connection
             | Group::Server

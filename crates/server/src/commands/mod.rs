@@ -5,6 +5,7 @@
 
 mod connection;
 mod introspection;
+mod pubsub;
 mod server;
 mod shape;
 mod transaction;
@@ -14,5 +15,10 @@ pub use connection::logged_line;
 use crate::dispatch::ServerCommand;
 
 /// Every command of this crate, by group.
-pub const SERVER_COMMANDS: &[&[&ServerCommand]] =
-    &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS, transaction::COMMANDS];
+pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
+    connection::COMMANDS,
+    introspection::COMMANDS,
+    pubsub::COMMANDS,
+    server::COMMANDS,
+    transaction::COMMANDS,
+];

@@ -31,20 +31,6 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("modules", &["module"]),
     ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (
-        "publish and subscribe",
-        &[
-            "psubscribe",
-            "publish",
-            "pubsub",
-            "punsubscribe",
-            "spublish",
-            "ssubscribe",
-            "subscribe",
-            "sunsubscribe",
-            "unsubscribe",
-        ],
-    ),
-    (
         "replication",
         &[
             "failover",

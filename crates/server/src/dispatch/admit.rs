@@ -7,9 +7,10 @@
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::dispatch::{Core, absent, hold};
+use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
+use crate::pubsub;
 use crate::server::attention;
 use crate::transaction;
 use std::sync::atomic::Ordering;
@@ -64,6 +65,9 @@ pub fn execute(
                 None => unknown_command(request.args),
             };
             fail_transaction(session);
+            if session.listens {
+                pubsub::catch_up(core, session, reply);
+            }
             refuse(core, reply, &error);
             Flow::Done
         }
@@ -85,6 +89,7 @@ fn runs_in_multi(cmd: &Cmd) -> bool {
 
 #[cold]
 fn queue(task: &mut Task<'_>) -> Flow {
+    run::catch_up(task);
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, task.request);
     }
@@ -101,7 +106,8 @@ fn fail_transaction(session: &mut Session) {
 }
 
 #[cold]
-fn reject(task: Task<'_>, e: Error) -> Flow {
+fn reject(mut task: Task<'_>, e: Error) -> Flow {
+    run::catch_up(&mut task);
     task.core.stats().commands[task.cmd.number].rejected.add(1);
     fail_transaction(task.session);
     let e = match task.cmd.run {
@@ -117,9 +123,10 @@ fn reject(task: Task<'_>, e: Error) -> Flow {
     Flow::Done
 }
 
-/// CLIENT REPLY OFF and SKIP: drops what the command answered.
+/// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
 #[cold]
 fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
+    let mark = session.keep.take().unwrap_or(mark);
     if !matches!(flow, Flow::Done) {
         session.reply_mode = mode;
         return;
@@ -193,10 +200,33 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
             cmd.full_name
         )));
     }
+    if session.is_restricted() && !serves_listeners(cmd) {
+        return Err(restricted(cmd));
+    }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
         bits => admit_with_care(core, inside, session, cmd, bits),
     }
+}
+
+/// Commands of a client that listens in RESP2.
+#[cold]
+fn serves_listeners(cmd: &Cmd) -> bool {
+    match cmd.spec.name {
+        "ping" | "quit" | "reset" => true,
+        "subscribe" | "psubscribe" | "ssubscribe" => true,
+        "unsubscribe" | "punsubscribe" | "sunsubscribe" => true,
+        _ => false,
+    }
+}
+
+#[cold]
+fn restricted(cmd: &Cmd) -> Error {
+    Error::owned(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+         allowed in this context",
+        cmd.full_name
+    ))
 }
 
 #[cold]
@@ -234,6 +264,9 @@ fn admit_with_care(
     Ok(None)
 }
 
+/// What a pause of writes is about.
+const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNTOLD);
+
 /// Whether CLIENT PAUSE holds back a command of these flags.
 pub fn is_held_back(core: &Core, flags: Flags) -> bool {
     if !core.srv.is_paused() {
@@ -242,6 +275,6 @@ pub fn is_held_back(core: &Core, flags: Flags) -> bool {
     match core.srv.pause.in_force(core.srv.mono_ms()) {
         None => false,
         Some((PauseMode::All, _)) => true,
-        Some((PauseMode::Write, _)) => flags.has(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        Some((PauseMode::Write, _)) => flags.has(CHANGES),
     }
 }

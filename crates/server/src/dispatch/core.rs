@@ -1,8 +1,9 @@
 //! What one thread brings along to execute commands, and what a server command gets.
 
 use crate::dispatch::hold::Held;
-use crate::io::Session;
+use crate::io::{Message, Session};
 use crate::memory::ThreadMemory;
+use crate::pubsub::mail::Mail;
 use crate::server::{Server, attention};
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
@@ -27,6 +28,8 @@ pub struct Core {
     /// What runs now removes nothing, not even what has expired. So it is with what only reads in
     /// the slow lane: a pause of writes does not wait for it, and may begin at any time.
     pub only_reads: bool,
+    /// What has come for this thread, as far as somebody had to look ahead.
+    pub mail: Mail<Message>,
     /// Monotonic milliseconds at the beginning of the batch.
     pub mono_ms: i64,
     stats: &'static ThreadStats,
@@ -47,6 +50,7 @@ impl Core {
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
         turn.access = settings.access(now_ms);
+        turn.effects.want(settings.notices);
         Core {
             id,
             turn,
@@ -55,6 +59,7 @@ impl Core {
             memory: ThreadMemory::new(),
             last_tick: 0,
             only_reads: false,
+            mail: Mail::default(),
             mono_ms: srv.mono_ms(),
             stats,
             srv,
@@ -76,6 +81,7 @@ impl Core {
         if self.srv.settings_version() != self.settings.version {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
+            self.turn.effects.want(self.settings.notices);
         }
     }
 
@@ -166,6 +172,9 @@ pub struct ConnCx<'a> {
     /// Set by a command that has taken effect, and can be answered only when what the slow lane
     /// is doing has ended: it is run again there, with the world in hand, and finds this set.
     pub end_in_slow_lane: bool,
+    /// Set by PUBLISH where nothing has happened, since this thread is behind with what was
+    /// published before: the client waits for it.
+    pub crowded: Option<usize>,
     /// It is one of the commands that EXEC runs.
     pub in_transaction: bool,
     /// What its [`Needs`](super::Needs) have asked for.

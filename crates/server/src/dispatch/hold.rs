@@ -7,6 +7,7 @@
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{admit, commit, reply, run};
+use crate::io::Message;
 use crate::transaction;
 use smallvec::SmallVec;
 use weft_commands::{Flags, generic, spec::Lock};
@@ -100,7 +101,10 @@ fn guard<'g>(
 fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     let transaction = match transaction::take(task.session) {
         Ok(transaction) => transaction,
-        Err(e) => return reply::finish(task, Outcome::Ended(Err(e))),
+        Err(e) => {
+            run::catch_up(&mut task);
+            return reply::finish(task, Outcome::Ended(Err(e)));
+        }
     };
     if cfg!(feature = "planted-race") {
         return run::exec_one_by_one(task, &transaction, inside);
@@ -158,6 +162,12 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
             transaction::put_back(&mut task, transaction);
         }
         return Flow::Paused;
+    }
+    // What is published for the client from here on comes behind the reply.
+    if task.session.listens || flags.has(Flags::PUBSUB) {
+        let shared = &task.session.shared;
+        let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
+        mailbox.send(Message::SlowBegun { client: shared.id });
     }
     task.core.only_reads = !writes;
     task.core.begin_command();

@@ -43,6 +43,9 @@ pub enum Flow {
     Done,
     /// A shard was not free: nothing has happened, try again when it is.
     Busy(Busy),
+    /// That thread is behind with what was published: nothing has happened, try again when it
+    /// has caught up.
+    Crowded(usize),
     /// CLIENT PAUSE holds the command back: nothing has happened.
     Paused,
     /// It is too much for this thread, or the world can't be stopped from here: nothing has

@@ -10,12 +10,14 @@ use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{ConnCx, Core, commit, reply};
 use crate::io::conn::ArgBuf;
 use crate::io::{Message, Session};
+use crate::pubsub;
 use crate::server::attention;
 use crate::transaction::{self, Queued, Transaction};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Ctx, Flags, Lane, Pause};
+use weft_keyspace::commit::hand_over;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -31,9 +33,19 @@ pub struct Who {
     pub no_touch: bool,
 }
 
+/// What was published for the client before this moment comes in front of the reply.
+#[inline]
+pub fn catch_up(task: &mut Task<'_>) {
+    if task.session.listens {
+        pubsub::catch_up(task.core, task.session, task.reply);
+        task.mark = task.reply.mark();
+    }
+}
+
 /// Runs a command on keys.
 #[inline]
-pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+pub fn data(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+    catch_up(&mut task);
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     // While the shards are held, so that two commands on one key are shown in their order. A
@@ -61,6 +73,7 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
         Pause::Slow => {
             // It looks at its keys again in the slow lane.
             (core.turn.tally.hits, core.turn.tally.misses) = seen;
+            core.turn.effects.forget_misses();
             Flow::Slow { looked: true }
         }
         Pause::Block { keys, timeout_ms, instead } => Flow::Blocked(match request.retry {
@@ -139,24 +152,35 @@ pub fn call(
 
 /// Runs a command of this crate that holds no shard.
 pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
+    catch_up(&mut task);
     let outcome = match server_fn(&mut task, run, held) {
-        (result, false) => Outcome::Ended(result),
-        (_, true) => {
+        (result, End::Here) => Outcome::Ended(result),
+        (_, End::InSlowLane) => {
             task.reply.truncate(task.mark);
             Outcome::Not(Flow::Slow { looked: true })
         }
+        (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
     };
     reply::finish(task, outcome)
 }
 
+/// Where a command of this crate ends.
+enum End {
+    Here,
+    InSlowLane,
+    /// It has not begun: that thread is behind with what was published.
+    Later(usize),
+}
+
 /// Runs a command of this crate that needs shards, or the world.
 pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow {
+    catch_up(&mut task);
     let (result, _) = server_fn(&mut task, run, Held::Guard(&guard));
     commit::commit(task, guard, Outcome::Ended(result))
 }
 
-/// Calls the function; also answers whether it has to end in the slow lane.
-fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, bool) {
+/// Calls the function; also answers where it has to end.
+fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, End) {
     let Task { core, session, request, cmd, reply, .. } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     let (args, name) = (request.args, cmd.full_name);
@@ -170,11 +194,15 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
         reply,
         name,
         held,
+        crowded: None,
         in_transaction: false,
         end_in_slow_lane: looked,
     };
     let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane: later, .. } = cx;
+    let ConnCx { core, session, end_in_slow_lane, crowded, .. } = cx;
+    if let Some(thread) = crowded {
+        return (result, End::Later(thread));
+    }
     // Afterwards, as the line tells the database that SELECT has chosen.
     feed_monitors(core, session, cmd, args);
     // CONFIG SET and CLIENT PAUSE are in force for what follows in the same pipeline.
@@ -183,7 +211,7 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
     if shown || session.transaction.is_some() {
         transaction::renew_shared(session);
     }
-    (result, later)
+    (result, if end_in_slow_lane { End::InSlowLane } else { End::Here })
 }
 
 /// Whether MONITOR shows the command.
@@ -199,7 +227,8 @@ fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
 }
 
 /// WATCH: remembers the keys while their shards are held.
-pub fn watch(task: Task<'_>, guard: Guard<'_>) -> Flow {
+pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
+    catch_up(&mut task);
     let watched = task.session.watched.get_or_insert_default();
     let mut db = Db::new(&guard, &mut task.core.turn, task.session.db);
     for key in &task.request.args[1..] {
@@ -212,13 +241,17 @@ pub fn watch(task: Task<'_>, guard: Guard<'_>) -> Flow {
 
 /// EXEC: runs the queue with everything in hand.
 pub fn exec(mut task: Task<'_>, transaction: &Transaction, guard: Guard<'_>) -> Flow {
+    catch_up(&mut task);
     let from = task.core.last_tick;
     let watched = task.session.watched.take();
     let broken = watched.is_some_and(|watched| watched.is_broken(task.core, &guard));
     if broken {
         task.reply.null_array();
     } else {
-        task.reply.array(transaction.queue.len());
+        // Of a reply that is dropped the pushes are left.
+        if !task.session.reply_mode.drops() {
+            task.reply.array(transaction.queue.len());
+        }
         for queued in &transaction.queue {
             run_one(&mut task, queued, &guard);
         }
@@ -268,6 +301,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
         }
         Run::Server(run) => {
             let (name, held) = (cmd.full_name, Held::Guard(guard));
+            // It may publish, too: what was done before it is told before it.
+            hand_over(guard, &mut core.turn);
             let result = run(&mut ConnCx {
                 core,
                 session,
@@ -275,6 +310,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 reply,
                 name,
                 held,
+                crowded: None,
                 in_transaction: true,
                 end_in_slow_lane: false,
             });
@@ -288,4 +324,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     // HELLO may have changed it.
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, mark, &result);
+    let pushes = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
+    if session.reply_mode.drops() && !pushes {
+        reply.truncate(mark);
+    }
 }

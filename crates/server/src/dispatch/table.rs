@@ -195,6 +195,8 @@ impl CommandTable {
         };
         let (first_key, one_key_of) = match spec.keys {
             [] => (0, 0),
+            // A channel, by which a cluster finds its node.
+            [first, ..] if first.flags.contains(&"not_key") => (0, 0),
             [first, rest @ ..] => match (first.begin, first.find) {
                 (Begin::Index(at), Find::Range { last, step, limit }) if rest.is_empty() => {
                     (usize::from(at), one_key_of(at, last, step, limit))

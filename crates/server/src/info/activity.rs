@@ -4,6 +4,7 @@ use super::text::Text;
 use super::threads::note_cpu_time;
 use super::totals::Totals;
 use crate::dispatch::Core;
+use crate::pubsub::Kind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_process::stats::{Whose, cpu_time};
 
@@ -61,10 +62,11 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
 
 /// Counters of what this server does not have yet.
 fn write_features(core: &Core, text: &mut Text) {
+    let pubsub = &core.srv.pubsub;
+    text.field("pubsub_channels", pubsub.count(Kind::Channel));
+    text.field("pubsub_patterns", pubsub.count(Kind::Pattern));
+    text.field("pubsubshard_channels", pubsub.count(Kind::Shard));
     text.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

@@ -24,7 +24,9 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("client_recent_max_output_buffer", recent.output);
     let blocked = clients.iter().filter(|c| c.blocked.load(Ordering::Relaxed)).count();
     text.field("blocked_clients", blocked);
-    text.zeros(&["tracking_clients", "pubsub_clients"]);
+    text.zeros(&["tracking_clients"]);
+    let subscribers = clients.iter().filter(|c| c.is_subscriber()).count();
+    text.field("pubsub_clients", subscribers);
     let watched = |c: &ClientShared| c.watched.load(Ordering::Relaxed);
     text.field("watching_clients", clients.iter().filter(|c| watched(c) > 0).count());
     text.field("clients_in_timeout_table", srv.lines.with_deadline());

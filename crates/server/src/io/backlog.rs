@@ -12,6 +12,9 @@ use weft_resp::Reply;
 /// Pieces up to this size are joined by what follows.
 const JOIN: usize = 64 << 10;
 
+/// Room in a piece that begins with something small (bytes).
+const FIRST: usize = 256;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Backlog {
@@ -63,6 +66,29 @@ impl Backlog {
             Some(last) if last.reply.len() <= JOIN => last.reply.append(&mut rest),
             _ => self.pieces.push_back(Piece { reply: rest, sent: 0 }),
         }
+    }
+
+    /// Has `write` append something small, or shared, to what is here.
+    #[inline]
+    pub fn write(&mut self, write: impl FnOnce(&mut Reply)) {
+        let joins = self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN);
+        if !joins {
+            let reply = Reply::with_capacity(FIRST);
+            self.pieces.push_back(Piece { reply, sent: 0 });
+        }
+        let Some(last) = self.pieces.back_mut() else { return };
+        let before = last.reply.len();
+        write(&mut last.reply);
+        self.len += last.reply.len() - before;
+    }
+
+    /// All that is to be sent, when it lies in one place.
+    pub fn contiguous(&self) -> Option<&[u8]> {
+        if self.pieces.len() != 1 {
+            return None;
+        }
+        let piece = self.pieces.front()?;
+        piece.reply.contiguous().map(|bytes| &bytes[piece.sent..])
     }
 
     /// Puts all of `behind` behind what is here.

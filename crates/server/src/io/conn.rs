@@ -5,12 +5,14 @@ use crate::clients::ClientShared;
 use crate::io::backlog::Backlog;
 use crate::io::poll::Interest;
 use crate::io::state;
+use crate::pubsub::subscriber::Subscriber;
 use crate::transaction::{Transaction, Watched};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weft_resp::reply::Mark;
 use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -22,6 +24,16 @@ pub enum ReplyMode {
     SkipNext,
     /// The reply of the command that runs now is dropped.
     Skipping,
+}
+
+impl ReplyMode {
+    /// Whether the reply of what runs now is dropped.
+    pub fn drops(self) -> bool {
+        match self {
+            ReplyMode::Off | ReplyMode::Skipping => true,
+            ReplyMode::On | ReplyMode::SkipNext => false,
+        }
+    }
 }
 
 /// What a connection is, for the commands that run on it.
@@ -41,6 +53,16 @@ pub struct Session {
     pub import_source: bool,
     /// CLIENT CAPA: what the client said it understands.
     pub redirect_capable: bool,
+    /// What it listens to, if anything.
+    pub subscriber: Option<Box<Subscriber>>,
+    /// Others push to it, whatever it listens to.
+    pub is_pushed_to: bool,
+    /// There may be something for it in its thread's mail, to come in front of its next reply.
+    pub listens: bool,
+    /// The number of the first message of its thread's mail that was not looked at for it.
+    pub seen: u64,
+    /// While CLIENT REPLY drops a reply: what is in front of this mark is no reply.
+    pub keep: Option<Mark>,
     /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
     pub asked_of_itself: bool,
     /// Between MULTI and EXEC.
@@ -49,6 +71,13 @@ pub struct Session {
 }
 
 impl Session {
+    /// Whether the client may do nothing but listen: it does, and in RESP2 a reply could not be
+    /// told from a message.
+    #[inline]
+    pub fn is_restricted(&self) -> bool {
+        self.subscriber.is_some() && self.proto == Proto::Resp2
+    }
+
     /// A copy for a command that runs on another thread.
     pub fn detached(&self) -> Session {
         Session {
@@ -62,6 +91,11 @@ impl Session {
             no_touch: self.no_touch,
             import_source: self.import_source,
             redirect_capable: self.redirect_capable,
+            subscriber: None,
+            is_pushed_to: self.is_pushed_to,
+            listens: self.listens,
+            seen: self.seen,
+            keep: None,
             asked_of_itself: false,
             transaction: None,
             watched: None,
@@ -140,6 +174,10 @@ pub struct Conn {
     /// Complete requests that come before what is in `inbuf`.
     pub kept: VecDeque<Kept>,
     pub out: Backlog,
+    /// There are pushes in `out` that nobody has tried to send: it is in its thread's row of such.
+    pub pushed: bool,
+    /// While a command of it runs in the slow lane: pushes that come behind its reply.
+    pub held_back: Option<Box<Backlog>>,
     pub interest: Interest,
     /// Since when the soft output limit is exceeded (monotonic ms).
     pub soft_since: Cell<Option<i64>>,
@@ -172,6 +210,8 @@ impl Conn {
             big: None,
             kept: VecDeque::new(),
             out: Backlog::default(),
+            pushed: false,
+            held_back: None,
             interest: Interest::READ,
             soft_since: Cell::default(),
             protocol_error: None,

@@ -8,12 +8,13 @@ use super::Session;
 use super::conn::ArgBuf;
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
+use crate::pubsub::message::Published;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_keyspace::bell::Bell;
-use weft_resp::Reply;
+use weft_resp::{Blob, Reply};
 
 /// What can be said to an I/O thread.
 #[derive(Debug)]
@@ -36,6 +37,13 @@ pub enum Message {
     Kill { client: Arc<ClientShared> },
     /// Bytes to append to this monitor's output, by its id; dropped when it is none any more.
     Feed { client: u64, bytes: Arc<Vec<u8>> },
+    /// A message for clients of this thread that listen to its channel.
+    Published(Box<Published>),
+    /// Bytes to append to this client's output.
+    Push { client: Arc<ClientShared>, bytes: Blob },
+    /// A command of this client runs in the slow lane now: what comes for it from here on comes
+    /// behind its reply.
+    SlowBegun { client: u64 },
     /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
     Unpause,
     /// A waiting client was served, with this reply.
@@ -80,7 +88,17 @@ impl Mailbox {
 
     /// Queues `message` and wakes the owner if nobody has yet.
     pub fn send(&self, message: Message) {
+        self.put(message);
+        self.ring();
+    }
+
+    /// Queues `message`; [`Mailbox::ring`] is to follow.
+    pub fn put(&self, message: Message) {
         self.queue.push(message);
+    }
+
+    /// Wakes the owner if nobody has yet.
+    pub fn ring(&self) {
         if self.bell.ring() {
             // An eventfd write fails only when the counter is full, and then it is readable.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());

@@ -64,9 +64,12 @@ pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
         if total >= BYTES_PER_TURN {
             return (Sent::Some, total);
         }
-        let pieces = conn.out.front(PIECES, BYTES_PER_TURN - total);
-        let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
-        match rustix::io::writev(&conn.fd, &slices) {
+        let room = BYTES_PER_TURN - total;
+        let sent = match conn.out.contiguous() {
+            Some(bytes) => send(&conn.fd, &bytes[..bytes.len().min(room)], SendFlags::NOSIGNAL),
+            None => send_pieces(conn, room),
+        };
+        match sent {
             Ok(n) => {
                 conn.out.sent(n);
                 total += n;
@@ -77,4 +80,11 @@ pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
         }
     }
     (Sent::All, total)
+}
+
+/// Sends up to `room` bytes of what lies in several places.
+fn send_pieces(conn: &Conn, room: usize) -> rustix::io::Result<usize> {
+    let pieces = conn.out.front(PIECES, room);
+    let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
+    rustix::io::writev(&conn.fd, &slices)
 }

@@ -5,6 +5,7 @@
 //! `io-threads` becomes between looking up a client's thread and writing to it.
 
 use crate::io::Mailbox;
+use crate::pubsub::crowd::Crowd;
 use crate::stats::ThreadStats;
 use std::ops::Index;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,8 @@ pub const MAX_IO_THREADS: usize = 1024;
 pub struct IoThread {
     pub stats: ThreadStats,
     pub mailbox: Mailbox,
+    /// What was published and lies there.
+    pub crowd: Crowd,
     handle: Mutex<Option<JoinHandle<()>>>,
     cpus: Mutex<CpuSet>,
 }
@@ -28,7 +31,8 @@ impl IoThread {
     fn new(commands: usize) -> std::io::Result<Self> {
         let stats = ThreadStats::new(commands);
         let mailbox = Mailbox::new()?;
-        Ok(IoThread { stats, mailbox, handle: Mutex::default(), cpus: Mutex::default() })
+        let (handle, cpus) = (Mutex::default(), Mutex::default());
+        Ok(IoThread { stats, mailbox, crowd: Crowd::default(), handle, cpus })
     }
 
     fn handle(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {

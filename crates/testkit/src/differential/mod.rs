@@ -17,6 +17,7 @@
 //!       v
 //!  session.rs       steps -> bytes, in batches, to one connection
 //!       |
+//!       |  ear.rs: the keyspace notifications that they cause
 //!       v
 //!  run.rs           both sessions side by side; compare.rs decides what "same" means,
 //!       |           known.rs what may differ; keyspace.rs compares what is left at the end
@@ -40,6 +41,7 @@
 pub mod commands;
 pub mod compare;
 pub mod deck;
+pub mod ear;
 pub mod generate;
 pub mod grammar;
 pub mod hyperloglogs;

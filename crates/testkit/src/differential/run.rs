@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::commands::{self, Comparisons, Group};
 use super::deck::Deck;
+use super::ear;
 use super::generate::{Action, Command, Step};
 use super::keyspace;
 use super::known::KnownDifferences;
@@ -38,6 +39,8 @@ pub struct Options {
     pub max_differences: usize,
     /// What may differ.
     pub known: KnownDifferences,
+    /// Whether the keyspace notifications must agree, too.
+    pub notifications: bool,
 }
 
 /// A difference with the way to it.
@@ -56,6 +59,8 @@ pub struct Difference {
 pub struct Outcome {
     /// Commands sent to each server.
     pub commands: usize,
+    /// Keyspace notifications that agreed.
+    pub notifications: usize,
     /// Replies that were no errors, so that a run of nothing but errors is noticed.
     pub successes: usize,
     /// How often each row of the known differences was needed.
@@ -91,6 +96,10 @@ pub struct Arena {
 /// When a server cannot be reached between episodes: it has crashed, and its log says why.
 pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outcome> {
     let mut arena = Arena::open(ours, theirs, options.known.clone())?;
+    if options.notifications {
+        arena.ours.listen()?;
+        arena.theirs.listen()?;
+    }
     let mut deck = Deck::new(&options.groups);
     arena.remove_what_is_lacking(&mut deck)?;
     let mut seen = BTreeSet::new();
@@ -204,7 +213,7 @@ impl Arena {
                         continue;
                     }
                     Action::Sync | Action::Sleep => {
-                        if let Some(found) = self.flush(&mut batch) {
+                        if let Some(found) = self.flush(&mut batch)? {
                             return Ok(Some(found));
                         }
                         if *action == Action::Sleep {
@@ -219,19 +228,38 @@ impl Arena {
                 }
             }
             if batch.sent.len() >= limit
-                && let Some(found) = self.flush(&mut batch)
+                && let Some(found) = self.flush(&mut batch)?
             {
                 return Ok(Some(found));
             }
         }
-        Ok(self.flush(&mut batch))
+        self.flush(&mut batch)
     }
 
-    fn flush(&mut self, batch: &mut Batch) -> Option<Mismatch> {
+    fn flush(&mut self, batch: &mut Batch) -> io::Result<Option<Mismatch>> {
         let answered = batch.answered();
         let ours = self.ours.exchange(&batch.requests, answered);
         let theirs = self.theirs.exchange(&batch.requests, answered);
         self.check(batch, ours, theirs)
+    }
+
+    /// Compares what was told of a batch.
+    fn check_notifications(&mut self, sent: &[(usize, Command)]) -> io::Result<Option<Mismatch>> {
+        let (ours, theirs) = (self.ours.heard()?, self.theirs.heard()?);
+        let Some(what) = ear::difference(&ours, &theirs) else {
+            self.outcome.notifications += ours.len();
+            return Ok(None);
+        };
+        // One of them; which one is known when they are sent one by one.
+        let Some((step, command)) = sent.last() else { return Ok(None) };
+        let described: Vec<String> =
+            sent.iter().rev().take(4).rev().map(|(_, command)| command.describe()).collect();
+        let name = String::from_utf8_lossy(&command.args[0]).to_ascii_uppercase();
+        Ok(Some(Mismatch {
+            step: *step,
+            what: format!("{}\n  {what}", described.join(" ; ")),
+            key: format!("{name}: notifications"),
+        }))
     }
 
     fn flush_and_close(&mut self, batch: &mut Batch) -> io::Result<Option<Mismatch>> {
@@ -240,11 +268,16 @@ impl Arena {
         let theirs = self.theirs.exchange_last(&batch.requests, answered);
         self.ours.reopen()?;
         self.theirs.reopen()?;
-        Ok(self.check(batch, ours, theirs))
+        self.check(batch, ours, theirs)
     }
 
-    /// Compares the replies to a batch and empties it.
-    fn check(&mut self, batch: &mut Batch, ours: Replies, theirs: Replies) -> Option<Mismatch> {
+    /// Compares the replies to a batch, and what was told of it, and empties it.
+    fn check(
+        &mut self,
+        batch: &mut Batch,
+        ours: Replies,
+        theirs: Replies,
+    ) -> io::Result<Option<Mismatch>> {
         let sent = std::mem::take(batch).sent;
         let answered: Vec<&(usize, Command)> =
             sent.iter().filter(|(_, command)| command.answered).collect();
@@ -256,11 +289,11 @@ impl Arena {
             }
             match self.known.explain(&command.args, our, their) {
                 Some(row) => *self.outcome.known.entry(row).or_default() += 1,
-                None => return Some(mismatch(*step, &command.args, our, their)),
+                None => return Ok(Some(mismatch(*step, &command.args, our, their))),
             }
         }
         let (failed, at, why) = match (ours.1, theirs.1) {
-            (None, None) => return None,
+            (None, None) => return self.check_notifications(&sent),
             (Some(why), _) => (self.ours.name(), ours.0.len(), why),
             (None, Some(why)) => (self.theirs.name(), theirs.0.len(), why),
         };
@@ -268,7 +301,7 @@ impl Arena {
             answered.get(at).copied().or(sent.last()).expect("a batch that failed was not empty");
         let what = format!("{}\n  {failed}: {why}", command.describe());
         let name = String::from_utf8_lossy(&command.args[0]).to_ascii_uppercase();
-        Some(Mismatch { step: *step, what, key: format!("{name}: {failed} fails") })
+        Ok(Some(Mismatch { step: *step, what, key: format!("{name}: {failed} fails") }))
     }
 }
 

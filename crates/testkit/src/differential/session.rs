@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::client::{Client, Reply, encode_into};
 
 use super::commands::{BASELINE, PASSWORD};
+use super::ear::{self, Ear};
 
 /// A server of the comparison.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub struct Target {
 pub struct Session {
     target: Target,
     client: Client,
+    ear: Option<Ear>,
 }
 
 /// Sent behind every batch, so that a reply too many or too few is noticed there.
@@ -28,7 +30,7 @@ const MARK: &str = "end-of-batch";
 /// How long a reply may take before it counts as missing.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-fn connect(target: &Target) -> io::Result<Client> {
+pub(super) fn connect(target: &Target) -> io::Result<Client> {
     let mut client = Client::try_tcp(target.port)?;
     client.set_timeout(PATIENCE);
     Ok(client)
@@ -37,7 +39,19 @@ fn connect(target: &Target) -> io::Result<Client> {
 impl Session {
     /// Connects.
     pub fn open(target: &Target) -> io::Result<Session> {
-        Ok(Session { target: target.clone(), client: connect(target)? })
+        Ok(Session { target: target.clone(), client: connect(target)?, ear: None })
+    }
+
+    /// Listens to keyspace notifications from the next episode on. What expires then is only seen
+    /// by commands: when a server finds it by itself is its own affair.
+    pub fn listen(&mut self) -> io::Result<()> {
+        self.ear = Some(Ear::open(&self.target)?);
+        Ok(())
+    }
+
+    /// The notifications since the last call, if we listen.
+    pub fn heard(&mut self) -> io::Result<Vec<String>> {
+        self.ear.as_mut().map_or(Ok(Vec::new()), Ear::heard)
     }
 
     /// The server's name.
@@ -70,6 +84,11 @@ impl Session {
         commands.extend([vec!["SLOWLOG", "RESET"], vec!["FLUSHALL"]]);
         let mut replies = self.client.pipeline(&commands)?;
         replies.truncate(settings);
+        if let Some(ear) = &mut self.ear {
+            self.client.try_cmd(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"])?;
+            self.client.try_cmd(&["CONFIG", "SET", "notify-keyspace-events", ear::CLASSES])?;
+            ear.heard()?;
+        }
         // the pause of an episode before must not stop this one, nor its mode answer nothing
         self.reopen()?;
         Ok(replies)

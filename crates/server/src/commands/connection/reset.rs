@@ -26,6 +26,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
         crate::monitor::leave(cx.srv(), shared.id);
         shared.monitor.store(false, Ordering::Relaxed);
     }
+    crate::commands::pubsub::forget_all(cx);
     crate::transaction::discard(cx.session);
     let authenticated = cx.srv().settings().password.is_empty();
     let session = &mut *cx.session;

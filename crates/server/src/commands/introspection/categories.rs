@@ -48,6 +48,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::Stream => Some("@stream"),
         Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
-        Group::Server | Group::Cluster => None,
+        // Their flag says it, which HELP does not have.
+        Group::PubSub | Group::Server | Group::Cluster => None,
     }
 }

@@ -9,6 +9,7 @@ use crate::dispatch::reply::{count_waited, refuse};
 use crate::io::conn::{ArgBuf, Kept, State};
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
+use crate::pubsub;
 use crate::slow::Job;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -88,20 +89,28 @@ impl Worker {
         }
     }
 
+    /// The session of a client that has gone meanwhile is back.
+    fn drop_session(&self, session: Option<Box<Session>>) {
+        if let Some(mut session) = session {
+            pubsub::leave(self.core.srv, &mut session);
+        }
+    }
+
     pub(super) fn slow_done(
         &mut self,
         client: u64,
         mut reply: Reply,
         session: Option<Box<Session>>,
     ) {
-        let Some(index) = self.index_of(client) else { return };
+        let Some(index) = self.index_of(client) else { return self.drop_session(session) };
         self.take_back(index, session);
         self.answer(index, &mut reply, Awaited::Slow);
     }
 
     pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
-        let Some(index) = self.index_of(client) else { return };
+        let Some(index) = self.index_of(client) else { return self.drop_session(session) };
         self.take_back(index, session);
+        self.release_pushes(index);
         let conn = &mut self.conns[index];
         if conn.state.paused_after_all() {
             conn.kept.push_front(kept);
@@ -123,6 +132,7 @@ impl Worker {
         if !waiting.state.is_over() && conn.state.waits_after_all(waiting.clone()) {
             conn.session.shared.blocked.store(true, Ordering::Relaxed);
             self.note_deadline(waiting);
+            self.release_pushes(index);
             self.widen_interest(index);
         }
     }
@@ -214,6 +224,7 @@ impl Worker {
         }
         self.resume(index, by);
         self.deliver(index, reply);
+        self.release_pushes(index);
     }
 
     /// Milliseconds until the time of the next waiting client is over.

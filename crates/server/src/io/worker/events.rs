@@ -6,6 +6,9 @@ use crate::io::mailbox::Message;
 use crate::io::poll::Ready;
 use crate::io::state::{Awaited, Ended};
 
+/// Pushes that are appended to outputs before others have a turn.
+const PUSHES_AT_ONCE: usize = 16 << 10;
+
 impl Worker {
     pub(super) fn on_event(&mut self, event: Ready) {
         if event.token >= LISTENERS {
@@ -68,11 +71,24 @@ impl Worker {
         }
     }
 
-    fn on_mail(&mut self) {
+    pub(super) fn on_mail(&mut self) {
         let mailbox = &self.core.srv.threads[self.core.id].mailbox;
         mailbox.acknowledge();
-        while let Some(message) = mailbox.take() {
+        self.has_mail = false;
+        let mut pushes = 0;
+        while let Some((number, message)) = self.core.mail.next(|| mailbox.take()) {
             match message {
+                Message::Published(published) => {
+                    pushes += published.receivers();
+                    self.hand_on(&published, number);
+                    // Others have a turn, too.
+                    if pushes > PUSHES_AT_ONCE {
+                        self.has_mail = true;
+                        return;
+                    }
+                }
+                Message::Push { client, bytes } => self.pushed_to(&client, &bytes, number),
+                Message::SlowBegun { client } => self.slow_begun(client),
                 Message::Accepted(accepted) => self.adopt(accepted),
                 Message::Unpark { token } => {
                     if let Some(index) = self.find(token) {

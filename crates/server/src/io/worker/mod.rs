@@ -12,6 +12,7 @@
 //! * this file: the loop, and what is done at times
 //! * [`events`] - from the kernel's events and other threads' messages to what follows
 //! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
+//! * [`pushes`] - what was published
 //! * [`look`] - whether to look again before sleeping
 //! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
 //! * [`offload`] - `io-threads-do-reads no`
@@ -30,7 +31,7 @@ use crate::threads::bind;
 use crate::threads::placement::Placement;
 use slab::Slab;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use weft_keyspace::{Inside, Outside};
 use weft_process::log_verbose;
@@ -43,6 +44,7 @@ mod moving;
 mod offload;
 mod output;
 mod owning;
+mod pushes;
 mod turn;
 
 pub use offload::{WriteJob, Written};
@@ -61,7 +63,7 @@ pub struct Worker {
     outside: Option<Outside<'static>>,
     poll: Poll,
     conns: Slab<Conn>,
-    by_client: HashMap<u64, usize>,
+    by_client: HashMap<u64, usize, foldhash::fast::RandomState>,
     listeners: Vec<Listener>,
     /// Whether the listeners are watched, and until when failures are not logged.
     accepts: bool,
@@ -77,6 +79,10 @@ pub struct Worker {
     offloads: bool,
     /// Connections with something to execute that no event will announce.
     queued: Vec<usize>,
+    /// Connections with pushes to be sent.
+    pushed: VecDeque<usize>,
+    /// Some of what has come was left for the next turn.
+    has_mail: bool,
     generation: u32,
     next_cron_ms: i64,
     cron: super::cron::Cron,
@@ -115,7 +121,7 @@ impl Worker {
             outside: Some(Outside::new(&srv.ks, id)),
             poll,
             conns: Slab::new(),
-            by_client: HashMap::new(),
+            by_client: HashMap::default(),
             listeners,
             accepts: true,
             quiet_until_ms: 0,
@@ -126,6 +132,8 @@ impl Worker {
             offloaded: Vec::new(),
             offloads: false,
             queued: Vec::new(),
+            pushed: VecDeque::new(),
+            has_mail: false,
             generation: 0,
             next_cron_ms: 0,
             deadlines: BinaryHeap::new(),
@@ -143,7 +151,7 @@ impl Worker {
         bind(self.core.srv, self.core.id, &self.bound);
         while !self.core.srv.is_stopping() {
             ready.clear();
-            let timeout = if self.queued.is_empty() { self.until_due() } else { 0 };
+            let timeout = if self.is_busy() { 0 } else { self.until_due() };
             if timeout != 0 && std::mem::take(&mut self.has_served) {
                 self.looks.look(&self.core.srv.clock, &mut self.poll, &mut ready)?;
             }
@@ -156,15 +164,25 @@ impl Worker {
             for event in &ready {
                 self.on_event(*event);
             }
+            if self.has_mail {
+                self.flush();
+                self.on_mail();
+            }
             self.end_waits();
             self.run_queued();
             self.flush();
+            self.send_pushes();
             self.cron_if_due();
             if self.core.settings.has_chores {
                 self.do_chores();
             }
         }
         Ok(())
+    }
+
+    /// Whether there is something to do that no event announces.
+    fn is_busy(&self) -> bool {
+        !self.queued.is_empty() || !self.pushed.is_empty() || self.has_mail
     }
 
     /// Goes inside the gate.
@@ -266,7 +284,8 @@ impl Worker {
         for index in all {
             let conn = &self.conns[index];
             let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
-            if idle && !conn.session.monitor && conn.state.is_idle() {
+            let is_told = conn.session.monitor || conn.session.subscriber.is_some();
+            if idle && !is_told && conn.state.is_idle() {
                 log_verbose!("Closing idle client");
                 self.close(index);
             } else if self.over_output_limit(conn) {

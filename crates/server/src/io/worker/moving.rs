@@ -11,6 +11,10 @@
 //! moves is Kill, and it is not lost: where it comes after the connection, it follows the number;
 //! where it comes before, the connection that arrives is marked as killed already.
 //!
+//! What was published for a client, or pushed to it, goes along: who gives it away holds what
+//! publishers hold, puts into its output what is in the old thread's mailbox, and the connection into
+//! the new one's. So messages of after come behind it there, and no message is lost, doubled or early.
+//!
 //! A connection whose command is elsewhere (waiting for a key or a shard, in the slow lane), one with
 //! untaken replies, and a monitor stay: others know where those are.
 
@@ -18,8 +22,10 @@ use super::{Worker, token};
 use crate::io::conn::{Conn, State};
 use crate::io::mailbox::Message;
 use crate::io::poll::Interest;
+use crate::pubsub;
 use std::sync::atomic::Ordering;
 use weft_process::log_warning;
+use weft_resp::Reply;
 
 impl Worker {
     /// Moves connections worth `share` of this thread's work to thread `to`, the heaviest first.
@@ -79,7 +85,7 @@ impl Worker {
             // Others know where who stands in line is.
             && conn.kept.front().is_none_or(|kept| kept.retry.is_none())
             && !conn.writing
-            && conn.pending_output() == 0
+            && (conn.pending_output() == 0 || conn.pushed)
     }
 
     fn move_out(&mut self, index: usize, to: usize) {
@@ -91,14 +97,37 @@ impl Worker {
         let accounted = std::mem::take(&mut conn.accounted);
         self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
         self.poll.remove(&conn.fd);
-        let shared = &conn.session.shared;
-        self.by_client.remove(&shared.id);
+        self.by_client.remove(&conn.session.shared.id);
         self.queued.retain(|i| *i != index);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         srv.threads[to].stats.connections.shared_add(1);
         self.core.stats().moved.add(1);
+        let from = self.core.id;
+        let shared = conn.session.shared.clone();
+        let route = shared.route();
+        // It is seldom that something was pushed, or may be; and most of it is looked at before
+        // anybody has to wait for that.
+        let listens = conn.session.listens || route.was_pushed_to;
+        if listens {
+            self.take_along(&mut conn);
+        }
+        let subscriber = conn.session.subscriber.as_deref();
+        let moment = subscriber.map(|s| srv.pubsub.relocate(shared.id, from, to, s));
+        if moment.is_some() {
+            self.take_along(&mut conn);
+        }
         shared.set_thread(to);
-        srv.threads[to].mailbox.send(Message::Moved(Box::new(conn)));
+        srv.threads[to].mailbox.put(Message::Moved(Box::new(conn)));
+        drop((moment, route));
+        srv.threads[to].mailbox.ring();
+    }
+
+    /// Appends what is in this thread's mailbox for a connection that is about to leave.
+    fn take_along(&mut self, conn: &mut Conn) {
+        let mut pushes = Reply::new(conn.session.proto);
+        pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
+        conn.session.keep = None;
+        conn.out.push(&mut pushes, 0);
     }
 
     /// Takes over a connection from another thread.
@@ -108,6 +137,10 @@ impl Worker {
         conn.interest = Interest::READ;
         conn.work_period = self.period;
         conn.work = 0;
+        // What had come for it before is in its output.
+        conn.session.seen = 0;
+        let pushed = conn.pushed || conn.pending_output() > 0;
+        conn.pushed = pushed;
         let id = conn.session.shared.id;
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);
         let ready = matches!(conn.state, State::Ready);
@@ -124,6 +157,9 @@ impl Worker {
         self.account_memory(index);
         if ready {
             self.queued.push(index);
+        }
+        if pushed {
+            self.pushed.push_back(index);
         }
     }
 }

@@ -22,7 +22,12 @@ impl Worker {
     pub(super) fn deliver(&mut self, index: usize, reply: &mut Reply) {
         if !reply.is_empty() && !self.offload(index, reply) {
             let conn = &mut self.conns[index];
-            let (sent, bytes) = send_reply(conn, reply);
+            let (sent, bytes) = if std::mem::take(&mut conn.pushed) {
+                conn.out.push(reply, 0);
+                send_pending(conn)
+            } else {
+                send_reply(conn, reply)
+            };
             self.wrote(index, sent, bytes);
         } else if self.is_at_end(index) {
             return self.close(index);
@@ -88,7 +93,7 @@ impl Worker {
         }
     }
 
-    fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
+    pub(super) fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
         self.core.stats().writes.add(1);
         self.count_sent(index, bytes);
         self.sent(index, sent);
@@ -118,8 +123,8 @@ impl Worker {
         self.widen_interest(index);
     }
 
-    /// Whether the connection's untaken replies are over `client-output-buffer-limit normal`, or
-    /// over what a stranger may have.
+    /// Whether the connection's untaken replies are over the `client-output-buffer-limit` of its
+    /// class, or over what a stranger may have.
     pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
         let pending = conn.pending_output();
         if pending == 0 {
@@ -129,7 +134,10 @@ impl Worker {
         if is_stranger && pending > STRANGERS_OUTPUT {
             return true;
         }
-        let (limit, pending) = (&self.core.settings.output_limits.normal, pending as u64);
+        let limits = &self.core.settings.output_limits;
+        let listens = conn.session.subscriber.is_some();
+        let limit = if listens { &limits.pubsub } else { &limits.normal };
+        let pending = pending as u64;
         if limit.hard > 0 && pending >= limit.hard {
             return true;
         }

@@ -6,6 +6,7 @@ use crate::io::conn::{Conn, ReplyMode, Session};
 use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use crate::io::mailbox::Message;
 use crate::io::poll::Interest;
+use crate::pubsub;
 use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -118,6 +119,11 @@ impl Worker {
             no_touch: false,
             import_source: false,
             redirect_capable: false,
+            subscriber: None,
+            is_pushed_to: false,
+            listens: false,
+            seen: 0,
+            keep: None,
             asked_of_itself: false,
             transaction: None,
             watched: None,
@@ -138,7 +144,7 @@ impl Worker {
 
     /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
     pub(super) fn close(&mut self, index: usize) {
-        let Some(conn) = self.conns.try_remove(index) else { return };
+        let Some(mut conn) = self.conns.try_remove(index) else { return };
         self.poll.remove(&conn.fd);
         let id = conn.session.shared.id;
         self.by_client.remove(&id);
@@ -149,6 +155,7 @@ impl Worker {
         if conn.session.monitor {
             crate::monitor::leave(srv, id);
         }
+        pubsub::leave(srv, &mut conn.session);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
         srv.evicted_client_left(&conn.session.shared);

@@ -105,6 +105,12 @@ impl Worker {
                     let parked = inside.keyspace().park(busy, waiter);
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
+                Flow::Crowded(thread) => {
+                    let token = token(index, conn.generation);
+                    let waiter = Waiter { thread: self.core.id as u32, token };
+                    let parked = self.core.srv.threads[thread].crowd.park(waiter);
+                    return over(done, if parked { Executed::Parked } else { Executed::Again });
+                }
                 Flow::Paused => return over(done, Executed::Paused),
                 // These are not among those that are kept to be executed later.
                 Flow::Blocked(waiting) => return over(done + 1, Executed::Blocked(waiting)),

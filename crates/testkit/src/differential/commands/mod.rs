@@ -10,6 +10,7 @@ mod geo;
 mod hashes;
 mod hyperloglogs;
 mod lists;
+mod pubsub;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -87,6 +88,8 @@ pub enum Group {
     Streams,
     /// XREADGROUP, XACK, XPENDING, ... with all that changes a stream.
     StreamGroups,
+    /// PUBLISH, PUBSUB: those that a client sends which does not listen itself.
+    PubSub,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -99,7 +102,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 15] = [
+    pub const ALL: [Group; 16] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -112,6 +115,7 @@ impl Group {
         // First, since its comparison of XINFO STREAM holds for both.
         Group::StreamGroups,
         Group::Streams,
+        Group::PubSub,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -132,6 +136,7 @@ impl Group {
             Group::HyperLogLogs => hyperloglogs::RULES,
             Group::Streams => streams::RULES,
             Group::StreamGroups => stream_groups::RULES,
+            Group::PubSub => pubsub::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
@@ -208,11 +213,20 @@ impl Default for Comparisons {
     }
 }
 
+/// Where commands are compared that have more answers than one.
+const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
+
 /// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
 /// the server is either here or in a rule.
 pub const EXEMPT: &[(&str, &str)] = &[
     ("MONITOR", "turns the connection into a stream that has no replies to compare"),
+    ("PSUBSCRIBE", SESSIONS),
+    ("PUNSUBSCRIBE", SESSIONS),
     ("SHUTDOWN", "ends the servers"),
+    ("SSUBSCRIBE", SESSIONS),
+    ("SUBSCRIBE", SESSIONS),
+    ("SUNSUBSCRIBE", SESSIONS),
+    ("UNSUBSCRIBE", SESSIONS),
 ];
 
 /// Whether a command, or a container by any of its subcommands, is in a rule.

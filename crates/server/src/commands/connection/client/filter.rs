@@ -38,8 +38,8 @@ impl Kind {
     }
 
     /// A client in MONITOR counts as a normal one.
-    fn of(_client: &ClientShared) -> Kind {
-        Kind::Normal
+    fn of(client: &ClientShared) -> Kind {
+        if client.is_subscriber() { Kind::Pubsub } else { Kind::Normal }
     }
 }
 

@@ -73,6 +73,7 @@ pub fn flags(client: &ClientShared) -> String {
     let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
     let letters = [
         ('O', is(&client.monitor)),
+        ('P', client.is_subscriber()),
         ('x', is(&client.in_transaction)),
         ('b', is(&client.blocked)),
         ('d', client.is_watch_broken()),
@@ -125,8 +126,8 @@ fn describe(
     // Writing to a vector cannot fail.
     let _ = writeln!(
         out,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 \
-         ssub=0 multi={} watch={} qbuf={} qbuf-free={} argv-mem={argv} multi-mem={queue} rbs=0 rbp=0 \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
+         ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem={argv} multi-mem={queue} rbs=0 rbp=0 \
          obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={user} \
          redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
@@ -139,6 +140,9 @@ fn describe(
         flags(client),
         capabilities(client),
         client.db.load(Ordering::Relaxed),
+        client.subscriptions.channels.load(Ordering::Relaxed),
+        client.subscriptions.patterns.load(Ordering::Relaxed),
+        client.subscriptions.shards.load(Ordering::Relaxed),
         client.queued.load(Ordering::Relaxed),
         if client.is_watch_broken() { 0 } else { number(&client.watched) },
         number(&client.query_len),

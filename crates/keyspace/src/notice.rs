@@ -1,0 +1,141 @@
+//! Notices: what has happened to keys, in the words of keyspace notifications.
+//!
+//! ```text
+//!  command: notify(Classes::STRING, "set", key) ─┐
+//!  Db: "new", "keymiss", "expired", "evicted" ───┼─► Effects, if the class is wanted
+//!  sweeps: "hexpired", "del" ────────────────────┘        │
+//!  commit, before the shards are released:  hand_over ─► the keyspace's listener
+//! ```
+//!
+//! A notice is no [`Effect`](crate::effect::Effect): one change can be told in several words (a
+//! string that is set with a lifetime is `set` and `expire`) or in none, and some words tell of no
+//! change at all (`keymiss`). So commands say them, at the place where the change is made, and the
+//! order in which they are said is the order in which clients hear them. What the keyspace does by
+//! itself, it tells by itself.
+//!
+//! Which classes are wanted is a word beside the turn's effects, taken from the configuration when
+//! a turn begins. Nobody wants any, as a rule, and then a notice costs one look at that word.
+
+use std::fmt;
+
+/// A set of classes of events, and of the two kinds of channels on which they are published.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Classes(u32);
+
+impl Classes {
+    /// Nothing at all.
+    pub const NONE: Classes = Classes(0);
+    /// `g`: what happens to keys of any type.
+    pub const GENERIC: Classes = Classes(1);
+    /// `$`
+    pub const STRING: Classes = Classes(1 << 1);
+    /// `l`
+    pub const LIST: Classes = Classes(1 << 2);
+    /// `s`
+    pub const SET: Classes = Classes(1 << 3);
+    /// `h`
+    pub const HASH: Classes = Classes(1 << 4);
+    /// `z`
+    pub const ZSET: Classes = Classes(1 << 5);
+    /// `x`: a key has gone because its time was over.
+    pub const EXPIRED: Classes = Classes(1 << 6);
+    /// `e`: a key has gone for want of memory.
+    pub const EVICTED: Classes = Classes(1 << 7);
+    /// `t`
+    pub const STREAM: Classes = Classes(1 << 8);
+    /// `n`: a key has come to be.
+    pub const NEW: Classes = Classes(1 << 9);
+    /// `m`: somebody wanted to read a key that is not there.
+    pub const MISS: Classes = Classes(1 << 10);
+    /// `K`: publish on a channel of the key.
+    pub const BY_KEY: Classes = Classes(1 << 11);
+    /// `E`: publish on a channel of the event.
+    pub const BY_EVENT: Classes = Classes(1 << 12);
+
+    /// Each with its letter in `notify-keyspace-events`.
+    pub const LETTERS: [(u8, Classes); 13] = [
+        (b'g', Classes::GENERIC),
+        (b'$', Classes::STRING),
+        (b'l', Classes::LIST),
+        (b's', Classes::SET),
+        (b'h', Classes::HASH),
+        (b'z', Classes::ZSET),
+        (b'x', Classes::EXPIRED),
+        (b'e', Classes::EVICTED),
+        (b't', Classes::STREAM),
+        (b'n', Classes::NEW),
+        (b'm', Classes::MISS),
+        (b'K', Classes::BY_KEY),
+        (b'E', Classes::BY_EVENT),
+    ];
+
+    /// Those whose letters `is_wanted`; nothing if that would be published on no channel.
+    pub fn wanted(is_wanted: impl Fn(u8) -> bool) -> Classes {
+        let wanted = Self::LETTERS.iter().filter(|(letter, _)| is_wanted(*letter));
+        let all = wanted.fold(Classes::NONE, |all, (_, class)| all.or(*class));
+        if all.has(Classes::BY_KEY.or(Classes::BY_EVENT)) { all } else { Classes::NONE }
+    }
+
+    pub const fn or(self, other: Classes) -> Classes {
+        Classes(self.0 | other.0)
+    }
+
+    /// Whether the two have anything in common.
+    #[inline]
+    pub const fn has(self, other: Classes) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether there is nothing in it.
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Debug for Classes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = Self::LETTERS.iter().filter(|(_, class)| self.has(*class));
+        let letters: String = letters.map(|(letter, _)| char::from(*letter)).collect();
+        write!(f, "Classes({letters})")
+    }
+}
+
+/// What has happened to one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    pub db: usize,
+    /// The one class that it is of.
+    pub class: Classes,
+    pub event: &'static str,
+    pub key: Box<[u8]>,
+}
+
+/// Gets the notices of a group in the order in which things have happened, while their shards are
+/// still held: it must not wait for anything. The classes are those that were wanted.
+pub type Listener = Box<dyn Fn(Classes, &[Notice]) + Send + Sync>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_has_a_bit_and_a_letter_of_its_own() {
+        for (n, (letter, class)) in Classes::LETTERS.iter().enumerate() {
+            for (other_letter, other) in &Classes::LETTERS[..n] {
+                assert!(letter != other_letter && !class.has(*other));
+            }
+            assert_eq!(format!("{class:?}"), format!("Classes({})", char::from(*letter)));
+        }
+    }
+
+    #[test]
+    fn without_a_channel_nothing_is_wanted() {
+        let of = |letters: &str| Classes::wanted(|letter| letters.as_bytes().contains(&letter));
+        assert!(of("").is_none() && of("g$lshzxetnm").is_none());
+        let set = of("Kx");
+        assert!(set.has(Classes::BY_KEY) && set.has(Classes::EXPIRED));
+        assert!(!set.has(Classes::BY_EVENT) && !set.has(Classes::GENERIC));
+        assert!(of("Em").has(Classes::MISS));
+    }
+}

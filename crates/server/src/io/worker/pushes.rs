@@ -1,0 +1,139 @@
+//! Handing on what was published, and sending it.
+//!
+//! ```text
+//!  mailbox ─► appended to each receiver's output     at once, in the order of the mailbox
+//!             the connection stands in a row
+//!  row     ─► sent                                   some connections in each turn
+//! ```
+//!
+//! A message for a thousand clients costs a thousand system calls. They are not all done in one turn:
+//! other clients would wait, and the publisher, too. While the row is worked off, more is published,
+//! and who stands in the row gets all of it by one call. So the more there is to be sent, the less
+//! each message costs, and a client gets every message at latest when the row has passed once.
+
+use super::Worker;
+use crate::clients::ClientShared;
+use crate::io::conn::State;
+use crate::io::write::send_pending;
+use crate::pubsub::direct;
+use crate::pubsub::message::Published;
+use std::sync::atomic::Ordering;
+use weft_resp::{Blob, Reply};
+
+/// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
+/// the length of the row, so neither does what a message costs.
+const SHARE: usize = 16;
+const AT_LEAST: usize = 16;
+const AT_MOST: usize = 256;
+
+const KILOBYTE: usize = 1024;
+
+impl Worker {
+    /// Appends a message to the outputs of its receivers.
+    pub(super) fn hand_on(&mut self, published: &Published, number: u64) {
+        for (part, ids) in published.parts() {
+            for id in ids.iter() {
+                let Some(index) = self.by_client.get(id).copied() else { continue };
+                let proto = self.conns[index].session.proto;
+                self.append_push(index, number, |reply| part.write(proto, reply));
+            }
+        }
+        let threads = &self.core.srv.threads;
+        threads[self.core.id].crowd.sub(published.weight(), threads);
+    }
+
+    /// Appends a push to the output of one client.
+    pub(super) fn pushed_to(&mut self, client: &ClientShared, bytes: &Blob, number: u64) {
+        if let Some(index) = self.by_client.get(&client.id).copied() {
+            self.append_push(index, number, |reply| direct::write(bytes, reply));
+        }
+    }
+
+    /// Appends a push, which came with this number, unless the client has got it already in front of
+    /// a reply.
+    #[inline]
+    fn append_push(&mut self, index: usize, number: u64, write: impl FnOnce(&mut Reply)) {
+        let conn = &mut self.conns[index];
+        if conn.session.seen > number || conn.state.is_closing() {
+            return;
+        }
+        if let Some(held_back) = &mut conn.held_back {
+            return held_back.write(write);
+        }
+        conn.out.write(write);
+        let pending = conn.pending_output() as u64;
+        if conn.interest.write {
+            // One that takes nothing now is sent to when it does.
+            conn.session.shared.output.store(pending, Ordering::Relaxed);
+        } else if !conn.pushed {
+            conn.pushed = true;
+            self.pushed.push_back(index);
+        }
+        let hard = self.core.settings.output_limits.pubsub.hard;
+        if hard > 0 && pending >= hard {
+            self.send_or_close(index);
+        }
+    }
+
+    /// A client's output is over its limit: it is closed, unless it takes what is there.
+    #[cold]
+    fn send_or_close(&mut self, index: usize) {
+        self.send_pushed(index, self.core.srv.mono_ms());
+        if self.conns.get(index).is_some_and(|conn| self.over_output_limit(conn)) {
+            self.close_overfull(index);
+        }
+    }
+
+    /// Sends to those whose turn it is.
+    pub(super) fn send_pushes(&mut self) {
+        if self.pushed.is_empty() {
+            return;
+        }
+        let now_ms = self.core.srv.mono_ms();
+        let count = (self.pushed.len() / SHARE).clamp(AT_LEAST, AT_MOST);
+        for _ in 0..count {
+            let Some(index) = self.pushed.pop_front() else { return };
+            // It may be gone, or another one, or a reply has taken the pushes along.
+            if self.conns.get(index).is_some_and(|conn| conn.pushed) {
+                self.send_pushed(index, now_ms);
+            }
+        }
+    }
+
+    fn send_pushed(&mut self, index: usize, now_ms: i64) {
+        let conn = &mut self.conns[index];
+        conn.pushed = false;
+        let (sent, bytes) = send_pending(conn);
+        conn.session.shared.touch(now_ms);
+        // As much work as a request, so that subscribers are divided among threads, too.
+        let work = 1 + (bytes / KILOBYTE) as u64;
+        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        self.wrote(index, sent, bytes);
+        let Some(conn) = self.conns.get(index) else { return };
+        if self.over_output_limit(conn) {
+            return self.close_overfull(index);
+        }
+        self.account_memory(index);
+    }
+
+    /// A command of the client runs in the slow lane now.
+    pub(super) fn slow_begun(&mut self, client: u64) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let conn = &mut self.conns[index];
+        if matches!(conn.state, State::Slow(_)) {
+            conn.held_back.get_or_insert_default();
+        }
+    }
+
+    /// What was held back during a command comes behind its reply.
+    pub(super) fn release_pushes(&mut self, index: usize) {
+        let Some(conn) = self.conns.get_mut(index) else { return };
+        if let Some(held_back) = conn.held_back.take() {
+            conn.out.append(*held_back);
+            if conn.pending_output() > 0 && !conn.pushed && !conn.interest.write {
+                conn.pushed = true;
+                self.pushed.push_back(index);
+            }
+        }
+    }
+}

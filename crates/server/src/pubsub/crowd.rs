@@ -1,0 +1,96 @@
+//! Messages that a thread has not handed to its clients yet, and publishers that wait for it.
+//!
+//! Publishing costs the publisher's thread one message, and each thread with subscribers as much as
+//! there are: a publisher of another thread could fill a mailbox without end. So what lies there is
+//! weighed. PUBLISH by a client finds a full thread and is parked, as behind a busy shard: its
+//! thread goes on with other clients, and the full one wakes it. What is published in a transaction
+//! or by a change of a key does not wait: there is only as much of that as of commands.
+
+use crate::io::Message;
+use crate::threads::Pool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use weft_keyspace::Waiter;
+
+/// The weight from which on a thread is full: some milliseconds of its work, and a bound on memory
+/// (bytes).
+const FULL: usize = 4 << 20;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Crowd {
+    weight: AtomicUsize,
+    has_waiters: AtomicBool,
+    waiters: Mutex<Vec<Waiter>>,
+}
+
+impl Crowd {
+    pub fn add(&self, weight: usize) {
+        self.weight.fetch_add(weight, Ordering::SeqCst);
+    }
+
+    /// Whether publishers are to wait.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.weight.load(Ordering::Relaxed) > FULL
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, Vec<Waiter>> {
+        self.waiters.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// A message was handed on: wakes those who wait, once half of the weight is gone.
+    pub fn sub(&self, weight: usize, threads: &Pool) {
+        let left = self.weight.fetch_sub(weight, Ordering::SeqCst) - weight;
+        if left < FULL / 2 && self.has_waiters.load(Ordering::SeqCst) {
+            for waiter in self.take() {
+                let mailbox = &threads[waiter.thread as usize].mailbox;
+                mailbox.send(Message::Unpark { token: waiter.token });
+            }
+        }
+    }
+
+    fn take(&self) -> Vec<Waiter> {
+        let mut waiters = self.waiters();
+        self.has_waiters.store(false, Ordering::SeqCst);
+        std::mem::take(&mut waiters)
+    }
+
+    /// Has `waiter` be woken; not if there is room by now.
+    pub fn park(&self, waiter: Waiter) -> bool {
+        let mut waiters = self.waiters();
+        waiters.push(waiter);
+        self.has_waiters.store(true, Ordering::SeqCst);
+        // Who takes weight off from here on sees that somebody waits; if all was taken off before,
+        // nobody will.
+        let waits = self.weight.load(Ordering::SeqCst) >= FULL / 2;
+        if !waits {
+            waiters.pop();
+        }
+        waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_woken_at_half() {
+        let threads = Pool::new(1);
+        threads.fill(1).expect("descriptors");
+        let crowd = &threads[0].crowd;
+        let waiter = Waiter { thread: 0, token: 7 };
+        assert!(!crowd.park(waiter), "there is room");
+        crowd.add(FULL + 1);
+        assert!(crowd.is_full());
+        assert!(crowd.park(waiter));
+        crowd.sub(FULL / 2, &threads);
+        assert!(threads[0].mailbox.take().is_none());
+        crowd.sub(2, &threads);
+        assert!(matches!(threads[0].mailbox.take(), Some(Message::Unpark { token: 7 })));
+        crowd.sub(FULL / 2 - 1, &threads);
+        assert!(threads[0].mailbox.take().is_none(), "woken once");
+        assert!(!crowd.is_full());
+    }
+}

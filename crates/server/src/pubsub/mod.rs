@@ -1,0 +1,140 @@
+//! Publish and subscribe: who listens to which channel, and how a message gets to them.
+//!
+//! ```text
+//!  publisher's thread                              threads that have subscribers
+//!  PUBLISH ─► registry: lock of the channel's part
+//!             encode once, match patterns once
+//!             one message for each thread ────────► mailbox ─► appended to the connections' output
+//!             unlock                                           ─► sent, some connections each turn
+//! ```
+//!
+//! * [`registry`] - channels and patterns, and the clients of each thread that listen to them
+//! * [`message`] - a message on its way to one thread: bytes that all receivers share
+//! * [`subscriber`] - what one client listens to; [`mail`]: what has come for a thread and in which order
+//! * [`crowd`] - publishers that are faster than a thread's fan-out wait, without holding anybody up
+//! * [`direct`] - a push to one client, whatever it listens to
+//!
+//! The order of messages, and why it holds, is told in `docs/design/publish-subscribe.md`.
+
+pub mod crowd;
+pub mod direct;
+pub mod mail;
+pub mod message;
+pub mod registry;
+#[cfg(test)]
+mod simulation;
+pub mod subscriber;
+
+pub use direct::push;
+pub use registry::{Kind, Registry};
+
+use crate::dispatch::Core;
+use crate::io::{Message, Session};
+use crate::server::Server;
+use crate::threads::{MAX_IO_THREADS, Pool};
+use message::Published;
+use registry::{Crowded, Patience, Post};
+use std::sync::atomic::{AtomicU32, Ordering};
+use weft_resp::Reply;
+
+impl Post for Pool {
+    fn put(&self, thread: usize, published: Published) {
+        let place = &self[thread];
+        place.crowd.add(published.weight());
+        place.mailbox.put(Message::Published(Box::new(published)));
+    }
+
+    fn ring(&self, thread: usize) {
+        self[thread].mailbox.ring();
+    }
+
+    fn is_crowded(&self, thread: usize) -> bool {
+        self[thread].crowd.is_full()
+    }
+}
+
+/// Gives `message` to all who listen to `channel`, by name or by pattern; how many that are. Any
+/// thread may call it, also while it holds shards: it waits for nobody, and takes O(threads that
+/// have subscribers + patterns). Without subscribers it is a look at two numbers.
+///
+/// Whoever calls it while it holds the shard of a key has the message come before the reply of any
+/// later command on that key, for every client that gets both.
+pub fn publish(srv: &Server, channel: &[u8], message: &[u8]) -> usize {
+    let (kind, patience) = (Kind::Channel, Patience::None);
+    let told = srv.pubsub.publish(kind, channel, message, patience, &*srv.threads);
+    told.unwrap_or_default()
+}
+
+/// As [`publish`], by a client that can wait until a thread with subscribers has caught up.
+///
+/// # Errors
+/// Nothing has happened: that thread is behind.
+pub fn publish_patiently(
+    srv: &Server,
+    kind: Kind,
+    channel: &[u8],
+    message: &[u8],
+    patience: Patience,
+) -> Result<usize, Crowded> {
+    srv.pubsub.publish(kind, channel, message, patience, &*srv.threads)
+}
+
+/// Appends what was published for the client until now, so that what it is answered next comes
+/// behind it. To be called by the client's own thread, and for a command on keys while their shards
+/// are held: then what comes before the reply, and what after it, is what has happened before and
+/// after.
+#[cold]
+pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
+    // A thread of the slow lane gets no mail for its clients; there is a mark instead.
+    if core.id >= MAX_IO_THREADS {
+        return;
+    }
+    let mailbox = &core.srv.threads[core.id].mailbox;
+    core.mail.stage(|| mailbox.take());
+    let (client, proto) = (session.shared.id, session.proto);
+    for message in core.mail.since(session.seen) {
+        match message {
+            Message::Published(published) => {
+                published.for_client(client, |part| part.write(proto, reply));
+            }
+            Message::Push { client: to, bytes } if to.id == client => {
+                direct::write(bytes, reply);
+            }
+            _ => {}
+        }
+    }
+    session.seen = core.mail.end();
+    session.listens = session.subscriber.is_some() || session.is_pushed_to;
+    keep(session, reply);
+}
+
+/// What stands in `reply` by now is no reply, and is not dropped by CLIENT REPLY.
+pub fn keep(session: &mut Session, reply: &Reply) {
+    if session.reply_mode.drops() {
+        session.keep = Some(reply.mark());
+    }
+}
+
+/// The client listens to nothing any more: it is gone, or RESET. O(what it has listened to).
+pub fn leave(srv: &Server, session: &mut Session) {
+    if let Some(subscriber) = session.subscriber.take() {
+        let shared = &session.shared;
+        srv.pubsub.leave(shared.id, shared.thread(), &subscriber);
+        subscriber::show(shared, None);
+    }
+}
+
+/// Numbers of subscriptions as other threads may see them.
+#[derive(Debug, Default)]
+pub struct Shown {
+    pub channels: AtomicU32,
+    pub patterns: AtomicU32,
+    pub shards: AtomicU32,
+}
+
+impl Shown {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        [&self.channels, &self.patterns, &self.shards].iter().any(|n| n.load(Ordering::Relaxed) > 0)
+    }
+}

@@ -1,0 +1,102 @@
+//! What one client listens to. It belongs to the client's session, as the registry's part of it
+//! belongs to everybody.
+
+use super::registry::{Kind, Name, Registry};
+use crate::clients::ClientShared;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+/// Bytes that a subscription takes beside its name, here and in the registry.
+const FIXED: usize = 96;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Subscriber {
+    /// By kind: names, with numbers by which they can be told in their order.
+    names: [HashMap<Name, u64, foldhash::fast::RandomState>; Kind::COUNT],
+    next: u64,
+    /// Bytes of all names.
+    bytes: usize,
+}
+
+impl Subscriber {
+    pub fn len(&self, kind: Kind) -> usize {
+        self.names[kind as usize].len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.iter().all(HashMap::is_empty)
+    }
+
+    /// How many subscriptions the client is told: of channels and patterns together, or of shard
+    /// channels.
+    pub fn told(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Channel | Kind::Pattern => self.len(Kind::Channel) + self.len(Kind::Pattern),
+            Kind::Shard => self.len(Kind::Shard),
+        }
+    }
+
+    /// Bytes of memory. O(1).
+    pub fn memory(&self) -> usize {
+        let entries: usize = self.names.iter().map(HashMap::len).sum();
+        size_of::<Self>() + self.bytes + entries * FIXED
+    }
+
+    pub fn has(&self, kind: Kind, name: &[u8]) -> bool {
+        self.names[kind as usize].contains_key(name)
+    }
+
+    /// All names of a kind, oldest first. O(n * log(n)).
+    pub fn names(&self, kind: Kind) -> Vec<Name> {
+        let mut all: Vec<(u64, &Name)> =
+            self.names[kind as usize].iter().map(|(name, number)| (*number, name)).collect();
+        all.sort_unstable_by_key(|(number, _)| *number);
+        all.into_iter().map(|(_, name)| name.clone()).collect()
+    }
+
+    /// All names of a kind in no order.
+    pub fn each(&self, kind: Kind) -> impl Iterator<Item = &Name> {
+        self.names[kind as usize].keys()
+    }
+
+    /// Listens to all `names` at one moment, calling `told` for each of them in their order.
+    pub fn subscribe(
+        &mut self,
+        registry: &Registry,
+        (client, thread): (u64, usize),
+        kind: Kind,
+        names: &[&[u8]],
+        mut told: impl FnMut(&[u8], usize),
+    ) {
+        let mut new: HashMap<&[u8], Option<Name>, foldhash::fast::RandomState> = HashMap::default();
+        new.extend(names.iter().filter(|name| !self.has(kind, name)).map(|name| (*name, None)));
+        registry.subscribe(client, thread, kind, new.iter_mut().map(|(name, at)| (*name, at)));
+        for name in names {
+            if let Some(name) = new.get_mut(name).and_then(Option::take) {
+                self.bytes += name.len();
+                self.names[kind as usize].insert(name, self.next);
+                self.next += 1;
+            }
+            told(name, self.told(kind));
+        }
+    }
+
+    /// Forgets `name`; whether the client listened to it. The registry is not told.
+    pub fn forget(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let was = self.names[kind as usize].remove(name).is_some();
+        if was {
+            self.bytes -= name.len();
+        }
+        was
+    }
+}
+
+/// Shows others what the client listens to.
+pub fn show(client: &ClientShared, subscriber: Option<&Subscriber>) {
+    let len = |kind| subscriber.map_or(0, |subscriber| subscriber.len(kind) as u32);
+    let shown = &client.subscriptions;
+    shown.channels.store(len(Kind::Channel), Ordering::Relaxed);
+    shown.patterns.store(len(Kind::Pattern), Ordering::Relaxed);
+    shown.shards.store(len(Kind::Shard), Ordering::Relaxed);
+}

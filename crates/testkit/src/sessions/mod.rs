@@ -1,0 +1,199 @@
+//! Sessions of several clients on two servers, pushes compared as well as replies.
+//!
+//! What [`crate::differential`] does with one client, for commands whose effect others see: clients
+//! subscribe, publish and change what they are, in an order that is drawn. Both servers get the same
+//! steps one after the other, and each client must be sent the same bytes in the same order.
+//!
+//! ```text
+//!  a step of client 3        its bytes, then PING with a new word      read until the word comes
+//!  now and then              everybody: PING with a new word           read until the word comes
+//! ```
+//!
+//! A message that was published before the PING was sent comes before its reply, so what was read by
+//! then is all there is. That holds for the reference, and is asked of the other server.
+//!
+//! Where the reference's order is that of its hash table (the patterns that one message matches, the
+//! channels that UNSUBSCRIBE without a name leaves), both transcripts are sorted there: [`transcript`].
+
+pub mod draw;
+pub mod transcript;
+
+use crate::client::{Client, describe, encode};
+use crate::rng::Rng;
+use draw::Step;
+use std::io;
+use std::time::Duration;
+use transcript::Frame;
+
+/// Clients of an episode.
+const CLIENTS: usize = 6;
+
+/// Steps between two looks at all clients.
+const ROUND: usize = 6;
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where two servers differ.
+#[derive(Debug)]
+pub struct Difference {
+    pub seed: u64,
+    /// The steps of the episode up to it, one a line.
+    pub steps: Vec<String>,
+    pub client: usize,
+    pub ours: Vec<Frame>,
+    pub theirs: Vec<Frame>,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Difference { seed, steps, client, ours, theirs } = self;
+        let last = &steps[steps.len().saturating_sub(60)..];
+        writeln!(f, "seed {seed}, client {client}, after\n  {}", last.join("\n  "))?;
+        writeln!(f, "ours\n  {}", show(ours))?;
+        writeln!(f, "theirs\n  {}", show(theirs))
+    }
+}
+
+fn show(frames: &[Frame]) -> String {
+    frames.iter().map(Frame::to_string).collect::<Vec<_>>().join("\n  ")
+}
+
+/// What a run has seen.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub commands: usize,
+    /// Frames that were compared.
+    pub frames: usize,
+    /// Of those, messages.
+    pub messages: usize,
+}
+
+/// One client of one server.
+struct Peer {
+    port: u16,
+    client: Client,
+    frames: Vec<Frame>,
+}
+
+impl Peer {
+    fn new(port: u16) -> Peer {
+        Peer { port, client: connect(port), frames: Vec::new() }
+    }
+
+    /// Sends `bytes`, and `word` with a PING; reads until that is answered. Whether the client is
+    /// between MULTI and EXEC.
+    fn exchange(&mut self, bytes: &[u8], word: &str) -> bool {
+        let mut all = bytes.to_vec();
+        all.extend(encode(&["PING", word]));
+        // A connection that was closed meanwhile says so when it is read.
+        let _ = self.client.send_raw(&all);
+        loop {
+            match self.client.read_frame() {
+                Ok(reply) => {
+                    let frame = Frame::of(&reply);
+                    match frame.is_answer(word) {
+                        Some(queued) => return queued,
+                        None => self.frames.push(frame),
+                    }
+                }
+                Err(e) if is_end(&e) => {
+                    self.frames.push(Frame::End);
+                    self.client = connect(self.port);
+                    return false;
+                }
+                Err(e) => {
+                    self.frames.push(Frame::Failed(e.to_string()));
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+fn is_end(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
+}
+
+fn connect(port: u16) -> Client {
+    let mut client = Client::tcp(port);
+    client.set_timeout(PATIENCE);
+    client
+}
+
+/// Episodes of `steps` steps, until `commands` were sent; the first difference ends the run.
+pub fn run(
+    ours: u16,
+    theirs: u16,
+    first_seed: u64,
+    commands: usize,
+    steps: usize,
+) -> Result<Outcome, Box<Difference>> {
+    let mut outcome = Outcome::default();
+    let mut seed = first_seed;
+    while outcome.commands < commands {
+        episode([ours, theirs], seed, steps, &mut outcome)?;
+        seed += 1;
+    }
+    Ok(outcome)
+}
+
+fn episode(
+    ports: [u16; 2],
+    seed: u64,
+    steps: usize,
+    outcome: &mut Outcome,
+) -> Result<(), Box<Difference>> {
+    let mut rng = Rng::new(seed);
+    let mut pairs: Vec<[Peer; 2]> = (0..CLIENTS).map(|_| ports.map(Peer::new)).collect();
+    let mut queues = [false; CLIENTS];
+    let mut told = Vec::new();
+    let mut words = 0;
+    for n in 0..steps {
+        let at = rng.below(CLIENTS);
+        let Step { commands } = draw::step(&mut rng, queues[at]);
+        outcome.commands += commands.len();
+        let bytes: Vec<u8> = commands.iter().flat_map(|args| encode(args)).collect();
+        told.extend(commands.iter().map(|args| format!("{at}: {}", describe(args))));
+        let acting = if n % ROUND == ROUND - 1 || n == steps - 1 { 0..CLIENTS } else { at..at + 1 };
+        // What lies unread in a connection that is closed may be lost.
+        let closes = commands.iter().any(|args| args.iter().any(|arg| arg == b"KILL"));
+        for other in (0..CLIENTS).filter(|_| closes) {
+            words += 1;
+            queues[other] = exchange(&mut pairs[other], &[], &format!("word:{words}"));
+        }
+        words += 1;
+        let word = format!("word:{words}");
+        queues[at] = exchange(&mut pairs[at], &bytes, &word);
+        for other in acting.filter(|other| *other != at) {
+            words += 1;
+            queues[other] = exchange(&mut pairs[other], &[], &format!("word:{words}"));
+        }
+        for (client, pair) in pairs.iter_mut().enumerate() {
+            compare(pair, outcome).map_err(|(ours, theirs)| {
+                Box::new(Difference { seed, steps: told.clone(), client, ours, theirs })
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn exchange(pair: &mut [Peer; 2], bytes: &[u8], word: &str) -> bool {
+    let [ours, theirs] = pair;
+    let queued = theirs.exchange(bytes, word);
+    // Where they differ in this the next comparison shows it.
+    ours.exchange(bytes, word);
+    queued
+}
+
+/// Compares what the client has got since the last time.
+fn compare(pair: &mut [Peer; 2], outcome: &mut Outcome) -> Result<(), (Vec<Frame>, Vec<Frame>)> {
+    let [ours, theirs] = pair.each_mut().map(|peer| std::mem::take(&mut peer.frames));
+    outcome.frames += theirs.len();
+    outcome.messages += theirs.iter().filter(|frame| frame.is_message()).count();
+    let (ours, theirs) = (transcript::sorted(ours), transcript::sorted(theirs));
+    if ours == theirs { Ok(()) } else { Err((ours, theirs)) }
+}

@@ -1,0 +1,194 @@
+//! What a client was sent, in a form in which two servers can be compared.
+
+use crate::client::Reply;
+use crate::value::{Value, quote_short};
+use std::fmt;
+
+/// One reply or push.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Frame {
+    /// Its bytes.
+    Raw(Vec<u8>),
+    /// One that tells what only one server can say: what is left of it when that is taken out.
+    Picture(String),
+    /// The server has closed the connection.
+    End,
+    /// No reply, or none that can be read.
+    Failed(String),
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Frame::Raw(bytes) => write!(f, "{}", quote_short(bytes)),
+            Frame::Picture(text) => write!(f, "{text}"),
+            Frame::End => write!(f, "(closed)"),
+            Frame::Failed(why) => write!(f, "(failed: {why})"),
+        }
+    }
+}
+
+impl Frame {
+    pub fn of(reply: &Reply) -> Frame {
+        match picture(&reply.value) {
+            Some(picture) => Frame::Picture(picture),
+            None => Frame::Raw(reply.raw.clone()),
+        }
+    }
+
+    /// Whether it answers PING with this word; and if so, whether the PING was queued.
+    pub fn is_answer(&self, word: &str) -> Option<bool> {
+        let Frame::Raw(raw) = self else { return None };
+        let bulk = format!("${}\r\n{word}\r\n", word.len());
+        let pong = format!("*2\r\n$4\r\npong\r\n{bulk}");
+        match raw.as_slice() {
+            b"+QUEUED\r\n" => Some(true),
+            raw => (raw == bulk.as_bytes() || raw == pong.as_bytes()).then_some(false),
+        }
+    }
+
+    /// `pmessage`, `unsubscribe` ..., if it is such an array or push.
+    fn word(&self) -> Option<&[u8]> {
+        let Frame::Raw(raw) = self else { return None };
+        if !matches!(raw.first(), Some(b'*' | b'>')) {
+            return None;
+        }
+        let lines: Vec<&[u8]> = raw.split(|b| *b == b'\n').take(3).collect();
+        lines.get(2).map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    /// Whether it is a message that was published.
+    pub fn is_message(&self) -> bool {
+        matches!(self.word(), Some(b"message" | b"pmessage" | b"smessage"))
+    }
+}
+
+/// What can be compared of HELLO, CLIENT LIST and INFO.
+fn picture(value: &Value) -> Option<String> {
+    match value {
+        Value::Map(_) => {
+            let proto = value.field("proto").filter(|_| value.field("modules").is_some());
+            return proto.map(|proto| format!("greeting, {proto}"));
+        }
+        Value::Array(items) => {
+            let modules = |item: &Value| item.bytes() == Some(b"modules");
+            if items.iter().any(modules) {
+                return Some(format!("greeting, {}", items[5]));
+            }
+            let pictures: Vec<Option<String>> = items.iter().map(picture).collect();
+            // EXEC's, where one of the commands answers so.
+            return pictures.iter().any(Option::is_some).then(|| {
+                let all = items.iter().zip(pictures);
+                let all = all.map(|(item, picture)| picture.unwrap_or_else(|| item.to_string()));
+                all.collect::<Vec<_>>().join(", ")
+            });
+        }
+        _ => {}
+    }
+    let text = match value {
+        Value::Bulk(bytes) | Value::Verbatim(_, bytes) => String::from_utf8_lossy(bytes),
+        _ => return None,
+    };
+    if text.starts_with("id=") && text.contains(" ssub=") {
+        const FIELDS: [&str; 6] = ["flags=", "sub=", "psub=", "ssub=", "multi=", "resp="];
+        let mut lines: Vec<String> = text.lines().map(|line| chosen(line, &FIELDS)).collect();
+        lines.sort();
+        return Some(lines.join("; "));
+    }
+    if text.starts_with("# ") {
+        let fields =
+            ["pubsub_channels:", "pubsub_patterns:", "pubsubshard_channels:", "pubsub_clients:"];
+        let lines = text.lines().filter(|line| fields.iter().any(|field| line.starts_with(field)));
+        return Some(lines.collect::<Vec<_>>().join("; "));
+    }
+    None
+}
+
+fn chosen(line: &str, fields: &[&str]) -> String {
+    let words = line.split(' ').filter(|word| fields.iter().any(|field| word.starts_with(field)));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The frames with those sorted whose order means nothing: what one message is to several patterns,
+/// and the names that are left by one command that names none.
+pub fn sorted(frames: Vec<Frame>) -> Vec<Frame> {
+    let mut out: Vec<Frame> = Vec::with_capacity(frames.len());
+    let mut begin = 0;
+    for frame in frames {
+        let joins = out.last().is_some_and(|last| is_one_run(last, &frame));
+        if !joins {
+            sort(&mut out[begin..]);
+            begin = out.len();
+        }
+        out.push(frame);
+    }
+    sort(&mut out[begin..]);
+    out
+}
+
+fn sort(run: &mut [Frame]) {
+    let of_many =
+        run.first().and_then(Frame::word).is_some_and(|word| word.ends_with(b"unsubscribe"));
+    if !of_many {
+        return run.sort();
+    }
+    // The count goes down whatever the order: names and counts are sorted apart.
+    let split = |frame: &Frame| match frame {
+        Frame::Raw(raw) => {
+            let at = raw.iter().rposition(|b| *b == b':').unwrap_or(raw.len());
+            (raw[..at].to_vec(), raw[at..].to_vec())
+        }
+        Frame::Picture(_) | Frame::End | Frame::Failed(_) => unreachable!("has a word"),
+    };
+    let (mut names, counts): (Vec<_>, Vec<_>) = run.iter().map(split).unzip();
+    names.sort();
+    for ((place, name), count) in run.iter_mut().zip(names).zip(counts) {
+        *place = Frame::Raw([name, count].concat());
+    }
+}
+
+/// Whether two frames may stand in either order.
+fn is_one_run(one: &Frame, other: &Frame) -> bool {
+    match (one.word(), other.word()) {
+        (Some(b"pmessage"), Some(b"pmessage")) => behind_pattern(one) == behind_pattern(other),
+        (Some(a), Some(b)) => a == b && a.ends_with(b"unsubscribe"),
+        _ => false,
+    }
+}
+
+/// Channel and message of a `pmessage`.
+fn behind_pattern(frame: &Frame) -> Option<Vec<Value>> {
+    let Frame::Raw(raw) = frame else { return None };
+    let (value, _) = crate::value::parse(raw).ok()??;
+    Some(value.items().get(2..)?.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Frame {
+        Frame::Raw(text.replace('|', "\r\n").into_bytes())
+    }
+
+    #[test]
+    fn patterns_and_names_that_are_left_have_no_order() {
+        let one = |p: &str| raw(&format!(">4|$8|pmessage|$1|{p}|$1|c|$1|m|"));
+        let left = |name: &str, n: u8| raw(&format!("*3|$11|unsubscribe|$1|{name}|:{n}|"));
+        assert_eq!(sorted(vec![one("b"), one("a")]), sorted(vec![one("a"), one("b")]));
+        let ours = vec![left("x", 1), left("y", 0)];
+        assert_eq!(sorted(ours.clone()), sorted(vec![left("y", 1), left("x", 0)]));
+        assert_ne!(sorted(ours), sorted(vec![left("x", 0), left("y", 1)]));
+        let other = raw(">4|$8|pmessage|$1|a|$1|c|$1|n|");
+        assert_ne!(sorted(vec![one("b"), other.clone()]), sorted(vec![other, one("b")]));
+    }
+
+    #[test]
+    fn the_answer_is_known_in_every_state() {
+        assert_eq!(raw("$1|w|").is_answer("w"), Some(false));
+        assert_eq!(raw("*2|$4|pong|$1|w|").is_answer("w"), Some(false));
+        assert_eq!(raw("+QUEUED|").is_answer("w"), Some(true));
+        assert_eq!(raw("$1|v|").is_answer("w"), None);
+        assert!(raw(">3|$7|message|$1|c|$1|m|").is_message());
+    }
+}

@@ -1,0 +1,322 @@
+//! Keyspace notifications: what subscribers hear, from whomever it comes: a command, a transaction,
+//! a client that was served, the slow lane, time, want of memory.
+//!
+//! Most of it runs against the reference too, which shows that it asks for what is right. Which
+//! command tells what is compared in `differential.rs`.
+
+use std::thread;
+use std::time::Duration;
+use weft_testkit::value::Value;
+use weft_testkit::{Client, Server, skip_without};
+
+/// DEBUG switches the search for what has expired.
+const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
+
+/// All threads have connections, as under a load.
+const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+
+/// Runs `check` against this server and against the reference.
+fn on_both(test: &str, check: fn(&Server)) {
+    check(&Server::weft(&[&ARGS[..], &THREADS[..]].concat()));
+    let reference = Server::valkey(&ARGS);
+    if !skip_without(test, &reference, "valkey-server") {
+        check(&reference.expect("not skipped"));
+    }
+}
+
+/// A subscriber to all notifications.
+struct Ear {
+    client: Client,
+    marker: Client,
+}
+
+impl Ear {
+    /// Listens to these classes.
+    fn open(server: &Server, classes: &str) -> Ear {
+        let mut marker = server.client();
+        marker.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
+        let mut client = server.client();
+        client.cmd(&["PSUBSCRIBE", "__key*@*__:*"]);
+        client.cmd(&["SUBSCRIBE", "mark"]);
+        Ear { client, marker }
+    }
+
+    /// The next message: the channel without its underscores, and what was said there.
+    fn next(&mut self) -> Option<String> {
+        let frame = self.client.read_frame().expect("a message").value;
+        let (Value::Array(words) | Value::Push(words)) = frame else { panic!("no message") };
+        let said = words.last().expect("a message has words").text();
+        match words.len() {
+            4 => Some(format!("{} {said}", words[2].text().replace("__", ""))),
+            _ => None,
+        }
+    }
+
+    /// All that was told by now.
+    fn heard(&mut self) -> Vec<String> {
+        self.marker.cmd(&["PUBLISH", "mark", ""]);
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Waits for messages until there was `last`.
+    fn until(&mut self, last: &str) -> Vec<String> {
+        let mut heard = Vec::new();
+        while heard.last().is_none_or(|message| message != last) {
+            heard.extend(self.next());
+        }
+        heard
+    }
+}
+
+/// Runs a command of words.
+fn run(client: &mut Client, line: &str) -> Value {
+    client.cmd(&line.split(' ').collect::<Vec<_>>())
+}
+
+#[test]
+fn both_channels_the_key_first() {
+    on_both("both_channels_the_key_first", |server| {
+        let mut client = server.client();
+        let mut ear = Ear::open(server, "KEA");
+        run(&mut client, "SELECT 3");
+        run(&mut client, "SET a 1 EX 100");
+        assert_eq!(
+            ear.heard(),
+            ["keyspace@3:a set", "keyevent@3:set a", "keyspace@3:a expire", "keyevent@3:expire a"]
+        );
+        for (classes, told) in [
+            ("Kg", &["keyspace@3:a del"][..]),
+            ("E$n", &["keyevent@3:new a", "keyevent@3:set a"]),
+            ("g$n", &[]),
+            ("", &[]),
+        ] {
+            client.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
+            run(&mut client, "DEL a");
+            run(&mut client, "SET a 1");
+            assert_eq!(ear.heard(), told, "{classes}");
+        }
+        // From the next command on, also in the same transaction.
+        client.ok(&["MULTI"]);
+        for line in ["DEL a", "CONFIG SET notify-keyspace-events Eg", "SET a 1", "DEL a"] {
+            run(&mut client, line);
+        }
+        run(&mut client, "EXEC");
+        assert_eq!(ear.heard(), ["keyevent@3:del a"]);
+    });
+}
+
+#[test]
+fn misses_and_new_keys() {
+    on_both("misses_and_new_keys", |server| {
+        let mut client = server.client();
+        let mut ear = Ear::open(server, "Emn");
+        for line in ["GET a", "SET a 1", "SET a 2", "MGET a b", "LPOP c", "HSET h f v"] {
+            run(&mut client, line);
+        }
+        assert_eq!(
+            ear.heard(),
+            [
+                "keyevent@0:keymiss a",
+                "keyevent@0:new a",
+                "keyevent@0:keymiss b",
+                "keyevent@0:new h"
+            ]
+        );
+    });
+}
+
+#[test]
+fn what_expires_is_told_once_whoever_finds_it() {
+    on_both("what_expires_is_told_once_whoever_finds_it", |server| {
+        let mut client = server.client();
+        let mut ear = Ear::open(server, "Exmg");
+        client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        run(&mut client, "SET a 1 PX 1");
+        thread::sleep(Duration::from_millis(10));
+        assert_eq!(ear.heard(), ["keyevent@0:expire a"]);
+        run(&mut client, "GET a");
+        run(&mut client, "GET a");
+        assert_eq!(
+            ear.heard(),
+            ["keyevent@0:expired a", "keyevent@0:keymiss a", "keyevent@0:keymiss a"]
+        );
+        run(&mut client, "SELECT 2");
+        run(&mut client, "SET b 1 PX 1");
+        client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
+        assert_eq!(ear.until("keyevent@2:expired b").len(), 2);
+        assert!(ear.heard().is_empty());
+        run(&mut client, "SET b 1 EX 100");
+        run(&mut client, "EXPIRE b -1");
+        assert_eq!(ear.heard(), ["keyevent@2:expire b", "keyevent@2:expired b"]);
+    });
+}
+
+#[test]
+fn fields_that_expire() {
+    on_both("fields_that_expire", |server| {
+        let mut client = server.client();
+        let mut ear = Ear::open(server, "Egh");
+        run(&mut client, "HSET h a 1 b 2 c 3");
+        run(&mut client, "HPEXPIRE h 1 FIELDS 2 a b");
+        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 3);
+        run(&mut client, "HPEXPIRE h 1 FIELDS 1 c");
+        assert_eq!(
+            ear.until("keyevent@0:del h"),
+            ["keyevent@0:hexpire h", "keyevent@0:hexpired h", "keyevent@0:del h"]
+        );
+    });
+}
+
+#[test]
+fn what_is_evicted() {
+    on_both("what_is_evicted", |server| {
+        let mut client = server.client();
+        let mut ear = Ear::open(server, "Ee");
+        client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+        let value = "v".repeat(1000);
+        for n in 0..2000 {
+            client.ok(&["SET", &format!("k{n}"), &value]);
+        }
+        assert!(ear.heard().is_empty());
+        let info = client.cmd(&["INFO", "memory"]).text();
+        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        let used: usize = used.expect("a figure").trim().parse().expect("a number");
+        client.ok(&["CONFIG", "SET", "maxmemory", &(used - 500_000).to_string()]);
+        for n in 0..50 {
+            client.cmd(&["SET", &format!("late{n}"), "v"]);
+        }
+        client.ok(&["CONFIG", "SET", "maxmemory", "0"]);
+        let heard = ear.heard();
+        let info = client.cmd(&["INFO", "stats"]).text();
+        assert!(heard.len() > 100, "{}", heard.len());
+        assert!(info.contains(&format!("evicted_keys:{}\r\n", heard.len())), "{info}");
+        for message in &heard {
+            let key = message.strip_prefix("keyevent@0:evicted ").expect("an eviction");
+            // Those that came late could come again after they had gone.
+            if key.starts_with('k') {
+                assert_eq!(client.cmd(&["EXISTS", key]).int(), 0, "{key}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_transaction_is_told_as_it_was_run() {
+    on_both("a_transaction_is_told_as_it_was_run", |server| {
+        let mut client = server.client();
+        let mut ear = Ear::open(server, "EAm");
+        client.ok(&["MULTI"]);
+        for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a", "INCR a x"]
+        {
+            run(&mut client, line);
+        }
+        run(&mut client, "EXEC");
+        assert!(ear.heard().is_empty(), "it had an error, and was not run");
+        client.ok(&["MULTI"]);
+        for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a"] {
+            run(&mut client, line);
+        }
+        run(&mut client, "EXEC");
+        assert_eq!(
+            ear.heard(),
+            [
+                "keyevent@0:set a",
+                "keyevent@0:keymiss b",
+                "keyevent@0:mine between",
+                "keyevent@0:del a"
+            ]
+        );
+    });
+}
+
+/// Waits until so many clients are blocked.
+fn until_blocked(client: &mut Client, n: usize) {
+    while !client.cmd(&["INFO", "clients"]).text().contains(&format!("blocked_clients:{n}\r\n")) {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn who_was_served_comes_behind_who_served() {
+    on_both("who_was_served_comes_behind_who_served", |server| {
+        let (mut maker, mut mover, mut taker) = (server.client(), server.client(), server.client());
+        let mut ear = Ear::open(server, "EA");
+        let send = |client: &mut Client, line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            client.send_raw(&weft_testkit::client::encode(&words)).expect("the server reads");
+        };
+        send(&mut mover, "BLMOVE {x}l {x}m LEFT RIGHT 0");
+        until_blocked(&mut maker, 1);
+        send(&mut taker, "BLPOP {x}m 0");
+        until_blocked(&mut maker, 2);
+        maker.ok(&["MULTI"]);
+        run(&mut maker, "RPUSH {x}l a b");
+        run(&mut maker, "SET {x}s 1");
+        run(&mut maker, "EXEC");
+        assert_eq!(
+            ear.heard(),
+            [
+                "keyevent@0:rpush {x}l",
+                "keyevent@0:set {x}s",
+                "keyevent@0:rpush {x}m",
+                "keyevent@0:lpop {x}l",
+                "keyevent@0:lpop {x}m",
+                "keyevent@0:del {x}m"
+            ]
+        );
+    });
+}
+
+#[test]
+fn what_is_run_again_in_the_slow_lane_is_told_once() {
+    on_both("what_is_run_again_in_the_slow_lane_is_told_once", |server| {
+        let mut client = server.client();
+        let members: Vec<String> = (0..50_000).map(|n| n.to_string()).collect();
+        for part in members.chunks(1000) {
+            let add = ["SADD", "large"].into_iter().chain(part.iter().map(String::as_str));
+            client.cmd(&add.collect::<Vec<_>>());
+        }
+        client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        run(&mut client, "SET old 1 PX 1");
+        thread::sleep(Duration::from_millis(10));
+        let mut ear = Ear::open(server, "EAmn");
+        assert_eq!(run(&mut client, "SUNIONSTORE d old missing large").int(), 50_000);
+        assert_eq!(
+            ear.heard(),
+            [
+                "keyevent@0:expired old",
+                "keyevent@0:keymiss old",
+                "keyevent@0:keymiss missing",
+                "keyevent@0:new d",
+                "keyevent@0:sunionstore d"
+            ]
+        );
+    });
+}
+
+/// Clients on all threads make and remove one key in transactions.
+#[test]
+fn threads_tell_of_a_key_in_the_order_of_what_happened() {
+    const CLIENTS: usize = 8;
+    const TIMES: usize = 500;
+    let server = Server::weft(&THREADS);
+    let mut ear = Ear::open(&server, "KAn");
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            let mut client = server.client();
+            scope.spawn(move || {
+                let words = |line: &str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
+                let lines = ["MULTI", "RPUSH k a", "LPUSH k b", "DEL k", "EXEC"].map(words);
+                for _ in 0..TIMES {
+                    client.pipeline(&lines).expect("replies");
+                }
+            });
+        }
+    });
+    let heard = ear.heard();
+    assert_eq!(heard.len(), CLIENTS * TIMES * 4);
+    for one in heard.chunks(4) {
+        let told = ["new", "rpush", "lpush", "del"].map(|event| format!("keyspace@0:k {event}"));
+        assert_eq!(one, told);
+    }
+}

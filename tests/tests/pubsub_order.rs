@@ -1,0 +1,344 @@
+//! Messages come once, whole and in order, whatever the threads do meanwhile.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+use weft_testkit::{Client, Server, Value};
+use weft_tests::scene::{client, on_both, reply, said, send, send_all, until};
+
+const FOUR: [&str; 6] =
+    ["--io-threads", "4", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
+
+/// Ends the disturbance, also when a test fails before its end.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Moves all clients to other threads, over and over.
+fn disturb(server: &Server, done: &AtomicBool) {
+    let mut mover = client(server);
+    while !done.load(Ordering::Relaxed) {
+        mover.ok(&["DEBUG", "MOVE-CLIENTS"]);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The next push or reply.
+#[track_caller]
+fn frame(client: &mut Client) -> Vec<Value> {
+    match client.read_frame() {
+        Ok(frame) => match frame.value {
+            Value::Array(items) | Value::Push(items) => items,
+            other => vec![other],
+        },
+        Err(e) => panic!("nothing comes: {e}"),
+    }
+}
+
+fn texts(items: &[Value]) -> Vec<String> {
+    items.iter().map(Value::text).collect()
+}
+
+/// Takes the confirmations of `n` subscriptions.
+#[track_caller]
+fn confirmed(client: &mut Client, n: usize) {
+    for _ in 0..n {
+        assert!(texts(&frame(client)[..1])[0].ends_with("subscribe"));
+    }
+}
+
+const CHANNELS: [&str; 3] = ["one", "two", "three"];
+
+/// Reads until each of `publishers` has said all its messages on all channels; by channel.
+fn listen(mut client: Client, total: usize) -> HashMap<String, Vec<String>> {
+    let mut got: HashMap<String, Vec<String>> = HashMap::new();
+    for _ in 0..total {
+        let message = texts(&frame(&mut client));
+        let [.., channel, text] = message.as_slice() else { panic!("no message: {message:?}") };
+        got.entry(channel.clone()).or_default().push(text.clone());
+    }
+    got
+}
+
+#[test]
+fn all_see_the_messages_of_a_channel_in_one_order() {
+    const PUBLISHERS: usize = 4;
+    const MESSAGES: usize = 3000;
+    let server = Server::weft(&FOUR);
+    let done = AtomicBool::new(false);
+    let seen: Vec<HashMap<String, Vec<String>>> = std::thread::scope(|scope| {
+        let _end = End(&done);
+        let listeners: Vec<_> = (0..12)
+            .map(|n| {
+                let mut listener = client(&server);
+                if n % 2 == 0 {
+                    listener.hello(3);
+                }
+                if n % 3 == 0 {
+                    send(&mut listener, &["PSUBSCRIBE", "*"]);
+                    confirmed(&mut listener, 1);
+                } else {
+                    send(&mut listener, &[&["SUBSCRIBE"][..], &CHANNELS].concat());
+                    confirmed(&mut listener, CHANNELS.len());
+                }
+                scope.spawn(|| listen(listener, PUBLISHERS * MESSAGES))
+            })
+            .collect();
+        scope.spawn(|| disturb(&server, &done));
+        let publishers: Vec<_> = (0..PUBLISHERS)
+            .map(|publisher| {
+                let mut client = client(&server);
+                scope.spawn(move || {
+                    let messages: Vec<String> =
+                        (0..MESSAGES).map(|n| format!("{publisher} {n}")).collect();
+                    for some in messages.chunks(50) {
+                        let requests: Vec<Vec<&str>> = some
+                            .iter()
+                            .enumerate()
+                            .map(|(n, text)| vec!["PUBLISH", CHANNELS[n % CHANNELS.len()], text])
+                            .collect();
+                        for reply in client.pipeline(&requests).expect("the server answers") {
+                            assert_eq!(reply.value, Value::Integer(12));
+                        }
+                    }
+                })
+            })
+            .collect();
+        publishers.into_iter().for_each(|publisher| publisher.join().expect("no panic"));
+        listeners.into_iter().map(|listener| listener.join().expect("no panic")).collect()
+    });
+    for channels in &seen {
+        assert_eq!(channels, &seen[0]);
+    }
+    for (channel, messages) in &seen[0] {
+        let mut last = [-1; PUBLISHERS];
+        for message in messages {
+            let (publisher, n) = message.split_once(' ').expect("publisher and number");
+            let (at, n): (usize, i64) = (publisher.parse().unwrap(), n.parse().unwrap());
+            assert!(last[at] < n, "{channel}: {n} of {at} came behind {}", last[at]);
+            last[at] = n;
+        }
+    }
+}
+
+/// A client that listens and reads at once: what it reads is never older than the news that it has
+/// got, and never newer than the news that it is about to get.
+#[test]
+fn messages_and_replies_are_in_the_order_of_execution() {
+    let server = Server::weft(&FOUR);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = End(&done);
+        for key in ["k1", "k2", "k3"] {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || {
+                let mut writer = client(server);
+                let mut n = 0;
+                while !done.load(Ordering::Relaxed) {
+                    n += 1;
+                    let n = n.to_string();
+                    let requests = [vec!["SET", key, &n], vec!["PUBLISH", key, &n]];
+                    writer.pipeline(&requests).expect("the server answers");
+                }
+            });
+        }
+        scope.spawn(|| disturb(&server, &done));
+        let readers: Vec<_> = ["k1", "k2", "k3", "k1", "k2", "k3"]
+            .into_iter()
+            .enumerate()
+            .map(|(n, key)| {
+                let mut reader = client(&server);
+                scope.spawn(move || {
+                    reader.hello(3);
+                    send(&mut reader, &["SUBSCRIBE", key]);
+                    confirmed(&mut reader, 1);
+                    watch(&mut reader, key, n % 2 == 0);
+                })
+            })
+            .collect();
+        readers.into_iter().for_each(|reader| reader.join().expect("no panic"));
+    });
+}
+
+fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
+    let mut last: Option<i64> = None;
+    let mut replies = 0;
+    for _ in 0..400 {
+        let get = ["GET", key];
+        let one = [&["MULTI"][..], &get, &["EXEC"]];
+        let many = [&get[..]; 8];
+        send_all(reader, if in_transaction { &one } else { &many });
+        let mut open = if in_transaction { 3 } else { 8 };
+        while open > 0 {
+            let got = reader.read_frame().expect("something comes").value;
+            let read = match &got {
+                Value::Push(items) => {
+                    let n = items[2].text().parse().expect("a number");
+                    assert!(last.is_none_or(|last| n == last + 1), "{n} behind {last:?}");
+                    last = Some(n);
+                    continue;
+                }
+                Value::Array(items) => items[0].clone(),
+                other => other.clone(),
+            };
+            open -= 1;
+            if let (Some(last), Ok(n)) = (last, read.text().parse::<i64>()) {
+                assert!(n == last || n == last + 1, "read {n} behind the message {last}");
+                replies += 1;
+            }
+        }
+    }
+    assert!(replies > 100, "hardly anything was compared: {replies}");
+}
+
+/// Whoever was counted as a receiver gets the message, and nobody else.
+#[test]
+fn receivers_are_those_who_were_counted() {
+    let server = Server::weft(&FOUR);
+    let done = AtomicBool::new(false);
+    let counted = AtomicI64::new(0);
+    let received: i64 = std::thread::scope(|scope| {
+        let _end = End(&done);
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut publisher = client(&server);
+                while !done.load(Ordering::Relaxed) {
+                    let replies = publisher.pipeline(&vec![vec!["PUBLISH", "c", "m"]; 20]);
+                    let replies = replies.expect("the server answers");
+                    let sum: i64 = replies.iter().map(|reply| reply.value.int()).sum();
+                    counted.fetch_add(sum, Ordering::Relaxed);
+                }
+            });
+        }
+        let mover = scope.spawn(|| disturb(&server, &done));
+        let listeners: Vec<_> = (0..6)
+            .map(|n| {
+                let mut listener = client(&server);
+                scope.spawn(move || {
+                    if n % 2 == 0 {
+                        listener.hello(3);
+                    }
+                    come_and_go(&mut listener, n % 3 == 0)
+                })
+            })
+            .collect();
+        let received = listeners.into_iter().map(|l| l.join().expect("no panic")).sum();
+        done.store(true, Ordering::Relaxed);
+        mover.join().expect("no panic");
+        received
+    });
+    assert_eq!(received, counted.load(Ordering::Relaxed));
+    assert!(received > 1000, "hardly anything was published: {received}");
+    let mut client = client(&server);
+    assert_eq!(texts(client.cmd(&["PUBSUB", "CHANNELS"]).items()), [""; 0]);
+    assert_eq!(client.cmd(&["PUBSUB", "NUMPAT"]), Value::Integer(0));
+}
+
+/// Subscribes and unsubscribes; how many messages came in between.
+fn come_and_go(listener: &mut Client, by_pattern: bool) -> i64 {
+    let (on, off, name) = match by_pattern {
+        true => ("PSUBSCRIBE", "PUNSUBSCRIBE", "c*"),
+        false => ("SUBSCRIBE", "UNSUBSCRIBE", "c"),
+    };
+    let mut messages = 0;
+    for _ in 0..300 {
+        send_all(listener, &[&[on, name], &["PING"], &[off, name], &["ECHO", "end"]]);
+        loop {
+            let got = texts(&frame(listener));
+            match got[0].as_str() {
+                "message" | "pmessage" => messages += 1,
+                "end" => break,
+                _ => {}
+            }
+        }
+    }
+    messages
+}
+
+/// EXEC in the slow lane, which subscribes: what is published meanwhile comes behind its reply.
+#[test]
+fn a_long_transaction_is_answered_before_its_messages() {
+    let args = ["--enable-debug-command", "yes"];
+    on_both(&args, &FOUR[..4], |server| {
+        let mut maker = client(server);
+        let members: Vec<String> = (0..50_000).map(|n| n.to_string()).collect();
+        for some in members.chunks(5000) {
+            let add = ["SADD", "s"].into_iter().chain(some.iter().map(String::as_str));
+            maker.cmd(&add.collect::<Vec<_>>());
+        }
+        let (mut listener, mut publisher) = (client(server), client(server));
+        let mut commands: Vec<&[&str]> = vec![&["MULTI"], &["SUBSCRIBE", "c"]];
+        commands.resize(12, &["SINTERCARD", "2", "s", "s"]);
+        commands.extend([&["EXEC"][..], &["PING"]]);
+        send_all(&mut listener, &commands);
+        let listens = || publisher.cmd(&["PUBLISH", "c", "m"]).int() == 1;
+        until("the transaction listens", listens);
+        assert_eq!(said(&mut publisher, &["PUBLISH", "c", "n"]), "1");
+        assert!(reply(&mut listener).is_ok());
+        for _ in 0..11 {
+            assert_eq!(reply(&mut listener).text(), "QUEUED");
+        }
+        let executed = reply(&mut listener);
+        assert_eq!(texts(executed.items()[0].items()), ["subscribe", "c", "1"]);
+        assert_eq!(executed.items()[1], Value::Integer(50_000));
+        let rest: Vec<Vec<String>> = (0..3).map(|_| texts(&frame(&mut listener))).collect();
+        let messages: Vec<&Vec<String>> = rest.iter().filter(|m| m[0] == "message").collect();
+        assert_eq!(messages, [&["message", "c", "m"], &["message", "c", "n"]]);
+    });
+}
+
+/// A subscriber that waits for a key gets messages meanwhile, and what is published behind the element
+/// behind it.
+#[test]
+fn a_subscriber_that_waits() {
+    on_both(&[], &FOUR, |server| {
+        let (mut listener, mut other) = (client(server), client(server));
+        listener.hello(3);
+        send_all(&mut listener, &[&["SUBSCRIBE", "c"], &["BLPOP", "l", "0"]]);
+        confirmed(&mut listener, 1);
+        until("it listens", || other.cmd(&["PUBLISH", "c", "1"]).int() == 1);
+        assert_eq!(texts(&frame(&mut listener)), ["message", "c", "1"]);
+        send_all(&mut other, &[&["RPUSH", "l", "x"], &["PUBLISH", "c", "2"]]);
+        assert_eq!(texts(&frame(&mut listener)), ["l", "x"]);
+        assert_eq!(texts(&frame(&mut listener)), ["message", "c", "2"]);
+    });
+}
+
+/// What a client publishes to itself comes behind the reply, and in front of the next.
+#[test]
+fn own_messages() {
+    on_both(&[], &FOUR, |server| {
+        let mut own = client(server);
+        own.hello(3);
+        send(&mut own, &["SUBSCRIBE", "c"]);
+        confirmed(&mut own, 1);
+        for n in 0..50 {
+            let n = n.to_string();
+            send_all(
+                &mut own,
+                &[
+                    &["PUBLISH", "c", &n],
+                    &["NOSUCH"],
+                    &["MULTI"],
+                    &["PUBLISH", "c", "in"],
+                    &["PING"],
+                    &["EXEC"],
+                    &["PING"],
+                ],
+            );
+            let got: Vec<String> = (0..9)
+                .map(|_| {
+                    let frame = own.read_frame().expect("something comes").value;
+                    frame.error().map_or_else(|| frame.to_string(), |_| "error".into())
+                })
+                .collect();
+            let is_push = |at: usize| got[at].contains("message");
+            let pushes: Vec<usize> = (0..9).filter(|at| is_push(*at)).collect();
+            assert_eq!(pushes, [1, 7], "{got:?}");
+        }
+    });
+}

@@ -1,0 +1,43 @@
+//! Several clients that subscribe and publish: the same replies and pushes as the reference gives.
+//!
+//! How it works is told in `weft_testkit::sessions`.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `DIFF_COMMANDS` | commands of each test, default 4,000 |
+//! | `DIFF_SEED` | seed of the first episode, default 1; a failure prints the one to use |
+
+use weft_testkit::{Server, sessions, skip_without};
+use weft_tests::env_or;
+
+/// Steps of an episode.
+const STEPS: usize = 400;
+
+fn compare(test: &str, weft: &[&str]) {
+    let reference = Server::valkey(&[]);
+    if skip_without(test, &reference, "valkey-server") {
+        return;
+    }
+    let (weft, reference) = (Server::weft(weft), reference.expect("not skipped"));
+    let (seed, commands) = (env_or("DIFF_SEED", 1), env_or("DIFF_COMMANDS", 4_000));
+    match sessions::run(weft.port(), reference.port(), seed, commands, STEPS) {
+        Ok(outcome) => {
+            println!("{test}: {outcome:?}");
+            assert!(outcome.messages * 20 > outcome.commands, "hardly any message: {outcome:?}");
+        }
+        Err(difference) => {
+            drop((weft, reference));
+            panic!("{difference}\nagain with: DIFF_SEED={} DIFF_COMMANDS=1", difference.seed);
+        }
+    }
+}
+
+#[test]
+fn one_thread() {
+    compare("one_thread", &["--io-threads", "1"]);
+}
+
+#[test]
+fn several_threads() {
+    compare("several_threads", &["--io-threads", "4", "--io-threads-always-active", "yes"]);
+}
