@@ -250,6 +250,37 @@ mod tests {
         breaks_after(|_| {}, act)
     }
 
+    /// Who waits for changes is told of keys that are roused, and of what sweeps remove, and nobody
+    /// else is.
+    #[test]
+    fn those_who_follow_a_key_learn_of_more_than_changes() {
+        with_world(|guard, turn| {
+            let mut db = Db::new(guard, turn, 0);
+            set(&mut db, b"k", Some(2000));
+            let key = db.key(b"k");
+            for follows in [false, true] {
+                db.keyspace().set_followed(key.shard, follows);
+                let told: Vec<(usize, Box<[u8]>)> =
+                    if follows { vec![(0, b"k"[..].into())] } else { Vec::new() };
+                db.rouse(&key);
+                assert_eq!(settle(guard, db.turn).keys, told);
+                set(&mut db, b"k", Some(2000));
+                settle(guard, db.turn);
+                db.turn.set_time(3000);
+                assert!(db.peek(&key).is_none());
+                commit(guard, db.turn);
+                assert_eq!(db.turn.take_lost(), told);
+                assert_eq!(db.turn.take_lost(), []);
+                drop(db.take_all());
+                assert_eq!(settle(guard, db.turn).exchanged.len(), usize::from(follows));
+                db.turn.set_time(1000);
+                set(&mut db, b"k", Some(2000));
+                settle(guard, db.turn);
+            }
+            db.turn.drop_trash();
+        });
+    }
+
     #[test]
     fn every_change_breaks_a_watch_and_nothing_else_does() {
         assert!(breaks(|db, _| set(db, b"k", None)));
