@@ -117,6 +117,10 @@ fn streams() {
 }
 
 #[test]
+fn pubsub() {
+    compare("pubsub", &[(Group::PubSub, 85), (Group::Strings, 15)]);}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -172,6 +176,7 @@ fn everything() {
             (Group::HyperLogLogs, 10),
             (Group::Streams, 15),
             (Group::StreamGroups, 10),
+            (Group::PubSub, 5),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

@@ -1,10 +1,13 @@
 //! Messages come once, whole and in order, whatever the threads do meanwhile.
+//!
+//! `PUBSUB_MESSAGES`: how many each of four publishers sends to twelve subscribers, default 3,000.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, on_both, reply, said, send, send_all, until};
+use weft_tests::env_or;
+use weft_tests::scene::{client, on_both, reply, send, send_all, until};
 
 const FOUR: [&str; 6] =
     ["--io-threads", "4", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
@@ -40,7 +43,11 @@ fn frame(client: &mut Client) -> Vec<Value> {
 }
 
 fn texts(items: &[Value]) -> Vec<String> {
-    items.iter().map(Value::text).collect()
+    let text = |item: &Value| match item {
+        Value::Integer(n) => n.to_string(),
+        other => other.text(),
+    };
+    items.iter().map(text).collect()
 }
 
 /// Takes the confirmations of `n` subscriptions.
@@ -67,7 +74,7 @@ fn listen(mut client: Client, total: usize) -> HashMap<String, Vec<String>> {
 #[test]
 fn all_see_the_messages_of_a_channel_in_one_order() {
     const PUBLISHERS: usize = 4;
-    const MESSAGES: usize = 3000;
+    let messages: usize = env_or("PUBSUB_MESSAGES", 3000);
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     let seen: Vec<HashMap<String, Vec<String>>> = std::thread::scope(|scope| {
@@ -85,7 +92,7 @@ fn all_see_the_messages_of_a_channel_in_one_order() {
                     send(&mut listener, &[&["SUBSCRIBE"][..], &CHANNELS].concat());
                     confirmed(&mut listener, CHANNELS.len());
                 }
-                scope.spawn(|| listen(listener, PUBLISHERS * MESSAGES))
+                scope.spawn(|| listen(listener, PUBLISHERS * messages))
             })
             .collect();
         scope.spawn(|| disturb(&server, &done));
@@ -94,7 +101,7 @@ fn all_see_the_messages_of_a_channel_in_one_order() {
                 let mut client = client(&server);
                 scope.spawn(move || {
                     let messages: Vec<String> =
-                        (0..MESSAGES).map(|n| format!("{publisher} {n}")).collect();
+                        (0..messages).map(|n| format!("{publisher} {n}")).collect();
                     for some in messages.chunks(50) {
                         let requests: Vec<Vec<&str>> = some
                             .iter()
@@ -245,16 +252,20 @@ fn come_and_go(listener: &mut Client, by_pattern: bool) -> i64 {
         false => ("SUBSCRIBE", "UNSUBSCRIBE", "c"),
     };
     let mut messages = 0;
-    for _ in 0..300 {
-        send_all(listener, &[&[on, name], &["PING"], &[off, name], &["ECHO", "end"]]);
+    let mut until = |listener: &mut Client, end: &str| {
         loop {
-            let got = texts(&frame(listener));
-            match got[0].as_str() {
+            match texts(&frame(listener))[0].to_ascii_lowercase().as_str() {
                 "message" | "pmessage" => messages += 1,
-                "end" => break,
+                word if word == end => break,
                 _ => {}
             }
         }
+    };
+    for _ in 0..300 {
+        send_all(listener, &[&[on, name], &["PING"]]);
+        until(listener, "pong");
+        send_all(listener, &[&["PING"], &[off, name], &["ECHO", "end"]]);
+        until(listener, "end");
     }
     messages
 }
@@ -277,7 +288,7 @@ fn a_long_transaction_is_answered_before_its_messages() {
         send_all(&mut listener, &commands);
         let listens = || publisher.cmd(&["PUBLISH", "c", "m"]).int() == 1;
         until("the transaction listens", listens);
-        assert_eq!(said(&mut publisher, &["PUBLISH", "c", "n"]), "1");
+        assert_eq!(publisher.cmd(&["PUBLISH", "c", "n"]), Value::Integer(1));
         assert!(reply(&mut listener).is_ok());
         for _ in 0..11 {
             assert_eq!(reply(&mut listener).text(), "QUEUED");
