@@ -300,9 +300,8 @@ fn only_what_is_wanted_is_told() {
     let mut bench = Bench::new(1000);
     bench.run("SET a 1");
     assert_eq!(bench.take_told(), "");
-    let classes = |letters: &'static str| {
-        Classes::wanted(move |letter| letters.as_bytes().contains(&letter))
-    };
+    let classes =
+        |letters: &'static str| Classes::wanted(move |letter| letters.as_bytes().contains(&letter));
     for (letters, told) in [
         ("g$lshzxetnm", ""),
         ("Kg", "del k, del h"),

@@ -101,12 +101,7 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Tells that elements were removed, as `event`; `emptied`: the last ones.
-pub(super) fn tell_removed(
-    ctx: &mut Ctx<'_>,
-    key: &Key<'_>,
-    event: &'static str,
-    emptied: bool,
-) {
+pub(super) fn tell_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, emptied: bool) {
     ctx.notify(Classes::ZSET, event, key);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
