@@ -13,6 +13,7 @@
 use crate::clients::ClientShared;
 use crate::commands::logged_line;
 use crate::io::Message;
+use crate::pubsub;
 use crate::server::Server;
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +81,11 @@ impl Server {
             && waiting.state.give_up()
         {
             self.lines.leave(&self.ks, &waiting);
+        }
+        // It is no receiver any more, though its thread has yet to close it.
+        if client.is_subscriber() {
+            let _route = client.route();
+            pubsub::leave(self, client);
         }
         !client.killed.swap(true, Ordering::Relaxed)
     }

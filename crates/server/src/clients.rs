@@ -6,6 +6,7 @@
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
 use crate::pubsub::Shown;
+use crate::pubsub::subscriber::Subscriber;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -61,6 +62,8 @@ pub struct ClientShared {
     pub watch: Mutex<Option<Arc<Watch>>>,
     pub blocked: AtomicBool,
     pub subscriptions: Shown,
+    /// What it listens to, if anything. Changed by its owner, and taken away when it is killed.
+    subscriber: Mutex<Option<Box<Subscriber>>>,
     route: Mutex<Route>,
     pub no_evict: AtomicBool,
     /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
@@ -101,6 +104,11 @@ impl ClientShared {
     /// The I/O thread that owns the connection.
     pub fn thread(&self) -> usize {
         self.thread.load(Ordering::Relaxed)
+    }
+
+    /// What the client listens to.
+    pub fn subscriber(&self) -> MutexGuard<'_, Option<Box<Subscriber>>> {
+        self.subscriber.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Keeps the client where it is.
@@ -156,6 +164,7 @@ impl ClientShared {
             watch: Mutex::new(None),
             blocked: AtomicBool::new(false),
             subscriptions: Shown::default(),
+            subscriber: Mutex::default(),
             route: Mutex::default(),
             no_evict: AtomicBool::new(false),
             readonly: AtomicBool::new(false),

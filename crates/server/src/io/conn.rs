@@ -5,7 +5,6 @@ use crate::clients::ClientShared;
 use crate::io::backlog::Backlog;
 use crate::io::poll::Interest;
 use crate::io::state;
-use crate::pubsub::subscriber::Subscriber;
 use crate::transaction::{Transaction, Watched};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
@@ -53,8 +52,8 @@ pub struct Session {
     pub import_source: bool,
     /// CLIENT CAPA: what the client said it understands.
     pub redirect_capable: bool,
-    /// What it listens to, if anything.
-    pub subscriber: Option<Box<Subscriber>>,
+    /// It listens to something: [`ClientShared::subscriber`].
+    pub subscribes: bool,
     /// Others push to it, whatever it listens to.
     pub is_pushed_to: bool,
     /// There may be something for it in its thread's mail, to come in front of its next reply.
@@ -75,7 +74,7 @@ impl Session {
     /// told from a message.
     #[inline]
     pub fn is_restricted(&self) -> bool {
-        self.subscriber.is_some() && self.proto == Proto::Resp2
+        self.subscribes && self.proto == Proto::Resp2
     }
 
     /// A copy for a command that runs on another thread.
@@ -91,7 +90,7 @@ impl Session {
             no_touch: self.no_touch,
             import_source: self.import_source,
             redirect_capable: self.redirect_capable,
-            subscriber: None,
+            subscribes: self.subscribes,
             is_pushed_to: self.is_pushed_to,
             listens: self.listens,
             seen: self.seen,

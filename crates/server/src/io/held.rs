@@ -52,7 +52,10 @@ impl Conn {
         };
         let kept = |kept: &Kept| size_of::<Kept>() + bytes(&kept.args);
         let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
-        let listens = self.session.subscriber.as_ref().map_or(0, |s| s.memory());
+        let listens = match self.session.subscribes {
+            true => self.session.shared.subscriber().as_ref().map_or(0, |s| s.memory()),
+            false => 0,
+        };
         let held_back = self.held_back.as_ref().map_or(0, |held| held.memory());
         let waits = self.state.waiting().map_or(0, |waiting| bytes(&waiting.args));
         FIXED

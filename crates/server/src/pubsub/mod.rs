@@ -28,6 +28,7 @@ pub mod subscriber;
 pub use direct::push;
 pub use registry::{Kind, Registry};
 
+use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::io::{Message, Session};
 use crate::server::Server;
@@ -104,7 +105,7 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
         }
     }
     session.seen = core.mail.end();
-    session.listens = session.subscriber.is_some() || session.is_pushed_to;
+    session.listens = session.subscribes || session.is_pushed_to;
     keep(session, reply);
 }
 
@@ -115,12 +116,12 @@ pub fn keep(session: &mut Session, reply: &Reply) {
     }
 }
 
-/// The client listens to nothing any more: it is gone, or RESET. O(what it has listened to).
-pub fn leave(srv: &Server, session: &mut Session) {
-    if let Some(subscriber) = session.subscriber.take() {
-        let shared = &session.shared;
-        srv.pubsub.leave(shared.id, shared.thread(), &subscriber);
-        subscriber::show(shared, None);
+/// The client listens to nothing any more: it is gone, or RESET. To be called by who owns it, or
+/// holds its route. O(what it has listened to).
+pub fn leave(srv: &Server, client: &ClientShared) {
+    if let Some(subscriber) = client.subscriber().take() {
+        srv.pubsub.leave(client.id, client.thread(), &subscriber);
+        subscriber::show(client, None);
     }
 }
 

@@ -107,55 +107,58 @@ fn inspect(rng: &mut Rng) -> Vec<Vec<u8>> {
     words(INSPECTS[rng.below(INSPECTS.len())])
 }
 
-fn change(rng: &mut Rng, queues: bool) -> Vec<Vec<Vec<u8>>> {
-    match rng.below(14) {
+fn change(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
+    match rng.below(13) {
         0..=3 => vec![words("HELLO 3")],
         4 | 5 => vec![words("HELLO 2")],
         6 | 7 => vec![words("RESET")],
-        8 if !queues => vec![words("QUIT")],
-        9 if !queues => vec![words("CLIENT KILL TYPE pubsub SKIPME yes")],
-        // A client may not be left without replies, nor queue that: nobody could tell where it is.
-        10 | 11 if !queues => {
+        8 => vec![words("QUIT")],
+        9 => vec![words("CLIENT KILL TYPE pubsub SKIPME yes")],
+        // A client may not be left without replies: nobody could tell where it is. In RESP2 it could
+        // not have them back once it listens.
+        10 | 11 => {
             let inner = [listen(rng), other(rng), publish(rng)];
             let inner = inner.into_iter().filter(|_| rng.percent(70)).collect::<Vec<_>>();
             let (off, on) = (words("CLIENT REPLY OFF"), words("CLIENT REPLY ON"));
-            [vec![off], inner, vec![on]].concat()
+            [vec![words("HELLO 3"), off], inner, vec![on]].concat()
         }
-        12 | 13 if !queues => {
-            vec![
-                words("CLIENT REPLY SKIP"),
-                if rng.percent(50) { listen(rng) } else { publish(rng) },
-            ]
+        _ => {
+            let skipped = if rng.percent(50) { listen(rng) } else { publish(rng) };
+            vec![words("CLIENT REPLY SKIP"), skipped]
         }
-        _ => vec![words("MULTI")],
     }
 }
 
-/// What a client does that is between MULTI and EXEC if it `queues`.
-pub fn step(rng: &mut Rng, queues: bool) -> Step {
+/// A transaction from its beginning to its end, so that between two steps no client is in one: what
+/// tells where a client is would be queued.
+fn transaction(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
+    let count = rng.below(6);
+    let inner = (0..count).map(|_| match rng.below(8) {
+        0..=3 => publish(rng),
+        4 | 5 => listen(rng),
+        6 => inspect(rng),
+        _ => other(rng),
+    });
+    let inner: Vec<_> = inner.collect();
+    let end =
+        *rng.pick(&["EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "DISCARD", "RESET", "QUIT"]);
+    [vec![words("MULTI")], inner, vec![words(end)]].concat()
+}
+
+/// What a client does next.
+pub fn step(rng: &mut Rng) -> Step {
     let commands = match rng.below(100) {
         0..=34 => vec![publish(rng)],
         35..=62 => vec![listen(rng)],
         63..=68 => vec![other(rng)],
         69..=75 => vec![inspect(rng)],
-        76..=83 => change(rng, queues),
+        76..=83 => change(rng),
         // Several at once: replies and pushes of one write.
-        84..=90 => {
+        84..=91 => {
             let count = 2 + rng.below(5);
             (0..count).map(|_| if rng.percent(60) { publish(rng) } else { other(rng) }).collect()
         }
-        91..=96 if queues => vec![words("EXEC")],
-        97 if queues => vec![words("DISCARD")],
-        _ => {
-            let count = rng.below(5);
-            let inner = (0..count).map(|_| match rng.below(4) {
-                0 | 1 => publish(rng),
-                2 => listen(rng),
-                _ => other(rng),
-            });
-            let inner: Vec<_> = inner.collect();
-            [vec![words("MULTI")], inner, vec![words("EXEC")]].concat()
-        }
+        _ => transaction(rng),
     };
     Step { commands }
 }

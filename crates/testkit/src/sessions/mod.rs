@@ -81,9 +81,8 @@ impl Peer {
         Peer { port, client: connect(port), frames: Vec::new() }
     }
 
-    /// Sends `bytes`, and `word` with a PING; reads until that is answered. Whether the client is
-    /// between MULTI and EXEC.
-    fn exchange(&mut self, bytes: &[u8], word: &str) -> bool {
+    /// Sends `bytes`, and `word` with a PING; reads until that is answered.
+    fn exchange(&mut self, bytes: &[u8], word: &str) {
         let mut all = bytes.to_vec();
         all.extend(encode(&["PING", word]));
         // A connection that was closed meanwhile says so when it is read.
@@ -92,19 +91,19 @@ impl Peer {
             match self.client.read_frame() {
                 Ok(reply) => {
                     let frame = Frame::of(&reply);
-                    match frame.is_answer(word) {
-                        Some(queued) => return queued,
-                        None => self.frames.push(frame),
+                    if frame.is_answer(word) {
+                        return;
                     }
+                    self.frames.push(frame);
                 }
                 Err(e) if is_end(&e) => {
                     self.frames.push(Frame::End);
                     self.client = connect(self.port);
-                    return false;
+                    return;
                 }
                 Err(e) => {
                     self.frames.push(Frame::Failed(e.to_string()));
-                    return false;
+                    return;
                 }
             }
         }
@@ -149,12 +148,11 @@ fn episode(
 ) -> Result<(), Box<Difference>> {
     let mut rng = Rng::new(seed);
     let mut pairs: Vec<[Peer; 2]> = (0..CLIENTS).map(|_| ports.map(Peer::new)).collect();
-    let mut queues = [false; CLIENTS];
     let mut told = Vec::new();
     let mut words = 0;
     for n in 0..steps {
         let at = rng.below(CLIENTS);
-        let Step { commands } = draw::step(&mut rng, queues[at]);
+        let Step { commands } = draw::step(&mut rng);
         outcome.commands += commands.len();
         let bytes: Vec<u8> = commands.iter().flat_map(|args| encode(args)).collect();
         told.extend(commands.iter().map(|args| format!("{at}: {}", describe(args))));
@@ -163,14 +161,14 @@ fn episode(
         let closes = commands.iter().any(|args| args.iter().any(|arg| arg == b"KILL"));
         for other in (0..CLIENTS).filter(|_| closes) {
             words += 1;
-            queues[other] = exchange(&mut pairs[other], &[], &format!("word:{words}"));
+            exchange(&mut pairs[other], &[], &format!("word:{words}"));
         }
         words += 1;
         let word = format!("word:{words}");
-        queues[at] = exchange(&mut pairs[at], &bytes, &word);
+        exchange(&mut pairs[at], &bytes, &word);
         for other in acting.filter(|other| *other != at) {
             words += 1;
-            queues[other] = exchange(&mut pairs[other], &[], &format!("word:{words}"));
+            exchange(&mut pairs[other], &[], &format!("word:{words}"));
         }
         for (client, pair) in pairs.iter_mut().enumerate() {
             compare(pair, outcome).map_err(|(ours, theirs)| {
@@ -181,12 +179,8 @@ fn episode(
     Ok(())
 }
 
-fn exchange(pair: &mut [Peer; 2], bytes: &[u8], word: &str) -> bool {
-    let [ours, theirs] = pair;
-    let queued = theirs.exchange(bytes, word);
-    // Where they differ in this the next comparison shows it.
-    ours.exchange(bytes, word);
-    queued
+fn exchange(pair: &mut [Peer; 2], bytes: &[u8], word: &str) {
+    pair.iter_mut().for_each(|peer| peer.exchange(bytes, word));
 }
 
 /// Compares what the client has got since the last time.

@@ -72,12 +72,14 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let (registry, names) = (&cx.core.srv.pubsub, &cx.args[1..]);
     let (session, reply) = (&mut *cx.session, &mut *cx.reply);
     let who = (session.shared.id, session.shared.thread());
-    let subscriber = session.subscriber.get_or_insert_default();
+    let mut own = session.shared.subscriber();
+    let subscriber = own.get_or_insert_default();
     subscriber.subscribe(registry, who, kind, names, |name, now| {
         tell(reply, kind, "subscribe", Some(name), now);
     });
     subscriber::show(&session.shared, Some(&**subscriber));
-    session.listens = true;
+    drop(own);
+    (session.subscribes, session.listens) = (true, true);
     pubsub::keep(session, reply);
     Ok(())
 }
@@ -85,7 +87,8 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let all: Vec<Name>;
     let session = &mut *cx.session;
-    let names: Vec<&[u8]> = match (cx.args, &session.subscriber) {
+    let mut own = session.shared.subscriber();
+    let names: Vec<&[u8]> = match (cx.args, &*own) {
         ([_], Some(subscriber)) => {
             all = subscriber.names(kind);
             all.iter().map(|name| &name[..]).collect()
@@ -93,9 +96,9 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         ([_], None) | ([], _) => Vec::new(),
         ([_, names @ ..], _) => names.to_vec(),
     };
-    let before = session.subscriber.as_ref().map_or(0, |s| s.told(kind));
+    let before = own.as_ref().map_or(0, |s| s.told(kind));
     let mut gone = Vec::new();
-    if let Some(subscriber) = &mut session.subscriber {
+    if let Some(subscriber) = &mut *own {
         gone.extend(names.iter().map(|name| subscriber.forget(kind, name)));
         let leaves = names.iter().zip(&gone).filter(|(_, gone)| **gone);
         let leaves: Vec<Name> = leaves.map(|(name, _)| Name::from(*name)).collect();
@@ -103,9 +106,12 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         cx.core.srv.pubsub.unsubscribe(id, thread, kind, &leaves);
         subscriber::show(&session.shared, Some(&**subscriber));
         if subscriber.is_empty() {
-            session.subscriber = None;
+            *own = None;
         }
     }
+    let subscribes = own.is_some();
+    drop(own);
+    session.subscribes = subscribes;
     // What was published until now was counted as received by this client.
     if !cx.in_transaction && session.listens {
         pubsub::catch_up(cx.core, session, cx.reply);
@@ -124,7 +130,8 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 
 /// RESET: listens to nothing any more, and is not told.
 pub fn forget_all(cx: &mut ConnCx<'_>) {
-    pubsub::leave(cx.core.srv, cx.session);
+    pubsub::leave(cx.core.srv, &cx.session.shared);
+    cx.session.subscribes = false;
     if cx.session.listens {
         pubsub::catch_up(cx.core, cx.session, cx.reply);
     }

@@ -91,8 +91,8 @@ impl Worker {
 
     /// The session of a client that has gone meanwhile is back.
     fn drop_session(&self, session: Option<Box<Session>>) {
-        if let Some(mut session) = session {
-            pubsub::leave(self.core.srv, &mut session);
+        if let Some(session) = session {
+            pubsub::leave(self.core.srv, &session.shared);
         }
     }
 

@@ -111,14 +111,14 @@ impl Worker {
         if listens {
             self.take_along(&mut conn);
         }
-        let subscriber = conn.session.subscriber.as_deref();
-        let moment = subscriber.map(|s| srv.pubsub.relocate(shared.id, from, to, s));
+        let subscriber = shared.subscriber();
+        let moment = subscriber.as_ref().map(|s| srv.pubsub.relocate(shared.id, from, to, s));
         if moment.is_some() {
             self.take_along(&mut conn);
         }
         shared.set_thread(to);
         srv.threads[to].mailbox.put(Message::Moved(Box::new(conn)));
-        drop((moment, route));
+        drop((moment, subscriber, route));
         srv.threads[to].mailbox.ring();
     }
 

@@ -135,8 +135,7 @@ impl Worker {
             return true;
         }
         let limits = &self.core.settings.output_limits;
-        let listens = conn.session.subscriber.is_some();
-        let limit = if listens { &limits.pubsub } else { &limits.normal };
+        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
         let pending = pending as u64;
         if limit.hard > 0 && pending >= limit.hard {
             return true;

@@ -119,7 +119,7 @@ impl Worker {
             no_touch: false,
             import_source: false,
             redirect_capable: false,
-            subscriber: None,
+            subscribes: false,
             is_pushed_to: false,
             listens: false,
             seen: 0,
@@ -144,7 +144,7 @@ impl Worker {
 
     /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
     pub(super) fn close(&mut self, index: usize) {
-        let Some(mut conn) = self.conns.try_remove(index) else { return };
+        let Some(conn) = self.conns.try_remove(index) else { return };
         self.poll.remove(&conn.fd);
         let id = conn.session.shared.id;
         self.by_client.remove(&id);
@@ -155,7 +155,7 @@ impl Worker {
         if conn.session.monitor {
             crate::monitor::leave(srv, id);
         }
-        pubsub::leave(srv, &mut conn.session);
+        pubsub::leave(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
         srv.evicted_client_left(&conn.session.shared);
