@@ -155,10 +155,14 @@ fn what_expires_is_told_once_whoever_finds_it() {
 fn fields_that_expire() {
     on_both("fields_that_expire", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Egh");
+        let mut ear = Ear::open(server, "Ex");
         run(&mut client, "HSET h a 1 b 2 c 3");
+        run(&mut client, "HPEXPIRE h 1 FIELDS 1 a");
+        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 1);
+        client.ok(&["CONFIG", "SET", "notify-keyspace-events", "Eghx"]);
+        run(&mut client, "HSET h a 1");
         run(&mut client, "HPEXPIRE h 1 FIELDS 2 a b");
-        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 3);
+        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 3, "hset, hexpire, hexpired");
         run(&mut client, "HPEXPIRE h 1 FIELDS 1 c");
         assert_eq!(
             ear.until("keyevent@0:del h"),

@@ -37,7 +37,7 @@ impl Classes {
     pub const HASH: Classes = Classes(1 << 4);
     /// `z`
     pub const ZSET: Classes = Classes(1 << 5);
-    /// `x`: a key has gone because its time was over.
+    /// `x`: a key has gone because its time was over, or a sweep has removed fields of a hash for that.
     pub const EXPIRED: Classes = Classes(1 << 6);
     /// `e`: a key has gone for want of memory.
     pub const EVICTED: Classes = Classes(1 << 7);

@@ -117,7 +117,8 @@ fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
     });
     db.turn.no_touch = no_touch;
     if step.removed > 0 {
-        db.notify(Classes::HASH, "hexpired", key);
+        // Not of the class of hashes, as when a command has done it.
+        db.notify(Classes::EXPIRED, "hexpired", key);
     }
     if emptied {
         db.notify(Classes::GENERIC, "del", key);

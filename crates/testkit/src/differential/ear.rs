@@ -3,9 +3,14 @@
 //! An ear has two connections of its own. One is subscribed to all notifications; the other marks
 //! the end of each batch with a message of its own, which comes behind everything that the
 //! batch has caused, since the batch was answered before it was sent.
+//!
+//! That keys have expired is not compared here: a server tells it when it finds them, and which
+//! commands find them is its own affair. So is when it looks for them by itself, so that the search
+//! is switched off while we listen.
 
 use std::io;
 
+use super::generate::Command;
 use super::session::{Target, connect};
 use crate::client::Client;
 use crate::value::Value;
@@ -48,11 +53,30 @@ impl Ear {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             };
             match &words[..] {
-                [_, _, channel, event] => heard.push(format!("{channel} {event}")),
+                [_, _, channel, message] if is_of_time(&channel.text(), &message.text()) => {}
+                [_, _, channel, message] => heard.push(format!("{channel} {message}")),
                 _ => return Ok(heard),
             }
         }
     }
+}
+
+/// Whether a message tells that a key has expired.
+fn is_of_time(channel: &str, message: &str) -> bool {
+    let by_key = channel.starts_with("__keyspace@") && message == "expired";
+    by_key || channel.starts_with("__keyevent@") && channel.ends_with("__:expired")
+}
+
+/// The command, unless it would switch the search for what has expired on.
+pub fn without_search(command: &Command) -> Command {
+    let mut command = command.clone();
+    if let [name, word, on] = &mut command.args[..]
+        && name.eq_ignore_ascii_case(b"debug")
+        && word.eq_ignore_ascii_case(b"set-active-expire")
+    {
+        *on = b"0".to_vec();
+    }
+    command
 }
 
 /// Where two servers have told different things, in words.
@@ -71,6 +95,15 @@ pub fn difference(ours: &[String], theirs: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_expired_is_not_compared() {
+        assert!(is_of_time("__keyspace@0__:k", "expired"));
+        assert!(is_of_time("__keyevent@12__:expired", "k"));
+        assert!(!is_of_time("__keyspace@0__:k", "hexpired"));
+        assert!(!is_of_time("__keyevent@0__:set", "expired"));
+        assert!(!is_of_time("__keyspace@0__:expired", "set"));
+    }
 
     #[test]
     fn the_first_difference_is_shown() {

@@ -86,6 +86,8 @@ pub struct Arena {
     pub(super) theirs: Session,
     comparisons: Comparisons,
     known: KnownDifferences,
+    /// Whether notifications are compared.
+    listens: bool,
     /// Counts of the run so far.
     pub(super) outcome: Outcome,
 }
@@ -99,6 +101,7 @@ pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outc
     if options.notifications {
         arena.ours.listen()?;
         arena.theirs.listen()?;
+        arena.listens = true;
     }
     let mut deck = Deck::new(&options.groups);
     arena.remove_what_is_lacking(&mut deck)?;
@@ -127,6 +130,7 @@ impl Arena {
             theirs: Session::open(theirs)?,
             comparisons: Comparisons::new(),
             known,
+            listens: false,
             outcome: Outcome::default(),
         })
     }
@@ -208,6 +212,10 @@ impl Arena {
         for (at, Step(actions)) in steps.iter().enumerate() {
             for action in actions {
                 match action {
+                    Action::Send(command) if self.listens => {
+                        batch.push(at, &ear::without_search(command));
+                        continue;
+                    }
                     Action::Send(command) => {
                         batch.push(at, command);
                         continue;

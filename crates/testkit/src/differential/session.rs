@@ -42,8 +42,7 @@ impl Session {
         Ok(Session { target: target.clone(), client: connect(target)?, ear: None })
     }
 
-    /// Listens to keyspace notifications from the next episode on. What expires then is only seen
-    /// by commands: when a server finds it by itself is its own affair.
+    /// Listens to keyspace notifications from the next episode on.
     pub fn listen(&mut self) -> io::Result<()> {
         self.ear = Some(Ear::open(&self.target)?);
         Ok(())
