@@ -58,7 +58,7 @@ pub fn execute(
             Flow::Done
         }
         None => {
-            let error = match absent::refusal(request.args[0]) {
+            let error = match absent::command(request.args[0]) {
                 _ if !session.authenticated => NO_AUTH,
                 Some(absent) => absent,
                 None => unknown_command(request.args),
@@ -201,7 +201,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
 
 #[cold]
 fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
-    if let Some(absent) = absent::refusal(&[cmd.spec.name.as_bytes(), b"|", name].concat()) {
+    if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
         return absent;
     }
     let mut text = b"ERR unknown subcommand '".to_vec();
