@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 use weft_testkit::client::encode;
-use weft_testkit::{Server, Value};
+use weft_testkit::{Server, Value, locate};
 use weft_tests::scene::{client, info, on_both, said, until};
 
 /// All texts in a reply.
@@ -123,4 +123,22 @@ fn clients_that_leave_while_they_are_chosen_do_not_raise_the_limit() {
     });
     drop(held);
     assert!(server.is_alive());
+}
+
+/// Threads need descriptors, and those that `maxclients` speaks of are for clients: who came last would
+/// wait in the kernel's queue, neither served nor refused.
+#[test]
+fn threads_do_not_take_the_descriptors_of_clients() {
+    const DESCRIPTORS: u32 = 200;
+    let threads = ["--io-threads", "2"];
+    let server = Server::with_descriptors("weft", locate::weft(), &threads, DESCRIPTORS);
+    let mut admin = client(&server);
+    let told = said(&mut admin, &["CONFIG", "SET", "io-threads", "40"]);
+    assert!(told.contains("not able to handle so many threads beside maxclients"), "{told}");
+    assert_eq!(said(&mut admin, &["CONFIG", "SET", "io-threads", "40", "maxclients", "40"]), "OK");
+    let most = info(&mut admin, "maxclients");
+    let mut others: Vec<_> = (1..most).map(|_| client(&server)).collect();
+    for other in &mut others {
+        assert_eq!(said(other, &["PING"]), "PONG");
+    }
 }
