@@ -178,3 +178,20 @@ impl Long {
         panic!("the long command is over before anybody sees it run");
     }
 }
+
+/// CPU of the slow lane's threads, in the kernel's ticks.
+///
+/// # Panics
+/// When the server does not run.
+pub fn slow_ticks(server: &Server) -> u64 {
+    let tasks = format!("/proc/{}/task", server.pid());
+    let threads = std::fs::read_dir(tasks).expect("the server runs").flatten();
+    threads
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
+        .filter(|stat| stat.contains("(weft-slow-"))
+        .map(|stat| {
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split(' ').collect();
+            fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()
+        })
+        .sum()
+}

@@ -118,7 +118,8 @@ fn streams() {
 
 #[test]
 fn pubsub() {
-    compare("pubsub", &[(Group::PubSub, 85), (Group::Strings, 15)]);}
+    compare("pubsub", &[(Group::PubSub, 85), (Group::Strings, 15)]);
+}
 
 #[test]
 fn connection() {

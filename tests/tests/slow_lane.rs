@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_testkit::{Client, Server};
+use weft_tests::scene::slow_ticks;
 
 fn fill(client: &mut Client, prefix: &str, n: usize) {
     let batch: Vec<Vec<String>> =
@@ -118,20 +119,6 @@ fn with_large_set(threads: &str) -> Server {
         client.cmd(&add.collect::<Vec<_>>());
     }
     server
-}
-
-/// CPU of the slow lane's threads, in the kernel's ticks.
-fn slow_ticks(server: &Server) -> u64 {
-    let tasks = format!("/proc/{}/task", server.pid());
-    let threads = std::fs::read_dir(tasks).expect("the server runs").flatten();
-    threads
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
-        .filter(|stat| stat.contains("(weft-slow-"))
-        .map(|stat| {
-            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split(' ').collect();
-            fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()
-        })
-        .sum()
 }
 
 #[test]

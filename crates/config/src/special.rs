@@ -30,6 +30,9 @@ pub(crate) fn format_save_points(points: &[SavePoint]) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
+/// The reference keeps them in 32 bits.
+const SOFT_SECONDS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
+
 /// The limits in `before` with those of the classes named replaced. Nothing
 /// changes when one group is wrong.
 pub(crate) fn parse_limits(arguments: &[Vec<u8>], before: &Value) -> Result<Value, Reason> {
@@ -60,7 +63,7 @@ pub(crate) fn parse_limits(arguments: &[Vec<u8>], before: &Value) -> Result<Valu
             Some(OutputBufferLimit {
                 hard: memory(hard)?,
                 soft: memory(soft)?,
-                soft_seconds: integer(seconds).filter(|seconds| *seconds >= 0)?,
+                soft_seconds: integer(seconds).filter(|s| SOFT_SECONDS.contains(s))?,
             })
         };
         *place = parsed()

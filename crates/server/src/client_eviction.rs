@@ -65,8 +65,10 @@ impl Server {
             log_notice!("Evicting client: {}", logged_line(self, &client));
             if self.end_client(&client) {
                 self.totals.evicted_clients.fetch_add(1, Ordering::Relaxed);
-                client.evicted.store(memory, Ordering::Relaxed);
+                // In this order: what has not been added is not taken off. If the client is gone by
+                // now, the message takes it off.
                 self.client_eviction.leaving.fetch_add(memory, Ordering::Relaxed);
+                client.evicted.store(memory, Ordering::Release);
                 self.clients.remove(client.id);
                 self.threads[client.thread()].mailbox.send(Message::Kill { client });
             }
@@ -90,9 +92,10 @@ impl Server {
         !client.killed.swap(true, Ordering::Relaxed)
     }
 
-    /// The client is gone.
+    /// The client is gone. May be said more than once: of one that was chosen while it left, it is
+    /// said again when the message that it is to be closed arrives.
     pub fn evicted_client_left(&self, client: &ClientShared) {
-        let memory = client.evicted.swap(0, Ordering::Relaxed);
+        let memory = client.evicted.swap(0, Ordering::AcqRel);
         if memory > 0 {
             self.client_eviction.leaving.fetch_sub(memory, Ordering::Relaxed);
         }

@@ -54,3 +54,4 @@ pub mod texts;
 pub mod threads;
 pub mod transaction;
 pub mod watchdog;
+pub mod work;

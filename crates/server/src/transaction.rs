@@ -15,10 +15,8 @@ use crate::io::conn::ArgBuf;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_commands::spec::{Group, Spec};
-use weft_commands::{Error, FAST_WORK, Flags, bitmap};
+use weft_commands::{Error, Flags};
 use weft_keyspace::{Db, Guard, Keyspace, ShardSet, Watch};
-use weft_types::value;
 
 const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
 const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");
@@ -90,28 +88,6 @@ impl Transaction {
         shards.extend(watched.map(|watched| ks.shard(&watched.name)));
         Need::Shards(ShardSet::of(shards))
     }
-
-    /// Whether the queue is too much for an I/O thread, by its length and by the sizes of the
-    /// values that its commands may walk over. All of its shards are held. O(commands).
-    pub fn is_heavy(&self, core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
-        let mut work = self.queue.len();
-        let mut db = Db::new(guard, &mut core.turn, session.db);
-        for queued in self.queue.iter().filter(|queued| may_walk(queued.cmd.spec)) {
-            let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
-            let _ = queued.cmd.spec.key_positions(&args, |at| {
-                let key = db.key(args[at]);
-                // After a SELECT, the keys of another database: a guess, which is all this is.
-                if db.holds(key.shard) {
-                    let measure = match queued.cmd.spec.group == Group::Bitmap {
-                        true => bitmap::work,
-                        false => value::elements,
-                    };
-                    work += db.peek(&key).map_or(0, |record| measure(&record));
-                }
-            });
-        }
-        work > FAST_WORK
-    }
 }
 
 /// What a client watches.
@@ -182,28 +158,6 @@ pub fn take(session: &mut Session) -> Result<Box<Transaction>, Error> {
 /// EXEC can't run now: the transaction stays what it was.
 pub fn put_back(task: &mut Task<'_>, transaction: Box<Transaction>) {
     task.session.transaction = Some(transaction);
-}
-
-/// Whether the work of the command can be in proportion to the value that it finds.
-fn may_walk(spec: &Spec) -> bool {
-    match spec.group {
-        Group::List
-        | Group::Set
-        | Group::SortedSet
-        | Group::Geo
-        | Group::Hash
-        | Group::HyperLogLog
-        | Group::Stream
-        | Group::Generic => !spec.flags.has(Flags::FAST),
-        // The others go to their bits directly.
-        Group::Bitmap => matches!(spec.name, "bitcount" | "bitop" | "bitpos"),
-        Group::String
-        | Group::PubSub
-        | Group::Transactions
-        | Group::Connection
-        | Group::Server
-        | Group::Cluster => false,
-    }
 }
 
 /// Whether EXEC must be refused as its queue would be: out of memory, paused for writes.

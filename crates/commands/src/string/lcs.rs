@@ -11,6 +11,7 @@ use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use std::collections::TryReserveError;
+use weft_keyspace::Record;
 use weft_resp::Reply;
 use weft_types::string::{Blob, Digits, Str, share};
 
@@ -85,6 +86,12 @@ fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
 /// Work on so many cells, 64 of which are computed at a time, for [`Ctx::weigh`].
 fn cells_to_elements(cells: u128) -> usize {
     usize::try_from(cells / 1024).unwrap_or(usize::MAX)
+}
+
+/// The work for two strings as long as that of `record`, for [`Ctx::weigh`]. O(1).
+pub fn work(record: &Record) -> usize {
+    let len = Str::of(record).map_or(0, |text| text.len()) as u128;
+    cells_to_elements(len * len)
 }
 
 /// The string at argument `i`, to be kept while the other one is looked up. A missing key holds

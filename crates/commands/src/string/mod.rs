@@ -13,10 +13,10 @@
 
 mod get;
 mod incr;
-mod lcs;
+pub mod lcs;
 mod multi;
 mod options;
-pub(crate) mod range;
+pub mod range;
 mod set;
 mod subsequence;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
-use weft_keyspace::Classes;
+use weft_keyspace::{Classes, Record};
 use weft_types::string::{self as strings, Digits, edit, edit_work, record, record_text};
 
 pub const APPEND: Command = Command {
@@ -89,7 +89,13 @@ pub const STRLEN: Command = Command {
 
 /// Bytes of a string that are copied in the time in which one element of a collection is looked at:
 /// see [`Ctx::weigh`].
-pub(crate) const BYTES_PER_ELEMENT: usize = 1024;
+pub const BYTES_PER_ELEMENT: usize = 1024;
+
+/// The work of changing a part of the string of `record`, which is copied if others share it, for
+/// [`Ctx::weigh`]. O(1).
+pub fn change_work(record: &Record) -> usize {
+    edit_work(record, 0) / BYTES_PER_ELEMENT
+}
 
 const BAD_OFFSET: Error = Error::new("ERR offset is out of range");
 

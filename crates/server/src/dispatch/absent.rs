@@ -53,10 +53,21 @@ const ABSENT: &[(&str, &[&str])] = &[
 /// Commands that, here as in the reference without cluster mode, have nothing to say.
 const CLUSTER: &[&str] = &["asking", "cluster", "clusterscan"];
 
-/// What to answer to the command, or the subcommand where it reads `client|tracking`, if it is one
-/// of the reference's. O(number of names), for a request that is refused anyway.
+/// What to answer to a command, if it is one of the reference's. O(number of names), for a request
+/// that is refused anyway.
 #[cold]
-pub fn refusal(name: &[u8]) -> Option<Error> {
+pub fn command(name: &[u8]) -> Option<Error> {
+    // Subcommands have names with that in this list, and nowhere else.
+    if name.contains(&b'|') { None } else { refusal(name) }
+}
+
+/// The same for a subcommand.
+#[cold]
+pub fn subcommand(container: &str, name: &[u8]) -> Option<Error> {
+    refusal(&[container.as_bytes(), b"|", name].concat())
+}
+
+fn refusal(name: &[u8]) -> Option<Error> {
     let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
     if CLUSTER.iter().any(is) {
         return Some(Error::new("ERR This instance has cluster support disabled"));
@@ -114,5 +125,16 @@ mod tests {
             assert_eq!(told("PSync").as_deref(), Some(expected));
         }
         assert_eq!(told("nosuch"), None);
+    }
+
+    #[test]
+    fn a_subcommand_is_no_command() {
+        for name in names() {
+            let (found, is_sub) = (command(name.as_bytes()).is_some(), name.contains('|'));
+            assert_ne!(found, is_sub, "{name}");
+            if let Some((container, sub)) = name.split_once('|') {
+                assert!(subcommand(container, sub.as_bytes()).is_some(), "{name}");
+            }
+        }
     }
 }

@@ -59,7 +59,7 @@ pub fn execute(
             Flow::Done
         }
         None => {
-            let error = match absent::refusal(request.args[0]) {
+            let error = match absent::command(request.args[0]) {
                 _ if !session.authenticated => NO_AUTH,
                 Some(absent) => absent,
                 None => unknown_command(request.args),
@@ -227,7 +227,7 @@ fn restricted(cmd: &Cmd) -> Error {
 
 #[cold]
 fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
-    if let Some(absent) = absent::refusal(&[cmd.spec.name.as_bytes(), b"|", name].concat()) {
+    if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
         return absent;
     }
     let mut text = b"ERR unknown subcommand '".to_vec();

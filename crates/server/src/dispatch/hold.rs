@@ -8,9 +8,9 @@ use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{admit, commit, reply, run};
 use crate::io::Message;
-use crate::transaction;
+use crate::{transaction, work};
 use smallvec::SmallVec;
-use weft_commands::{Flags, generic, spec::Lock};
+use weft_commands::{Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
 
@@ -43,6 +43,7 @@ pub enum Held<'a> {
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     let ks = inside.keyspace();
     match task.cmd.run {
+        Run::Data { .. } if is_bulky(&task) => Flow::Slow { looked: false },
         Run::Data { lock, run } => match of_data(ks, task.cmd, lock, task.request, task.session.db)
         {
             Need::One(shard) => match inside.guard_one(&mut task.core.turn, shard) {
@@ -71,6 +72,15 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
             }
         }
     }
+}
+
+/// Whether the arguments alone are too much for this thread.
+#[inline]
+fn is_bulky(task: &Task<'_>) -> bool {
+    let blobs = task.request.blobs;
+    !blobs.is_empty()
+        && task.lane == Lane::Fast
+        && work::is_bulky(task.cmd.spec, blobs.iter().map(|(at, blob)| (*at, blob.len())))
 }
 
 /// The guard of `need`, which is not nothing.
@@ -111,7 +121,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     }
     let need = transaction.need(inside.keyspace(), task.session);
     match guard(&mut task.core.turn, inside, need, task.request) {
-        Ok(guard) if transaction.is_heavy(task.core, task.session, &guard) => {
+        Ok(guard) if work::is_heavy(&transaction, task.core, task.session, &guard) => {
             transaction::put_back(&mut task, transaction);
             // Whoever looks at keys removes those that have expired.
             commit::commit(task, guard, Outcome::Not(Flow::Slow { looked: false }))

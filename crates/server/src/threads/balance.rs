@@ -115,7 +115,9 @@ impl Balance {
         let connections = busy(samples);
         self.trials.note(now_ms, served, connections);
         if self.trials.is_on() {
-            return match self.trials.decide(now_ms, active, connections) {
+            // The number before the trial may be more than are configured by now.
+            let decided = self.trials.decide(now_ms, active, connections);
+            return match decided.map(|to| to.min(configured)) {
                 Some(to) if to != active => self.change_to(now_ms, to, samples),
                 Some(_) | None => stay,
             };
@@ -151,6 +153,13 @@ impl Balance {
             self.settled_at = now_ms + SETTLE_MS;
         }
         Decision { active, shifts }
+    }
+
+    /// Something else decides now: what is known of the load belongs to other numbers of threads.
+    pub fn stand_aside(&mut self, now_ms: i64) {
+        self.trials.give_up(now_ms);
+        self.enough = None;
+        self.settled_at = now_ms + SETTLE_MS;
     }
 
     fn note_growth(&mut self, now_ms: i64) {

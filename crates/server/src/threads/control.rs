@@ -11,14 +11,14 @@ use weft_process::log_verbose;
 /// Reads the loads and acts on them. To be called on the first thread.
 pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
     let (configured, active) = (srv.threads.configured(), srv.threads.active());
-    if configured == 1 && active == 1 {
-        return;
-    }
-    if !settings.threads_read {
-        return carry_out(srv, active, &Decision { active: 1, shifts: Vec::new() });
-    }
-    if settings.always_active {
-        return carry_out(srv, active, &Decision { active: configured, shifts: Vec::new() });
+    let fixed = if (configured == 1 && active == 1) || !settings.threads_read {
+        Some(1)
+    } else {
+        settings.always_active.then_some(configured)
+    };
+    if let Some(fixed) = fixed {
+        balance.stand_aside(now_ms);
+        return carry_out(srv, active, &Decision { active: fixed, shifts: Vec::new() });
     }
     let samples: Vec<Sample> = srv
         .threads

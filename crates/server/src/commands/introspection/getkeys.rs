@@ -56,6 +56,10 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         if stores && matches!(spec.begin, Begin::Keyword { .. }) {
             continue;
         }
+        // Where a command can do without these keys, as PFMERGE can, the reference can't tell any.
+        if matches!(spec.begin, Begin::Index(start) if usize::from(start) >= args.len()) {
+            return Err(BAD_ARGUMENTS);
+        }
         let flags = key_flags(cmd, spec, args);
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
         spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;

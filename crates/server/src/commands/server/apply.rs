@@ -51,7 +51,10 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
     match id {
         Id::DIR => change_directory(config),
         Id::MAXCLIENTS => raise_limit(config),
-        Id::IO_THREADS => threads::resize(srv, config, threads::wanted(srv, config)),
+        Id::IO_THREADS => {
+            find_descriptors(config)?;
+            threads::resize(srv, config, threads::wanted(srv, config))
+        }
         Id::MAXMEMORY => {
             warn_of_eviction(srv, config);
             Ok(())
@@ -105,6 +108,19 @@ fn raise_limit(config: &Config) -> Result<(), String> {
         Ok(possible) => Err(format!(
             "The operating system is not able to handle the specified number of clients, try \
              with {possible}"
+        )),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Threads must not take the descriptors that `maxclients` has promised to clients.
+fn find_descriptors(config: &Config) -> Result<(), String> {
+    let clients = config.int(Id::MAXCLIENTS) as u32;
+    match limits::raise_open_files(clients, threads::descriptors(config)) {
+        Ok(possible) if possible >= clients => Ok(()),
+        Ok(possible) => Err(format!(
+            "The operating system is not able to handle so many threads beside maxclients \
+             {clients}, with them it is {possible}"
         )),
         Err(e) => Err(e.to_string()),
     }

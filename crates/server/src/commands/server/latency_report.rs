@@ -56,11 +56,11 @@ fn advice<'a>(
     let mut advice = Vec::new();
     if events.any(|name| name.ends_with("command")) {
         let logged = srv.config().int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN);
-        if logged < 0 || logged > threshold * 1000 {
+        let threshold_us = threshold.saturating_mul(1000);
+        if logged < 0 || logged > threshold_us {
             advice.push(format!(
                 "The slow log leaves out commands that count as spikes: CONFIG SET \
-                 slowlog-log-slower-than {}.",
-                threshold * 1000
+                 slowlog-log-slower-than {threshold_us}."
             ));
         }
         advice.push("SLOWLOG GET tells which commands were slow, with their arguments.".into());

@@ -147,6 +147,6 @@ impl Worker {
         let now_ms = self.core.srv.mono_ms();
         let since = conn.soft_since.get().unwrap_or(now_ms);
         conn.soft_since.set(Some(since));
-        now_ms - since > limit.soft_seconds * 1000
+        now_ms - since > limit.soft_seconds.saturating_mul(1000)
     }
 }

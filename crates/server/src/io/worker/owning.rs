@@ -158,17 +158,21 @@ impl Worker {
         pubsub::leave(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
+        conn.session.shared.closing.store(true, Ordering::Release);
         srv.evicted_client_left(&conn.session.shared);
-        conn.session.shared.closing.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn kill(&mut self, client: Arc<ClientShared>) {
         if let Some(index) = self.by_client.get(&client.id).copied() {
             return self.close(index);
         }
+        if client.closing.load(Ordering::Acquire) {
+            // It has left by itself, perhaps before what it held was noted as leaving.
+            return self.core.srv.evicted_client_left(&client);
+        }
         // It has moved, or is about to arrive here.
         let thread = client.thread();
-        if thread != self.core.id && !client.closing.load(Ordering::Relaxed) {
+        if thread != self.core.id {
             self.core.srv.threads[thread].mailbox.send(Message::Kill { client });
         }
     }

@@ -174,6 +174,26 @@ fn fewer_configured_threads_are_obeyed_at_once() {
     assert_eq!(world.active, 2);
 }
 
+/// Also when the number changes while another one is on trial, which may end at the one before.
+#[test]
+fn no_more_threads_than_are_configured_are_ever_asked_for() {
+    let mut rng = weft_base::rng::Rng::new(1);
+    for _ in 0..200 {
+        let mut world = World { overhead: 0.15, cpus: 3.0, ..World::new(8) };
+        for _ in 0..300 {
+            if rng.below(10) == 0 {
+                world.configured = 1 + rng.below(8) as usize;
+            }
+            let work = [0.1, 0.9, 2.0, 20.0][rng.below(4) as usize];
+            (0..1 + rng.below(12)).for_each(|_| {
+                let done = world.tick(work, 100);
+                assert!((1..=world.configured).contains(&done.active), "{done:?}");
+                assert!(done.shifts.iter().all(|shift| shift.to < done.active), "{done:?}");
+            });
+        }
+    }
+}
+
 #[test]
 fn uneven_loads_are_evened_out() {
     let mut world = World::new(2);
