@@ -103,6 +103,11 @@ fn hyperloglogs() {
 }
 
 #[test]
+fn dump() {
+    compare("dump", &[(Group::Dump, 95), (Group::Generic, 5)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -151,6 +156,7 @@ fn everything() {
             (Group::SortedSets, 15),
             (Group::Geo, 10),
             (Group::HyperLogLogs, 10),
+            (Group::Dump, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

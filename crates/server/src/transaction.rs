@@ -6,6 +6,7 @@
 //! as a single command with much to do is. Here is what is queued and watched, and what it needs;
 //! the stages of [`crate::dispatch`] run it.
 
+use crate::commands::transfer;
 use crate::dispatch::Core;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::{Request, Task};
@@ -91,6 +92,11 @@ impl Transaction {
         Need::Shards(ShardSet::of(shards))
     }
 
+    /// Whether one of its commands may wait for something outside of the process.
+    pub fn waits_outside(&self) -> bool {
+        self.queue.iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
+    }
+
     /// Whether the queue is too much for an I/O thread, by its length and by the sizes of the
     /// values that its commands may walk over. All of its shards are held. O(commands).
     pub fn is_heavy(&self, core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
@@ -98,13 +104,15 @@ impl Transaction {
         let mut db = Db::new(guard, &mut core.turn, session.db);
         for queued in self.queue.iter().filter(|queued| may_walk(queued.cmd.spec)) {
             let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+            work = work.saturating_add(transfer::work(queued.cmd.spec.name, &args));
             let _ = queued.cmd.spec.key_positions(&args, |at| {
                 let key = db.key(args[at]);
                 // After a SELECT, the keys of another database: a guess, which is all this is.
                 if db.holds(key.shard) {
-                    let measure = match queued.cmd.spec.group == Group::Bitmap {
-                        true => bitmap::work,
-                        false => value::elements,
+                    let measure = match queued.cmd.spec.group {
+                        Group::Bitmap => bitmap::work,
+                        _ if queued.cmd.spec.name == "dump" => transfer::write_work,
+                        _ => value::elements,
                     };
                     work += db.peek(&key).map_or(0, |record| measure(&record));
                 }

@@ -8,11 +8,16 @@ mod introspection;
 mod server;
 mod shape;
 mod transaction;
+pub mod transfer;
 
 pub use connection::logged_line;
 
 use crate::dispatch::ServerCommand;
+use weft_commands::Command;
 
 /// Every command of this crate, by group.
 pub const SERVER_COMMANDS: &[&[&ServerCommand]] =
     &[connection::COMMANDS, introspection::COMMANDS, server::COMMANDS, transaction::COMMANDS];
+
+/// The commands of this crate that work on keys.
+pub const KEY_COMMANDS: &[&[&Command]] = &[transfer::COMMANDS];

@@ -14,7 +14,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         "client-side caching",
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
-    ("dumps of single keys", &["dump", "migrate", "restore", "restore-asking"]),
     ("modules", &["module"]),
     ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (

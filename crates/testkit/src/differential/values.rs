@@ -6,7 +6,7 @@
 //! that are shared, the largest number, the empty string, a byte that is no text), with a
 //! few unremarkable ones between.
 
-use super::hyperloglogs;
+use super::{hyperloglogs, payloads};
 use crate::rng::Rng;
 
 /// A kind of argument, as the tables name it.
@@ -110,6 +110,14 @@ pub enum Kind {
     HllElement,
     /// `hll`: the bytes of a HyperLogLog, or nearly.
     Hll,
+    /// `dumpkey`: one of five keys that hold restored values if anything.
+    DumpKey,
+    /// `payload`: what DUMP could have answered, rarely with a footer that is wrong.
+    Payload,
+    /// `badpayload`: a payload whose value is spoilt.
+    BadPayload,
+    /// `idle`: seconds of idleness, or a frequency, or none.
+    Idle,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -271,6 +279,10 @@ impl Kind {
             "hllkey" => Kind::HllKey,
             "hllelement" => Kind::HllElement,
             "hll" => Kind::Hll,
+            "dumpkey" => Kind::DumpKey,
+            "payload" => Kind::Payload,
+            "badpayload" => Kind::BadPayload,
+            "idle" => Kind::Idle,
             _ => return None,
         })
     }
@@ -439,6 +451,14 @@ impl Kind {
                 _ => number(rng.between(0, 5000)),
             },
             Kind::Hll => hyperloglogs::value(rng),
+            Kind::DumpKey => format!("d{}", rng.below(5)).into_bytes(),
+            Kind::Payload => payloads::payload(rng, context.now),
+            Kind::BadPayload => payloads::spoilt(rng, context.now),
+            Kind::Idle => match rng.below(8) {
+                0 => rng.pick(&BAD_INTS).as_bytes().to_vec(),
+                1 => number(*rng.pick(&[255, 256, 1 << 24, i64::MAX])),
+                _ => number(rng.between(-1, 300)),
+            },
         }
     }
 }

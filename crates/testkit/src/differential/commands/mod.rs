@@ -5,6 +5,7 @@
 
 mod bits;
 mod connection;
+mod dump;
 mod generic;
 mod geo;
 mod hashes;
@@ -81,6 +82,8 @@ pub enum Group {
     Geo,
     /// PFADD, PFCOUNT, ...
     HyperLogLogs,
+    /// DUMP, RESTORE, MIGRATE.
+    Dump,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -93,7 +96,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 13] = [
+    pub const ALL: [Group; 14] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -103,6 +106,7 @@ impl Group {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        Group::Dump,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -121,6 +125,7 @@ impl Group {
             Group::SortedSets => sorted_sets::RULES,
             Group::Geo => geo::RULES,
             Group::HyperLogLogs => hyperloglogs::RULES,
+            Group::Dump => dump::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
