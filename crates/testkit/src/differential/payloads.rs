@@ -78,7 +78,7 @@ fn value(rng: &mut Rng, now: i64) -> Vec<u8> {
     ]);
     let mut out = vec![code];
     match code {
-        0 => string(rng, &text(rng), &mut out),
+        0 => any_string(rng, &mut out),
         1 => elements(rng, 1, &mut out),
         2 => {
             let members = if rng.percent(30) { ints(rng) } else { different(rng) };
@@ -97,7 +97,7 @@ fn value(rng: &mut Rng, now: i64) -> Vec<u8> {
             len(fields.len(), &mut out);
             for field in &fields {
                 string(rng, field, &mut out);
-                string(rng, &text(rng), &mut out);
+                any_string(rng, &mut out);
                 if code == 22 {
                     let at = if rng.percent(50) {
                         -1
@@ -131,7 +131,7 @@ fn value(rng: &mut Rng, now: i64) -> Vec<u8> {
             for _ in 0..nodes {
                 if rng.percent(15) {
                     out.push(1);
-                    string(rng, &text(rng), &mut out);
+                    any_string(rng, &mut out);
                 } else {
                     out.push(2);
                     let node = if rng.percent(2) { Vec::new() } else { some(rng) };
@@ -258,6 +258,11 @@ fn len(n: usize, out: &mut Vec<u8>) {
 fn plain(text: &[u8], out: &mut Vec<u8>) {
     len(text.len(), out);
     out.extend_from_slice(text);
+}
+
+fn any_string(rng: &mut Rng, out: &mut Vec<u8>) {
+    let text = text(rng);
+    string(rng, &text, out);
 }
 
 /// A string in one of the forms that it can have.

@@ -164,7 +164,7 @@ impl<S: Source> Decoder<'_, S> {
         if list.is_empty() {
             return Err(EMPTY);
         }
-        let Target { key, expiry, clock, limits } = *self.target;
+        let Target { key, expiry, clock, limits, .. } = *self.target;
         Ok(list.finish(key, expiry, clock, limits, settle))
     }
 
