@@ -124,7 +124,7 @@ fn restore(client: &mut Client, key: &[u8], payload: &[u8]) -> Value {
 }
 
 fn encoding(client: &mut Client, key: &[u8]) -> String {
-    client.cmd(&[b"OBJECT", b"ENCODING", key]).text()
+    client.cmd(&[&b"OBJECT"[..], b"ENCODING", key]).text()
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn fields_that_expire_go_along() {
         let peer = Server::start(name, &path, &[]);
         let mut theirs = peer.client();
         for value in [vec![b'v'; 3], vec![b'v'; 300]] {
-            theirs.cmd(&[b"DEL", b"h"]);
+            theirs.cmd(&["DEL", "h"]);
             for field in [b"a", b"b", b"c"] {
-                theirs.cmd(&[b"HSET", b"h", &field[..], &value]);
+                theirs.cmd(&[&b"HSET"[..], b"h", &field[..], &value]);
             }
             theirs.cmd(&[&b"HPEXPIREAT"[..], b"h", far, b"FIELDS", b"1", b"b"]);
             let told = |client: &mut Client| {

@@ -114,7 +114,8 @@ impl Transaction {
                         _ if queued.cmd.spec.name == "dump" => transfer::write_work,
                         _ => value::elements,
                     };
-                    work += db.peek(&key).map_or(0, |record| measure(&record));
+                    let more = db.peek(&key).map_or(0, |record| measure(&record));
+                    work = work.saturating_add(more);
                 }
             });
         }

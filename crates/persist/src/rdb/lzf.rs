@@ -98,6 +98,10 @@ fn put_repetition(distance: usize, len: usize, block: &mut Vec<u8>) {
 /// Appends the `len` bytes of `block` to `to`; `None` if they are not so many, or it is no block.
 #[must_use]
 pub fn decompress(block: &[u8], len: usize, to: &mut Vec<u8>) -> Option<()> {
+    if len == 0 {
+        // Whatever the block has, as in the reference.
+        return Some(());
+    }
     if len > block.len().saturating_mul(FACTOR) {
         return None;
     }

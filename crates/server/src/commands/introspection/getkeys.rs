@@ -60,8 +60,8 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         let flags = key_flags(cmd, spec, args);
         if migrates {
             // Which of its specifications is meant depends on whether the key is empty.
-            let keys = crate::commands::transfer::migrate::keys(args).into_iter();
-            found.extend(keys.map(|at| Found { key: args[at], flags: flags.clone() }));
+            let keys = crate::commands::transfer::migrate::keys(args).ok_or(BAD_ARGUMENTS)?;
+            found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
             break;
         }
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });

@@ -10,7 +10,8 @@ use super::{Rule, fixed, optional_fixed, rule};
 pub const RULES: &[Rule] = &[
     rule(30, "DUMP <dumpkey>", Shape),
     rule(100, "RESTORE <dumpkey> (0|<ms>) <payload> [REPLACE]", Exact),
-    rule(40, "RESTORE <dumpkey> (0|<ms>|<atms>) <payload> {[REPLACE] [ABSTTL]}", Exact),
+    rule(20, "RESTORE <dumpkey> (0|<ms>) <payload> {[REPLACE] [ABSTTL]}", Exact),
+    fixed(20, "RESTORE <dumpkey> <atms> <payload> {[REPLACE] ABSTTL}", Exact),
     fixed(
         30,
         "RESTORE <dumpkey=a> 0 <payload> {[REPLACE] (IDLETIME <idle>|FREQ <idle>|IDLETIME 1 FREQ 1)}",

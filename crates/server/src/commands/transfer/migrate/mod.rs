@@ -63,7 +63,7 @@ pub const MIGRATE: Command = Command {
         ],
         tips: &["nondeterministic_output"],
     },
-    lock: Lock::Named(|args| Some(keys(args))),
+    lock: Lock::Named(|args| Some(keys(args).unwrap_or_default())),
     run: migrate,
     subcommands: &[],
 };

@@ -69,20 +69,18 @@ impl<'a> Options<'a> {
 }
 
 /// The positions of the keys, as far as they can be told: those of a request that will be refused
-/// are looked for, too.
-pub fn keys(args: &[&[u8]]) -> Vec<usize> {
-    if args[3].is_empty() {
-        let mut at = OPTIONS;
-        while let Some(word) = args.get(at) {
-            at += match word.to_ascii_lowercase().as_slice() {
-                b"keys" => return (at + 1..args.len()).collect(),
-                b"auth" => 2,
-                b"auth2" => 3,
-                _ => 1,
-            };
-        }
+/// are looked for, too. `None` if there is a key in both places.
+pub fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+    let mut at = OPTIONS;
+    while let Some(word) = args.get(at) {
+        at += match word.to_ascii_lowercase().as_slice() {
+            b"keys" => return args[3].is_empty().then(|| (at + 1..args.len()).collect()),
+            b"auth" => 2,
+            b"auth2" => 3,
+            _ => 1,
+        };
     }
-    vec![3]
+    Some(vec![3])
 }
 
 impl<'a> Request<'a> {
@@ -104,7 +102,7 @@ impl<'a> Request<'a> {
             copy: options.copy,
             replace: options.replace,
             auth: options.auth,
-            keys: keys(args),
+            keys: keys(args).unwrap_or_default(),
         })
     }
 
@@ -136,10 +134,10 @@ mod tests {
             ("migrate h 1 '' 0 5 copy AUTH keys Replace KEYS a", vec![11]),
             ("migrate h 1 '' 0 5 AUTH2 keys keys KEYS a", vec![10]),
             ("migrate h 1 '' 0 5 KEYS", vec![]),
-            ("migrate h 1 k 0 5 KEYS a", vec![3]),
         ] {
-            assert_eq!(keys(&words(line)), expected, "{line}");
+            assert_eq!(keys(&words(line)), Some(expected), "{line}");
         }
+        assert_eq!(keys(&words("migrate h 1 k 0 5 KEYS a")), None);
     }
 
     #[test]
