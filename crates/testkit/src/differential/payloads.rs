@@ -42,11 +42,14 @@ pub fn spoilt(rng: &mut Rng, now: i64) -> Vec<u8> {
     let whole = bytes.len();
     for _ in 0..1 + rng.below(2) {
         let at = 1 + rng.below(whole - 1);
-        bytes[at] = match rng.below(3) {
+        let byte = match rng.below(3) {
             0 => bytes[at] ^ 1 << rng.below(8),
-            1 => *rng.pick(&[0, 1, 2, 0x7f, 0x80, 0xc0, 0xc3, 0xfe, 0xff]),
+            1 => *rng.pick(&[0, 1, 2, 0x7f, 0x80, 0xc0, 0xc2, 0xfe, 0xff]),
             _ => rng.next_u64() as u8,
         };
+        // Behind the mark of a compressed string the reference takes other marks for lengths.
+        let compressed = byte == 0xc3 || bytes[at.saturating_sub(6)..at].contains(&0xc3);
+        bytes[at] = if compressed { byte & 0x3f } else { byte };
     }
     // The reference makes a table of as many buckets as are announced.
     bytes[1] &= 0x7f;

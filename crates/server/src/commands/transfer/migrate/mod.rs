@@ -51,7 +51,7 @@ pub const MIGRATE: Command = Command {
         since: "2.6.0",
         summary: "Moves keys to another server.",
         complexity: "O(N) for values of N bytes, which are sent to the other server.",
-        syntax: "host port key-selector=(key|empty-string=\"\") destination-db:integer \
+        syntax: "host port:integer key-selector=(key|empty-string=\"\") destination-db:integer \
                  timeout:integer [copy=COPY]@3.0.0 [replace=REPLACE]@3.0.0 \
                  [authentication=(AUTH auth<password>@4.0.7|AUTH2 auth2=(username password)@6.0.0)] \
                  [KEYS keys:key...<key>@3.0.6]",
