@@ -122,6 +122,11 @@ fn pubsub() {
 }
 
 #[test]
+fn dump() {
+    compare("dump", &[(Group::Dump, 95), (Group::Generic, 5)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -178,6 +183,7 @@ fn everything() {
             (Group::Streams, 15),
             (Group::StreamGroups, 10),
             (Group::PubSub, 5),
+            (Group::Dump, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

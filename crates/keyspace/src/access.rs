@@ -95,6 +95,16 @@ impl Access {
         }
     }
 
+    /// The clock of a key that comes now with what another server knew of it: seconds since it was
+    /// used, or a frequency, whichever the policy has a use for.
+    pub fn clock_of(&self, idle_seconds: Option<u64>, frequency: Option<u8>) -> u32 {
+        match (self.policy, idle_seconds, frequency) {
+            (Policy::Lru, Some(seconds), _) => self.clock_for_idle(seconds as u32 & MASK),
+            (Policy::Lfu, _, Some(count)) => self.now << 8 | u32::from(count),
+            (Policy::Lru | Policy::Lfu, _, _) => self.fresh(),
+        }
+    }
+
     /// The clock of a key that was idle for that many seconds.
     pub fn clock_for_idle(&self, seconds: u32) -> u32 {
         self.now.wrapping_sub(seconds) & MASK

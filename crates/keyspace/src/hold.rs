@@ -217,7 +217,18 @@ impl<'k> SlowHand<'k> {
 
     /// Holds all shards of `set`, however long that takes.
     pub fn hold(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        for _ in 0..PATIENCE {
+        self.hold_after(turn, set, PATIENCE)
+    }
+
+    /// As [`SlowHand::hold`], for a command that may wait for something outside of the process with
+    /// its shards in hand: it never stops the world for them, so that only those who need one of
+    /// these shards wait with it. Where many shards are busy it may have to try for long.
+    pub fn hold_only(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
+        self.hold_after(turn, set, u32::MAX)
+    }
+
+    fn hold_after(&mut self, turn: &mut Turn, set: &ShardSet, patience: u32) -> Guard<'_> {
+        for _ in 0..patience {
             // To be kept until the guard is dropped; not while this thread waits for a shard,
             // since who stops the world may hold that.
             let lane = self.lane();

@@ -6,6 +6,7 @@
 //! as a single command with much to do is. Here is what is queued and watched, and what it needs;
 //! the stages of [`crate::dispatch`] run it.
 
+use crate::commands::transfer;
 use crate::dispatch::Core;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::{Request, Task};
@@ -87,6 +88,11 @@ impl Transaction {
         let watched = session.watched.iter().flat_map(|w| &w.keys);
         shards.extend(watched.map(|watched| ks.shard(&watched.name)));
         Need::Shards(ShardSet::of(shards))
+    }
+
+    /// Whether one of its commands may wait for something outside of the process.
+    pub fn waits_outside(&self) -> bool {
+        self.queue.iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
     }
 }
 

@@ -6,6 +6,7 @@
 //! of it have made. So the work of EXEC is guessed, rather too large than too small, from the arguments
 //! of its commands and from the values that their keys hold before the first one runs.
 
+use crate::commands::transfer;
 use crate::dispatch::Core;
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
@@ -55,8 +56,9 @@ pub fn is_heavy(
             ArgBuf::Bytes(_) => None,
         });
         work = work.saturating_add(of_arguments(spec, queued.args.len()) + of_bytes(spec, long));
-        let Some(measure) = of_value(spec, queued.args.len()) else { continue };
         let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+        work = work.saturating_add(transfer::work(spec.name, &args));
+        let Some(measure) = of_value(spec, queued.args.len()) else { continue };
         let _ = spec.key_positions(&args, |at| {
             let key = db.key(args[at]);
             // After a SELECT, the keys of another database: a guess, which is all this is.
@@ -87,6 +89,9 @@ fn of_value(spec: &Spec, arguments: usize) -> Option<Measure> {
         | Group::Hash
         | Group::Stream
         | Group::Generic => {
+            if spec.name == "dump" {
+                return Some(transfer::write_work);
+            }
             let counts = arguments > 2 && COUNTING.contains(&spec.name);
             return (counts || !spec.flags.has(Flags::FAST)).then_some(value::elements);
         }

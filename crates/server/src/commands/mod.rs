@@ -9,10 +9,12 @@ mod pubsub;
 mod server;
 mod shape;
 mod transaction;
+pub mod transfer;
 
 pub use connection::logged_line;
 
 use crate::dispatch::ServerCommand;
+use weft_commands::Command;
 
 /// Every command of this crate, by group.
 pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
@@ -22,3 +24,6 @@ pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
     server::COMMANDS,
     transaction::COMMANDS,
 ];
+
+/// The commands of this crate that work on keys.
+pub const KEY_COMMANDS: &[&[&Command]] = &[transfer::COMMANDS];

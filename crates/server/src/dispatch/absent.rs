@@ -14,20 +14,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         "client-side caching",
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
-    (
-        "consumer groups of streams",
-        &[
-            "xack",
-            "xautoclaim",
-            "xclaim",
-            "xgroup",
-            "xinfo|consumers",
-            "xinfo|groups",
-            "xpending",
-            "xreadgroup",
-        ],
-    ),
-    ("dumps of single keys", &["dump", "migrate", "restore", "restore-asking"]),
     ("modules", &["module"]),
     ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (

@@ -4,6 +4,7 @@
 //! If a shard is busy nothing has happened, and the connection is parked. An I/O thread never
 //! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
 
+use crate::commands::transfer;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{admit, commit, reply, run};
@@ -155,7 +156,11 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     };
     task.core.begin_import(task.session.import_source, flags);
     let turn = &mut task.core.turn;
+    let outside = transfer::waits_outside(task.cmd.spec.name)
+        || transaction.as_ref().is_some_and(|transaction| transaction.waits_outside());
     let guard = match need {
+        Need::One(shard) if outside => hand.hold_only(turn, &ShardSet::one(shard)),
+        Need::Shards(set) if outside => hand.hold_only(turn, &set),
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),

@@ -4,7 +4,7 @@
 //! number of their own by which threads index their statistics. Names of up to eight bytes (all
 //! that are executed often) are looked up as one integer, without hashing a string.
 
-use crate::commands::SERVER_COMMANDS;
+use crate::commands::{KEY_COMMANDS, SERVER_COMMANDS};
 use crate::dispatch::ConnCx;
 use crate::dispatch::hold::Need;
 use std::collections::HashMap;
@@ -154,7 +154,7 @@ impl CommandTable {
             short: vec![(0, None); SHORT_SLOTS].into(),
             long: HashMap::new(),
         };
-        for command in REGISTRY.iter().copied().flatten() {
+        for command in REGISTRY.iter().chain(KEY_COMMANDS).copied().flatten() {
             let cmd = table.add_data(command, None);
             table.add_top(cmd);
         }

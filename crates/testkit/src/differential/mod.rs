@@ -13,7 +13,7 @@
 //!       v
 //!  generate.rs      a rule + random numbers  ->  a step (one command or a short script)
 //!       |  values.rs: keys, numbers, patterns   mutate.rs: the same, made wrong
-//!       |  hyperloglogs.rs, streams.rs: values of that form, ids
+//!       |  hyperloglogs.rs, streams.rs, payloads.rs: values of these forms, ids
 //!       v
 //!  session.rs       steps -> bytes, in batches, to one connection
 //!       |
@@ -49,6 +49,7 @@ pub mod keyspace;
 pub mod known;
 pub mod mutate;
 pub mod own;
+pub mod payloads;
 pub mod run;
 pub mod session;
 pub mod shrink;

@@ -6,7 +6,7 @@
 //! that are shared, the largest number, the empty string, a byte that is no text), with a
 //! few unremarkable ones between.
 
-use super::{hyperloglogs, streams};
+use super::{hyperloglogs, payloads, streams};
 use crate::rng::Rng;
 
 /// A kind of argument, as the tables name it.
@@ -128,6 +128,14 @@ pub enum Kind {
     EntryId,
     /// `xend`: an end of a range of ids.
     IdEnd,
+    /// `dumpkey`: one of five keys that hold restored values if anything.
+    DumpKey,
+    /// `payload`: what DUMP could have answered, rarely with a footer that is wrong.
+    Payload,
+    /// `badpayload`: a payload whose value is spoilt.
+    BadPayload,
+    /// `idleness`: seconds of it, or a frequency, or none.
+    Idleness,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -298,6 +306,10 @@ impl Kind {
             "xnew" => Kind::NewId,
             "xid" => Kind::EntryId,
             "xend" => Kind::IdEnd,
+            "dumpkey" => Kind::DumpKey,
+            "payload" => Kind::Payload,
+            "badpayload" => Kind::BadPayload,
+            "idleness" => Kind::Idleness,
             _ => return None,
         })
     }
@@ -495,6 +507,14 @@ impl Kind {
             Kind::NewId => streams::new_id(rng),
             Kind::EntryId => streams::entry_id(rng),
             Kind::IdEnd => streams::end(rng),
+            Kind::DumpKey => format!("d{}", rng.below(5)).into_bytes(),
+            Kind::Payload => payloads::payload(rng, context.now),
+            Kind::BadPayload => payloads::spoilt(rng, context.now),
+            Kind::Idleness => match rng.below(8) {
+                0 => rng.pick(&BAD_INTS).as_bytes().to_vec(),
+                1 => number(*rng.pick(&[255, 256, 1 << 24, i64::MAX])),
+                _ => number(rng.between(-1, 300)),
+            },
         }
     }
 }

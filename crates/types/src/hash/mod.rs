@@ -17,11 +17,13 @@
 //! This file is about reading; [`write`](self::write) makes and changes hashes, `pick` chooses
 //! fields at random.
 
+mod load;
 mod pick;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use load::Load;
 pub use write::{Old, Step, announce, create, expire, expire_some, is_timed, remove, set};
 
 use crate::boxed;
@@ -151,6 +153,15 @@ impl<'a> Hash<'a> {
     #[must_use]
     pub fn is_large(self) -> bool {
         matches!(self.view, View::Table(_))
+    }
+
+    /// The entries of the small form: field, value, field, ...
+    #[must_use]
+    pub fn packed(self) -> Option<Entries<'a, OneWay>> {
+        match self.view {
+            View::Packed { entries, .. } => Some(entries),
+            View::Table(_) => None,
+        }
     }
 
     /// How many fields are alive. O(1), O(n) if some have an expiry.

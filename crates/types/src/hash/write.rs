@@ -13,7 +13,7 @@ use crate::{Kind, Limits, Record, boxed};
 use weft_table::MARK;
 
 /// The most fields of a HashPacked.
-fn packed_max(limits: &Limits) -> usize {
+pub(super) fn packed_max(limits: &Limits) -> usize {
     limits.hash_entries.min(COUNT_MAX / 2)
 }
 

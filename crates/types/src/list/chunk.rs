@@ -143,7 +143,7 @@ impl Chunk {
     }
 
     /// A chunk of the entries that `buf` consists of, with backward lengths.
-    fn new(buf: Vec<u8>, count: usize) -> Self {
+    pub(super) fn new(buf: Vec<u8>, count: usize) -> Self {
         let plain = Plain { start: 0, end: buf.len(), buf };
         let count = u32::try_from(count).expect("no more entries than a record or a node holds");
         Chunk { body: Body::Plain(plain), count, alone: false, follows: false, gone: false }

@@ -25,6 +25,8 @@ mod chunk;
 mod chunks;
 mod edit;
 mod fill;
+mod load;
+mod nodes;
 mod shrink;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,8 @@ use crate::packed::{Entries, Form, OneWay, TwoWay, Value};
 use crate::{Kind, Record, boxed};
 pub use chunks::Chunks;
 use fill::Fill;
+pub use load::Load;
+pub use nodes::Node;
 pub use waste::Waste;
 pub use write::{create, insert, make_room, pop, push, remove, rotate, set, trim};
 

@@ -383,12 +383,16 @@ fn after_shrinking(record: Record, limits: &Limits) -> Record {
         },
         Some(List::Packed { .. } | List::TwoWay { .. }) | None => return record,
     };
-    let entries = Entries::<TwoWay>::new(&text);
-    let (kind, payload) = match is_short(entries, count) {
+    let (kind, payload) = in_record(Entries::new(&text), count);
+    record.replace_payload(kind as u8, &payload)
+}
+
+/// Kind and payload of a record with these elements.
+pub(super) fn in_record(entries: Entries<'_, TwoWay>, count: usize) -> (Kind, Vec<u8>) {
+    match is_short(entries, count) {
         true => (Kind::ListPacked, payload(&entries.in_form::<OneWay>(), count)),
         false => (Kind::ListTwoWay, payload(entries.bytes(), count)),
-    };
-    record.replace_payload(kind as u8, &payload)
+    }
 }
 
 /// Whether these elements do without backward lengths from now on.

@@ -28,6 +28,7 @@
 //! behaviour. Bytes that come from outside (RDB, RESTORE) go through [`check`] first.
 
 mod check;
+mod collect;
 mod encode;
 mod entries;
 mod form;
@@ -37,6 +38,7 @@ mod room;
 mod tests;
 
 pub use check::check;
+pub use collect::Collected;
 pub use encode::{Encoded, write_all};
 pub use entries::{Entries, Iter};
 pub use form::{Form, OneWay, TwoWay, back_len};

@@ -67,6 +67,18 @@ impl<'a> Ints<'a> {
         read(&self.bytes[i * self.width..(i + 1) * self.width])
     }
 
+    /// Bytes of each of them: 2, 4 or 8.
+    #[must_use]
+    pub fn width(self) -> usize {
+        self.width
+    }
+
+    /// All of them as they are stored: of one width, little-endian, in ascending order.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// All, in ascending order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator + 'a {
         self.bytes.chunks_exact(self.width).map(read)

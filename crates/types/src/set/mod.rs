@@ -17,12 +17,14 @@
 //! members at random.
 
 mod ints;
+mod load;
 mod pick;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use ints::Ints;
+pub use load::Load;
 pub use pick::{pop, pop_many, split_most};
 pub use write::{Builder, Start, add, announce, create, remove, settle_as_ints};
 

@@ -12,12 +12,12 @@ use crate::string::{Digits, canonical_int};
 use crate::{Kind, Limits, Record, boxed};
 
 /// The most integers of a SetInts.
-fn ints_max(limits: &Limits) -> usize {
+pub(super) fn ints_max(limits: &Limits) -> usize {
     limits.set_ints.min(COUNT_MAX)
 }
 
 /// The most members of a SetPacked.
-fn packed_max(limits: &Limits) -> usize {
+pub(super) fn packed_max(limits: &Limits) -> usize {
     limits.set_entries.min(COUNT_MAX)
 }
 

@@ -238,7 +238,7 @@ impl Edit {
 }
 
 /// `record` with a tree in the place of its packed payload.
-fn large(record: Record, tree: Tree) -> Record {
+pub(super) fn large(record: Record, tree: Tree) -> Record {
     record.replace_payload(Kind::ZsetTree as u8, &boxed::store(Box::new(tree)))
 }
 

@@ -16,6 +16,7 @@
 //! | [`tree`] | the large form |
 
 mod edit;
+mod load;
 mod pairs;
 mod range;
 mod score;
@@ -26,6 +27,7 @@ mod view;
 
 use crate::{Kind, Record, boxed};
 pub use edit::{Edit, Outcome, build};
+pub use load::Load;
 pub use range::{LexEnd, Range, ScoreEnd};
 pub use tree::Tree;
 pub use view::{Span, View};

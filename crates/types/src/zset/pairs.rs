@@ -69,6 +69,12 @@ impl Pair<'_> {
 }
 
 impl<'a> Pairs<'a> {
+    /// The entries: member, score, member, ...
+    #[must_use]
+    pub fn entries(self) -> Entries<'a, OneWay> {
+        self.0
+    }
+
     /// The element whose member is at `at`.
     #[inline]
     fn pair(self, at: usize) -> Pair<'a> {

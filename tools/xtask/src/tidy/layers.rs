@@ -19,10 +19,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-types", &["weft-table", "weft-base"]),
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-commands", &["weft-keyspace", "weft-types", "weft-table", "weft-resp", "weft-base"]),
+    ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
     (
         "weft-server",
         &[
             "weft-commands",
+            "weft-persist",
             "weft-config",
             "weft-process",
             "weft-keyspace",

@@ -7,7 +7,7 @@ use weft_commands::CmdResult;
 use weft_resp::Reply;
 
 /// Commands for those who work on the server, not for its users.
-const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest"];
+const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "restore-asking"];
 
 pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
     // Unlike COMMAND INFO, an unknown name is passed over.

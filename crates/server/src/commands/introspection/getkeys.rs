@@ -50,6 +50,7 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         return Err(BAD_COUNT);
     }
     let mut found = Vec::new();
+    let migrates = cmd.full_name == "migrate";
     let stores = matches!(cmd.full_name, "georadius" | "georadiusbymember");
     for spec in specs() {
         // Of two words that name a destination the last one counts: it is looked for below.
@@ -61,6 +62,12 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
             return Err(BAD_ARGUMENTS);
         }
         let flags = key_flags(cmd, spec, args);
+        if migrates {
+            // Which of its specifications is meant depends on whether the key is empty.
+            let keys = crate::commands::transfer::migrate::keys(args).ok_or(BAD_ARGUMENTS)?;
+            found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
+            break;
+        }
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
         spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
     }

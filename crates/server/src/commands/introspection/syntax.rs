@@ -175,8 +175,11 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A literal word: any first byte, so that `=` and `~` can be ones.
+    /// A literal word: any first byte, so that `=` and `~` can be ones; `""` is the empty one.
     fn literal(&mut self) -> Result<&'a str, usize> {
+        if self.eat("\"\"") {
+            return Ok("");
+        }
         let rest = self.rest();
         let first = rest.chars().next().ok_or(self.at)?.len_utf8();
         let more = rest[first..].find([' ', '|', ')', ']', '@', '~', '<', '.']);

@@ -5,6 +5,7 @@
 
 mod bits;
 mod connection;
+mod dump;
 mod generic;
 mod geo;
 mod hashes;
@@ -90,6 +91,8 @@ pub enum Group {
     StreamGroups,
     /// PUBLISH, PUBSUB: those that a client sends which does not listen itself.
     PubSub,
+    /// DUMP, RESTORE, MIGRATE.
+    Dump,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -102,7 +105,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 16] = [
+    pub const ALL: [Group; 17] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -116,6 +119,7 @@ impl Group {
         Group::StreamGroups,
         Group::Streams,
         Group::PubSub,
+        Group::Dump,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -137,6 +141,7 @@ impl Group {
             Group::Streams => streams::RULES,
             Group::StreamGroups => stream_groups::RULES,
             Group::PubSub => pubsub::RULES,
+            Group::Dump => dump::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,

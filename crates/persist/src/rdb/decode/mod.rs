@@ -1,0 +1,293 @@
+//! Bytes as a record, whoever they come from.
+//!
+//! Nothing is believed. What is promised of bytes that anybody may have made up:
+//!
+//! * they are a value by all rules of the format and of its type, or they are refused: lengths,
+//!   counts, backward lengths, end marks; no member, field or element of a set comes twice; every
+//!   score is a number; no collection is empty;
+//! * nothing panics, and the memory in use is bounded by a multiple of the bytes that were read;
+//! * the record is a whole one, and no key was looked at for it.
+//!
+//! What the reference does not ask for is not asked for either: a sorted set may come in any order,
+//! and entries of a listpack in any of their encodings. It is put in order here.
+
+mod containers;
+mod intset;
+mod listpack;
+mod ziplist;
+mod zipmap;
+
+use super::{Code, Dialect, Fault, Source, read};
+use weft_types::packed::{Collected, TwoWay, Value};
+use weft_types::string::{self, Blob, INLINE_MAX, New};
+use weft_types::{Limits, Record, TEXT_MAX, hash, list, set, zset};
+
+const EMPTY: Fault = Fault::Corrupt("a collection of nothing");
+const TWINS: Fault = Fault::Corrupt("something is there twice");
+const NOT_A_NUMBER: Fault = Fault::Corrupt("a score that is no number");
+const EXPIRY: Fault = Fault::Corrupt("no moment to expire at");
+
+/// What the record is to be besides its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub key: &'a [u8],
+    /// Unix milliseconds.
+    pub expiry: Option<i64>,
+    /// As [`Record::clock`].
+    pub clock: u32,
+    /// By which the encoding is chosen.
+    pub limits: &'a Limits,
+    /// How many bytes all compressed strings may have together before it is a [`Fault::Long`].
+    pub plain_most: usize,
+}
+
+/// Reads a type code and a body: see the module's description. O(bytes), times the logarithm of the
+/// number of elements for large sorted sets.
+///
+/// # Errors
+///
+/// They are no value.
+pub fn decode<S: Source>(
+    from: &mut S,
+    dialect: Dialect,
+    target: &Target<'_>,
+) -> Result<Record, Fault> {
+    let [byte] = from.array()?;
+    let code = Code::of(byte, dialect).ok_or(Fault::Code(byte))?;
+    let decoder = Decoder { from, target, text: Vec::new(), plain_left: target.plain_most };
+    match code {
+        Code::String => decoder.string(),
+        Code::List => decoder.list(),
+        Code::ListZiplist => decoder.list_of_ziplist(),
+        Code::Quicklist => decoder.quicklist(),
+        Code::Quicklist2 => decoder.quicklist2(),
+        Code::Set => decoder.set(),
+        Code::SetInts => decoder.intset(),
+        Code::SetListpack => decoder.set_of_listpack(),
+        Code::Zset => decoder.zset(read::double),
+        Code::ZsetText => decoder.zset(read::double_as_text),
+        Code::ZsetZiplist => decoder.zset_of(ziplist::each),
+        Code::ZsetListpack => decoder.zset_of(listpack::each),
+        Code::Hash => decoder.hash(),
+        Code::HashZipmap => decoder.hash_of_zipmap(),
+        Code::HashZiplist => decoder.hash_of(ziplist::each),
+        Code::HashListpack => decoder.hash_of(listpack::each),
+        Code::HashExpiring => decoder.hash_expiring(),
+        Code::HashMetadata => decoder.hash_metadata(),
+        Code::HashListpackEx => decoder.hash_listpack_ex(),
+    }
+}
+
+/// A value that is being read.
+struct Decoder<'d, S> {
+    from: &'d mut S,
+    target: &'d Target<'d>,
+    /// The last string.
+    text: Vec<u8>,
+    plain_left: usize,
+}
+
+impl<S: Source> Decoder<'_, S> {
+    /// The next string, which is an element of a collection.
+    fn element(&mut self) -> Result<&[u8], Fault> {
+        self.next()?;
+        Ok(&self.text)
+    }
+
+    fn next(&mut self) -> Result<(), Fault> {
+        read::string(self.from, &mut self.text, &mut self.plain_left)?;
+        match self.text.len() <= TEXT_MAX {
+            true => Ok(()),
+            false => Err(Fault::Corrupt("an element is too long")),
+        }
+    }
+
+    /// The number of elements, of which there are some.
+    fn count(&mut self) -> Result<usize, Fault> {
+        match read::count(self.from)? {
+            0 => Err(EMPTY),
+            n => Ok(n),
+        }
+    }
+
+    fn string(mut self) -> Result<Record, Fault> {
+        read::string(self.from, &mut self.text, &mut self.plain_left)?;
+        let Target { key, expiry, clock, .. } = *self.target;
+        let value = match self.text.len() <= INLINE_MAX {
+            true => New::Bytes(&self.text),
+            false => New::Blob(Blob::new(self.text)),
+        };
+        Ok(string::record(key, value, expiry, clock))
+    }
+
+    fn list(mut self) -> Result<Record, Fault> {
+        let mut list = list::Load::new(self.target.limits);
+        for _ in 0..self.count()? {
+            list.push(self.element()?);
+        }
+        self.finish_list(list, true)
+    }
+
+    fn list_of_ziplist(mut self) -> Result<Record, Fault> {
+        let mut list = list::Load::new(self.target.limits);
+        ziplist::each(self.element()?, &mut |value| {
+            list.push(value.bytes(&mut string::Digits::new()));
+            Ok(())
+        })?;
+        self.finish_list(list, false)
+    }
+
+    fn quicklist(mut self) -> Result<Record, Fault> {
+        let mut list = list::Load::new(self.target.limits);
+        for _ in 0..self.count()? {
+            list.node(collected(self.element()?, ziplist::each)?);
+        }
+        self.finish_list(list, true)
+    }
+
+    fn quicklist2(mut self) -> Result<Record, Fault> {
+        let mut list = list::Load::new(self.target.limits);
+        for _ in 0..self.count()? {
+            match read::len(self.from)? {
+                1 => match self.element()? {
+                    [] => return Err(Fault::Corrupt("an empty element in a node of its own")),
+                    text => list.alone(text),
+                },
+                2 => list.node(collected(self.element()?, listpack::each)?),
+                _ => return Err(Fault::Corrupt("an unknown kind of node")),
+            }
+        }
+        self.finish_list(list, true)
+    }
+
+    fn finish_list(&self, list: list::Load, settle: bool) -> Result<Record, Fault> {
+        if list.is_empty() {
+            return Err(EMPTY);
+        }
+        let Target { key, expiry, clock, limits, .. } = *self.target;
+        Ok(list.finish(key, expiry, clock, limits, settle))
+    }
+
+    fn set(mut self) -> Result<Record, Fault> {
+        let count = self.count()?;
+        let mut set = set::Load::new(count, self.target.limits);
+        for _ in 0..count {
+            set.add(Value::Bytes(self.element()?));
+        }
+        self.finish_set(set)
+    }
+
+    fn intset(mut self) -> Result<Record, Fault> {
+        let limits = self.target.limits;
+        let ints = intset::read(self.element()?)?;
+        let mut set = set::Load::new(ints.len(), limits);
+        ints.for_each(|n| set.add(Value::Int(n)));
+        self.finish_set(set)
+    }
+
+    fn set_of_listpack(mut self) -> Result<Record, Fault> {
+        let mut set = set::Load::packed(1, self.target.limits);
+        let mut some = false;
+        listpack::each(self.element()?, &mut |member| {
+            some = true;
+            set.add(member);
+            Ok(())
+        })?;
+        if some { self.finish_set(set) } else { Err(EMPTY) }
+    }
+
+    fn finish_set(&self, set: set::Load<'_>) -> Result<Record, Fault> {
+        let Target { key, expiry, clock, .. } = *self.target;
+        set.finish(key, expiry, clock).ok_or(TWINS)
+    }
+
+    fn zset(mut self, score: impl Fn(&mut S) -> Result<f64, Fault>) -> Result<Record, Fault> {
+        let mut zset = zset::Load::new(self.target.limits);
+        for _ in 0..self.count()? {
+            self.next()?;
+            let score = score(self.from)?;
+            if score.is_nan() {
+                return Err(NOT_A_NUMBER);
+            }
+            zset.add(&self.text, score);
+        }
+        self.finish_zset(zset)
+    }
+
+    fn finish_zset(&self, zset: zset::Load) -> Result<Record, Fault> {
+        let Target { key, expiry, clock, .. } = *self.target;
+        zset.finish(key, expiry, clock).ok_or(TWINS)
+    }
+
+    fn hash(mut self) -> Result<Record, Fault> {
+        let count = self.count()?;
+        let mut hash = hash::Load::new(count, self.target.limits);
+        let mut field = Vec::new();
+        for _ in 0..count {
+            self.next()?;
+            std::mem::swap(&mut field, &mut self.text);
+            hash.add(&field, self.element()?, None);
+        }
+        self.finish_hash(hash)
+    }
+
+    /// Fields with their expiry, of Valkey.
+    fn hash_expiring(mut self) -> Result<Record, Fault> {
+        let mut hash = hash::Load::large(self.target.limits);
+        let mut field = Vec::new();
+        for _ in 0..self.count()? {
+            self.next()?;
+            std::mem::swap(&mut field, &mut self.text);
+            self.next()?;
+            let expiry = match read::signed(self.from)? {
+                -1 => None,
+                at @ 0.. => Some(at),
+                _ => return Err(EXPIRY),
+            };
+            hash.add(&field, &self.text, expiry);
+        }
+        self.finish_hash(hash)
+    }
+
+    /// Fields with their expiry, of Redis: told from the least one on, beginning with 1.
+    fn hash_metadata(mut self) -> Result<Record, Fault> {
+        let least = read::signed(self.from)?;
+        let mut hash = hash::Load::new(0, self.target.limits);
+        let mut field = Vec::new();
+        for _ in 0..self.count()? {
+            let expiry = match read::len(self.from)? {
+                0 => None,
+                more => Some(moment(least, more - 1)?),
+            };
+            self.next()?;
+            std::mem::swap(&mut field, &mut self.text);
+            hash.add(&field, self.element()?, expiry);
+        }
+        self.finish_hash(hash)
+    }
+
+    fn finish_hash(&self, hash: hash::Load<'_>) -> Result<Record, Fault> {
+        let Target { key, expiry, clock, .. } = *self.target;
+        hash.finish(key, expiry, clock).ok_or(TWINS)
+    }
+}
+
+/// A moment that is `more` milliseconds after the least one of a hash.
+fn moment(least: i64, more: u64) -> Result<i64, Fault> {
+    let at = if least >= 0 { least.checked_add_unsigned(more) } else { None };
+    at.ok_or(EXPIRY)
+}
+
+/// A walk over the entries of a container.
+type Each =
+    for<'a> fn(&'a [u8], &mut dyn FnMut(Value<'a>) -> Result<(), Fault>) -> Result<(), Fault>;
+
+/// The entries of a container as those of a node of a list.
+fn collected(container: &[u8], each: Each) -> Result<Collected<TwoWay>, Fault> {
+    let mut all = Collected::default();
+    each(container, &mut |value| {
+        all.push(value);
+        Ok(())
+    })?;
+    Ok(all)
+}

@@ -1,0 +1,192 @@
+//! A record's value as bytes, piece by piece: elements of a large collection, or chunks of a list,
+//! go to the writer one after the other.
+
+use super::Code;
+use super::write::Writer;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use weft_types::hash::{self, Hash};
+use weft_types::list::{List, Node};
+use weft_types::packed::{Entries, OneWay, TwoWay, Value};
+use weft_types::set::{Ints, Set};
+use weft_types::string::{Digits, Str};
+use weft_types::zset::{Span, View};
+use weft_types::{Kind, Record};
+
+/// How a value is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// The version of the format that the reader knows. To one before 10 collections are written
+    /// element by element, which all read. What can't be said in any form that the reader knows is
+    /// written in the first one that can.
+    pub version: u16,
+    /// Whether strings of more than 20 bytes are compressed.
+    pub compress: bool,
+}
+
+/// The type code that `record` is written with, for a reader of this version. O(1).
+#[must_use]
+pub fn code_of(record: &Record, version: u16) -> Code {
+    let or = |code: Code, old: Code| if version >= code.version() { code } else { old };
+    match Kind::of(record.kind()) {
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Code::String,
+        Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => or(Code::Quicklist2, Code::List),
+        Kind::SetInts => Code::SetInts,
+        Kind::SetPacked => or(Code::SetListpack, Code::Set),
+        Kind::SetTable => Code::Set,
+        Kind::ZsetPacked => or(Code::ZsetListpack, Code::Zset),
+        Kind::ZsetTree => Code::Zset,
+        Kind::HashPacked => or(Code::HashListpack, Code::Hash),
+        Kind::HashTable if hash::is_timed(record) => Code::HashExpiring,
+        Kind::HashTable => Code::Hash,
+    }
+}
+
+/// Writes type code and body; answers the code. Fields of hashes that are over but still there are
+/// written, too. O(bytes); memory of a chunk of a list, of a small collection, or of a compressed
+/// string, whichever is the largest.
+///
+/// # Errors
+///
+/// Those of the writer.
+pub fn encode<W: Write>(record: &Record, form: Form, out: &mut W) -> io::Result<Code> {
+    let code = code_of(record, form.version);
+    let mut out = Writer::new(out, form.compress);
+    out.raw(&[code as u8])?;
+    match Kind::of(record.kind()) {
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => string(record, &mut out),
+        Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => list(record, code, &mut out),
+        Kind::SetInts | Kind::SetPacked | Kind::SetTable => set(record, code, &mut out),
+        Kind::ZsetPacked | Kind::ZsetTree => zset(record, code, &mut out),
+        Kind::HashPacked | Kind::HashTable => hash(record, code, &mut out),
+    }?;
+    Ok(code)
+}
+
+/// For walks that end at an error.
+fn step(done: io::Result<()>) -> ControlFlow<io::Error> {
+    match done {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(e) => ControlFlow::Break(e),
+    }
+}
+
+fn ended(walk: ControlFlow<io::Error>) -> io::Result<()> {
+    match walk {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(e) => Err(e),
+    }
+}
+
+fn value<W: Write>(value: Value<'_>, out: &mut Writer<'_, W>) -> io::Result<()> {
+    match value {
+        Value::Bytes(text) => out.string(text),
+        Value::Int(n) => out.int(n),
+    }
+}
+
+/// A listpack: its length and its number of entries in front, an end mark behind.
+fn listpack<W: Write>(entries: &[u8], count: usize, out: &mut Writer<'_, W>) -> io::Result<()> {
+    const AROUND: usize = 7;
+    let len = entries.len() + AROUND;
+    let claimed = u32::try_from(len).map_err(io::Error::other)?;
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend(claimed.to_le_bytes());
+    // Beyond 16 bits whoever wants to know counts them.
+    bytes.extend(u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend_from_slice(entries);
+    bytes.push(0xff);
+    out.string(&bytes)
+}
+
+fn listpack_of<W: Write>(entries: Entries<'_, OneWay>, out: &mut Writer<'_, W>) -> io::Result<()> {
+    listpack(&entries.in_form::<TwoWay>(), entries.offsets().count(), out)
+}
+
+fn string<W: Write>(record: &Record, out: &mut Writer<'_, W>) -> io::Result<()> {
+    match Str::of(record) {
+        Some(Str::Int(n)) => out.int(n),
+        Some(Str::Bytes(text) | Str::Blob(text)) => out.string(text),
+        None => unreachable!("the kind is one of a string"),
+    }
+}
+
+fn list<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
+    let list = List::of(record).expect("the kind is one of a list");
+    if code == Code::List {
+        out.len(list.len())?;
+        let mut done = Ok(());
+        list.each_from(0, |element| {
+            done = value(element, out);
+            done.is_ok()
+        });
+        return done;
+    }
+    out.len(list.nodes())?;
+    ended(list.try_each_node(|node| {
+        step(match node {
+            Node::Alone(element) => {
+                out.len(1).and_then(|()| out.string(element.bytes(&mut Digits::new())))
+            }
+            Node::Packed { entries, count } => {
+                out.len(2).and_then(|()| listpack(entries.bytes(), count, out))
+            }
+        })
+    }))
+}
+
+fn set<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
+    let set = Set::of(record).expect("the kind is one of a set");
+    match set {
+        Set::Ints(ints) => intset(ints, out),
+        Set::Packed { entries, .. } if code == Code::SetListpack => listpack_of(entries, out),
+        Set::Packed { .. } | Set::Table(_) => {
+            out.len(set.len())?;
+            ended(set.try_each(|member| step(value(member, out))))
+        }
+    }
+}
+
+/// An intset: width and number in 32 bits each, then the integers.
+fn intset<W: Write>(ints: Ints<'_>, out: &mut Writer<'_, W>) -> io::Result<()> {
+    let count = u32::try_from(ints.len()).map_err(io::Error::other)?;
+    let bytes =
+        [&(ints.width() as u32).to_le_bytes()[..], &count.to_le_bytes(), ints.bytes()].concat();
+    out.string(&bytes)
+}
+
+/// From the last element to the first, as the reference does: who reads them puts each in front of
+/// the others.
+fn zset<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
+    let view = View::of(record).expect("the kind is one of a sorted set");
+    if let (View::Packed(pairs, _), Code::ZsetListpack) = (view, code) {
+        return listpack_of(pairs.entries(), out);
+    }
+    out.len(view.len())?;
+    let mut done = Ok(());
+    view.walk(Span { skip: 0, count: view.len() }, true, |member, score| {
+        if done.is_ok() {
+            done = value(member, out).and_then(|()| out.raw(&score.to_le_bytes()));
+        }
+    });
+    done
+}
+
+fn hash<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
+    // Before every moment that a field could be over at.
+    let hash = Hash::of(record, i64::MIN).expect("the kind is one of a hash");
+    if let (Some(entries), Code::HashListpack) = (hash.packed(), code) {
+        return listpack_of(entries, out);
+    }
+    out.len(hash.len())?;
+    let mut done = Ok(());
+    hash.each(|pair| {
+        if done.is_ok() {
+            done = value(pair.field, out).and_then(|()| value(pair.value, out));
+        }
+        if done.is_ok() && code == Code::HashExpiring {
+            done = out.raw(&pair.expiry.unwrap_or(-1).to_le_bytes());
+        }
+    });
+    done
+}

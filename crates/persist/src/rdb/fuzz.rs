@@ -1,0 +1,84 @@
+//! What the fuzz target runs: bytes that may be a value.
+//!
+//! The first byte chooses who wrote them, the rest is type code and body. What is read is written
+//! again, in every form, and must come back as the same.
+
+use super::{Dialect, Form, Slice, Target, decode, encode};
+use std::io::Cursor;
+use weft_types::hash::Hash;
+use weft_types::list::List;
+use weft_types::set::Set;
+use weft_types::string::{Digits, Str};
+use weft_types::zset::View;
+use weft_types::{Kind, Limits, Record, Type, value};
+
+/// Bytes of memory for a byte that was read, at most: compressed to a ninetieth, then two bytes for
+/// an element that takes some twenty.
+const MEMORY: usize = 1200;
+
+/// Bytes of memory that the smallest values may take.
+const LEAST: usize = 4 << 10;
+
+/// Reads `data`.
+///
+/// # Panics
+///
+/// If what is promised of [`decode()`] does not hold.
+pub fn run(data: &[u8]) {
+    let [who, value @ ..] = data else { return };
+    let dialect = [Dialect::Common, Dialect::Redis, Dialect::Valkey][usize::from(who % 3)];
+    let limits = Limits::default();
+    let target =
+        Target { key: b"key", expiry: None, clock: 0, limits: &limits, plain_most: usize::MAX };
+    let streamed = decode(&mut super::Reader(Cursor::new(value)), dialect, &target);
+    let Ok(record) = decode(&mut Slice(value), dialect, &target) else {
+        assert!(streamed.is_err(), "a reader gives what memory gives");
+        return;
+    };
+    let content = content(&record);
+    assert_eq!(self::content(&streamed.expect("as from memory")), content);
+    let memory = value::memory(&record, 0);
+    assert!(memory <= LEAST + MEMORY * value.len(), "{memory} bytes of {}", value.len());
+    for version in [9, 10, 11, 80] {
+        for compress in [false, true] {
+            let mut bytes = Vec::new();
+            encode(&record, Form { version, compress }, &mut bytes).expect("memory");
+            let again = decode(&mut Slice(&bytes), Dialect::Valkey, &target);
+            let again = again.unwrap_or_else(|e| panic!("version {version}: {e}"));
+            assert_eq!(self::content(&again), content, "version {version}");
+        }
+    }
+}
+
+/// Everything in a value, in an order that does not depend on how it is stored.
+#[must_use]
+pub fn content(record: &Record) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    let kind = Kind::of(record.kind()).type_of();
+    match kind {
+        Type::String => {
+            let text = Str::of(record).expect("a string");
+            all.push(text.bytes(&mut Digits::new()).to_vec());
+        }
+        Type::List => List::of(record).expect("a list").each_from(0, |element| {
+            all.push(element.to_vec());
+            true
+        }),
+        Type::Set => Set::of(record).expect("a set").each(|member| all.push(member.to_vec())),
+        Type::Zset => View::of(record).expect("a sorted set").for_each(|member, score| {
+            // The sign of zero is no part of a score.
+            all.push([&(score + 0.0).to_le_bytes()[..], &member.to_vec()].concat());
+        }),
+        Type::Hash => Hash::of(record, i64::MIN).expect("a hash").each(|pair| {
+            let (field, value) = (pair.field.to_vec(), pair.value.to_vec());
+            let expiry = format!(" {} {:?} ", field.len(), pair.expiry).into_bytes();
+            all.push([field, expiry, value].concat());
+        }),
+    }
+    match kind {
+        Type::Set | Type::Hash => all.sort_unstable(),
+        Type::String | Type::List | Type::Zset => {}
+    }
+    all.push(kind.name().as_bytes().to_vec());
+    all
+}

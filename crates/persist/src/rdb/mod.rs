@@ -1,0 +1,63 @@
+//! Values in the RDB format.
+//!
+//! ```text
+//!  value   = type code (1 byte), body
+//!  payload = value, version (u16 LE), CRC-64 of all before (u64 LE)            what DUMP answers
+//!
+//!  length  = 00xxxxxx | 01xxxxxx x | 80 u32 BE | 81 u64 BE
+//!  string  = length, bytes
+//!          | C0 i8 | C1 i16 LE | C2 i32 LE                                     a decimal number
+//!          | C3, length of the block, length of the string, block              LZF
+//! ```
+//!
+//! | code | value | body |
+//! |---|---|---|
+//! | 0 | string | string |
+//! | 1 | list | count, strings |
+//! | 2 | set | count, strings |
+//! | 3, 5 | sorted set | count, (string, score as text, or as f64 LE) |
+//! | 4 | hash | count, (field, value) |
+//! | 9, 13, 16 | hash | one string: zipmap, ziplist, listpack |
+//! | 10 | list | one string: ziplist |
+//! | 11, 20 | set | one string: intset, listpack |
+//! | 12, 17 | sorted set | one string: ziplist, listpack |
+//! | 14 | list | count, strings of a ziplist each |
+//! | 18 | list | count, (1, string: an element) or (2, string: listpack) |
+//! | 22 | hash | count, (field, value, expiry in ms as i64 LE or -1); Valkey 9 |
+//! | 24 | hash | least expiry (u64 LE), count, (expiry, as a length, field, value); Redis 7.4 |
+//! | 25 | hash | least expiry, string: listpack of field, value, expiry; Redis 7.4 |
+//!
+//! Whoever writes chooses the codes that the reader's version knows ([`Form`]); whoever reads gets
+//! the value in the encoding that our own limits ask for, whatever it was in. What is read may come
+//! from anybody: see [`decode()`] for what is promised then.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `code` | type codes, versions, who writes which |
+//! | `encode`, `write` | a record as bytes; lengths and strings |
+//! | `decode`, `read`, `source` | bytes as a record; lengths and strings; where bytes come from |
+//! | `lzf`, `crc64` | compression, checksum |
+//! | `payload` | value, version and checksum together |
+
+mod code;
+mod crc64;
+mod decode;
+mod encode;
+mod fault;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
+mod lzf;
+mod payload;
+mod read;
+mod source;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use code::{Code, Dialect, VERSION};
+pub use crc64::{Crc64, crc64};
+pub use decode::{Target, decode};
+pub use encode::{Form, code_of, encode};
+pub use fault::Fault;
+pub use payload::{Opened, open, seal};
+pub use source::{Reader, Slice, Source};

@@ -1,0 +1,77 @@
+//! Where bytes come from: memory, or a reader.
+//!
+//! What is claimed of a length is not believed: nothing is allocated for bytes that have not come.
+
+use super::Fault;
+use std::io::{ErrorKind, Read};
+
+/// Bytes, one after the other.
+pub trait Source {
+    /// Appends the next `n` bytes to `to`.
+    ///
+    /// # Errors
+    ///
+    /// There are not so many, or they can't be read. What `to` has then does not matter.
+    fn append(&mut self, n: usize, to: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::append`].
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault>;
+}
+
+/// Bytes in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice<'a>(pub &'a [u8]);
+
+impl Source for Slice<'_> {
+    fn append(&mut self, n: usize, to: &mut Vec<u8>) -> Result<(), Fault> {
+        let (bytes, rest) = self.0.split_at_checked(n).ok_or(Fault::Short)?;
+        self.0 = rest;
+        to.reserve_exact(n);
+        to.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Fault::Short)?;
+        self.0 = rest;
+        Ok(*bytes)
+    }
+}
+
+/// Bytes that a reader gives; it had better be a buffered one.
+#[derive(Debug)]
+pub struct Reader<R>(pub R);
+
+/// How much is allocated for bytes that are still to come.
+const AHEAD: usize = 1 << 20;
+
+impl<R: Read> Source for Reader<R> {
+    fn append(&mut self, n: usize, to: &mut Vec<u8>) -> Result<(), Fault> {
+        let mut left = n;
+        while left > 0 {
+            let piece = left.min(AHEAD);
+            let at = to.len();
+            to.resize(at + piece, 0);
+            self.0.read_exact(&mut to[at..]).map_err(fault)?;
+            left -= piece;
+        }
+        Ok(())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let mut bytes = [0; N];
+        self.0.read_exact(&mut bytes).map_err(fault)?;
+        Ok(bytes)
+    }
+}
+
+fn fault(e: std::io::Error) -> Fault {
+    match e.kind() {
+        ErrorKind::UnexpectedEof => Fault::Short,
+        _ => Fault::Io(e),
+    }
+}

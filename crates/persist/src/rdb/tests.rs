@@ -1,0 +1,420 @@
+//! Values of every type and encoding there and back, what others write, and what is refused.
+
+use super::fuzz::content;
+use super::*;
+use proptest::prelude::*;
+use weft_types::list::{End, Waste};
+use weft_types::packed::Value;
+use weft_types::string::New;
+use weft_types::{Limits, Record, hash, list, set, string, value, zset};
+
+fn target(limits: &Limits) -> Target<'_> {
+    Target { key: b"k", expiry: Some(77), clock: 5, limits, plain_most: usize::MAX }
+}
+
+fn read(bytes: &[u8], dialect: Dialect) -> Result<Record, Fault> {
+    decode(&mut Slice(bytes), dialect, &target(&Limits::default()))
+}
+
+/// What a value is, and its encoding.
+fn told(bytes: &[u8]) -> String {
+    told_by(bytes, Dialect::Valkey)
+}
+
+fn told_by(bytes: &[u8], dialect: Dialect) -> String {
+    match read(bytes, dialect) {
+        Err(e) => format!("{e}"),
+        Ok(record) => {
+            assert_eq!((record.key(), record.expiry(), record.clock()), (&b"k"[..], Some(77), 5));
+            let texts: Vec<String> = texts(&record);
+            format!("{} {}", value::encoding_name(&record), texts.join(" "))
+        }
+    }
+}
+
+fn texts(record: &Record) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(view) = zset::View::of(record) {
+        view.for_each(|m, s| all.push(format!("{}={s}", String::from_utf8_lossy(&m.to_vec()))));
+        return all;
+    }
+    if let Some(hash) = hash::Hash::of(record, i64::MIN) {
+        hash.each(|p| {
+            let text = |v: Value<'_>| String::from_utf8_lossy(&v.to_vec()).into_owned();
+            let at = p.expiry.map_or(String::new(), |at| format!("@{at}"));
+            all.push(format!("{}={}{at}", text(p.field), text(p.value)));
+        });
+        all.sort();
+        return all;
+    }
+    let all = content(record);
+    all[..all.len() - 1].iter().map(|t| String::from_utf8_lossy(t).into_owned()).collect()
+}
+
+fn values() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let text = prop_oneof![
+        any::<i64>().prop_map(|n| n.to_string().into_bytes()),
+        (-300i64..300).prop_map(|n| n.to_string().into_bytes()),
+        prop::collection::vec(any::<u8>(), 0..20),
+        (0usize..300).prop_map(|n| vec![b'z'; n]),
+        (4000usize..9000).prop_map(|n| vec![b'q'; n]),
+    ];
+    prop_oneof![
+        4 => prop::collection::vec(text.clone(), 1..12),
+        1 => prop::collection::vec(text, 100..700),
+    ]
+}
+
+/// A value of each type that consists of these texts.
+fn records(texts: &[Vec<u8>], limits: &Limits) -> Vec<Record> {
+    let slices: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let mut all = vec![string::record(b"k", New::Bytes(&texts.concat()), Some(77), 5)];
+    all.push(string::record(b"k", New::Bytes(slices[0]), Some(77), 5));
+    let list = list::create(b"k", 5, End::Right, &slices, limits);
+    // Nodes that nobody would make by pushing.
+    let mut waste = Waste::default();
+    let list = list::trim(list, 0, slices.len().div_ceil(2), limits, &mut waste);
+    all.push(list::insert(list, slices[0], b"inserted", true, limits).0);
+    let mut set = set::create(b"k", slices[0], 1, Some(77), 5, limits);
+    let mut ints = set::Builder::new(b"k", set::Start::Ints, Some(77), 5, limits);
+    let mut zset = zset::Edit::new(b"k", Some(77), 5);
+    let mut hash = hash::create(b"k", &[], 5, limits);
+    let mut timed = hash::create(b"k", &[], 5, limits);
+    for (n, text) in slices.iter().enumerate() {
+        set = set::add(set, Value::Bytes(text), limits).0;
+        ints.add(Value::Int(n as i64 * 40_000_000_000 * text.len() as i64));
+        let score = [n as f64, -0.5, f64::INFINITY, 1e300, text.len() as f64 / 7.0][n % 5];
+        zset.change(text, limits, |_| Some(score));
+        hash = hash::set(hash, text, slices[slices.len() - 1 - n], None, 0, limits).0;
+        let expiry = (n % 3 != 0).then_some(n as i64 * 1_000_000_007);
+        timed = hash::set(timed, text, slices[0], expiry, 0, limits).0;
+    }
+    all.extend([set, ints.finish(), zset.finish(), hash, timed]);
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_written_in_any_form_is_read_again(texts in values()) {
+        let limits = Limits::default();
+        for record in records(&texts, &limits) {
+            for version in [9, 10, 11, 80] {
+                for compress in [false, true] {
+                    let mut bytes = Vec::new();
+                    let code = encode(&record, Form { version, compress }, &mut bytes).unwrap();
+                    prop_assert_eq!(bytes[0], code as u8);
+                    prop_assert_eq!(code, code_of(&record, version));
+                    let again = decode(&mut Slice(&bytes), Dialect::Valkey, &target(&limits));
+                    let again = again.unwrap_or_else(|e| panic!("{code:?}: {e}"));
+                    prop_assert_eq!(content(&again), content(&record));
+                    prop_assert_eq!((again.expiry(), again.clock()), (Some(77), 5));
+                    if version == 80 {
+                        // As it was, but for what becomes small again only this way.
+                        let (new, old) = (value::encoding_name(&again), value::encoding_name(&record));
+                        let same = new == old || (new, old) == ("listpack", "hashtable")
+                            || (new, old) == ("listpack", "quicklist")
+                            || (new, old) == ("intset", "hashtable")
+                            || (new, old) == ("intset", "listpack")
+                            || (new, old) == ("listpack", "skiplist")
+                            || (new, old) == ("embstr", "raw");
+                        prop_assert!(same, "{} was {}", new, old);
+                    }
+                    // From a stream, and cut off at any place.
+                    let mut stream = Reader(&bytes[..]);
+                    let streamed = decode(&mut stream, Dialect::Valkey, &target(&limits)).unwrap();
+                    prop_assert_eq!(content(&streamed), content(&record));
+                    let short = bytes.len() * texts.len() % bytes.len();
+                    prop_assert!(read(&bytes[..short], Dialect::Valkey).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_changed_is_refused_or_a_value(
+        texts in values(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let limits = Limits::default();
+        for record in records(&texts, &limits) {
+            for version in [9, 80] {
+                let mut bytes = vec![2];
+                encode(&record, Form { version, compress: version == 9 }, &mut bytes).unwrap();
+                for (at, byte) in &flips {
+                    let at = at.index(bytes.len());
+                    bytes[at] = *byte;
+                }
+                super::fuzz::run(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_value(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        super::fuzz::run(&bytes);
+    }
+}
+
+#[test]
+fn what_the_reference_writes() {
+    // Bodies of DUMP of Valkey 9.1.
+    let same = |record: Record, expected: &[u8]| {
+        let mut bytes = Vec::new();
+        encode(&record, Form { version: VERSION, compress: false }, &mut bytes).expect("memory");
+        assert_eq!(bytes, expected);
+    };
+    let limits = Limits::default();
+    same(string::record(b"k", New::Bytes(b"hello"), None, 0), b"\x00\x05hello");
+    same(string::record(b"k", New::Bytes(b"12345"), None, 0), b"\x00\xc190");
+    let list = list::create(b"k", 0, End::Right, &[b"a", b"b", b"1"], &limits);
+    same(list, b"\x12\x01\x02\x0f\x0f\x00\x00\x00\x03\x00\x81a\x02\x81b\x02\x01\x01\xff");
+    let mut set = set::create(b"k", b"1", 3, None, 0, &limits);
+    for member in [2, 3] {
+        set = set::add(set, Value::Int(member), &limits).0;
+    }
+    same(set, b"\x0b\x0e\x02\x00\x00\x00\x03\x00\x00\x00\x01\x00\x02\x00\x03\x00");
+    let set = set::create(b"k", b"a", 2, None, 0, &limits);
+    let set = set::add(set, Value::Bytes(b"b"), &limits).0;
+    same(set, b"\x14\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff");
+    let zset = zset::build(b"k", None, 0, &[(b"a", 1.0), (b"b", 2.5)], &limits);
+    same(zset, b"\x11\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff");
+    let hash = hash::set(hash::create(b"k", &[], 0, &limits), b"f", b"v", None, 0, &limits).0;
+    same(hash, b"\x10\x0d\x0d\x00\x00\x00\x02\x00\x81f\x02\x81v\x02\xff");
+}
+
+#[test]
+fn strings_and_lengths() {
+    assert_eq!(told(b"\x00\x05hello"), "embstr hello");
+    assert_eq!(told(b"\x00\x40\x05hello"), "embstr hello");
+    assert_eq!(told(b"\x00\x80\0\0\0\x05hello"), "embstr hello");
+    assert_eq!(told(b"\x00\x81\0\0\0\0\0\0\0\x05hello"), "embstr hello");
+    assert_eq!(told(b"\x00\xc0\x85"), "int -123");
+    assert_eq!(told(b"\x00\xc1\x85\x01"), "int 389");
+    assert_eq!(told(b"\x00\xc2\x85\x01\xff\xff"), "int -65147");
+    assert_eq!(told(b"\x00\xc3\x09\x40\x64\x01aa\xe0\x57\x00\x01aa").len(), "embstr ".len() + 100);
+    for short in
+        [&b"\x00\x06hello"[..], b"\x00\x81\x7f\xff\xff\xff\xff\xff\xff\xffhello", b"", b"\x00"]
+    {
+        assert_eq!(told(short), "it ends in the middle");
+    }
+    for wrong in [&b"\x00\x82\x05hello"[..], b"\x00\xc4aaaa", b"\x02\x82\x01\x01a"] {
+        assert!(read(wrong, Dialect::Valkey).is_err(), "{wrong:?}");
+    }
+}
+
+/// Bytes with their length in front, as a string.
+fn framed(bytes: &[u8]) -> Vec<u8> {
+    [&[0x40 | (bytes.len() >> 8) as u8, bytes.len() as u8], bytes].concat()
+}
+
+fn listpack(count: u16, entries: &[u8]) -> Vec<u8> {
+    let len = entries.len() as u32 + 7;
+    framed(&[&len.to_le_bytes()[..], &count.to_le_bytes(), entries, b"\xff"].concat())
+}
+
+fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
+    let (mut body, mut before, mut tail) = (Vec::new(), 0, 10);
+    for entry in entries {
+        tail = 10 + body.len();
+        body.push(before);
+        body.extend_from_slice(entry);
+        before = 1 + entry.len() as u8;
+    }
+    let len = body.len() as u32 + 11;
+    let head = [len.to_le_bytes(), (tail as u32).to_le_bytes()].concat();
+    framed(&[&head[..], &(entries.len() as u16).to_le_bytes(), &body, b"\xff"].concat())
+}
+
+fn with(code: u8, body: &[u8]) -> Vec<u8> {
+    [&[code], body].concat()
+}
+
+#[test]
+fn listpacks() {
+    let pair = b"\x81a\x02\x01\x01";
+    assert_eq!(told(&with(16, &listpack(2, pair))), "listpack a=1");
+    assert_eq!(told(&with(16, &listpack(u16::MAX, pair))), "listpack a=1");
+    assert_eq!(told(&with(16, &listpack(3, pair))), "a broken listpack");
+    assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "something has no counterpart");
+    assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "something is there twice");
+    assert_eq!(told(&with(16, &listpack(0, b""))), "a collection of nothing");
+    // A number as text is the number.
+    let text = b"\x8212\x03\x01\x01";
+    assert_eq!(told(&with(16, &listpack(2, text))), "listpack 12=1");
+    let twice = [&text[..], b"\x0c\x01\x01\x01"].concat();
+    assert_eq!(told(&with(16, &listpack(4, &twice))), "something is there twice");
+    // Every encoding of an integer, and their ends.
+    let ints = b"\x7f\x01\xdf\xff\x02\xd0\x00\x02\xf1\x00\x80\x03\xf2\x00\x00\x80\x04\xf3\x00\x00\x00\x80\x05\
+                 \xf4\x00\x00\x00\x00\x00\x00\x00\x80\x09";
+    let all = "127 -1 -4096 -32768 -8388608 -2147483648 -9223372036854775808";
+    let list = [&[1, 2], &listpack(7, ints)[..]].concat();
+    assert_eq!(told(&with(18, &list)), format!("listpack {all}"));
+    assert_eq!(told(&with(20, &listpack(1, b"\x01\x01"))), "listpack 1");
+    for broken in
+        [&b"\x81a\x01"[..], b"\x81a", b"\x83a\x02", b"\xf5\x01", b"\xf0\xff\xff\xff\xff\x02"]
+    {
+        assert_eq!(told(&with(20, &listpack(1, broken))), "a broken listpack", "{broken:?}");
+    }
+}
+
+#[test]
+fn ziplists_and_zipmaps() {
+    let entries: [&[u8]; 6] = [
+        b"\x01a",
+        b"\xf2",
+        b"\xfe\x80",
+        b"\xc0\x00\x80",
+        b"\xf0\x00\x00\x80",
+        b"\xd0\x00\x00\x00\x80",
+    ];
+    let all = "a 1 -128 -32768 -8388608 -2147483648";
+    assert_eq!(told(&with(10, &ziplist(&entries))), format!("quicklist {all}"));
+    assert_eq!(told(&[&[14, 1][..], &ziplist(&entries)].concat()), format!("listpack {all}"));
+    assert_eq!(told(&with(13, &ziplist(&[b"\x01f", b"\x01v"]))), "listpack f=v");
+    assert_eq!(told(&with(12, &ziplist(&[b"\x01m", b"\x031.5"]))), "listpack m=1.5");
+    let mut broken = ziplist(&entries);
+    broken[6] += 1;
+    assert_eq!(told(&with(10, &broken)), "a broken ziplist", "the offset of the last one");
+    let mut broken = ziplist(&entries);
+    broken[15] += 1;
+    assert_eq!(told(&with(10, &broken)), "a broken ziplist", "a backward length");
+    let zipmap = framed(b"\x02\x01a\x01\x00v\x01b\x01\x01wz\xff");
+    assert_eq!(told(&with(9, &zipmap)), "listpack a=v b=w");
+    assert_eq!(told(&with(9, &framed(b"\x03\x01a\x01\x00v\xff"))), "a broken zipmap");
+    assert_eq!(told(&with(9, &framed(b"\x00\xff"))), "a collection of nothing");
+}
+
+#[test]
+fn collections_element_by_element() {
+    assert_eq!(told(b"\x01\x02\x01a\xc0\x05"), "listpack a 5");
+    assert_eq!(told(b"\x02\x02\xc0\x07\x011"), "intset 1 7");
+    assert_eq!(told(b"\x02\x03\xc0\x07\x011\x01x"), "listpack 1 7 x");
+    assert_eq!(told(b"\x04\x01\x01f\x01v"), "listpack f=v");
+    assert_eq!(told(b"\x03\x03\x01a\x031.5\x01b\xfe\x01c\xff"), "listpack c=-inf a=1.5 b=inf");
+    assert_eq!(told(b"\x05\x01\x01a\0\0\0\0\0\0\x04\x40"), "listpack a=2.5");
+    for code in [1, 2, 3, 4, 5, 14, 18, 22] {
+        assert_eq!(told(&[code, 0]), "a collection of nothing", "{code}");
+    }
+    for twice in
+        [&b"\x02\x02\x01a\x01a"[..], b"\x02\x02\xc0\x01\x011", b"\x04\x02\x01f\x01v\x01f\x01w"]
+    {
+        assert_eq!(told(twice), "something is there twice", "{twice:?}");
+    }
+    let nan = f64::NAN.to_le_bytes();
+    for score in [&[5, 1, 1, b'a'][..], &nan].concat().chunks(12).chain([&b"\x03\x01\x01a\xfd"[..]])
+    {
+        assert_eq!(told(score), "a score that is no number");
+    }
+    for text in [&b"abc"[..], b"12abc", b"", b"1\x002"] {
+        let zset = [&[3, 1, 1, b'a', text.len() as u8][..], text].concat();
+        assert_eq!(told(&zset), "a score that is no number", "{text:?}");
+    }
+}
+
+#[test]
+fn nodes_of_lists() {
+    let (a, b) = (listpack(1, b"\x81a\x02"), listpack(1, b"\x81b\x02"));
+    let nodes = |list: &[&[u8]]| told(&[&[18, list.len() as u8][..], &list.concat()].concat());
+    let packed = |node: &[u8]| [&[2][..], node].concat();
+    assert_eq!(nodes(&[&packed(&a)]), "listpack a");
+    assert_eq!(nodes(&[&packed(&a), &packed(&b)]), "quicklist a b");
+    assert_eq!(nodes(&[b"\x01\x03abc"]), "quicklist abc");
+    assert_eq!(nodes(&[b"\x01\x03abc", &packed(&a)]), "quicklist abc a");
+    assert_eq!(nodes(&[&packed(&listpack(0, b"")), &packed(&a)]), "listpack a");
+    assert_eq!(nodes(&[&packed(&listpack(0, b""))]), "a collection of nothing");
+    assert_eq!(nodes(&[b"\x03\x03abc"]), "an unknown kind of node");
+    assert_eq!(nodes(&[b"\x01\x00"]), "an empty element in a node of its own");
+}
+
+#[test]
+fn fields_that_expire() {
+    let forever = [0xff; 8];
+    let hash = [&b"\x16\x02\x01f\x01v"[..], &9u64.to_le_bytes(), b"\x01g\x01w", &forever].concat();
+    assert_eq!(told(&hash), "hashtable f=v@9 g=w");
+    assert_eq!(told_by(&hash, Dialect::Common), "hashtable f=v@9 g=w");
+    assert_eq!(told_by(&hash, Dialect::Redis), "values of type 22 can't be read");
+    let before = [&b"\x16\x01\x01f\x01v"[..], &(-2i64).to_le_bytes()].concat();
+    assert_eq!(told(&before), "no moment to expire at");
+    let least = 1000u64.to_le_bytes();
+    let redis = [&[24][..], &least, b"\x02\x00\x01f\x01v\x06\x01g\x01w"].concat();
+    assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
+    let entries = b"\x81f\x02\x81v\x02\x00\x01\x81g\x02\x81w\x02\xc3\xed\x02";
+    let redis = [&[25][..], &least, &listpack(6, entries)].concat();
+    assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
+    let odd = [&[25][..], &least, &listpack(2, &entries[..6])].concat();
+    assert_eq!(told_by(&odd, Dialect::Redis), "something has no counterpart");
+    for (code, dialect) in [
+        (24, Dialect::Valkey),
+        (25, Dialect::Common),
+        (6, Dialect::Redis),
+        (7, Dialect::Common),
+        (255, Dialect::Valkey),
+    ] {
+        assert_eq!(told_by(&[code], dialect), format!("values of type {code} can't be read"));
+    }
+}
+
+#[test]
+fn integers_in_order() {
+    let intset = |width: u32, count: u32, ints: &[u8]| {
+        let bytes = [&width.to_le_bytes()[..], &count.to_le_bytes(), ints].concat();
+        told(&with(11, &framed(&bytes)))
+    };
+    assert_eq!(intset(2, 3, b"\xff\xff\x01\0\x02\0"), "intset -1 1 2");
+    assert_eq!(intset(8, 1, &i64::MIN.to_le_bytes()), format!("intset {}", i64::MIN));
+    for (width, count, ints) in [
+        (2, 2, &b"\x01\0\x01\0"[..]),
+        (2, 2, b"\x02\0\x01\0"),
+        (2, 0, b""),
+        (3, 1, b"\0\0\0"),
+        (2, 2, b"\0\0"),
+        (4, u32::MAX, b"\0\0\0\0"),
+    ] {
+        assert_eq!(intset(width, count, ints), "a broken intset");
+    }
+}
+
+#[test]
+fn compressed_strings_are_counted() {
+    let limits = Limits::default();
+    let bytes = b"\x00\xc3\x09\x40\x64\x01aa\xe0\x57\x00\x01aa";
+    for (most, fits) in [(100, true), (99, false)] {
+        let target = Target { plain_most: most, ..target(&limits) };
+        let read = decode(&mut Slice(bytes), Dialect::Valkey, &target);
+        assert_eq!(read.is_ok(), fits);
+        assert!(fits || matches!(read, Err(Fault::Long)));
+    }
+}
+
+#[test]
+fn a_payload_is_sealed() {
+    let mut payload = b"\x00\x05hello".to_vec();
+    seal(&mut payload, Code::String);
+    assert_eq!(open(&payload).map(|opened| opened.value), Some(&b"\x00\x05hello"[..]));
+    for at in 0..payload.len() {
+        let mut broken = payload.clone();
+        broken[at] ^= 0x10;
+        assert!(open(&broken).is_none(), "{at}");
+        assert!(open(&payload[..at]).is_none());
+    }
+    for (version, dialect) in [
+        (0, None),
+        (1, Some(Dialect::Common)),
+        (11, Some(Dialect::Common)),
+        (12, Some(Dialect::Redis)),
+        (13, None),
+        (79, None),
+        (80, Some(Dialect::Valkey)),
+        (81, None),
+        (u16::MAX, None),
+    ] {
+        let mut payload = [&b"\x00\x05hello"[..], &u16::to_le_bytes(version)].concat();
+        payload.extend(crc64(&payload).to_le_bytes());
+        assert_eq!(open(&payload).map(|opened| opened.dialect), dialect, "{version}");
+    }
+    // As Valkey 8 writes it.
+    let theirs = b"\x00\x05hello\x0b\x00\n\xadb\x05\x98\xab\xc9\x83";
+    assert!(open(theirs).is_some());
+}

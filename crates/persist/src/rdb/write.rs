@@ -1,0 +1,98 @@
+//! Lengths and strings, written.
+
+use super::lzf;
+use std::io::{self, Write};
+use weft_types::string::{Digits, canonical_int};
+
+/// The shortest string that is compressed.
+const COMPRESS_MIN: usize = 21;
+
+/// The longest string that is compressed: the block is put together in memory beside it, and no
+/// value should take twice its memory for that.
+const COMPRESS_MAX: usize = 64 << 20;
+
+/// What a compressed string must be shorter by (bytes).
+const COMPRESS_WIN: usize = 4;
+
+/// A writer of the format's parts.
+pub struct Writer<'w, W> {
+    out: &'w mut W,
+    compress: bool,
+    block: Vec<u8>,
+}
+
+impl<'w, W: Write> Writer<'w, W> {
+    pub fn new(out: &'w mut W, compress: bool) -> Self {
+        Writer { out, compress, block: Vec::new() }
+    }
+
+    pub fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)
+    }
+
+    pub fn len(&mut self, n: usize) -> io::Result<()> {
+        let n = n as u64;
+        match n {
+            0..=0x3f => self.raw(&[n as u8]),
+            0x40..=0x3fff => self.raw(&[0x40 | (n >> 8) as u8, n as u8]),
+            _ => match u32::try_from(n) {
+                Ok(n) => {
+                    self.raw(&[0x80])?;
+                    self.raw(&n.to_be_bytes())
+                }
+                Err(_) => {
+                    self.raw(&[0x81])?;
+                    self.raw(&n.to_be_bytes())
+                }
+            },
+        }
+    }
+
+    /// The decimal form of `n`.
+    pub fn int(&mut self, n: i64) -> io::Result<()> {
+        if let Ok(n) = i8::try_from(n) {
+            return self.raw(&[0xc0, n as u8]);
+        }
+        if let Ok(n) = i16::try_from(n) {
+            let [a, b] = n.to_le_bytes();
+            return self.raw(&[0xc1, a, b]);
+        }
+        if let Ok(n) = i32::try_from(n) {
+            self.raw(&[0xc2])?;
+            return self.raw(&n.to_le_bytes());
+        }
+        self.plain(Digits::new().format(n).as_bytes())
+    }
+
+    fn plain(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.len(bytes.len())?;
+        self.raw(bytes)
+    }
+
+    /// A string, as a number or compressed where that is shorter.
+    pub fn string(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Longer ones do not fit 32 bits.
+        if bytes.len() <= 11
+            && let Some(n) = canonical_int(bytes)
+        {
+            return self.int(n);
+        }
+        if !self.compress || !(COMPRESS_MIN..=COMPRESS_MAX).contains(&bytes.len()) {
+            return self.plain(bytes);
+        }
+        let mut block = std::mem::take(&mut self.block);
+        let done = match lzf::compress(bytes, bytes.len() - COMPRESS_WIN, &mut block) {
+            true => self.compressed(&block, bytes.len()),
+            false => self.plain(bytes),
+        };
+        self.block = block;
+        done
+    }
+
+    fn compressed(&mut self, block: &[u8], len: usize) -> io::Result<()> {
+        self.raw(&[0xc3])?;
+        self.len(block.len())?;
+        self.len(len)?;
+        self.raw(block)
+    }
+}

@@ -1,0 +1,103 @@
+//! Making a hash of fields that were saved.
+//!
+//! As [`set`](super::set) for one after the other, but that a small hash is put together first and
+//! becomes a record once, and that a field must not come twice.
+
+use super::Table;
+use super::write::{packed_max, table_record};
+use crate::limits::PACKED_MAX;
+use crate::packed::record::payload;
+use crate::packed::{Collected, OneWay, Value};
+use crate::string::Digits;
+use crate::{Kind, Limits, Record};
+
+/// A hash that is being loaded.
+#[derive(Debug)]
+pub struct Load<'l> {
+    form: Form,
+    limits: &'l Limits,
+    /// Whether long texts may be packed, too: they were where they come from.
+    any_length: bool,
+    twins: bool,
+}
+
+#[derive(Debug)]
+enum Form {
+    Packed(Collected<OneWay>),
+    Table(Table),
+}
+
+impl<'l> Load<'l> {
+    /// An empty one, for so many fields to come.
+    #[must_use]
+    pub fn new(announced: usize, limits: &'l Limits) -> Self {
+        match announced <= packed_max(limits) {
+            true => {
+                let form = Form::Packed(Collected::default());
+                Load { form, limits, any_length: false, twins: false }
+            }
+            false => Load::large(limits),
+        }
+    }
+
+    /// As [`Load::new`], and packed if so many are no more than may be, however long they are.
+    #[must_use]
+    pub fn packed(announced: usize, limits: &'l Limits) -> Self {
+        Load { any_length: true, ..Load::new(announced, limits) }
+    }
+
+    /// One that is a table however few fields come.
+    #[must_use]
+    pub fn large(limits: &'l Limits) -> Self {
+        Load { form: Form::Table(Table::new()), limits, any_length: false, twins: false }
+    }
+
+    /// Adds a field; `expiry` in Unix milliseconds. Amortized O(length).
+    pub fn add(&mut self, field: &[u8], value: &[u8], expiry: Option<i64>) {
+        if let Form::Packed(packed) = &mut self.form {
+            let bytes = packed.entries().end().saturating_add(field.len() + value.len());
+            let longest = field.len().max(value.len());
+            let fits = expiry.is_none()
+                && packed.count() / 2 < packed_max(self.limits)
+                && (self.any_length || longest <= self.limits.hash_value)
+                && bytes <= PACKED_MAX;
+            if fits {
+                packed.push(Value::Bytes(field));
+                packed.push(Value::Bytes(value));
+                return;
+            }
+            self.enlarge();
+        }
+        if let Form::Table(table) = &mut self.form {
+            self.twins |= !table.insert(field, value, expiry);
+        }
+    }
+
+    fn enlarge(&mut self) {
+        let Form::Packed(packed) = &self.form else { return };
+        let mut table = Table::new();
+        let mut all = packed.entries().iter();
+        while let (Some((_, field)), Some((_, value))) = (all.next(), all.next()) {
+            let (mut f, mut v) = (Digits::new(), Digits::new());
+            self.twins |= !table.insert(field.bytes(&mut f), value.bytes(&mut v), None);
+        }
+        self.form = Form::Table(table);
+    }
+
+    /// The record of `key` with these fields; `expiry` in Unix milliseconds, `clock` as
+    /// [`Record::clock`]. `None` if a field came twice.
+    #[must_use]
+    pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
+        if self.twins {
+            return None;
+        }
+        match self.form {
+            Form::Packed(packed) if packed.has_twins(2) => None,
+            Form::Packed(packed) => {
+                let payload = payload(packed.entries().bytes(), packed.count());
+                Some(Record::from_bytes(key, expiry, Kind::HashPacked as u8, clock, &payload))
+            }
+            Form::Table(table) => Some(table_record(key, table, expiry, clock)),
+        }
+    }
+}
