@@ -30,6 +30,7 @@ pub const XREAD: Command = Command {
         group: Group::Stream,
         since: "5.0.0",
         summary: "Answers the entries of streams behind these ids, or waits for some.",
+        // The reference tells none.
         complexity: "",
         syntax: "[COUNT count:integer] [BLOCK milliseconds:integer] \
                  STREAMS streams=(key... id...)",
