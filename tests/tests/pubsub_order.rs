@@ -193,7 +193,8 @@ fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
                 other => other.clone(),
             };
             open -= 1;
-            if let (Some(last), Ok(n)) = (last, read.text().parse::<i64>()) {
+            if let Some(last) = last {
+                let n: i64 = read.text().parse().expect("what was written before the message");
                 assert!(n == last || n == last + 1, "read {n} behind the message {last}");
                 replies += 1;
             }
