@@ -174,7 +174,7 @@ fn messages_and_replies_are_in_the_order_of_execution() {
 fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
     let mut last: Option<i64> = None;
     let mut replies = 0;
-    for _ in 0..400 {
+    while replies < 1500 {
         let get = ["GET", key];
         let one = [&["MULTI"][..], &get, &["EXEC"]];
         let many = [&get[..]; 8];
@@ -189,17 +189,22 @@ fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
                     last = Some(n);
                     continue;
                 }
+                // MULTI's and GET's, which is queued.
+                Value::Simple(_) => {
+                    open -= 1;
+                    continue;
+                }
                 Value::Array(items) => items[0].clone(),
                 other => other.clone(),
             };
             open -= 1;
-            if let (Some(last), Ok(n)) = (last, read.text().parse::<i64>()) {
+            if let Some(last) = last {
+                let n: i64 = read.text().parse().expect("what was written before the message");
                 assert!(n == last || n == last + 1, "read {n} behind the message {last}");
                 replies += 1;
             }
         }
     }
-    assert!(replies > 100, "hardly anything was compared: {replies}");
 }
 
 /// Whoever was counted as a receiver gets the message, and nobody else.
