@@ -112,6 +112,11 @@ fn hyperloglogs() {
 }
 
 #[test]
+fn pubsub() {
+    compare("pubsub", &[(Group::PubSub, 85), (Group::Strings, 15)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -160,6 +165,7 @@ fn everything() {
             (Group::SortedSets, 15),
             (Group::Geo, 10),
             (Group::HyperLogLogs, 10),
+            (Group::PubSub, 5),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

@@ -1,9 +1,12 @@
 //! Messages come once, whole and in order, whatever the threads do meanwhile.
+//!
+//! `PUBSUB_MESSAGES`: how many each of four publishers sends to twelve subscribers, default 3,000.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
+use weft_tests::env_or;
 use weft_tests::scene::{client, on_both, reply, send, send_all, until};
 
 const FOUR: [&str; 6] =
@@ -71,7 +74,7 @@ fn listen(mut client: Client, total: usize) -> HashMap<String, Vec<String>> {
 #[test]
 fn all_see_the_messages_of_a_channel_in_one_order() {
     const PUBLISHERS: usize = 4;
-    const MESSAGES: usize = 3000;
+    let messages: usize = env_or("PUBSUB_MESSAGES", 3000);
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     let seen: Vec<HashMap<String, Vec<String>>> = std::thread::scope(|scope| {
@@ -89,7 +92,7 @@ fn all_see_the_messages_of_a_channel_in_one_order() {
                     send(&mut listener, &[&["SUBSCRIBE"][..], &CHANNELS].concat());
                     confirmed(&mut listener, CHANNELS.len());
                 }
-                scope.spawn(|| listen(listener, PUBLISHERS * MESSAGES))
+                scope.spawn(|| listen(listener, PUBLISHERS * messages))
             })
             .collect();
         scope.spawn(|| disturb(&server, &done));
@@ -98,7 +101,7 @@ fn all_see_the_messages_of_a_channel_in_one_order() {
                 let mut client = client(&server);
                 scope.spawn(move || {
                     let messages: Vec<String> =
-                        (0..MESSAGES).map(|n| format!("{publisher} {n}")).collect();
+                        (0..messages).map(|n| format!("{publisher} {n}")).collect();
                     for some in messages.chunks(50) {
                         let requests: Vec<Vec<&str>> = some
                             .iter()
@@ -190,7 +193,8 @@ fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
                 other => other.clone(),
             };
             open -= 1;
-            if let (Some(last), Ok(n)) = (last, read.text().parse::<i64>()) {
+            if let Some(last) = last {
+                let n: i64 = read.text().parse().expect("what was written before the message");
                 assert!(n == last || n == last + 1, "read {n} behind the message {last}");
                 replies += 1;
             }

@@ -212,12 +212,8 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
 /// Commands of a client that listens in RESP2.
 #[cold]
 fn serves_listeners(cmd: &Cmd) -> bool {
-    match cmd.spec.name {
-        "ping" | "quit" | "reset" => true,
-        "subscribe" | "psubscribe" | "ssubscribe" => true,
-        "unsubscribe" | "punsubscribe" | "sunsubscribe" => true,
-        _ => false,
-    }
+    let listens = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
+    listens || matches!(cmd.spec.name, "ping" | "quit" | "reset")
 }
 
 #[cold]

@@ -135,7 +135,14 @@ fn transaction(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     let count = rng.below(6);
     let inner = (0..count).map(|_| match rng.below(8) {
         0..=3 => publish(rng),
-        4 | 5 => listen(rng),
+        4 | 5 => {
+            let mut args = listen(rng);
+            // Inside of EXEC's reply nobody sorts what is left by a command that names nothing.
+            if args.len() == 1 {
+                args.push(rng.pick(CHANNELS).to_vec());
+            }
+            args
+        }
         6 => inspect(rng),
         _ => other(rng),
     });

@@ -120,7 +120,21 @@ fn is_end(e: &io::Error) -> bool {
 fn connect(port: u16) -> Client {
     let mut client = Client::tcp(port);
     client.set_timeout(PATIENCE);
+    // Others are shown it by then.
+    client.cmd(&["PING"]);
     client
+}
+
+/// Waits until a server has no other clients than those of this episode.
+fn until_alone(client: &mut Client) {
+    let count = |client: &mut Client| client.cmd(&["CLIENT", "LIST"]).text().lines().count();
+    for _ in 0..2000 {
+        if count(client) == CLIENTS {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("clients of another episode are still there");
 }
 
 /// Episodes of `steps` steps, until `commands` were sent; the first difference ends the run.
@@ -148,6 +162,7 @@ fn episode(
 ) -> Result<(), Box<Difference>> {
     let mut rng = Rng::new(seed);
     let mut pairs: Vec<[Peer; 2]> = (0..CLIENTS).map(|_| ports.map(Peer::new)).collect();
+    pairs[0].iter_mut().for_each(|peer| until_alone(&mut peer.client));
     let mut told = Vec::new();
     let mut words = 0;
     for n in 0..steps {

@@ -1,11 +1,11 @@
 //! PUBSUB: which channels somebody listens to, and how many.
 
 use super::{FLAGS, Plan, plan};
-use crate::commands::shape::{answer_help, container, help};
+use crate::commands::shape::{ANYTIME, answer_help, container, help};
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::pubsub::Kind;
 use weft_base::glob;
-use weft_commands::{CmdResult, Error, Group, Spec};
+use weft_commands::{CmdResult, Error, Flags, Group, Spec};
 
 const HELP: &[&str] = &[
     "CHANNELS [<pattern>]",
@@ -22,7 +22,7 @@ const HELP: &[&str] = &[
 ];
 
 pub const PUBSUB: ServerCommand = ServerCommand {
-    spec: Spec { group: Group::PubSub, ..CONTAINER.spec },
+    spec: Spec { group: Group::PubSub, flags: Flags::NONE, ..CONTAINER.spec },
     needs: CONTAINER.needs,
     run: CONTAINER.run,
     subcommands: SUBCOMMANDS,
@@ -39,7 +39,7 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         .complexity("O(N) where N is the number of channels")
         .build(),
     ServerCommand {
-        spec: Spec { group: Group::PubSub, ..HELP_COMMAND.spec },
+        spec: Spec { group: Group::PubSub, flags: ANYTIME, ..HELP_COMMAND.spec },
         needs: HELP_COMMAND.needs,
         run: HELP_COMMAND.run,
         subcommands: &[],
