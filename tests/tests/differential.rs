@@ -108,6 +108,11 @@ fn dump() {
 }
 
 #[test]
+fn streams() {
+    compare("streams", &[(Group::Streams, 90), (Group::Generic, 7), (Group::Connection, 3)]);
+}
+
+#[test]
 fn connection() {
     compare("connection", &[(Group::Connection, 80), (Group::Strings, 20)]);
 }
@@ -125,6 +130,11 @@ fn lists() {
 #[test]
 fn hashes() {
     compare("hashes", &[(Group::Hashes, 80), (Group::Generic, 10), (Group::Strings, 10)]);
+}
+
+#[test]
+fn stream_groups() {
+    compare("stream_groups", &[(Group::StreamGroups, 95), (Group::Generic, 5)]);
 }
 
 #[test]
@@ -157,6 +167,8 @@ fn everything() {
             (Group::Geo, 10),
             (Group::HyperLogLogs, 10),
             (Group::Dump, 10),
+            (Group::Streams, 15),
+            (Group::StreamGroups, 10),
             (Group::Transactions, 10),
             (Group::Types, 10),
         ],

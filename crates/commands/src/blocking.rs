@@ -27,3 +27,16 @@ pub fn timeout(ctx: &Ctx<'_>, i: usize) -> Result<Option<u64>, Error> {
     }
     Ok((ms > 0.0).then_some(ms as u64))
 }
+
+const NOT_AN_INTEGER: Error = Error::new("ERR timeout is not an integer or out of range");
+
+/// The timeout at argument `i`, in whole milliseconds. `None` (from 0) means to wait forever.
+pub fn timeout_ms(ctx: &Ctx<'_>, i: usize) -> Result<Option<u64>, Error> {
+    let ms = num::parse_i64(ctx.args[i]).ok_or(NOT_AN_INTEGER)?;
+    let ms = u64::try_from(ms).map_err(|_| NEGATIVE)?;
+    // The end of the wait must be a time that an i64 of milliseconds can tell.
+    if ms > i64::MAX.abs_diff(ctx.now_ms()) {
+        return Err(OUT_OF_RANGE);
+    }
+    Ok((ms > 0).then_some(ms))
+}

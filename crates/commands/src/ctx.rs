@@ -72,7 +72,12 @@ pub enum Pause {
     /// It is too much work for the fast lane.
     Slow,
     /// The client waits for one of the keys at these arguments.
-    Block { keys: Vec<usize>, timeout_ms: Option<u64> },
+    Block {
+        keys: Vec<usize>,
+        timeout_ms: Option<u64>,
+        /// What takes the place of which arguments when the command is called again.
+        instead: Vec<(usize, Vec<u8>)>,
+    },
 }
 
 /// Work that the fast lane does at once: elements looked at, copied or answered. About a tenth of
@@ -128,10 +133,21 @@ impl<'a> Ctx<'a> {
     /// `timeout_ms` (`None`: never) the client gets what was written; where nobody may wait, in a
     /// transaction, it gets that at once.
     pub fn block(&mut self, keys: Vec<usize>, timeout_ms: Option<u64>) -> CmdResult {
+        self.block_with(keys, timeout_ms, Vec::new())
+    }
+
+    /// As [`Ctx::block`], with other arguments when the command is called again: what they mean
+    /// now, and would not mean then.
+    pub fn block_with(
+        &mut self,
+        keys: Vec<usize>,
+        timeout_ms: Option<u64>,
+        instead: Vec<(usize, Vec<u8>)>,
+    ) -> CmdResult {
         match self.lane {
             Lane::Transaction => {}
             Lane::Fast | Lane::Slow | Lane::Served => {
-                self.pause = Some(Pause::Block { keys, timeout_ms });
+                self.pause = Some(Pause::Block { keys, timeout_ms, instead });
             }
         }
         Ok(())
@@ -210,6 +226,11 @@ mod tests {
         (&["GEOADD", "g"], &["1", "1", "m"]),
         (&["GEOPOS", "g"], &["m"]),
         (&["GEOHASH", "g"], &["m"]),
+        (&["XADD", "x", "1-1"], &["f", "v"]),
+        (&["XDEL", "x"], &["1"]),
+        (&["XACK", "x", "g"], &["1"]),
+        (&["XCLAIM", "x", "g", "c", "0"], &["1"]),
+        (&["XREADGROUP", "GROUP", "g", "c", "STREAMS"], &["x", "0"]),
         (&["HSET", "h"], &["f", "v"]),
         (&["HMSET", "h"], &["f", "v"]),
         (&["HDEL", "h"], &["f"]),

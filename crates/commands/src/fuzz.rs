@@ -87,6 +87,7 @@ fn look_at_all(bench: &mut Bench) {
             &[b"SMEMBERS", key],
             &[b"HGETALL", key],
             &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
+            &[b"XRANGE", key, b"-", b"+"],
         ];
         let read = |words: &&&[&[u8]]| !bench.run_words(words).starts_with(b"-");
         assert_eq!(whole.iter().filter(read).count(), 1, "a key has one type");
@@ -116,6 +117,6 @@ mod tests {
     #[test]
     fn commands_run_and_neither_nonsense_nor_what_expired_matters() {
         super::run(b"PSETEX gone 1 v\nGET gone\nPSETEX gone 1 v\nSET other 1\n");
-        super::run(b"SET a 1\nRPUSH l a b \"\\x00\"\nnonsense\n\"\n\nZADD z 1 a nan b\nHSET h f v\nSADD s 1\n");
+        super::run(b"SET a 1\nRPUSH l a b \"\\x00\"\nnonsense\n\"\n\nZADD z 1 a nan b\nHSET h f v\nSADD s 1\nXADD x 1-1 f v\n");
     }
 }

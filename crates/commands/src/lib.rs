@@ -25,6 +25,7 @@ pub mod registry;
 pub mod set;
 pub mod sort;
 pub mod spec;
+pub mod stream;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

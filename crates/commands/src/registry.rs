@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::spec::{Lock, Spec};
 use crate::{
-    bitmap, generic, geo, hash, hyperloglog, keyspace_wide, list, set, sort, string, zset,
+    bitmap, generic, geo, hash, hyperloglog, keyspace_wide, list, set, sort, stream, string, zset,
 };
 
 /// A command: what is known of it, what must be held, and what it does.
@@ -30,4 +30,6 @@ pub const REGISTRY: &[&[&Command]] = &[
     geo::COMMANDS,
     sort::COMMANDS,
     hyperloglog::COMMANDS,
+    stream::COMMANDS,
+    stream::groups::COMMANDS,
 ];

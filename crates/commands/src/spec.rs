@@ -65,6 +65,7 @@ pub enum Group {
     /// Strings as rows of bits.
     Bitmap,
     HyperLogLog,
+    Stream,
     Transactions,
     Connection,
     Server,
@@ -83,6 +84,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Bitmap => "bitmap",
             Group::HyperLogLog => "hyperloglog",
+            Group::Stream => "stream",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",

@@ -8,14 +8,15 @@
 
 use crate::effect::{Became, Effect, Effects};
 use crate::guard::Guard;
-use crate::interest::{Event, JOURNALED, WAITED, WATCHED};
+use crate::interest::{Event, FOLLOWED, JOURNALED, WAITED, WATCHED};
 use crate::keyspace::Keyspace;
 use crate::turn::Turn;
 
 /// For whom there may be something, now that a group is settled.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
-    /// Keys that came to be in shards in which clients wait: database and name, in order of time.
+    /// Keys that came to be in shards in which clients wait, and any that changed where clients
+    /// wait for that, too: database and name, in order of time.
     pub keys: Vec<(usize, Box<[u8]>)>,
     /// Databases that were exchanged.
     pub exchanged: Vec<(usize, usize)>,
@@ -24,26 +25,35 @@ pub struct Awaited {
 /// Tells watches and journals of the turn's effects, whose shards `guard` holds; answers which keys
 /// clients may wait for. O(effects).
 pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
-    let Effects { of_keys, exchanged, .. } = std::mem::take(&mut turn.effects);
+    let Effects { of_keys, exchanged, roused, .. } = std::mem::take(&mut turn.effects);
     let ks = guard.keyspace();
     let mut keys = Vec::new();
     for effect in of_keys {
         assert!(guard.holds(effect.shard), "an effect is committed while its shard is held");
         let interest = ks.interest(effect.shard);
         tell(ks, interest, &effect, turn.now_ms);
-        if interest & WAITED != 0 && effect.became == Became::New {
+        let awaited = match effect.became {
+            Became::New => WAITED,
+            Became::Changed | Became::Gone(_) => FOLLOWED,
+        };
+        if interest & awaited != 0 {
             keys.push((effect.db, effect.key));
         }
     }
+    keys.extend(roused);
     Awaited { keys, exchanged }
 }
 
-/// As [`settle`], for changes by which no key came to be.
+/// As [`settle`], for changes by which no key came to be: expiry and eviction. Nobody is served;
+/// who waits for a stream as a consumer of one of its groups is told later that it has gone
+/// ([`Turn::take_lost`]).
 #[inline]
 pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     if !turn.effects.is_empty() {
+        debug_assert!(turn.effects.of_keys.iter().all(|effect| effect.became != Became::New));
         let awaited = settle(guard, turn);
-        assert_eq!(awaited, Awaited::default(), "expiry and eviction make no keys");
+        assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
+        turn.lose(awaited.keys);
     }
 }
 

@@ -425,6 +425,7 @@ impl<'g> Db<'g> {
     /// should happen elsewhere.
     pub fn take_all(&mut self) -> Vec<Detached> {
         let mut taken = Vec::new();
+        self.rouse_all();
         for shard in 0..SHARDS as u16 {
             if self.shard_len(shard) > 0 {
                 self.before_write_all(shard);

@@ -68,6 +68,9 @@ pub struct Effects {
     pub(crate) of_keys: Vec<Effect>,
     /// Databases that were exchanged: whoever waits for a key in one of them may find it now.
     pub(crate) exchanged: Vec<(usize, usize)>,
+    /// Keys that are to be looked at again by those who wait for changes, though their value is what
+    /// it was for everybody else: a consumer group has gone.
+    pub(crate) roused: Vec<(usize, Box<[u8]>)>,
     /// In builds with debug assertions: the key that `before_write` was told of last.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
@@ -77,7 +80,7 @@ impl Effects {
     /// Whether there is nothing to commit.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.of_keys.is_empty() && self.exchanged.is_empty()
+        self.of_keys.is_empty() && self.exchanged.is_empty() && self.roused.is_empty()
     }
 
     pub(crate) fn push(&mut self, effect: Effect) {

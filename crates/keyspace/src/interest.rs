@@ -3,6 +3,7 @@
 //! ```text
 //!  WATCH k          every change of k marks the watch         Watch
 //!  BLPOP k          k came to be: see who waits for it        commit::Awaited
+//!  XREAD k          the same with every change of k
 //!  KEYS, stepwise   keys that came and went since the cut     journal
 //! ```
 //!
@@ -18,6 +19,9 @@ use std::sync::{Arc, Weak};
 pub(crate) const WATCHED: u32 = 1;
 /// Clients wait for keys of this shard.
 pub(crate) const WAITED: u32 = 2;
+/// Some of these clients wait for changes of keys, not only for keys that come to be: readers of
+/// streams.
+pub(crate) const FOLLOWED: u32 = 32;
 /// A walk over all keys has not come to this shard yet.
 pub(crate) const JOURNALED: u32 = 4;
 /// A command of the slow lane holds this shard: see [`crate::running`].

@@ -165,6 +165,11 @@ impl Keyspace {
         self.set_interest(shard, interest::WAITED, on);
     }
 
+    /// Says whether some of them wait for changes of keys, too. Set while the shard is held.
+    pub fn set_followed(&self, shard: u16, on: bool) {
+        self.set_interest(shard, interest::FOLLOWED, on);
+    }
+
     /// First step of a planned command: fetches the key's bucket towards the cache.
     #[inline]
     pub fn plan_bucket(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {

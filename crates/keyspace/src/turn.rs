@@ -111,6 +111,7 @@ pub struct Turn {
     rng: Rng,
     trash: Vec<Record>,
     emptied: Vec<Emptied>,
+    lost: Vec<(usize, Box<[u8]>)>,
 }
 
 impl Turn {
@@ -128,6 +129,7 @@ impl Turn {
             rng: Rng::new(seed),
             trash: Vec::new(),
             emptied: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -185,6 +187,17 @@ impl Turn {
         }
     }
 
+    /// Notes keys that sweeps have removed.
+    pub(crate) fn lose(&mut self, keys: Vec<(usize, Box<[u8]>)>) {
+        self.lost.extend(keys);
+    }
+
+    /// Keys, with their databases, that sweeps have removed since the last call where clients wait
+    /// for changes: they are to look again.
+    pub fn take_lost(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.lost)
+    }
+
     /// Panics, in builds with debug assertions, if something was changed under a guard that was
     /// released without a commit: called when the next one is taken.
     #[inline]
@@ -192,10 +205,11 @@ impl Turn {
         debug_assert!(self.effects.is_empty(), "released without a commit: {:?}", self.effects);
     }
 
-    /// Whether something has died and is to be freed. Few commands kill anything.
+    /// Whether something has died and is to be freed, or somebody is to be told of it. Few commands
+    /// kill anything.
     #[inline]
     pub fn has_dead(&self) -> bool {
-        !self.trash.is_empty() || !self.emptied.is_empty()
+        !self.trash.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
     }
 
     /// The contents of tables that were discarded since the last call, in order; to be dropped

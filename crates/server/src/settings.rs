@@ -130,6 +130,8 @@ fn limits(config: &Config) -> Limits {
         zset_value: config.memory(Id::ZSET_MAX_LISTPACK_VALUE) as usize,
         list_size: config.int(Id::LIST_MAX_LISTPACK_SIZE),
         list_compress: size(Id::LIST_COMPRESS_DEPTH),
+        stream_node_bytes: config.memory(Id::STREAM_NODE_MAX_BYTES) as usize,
+        stream_node_entries: size(Id::STREAM_NODE_MAX_ENTRIES),
         hyperloglog_sparse: config.memory(Id::HLL_SPARSE_MAX_BYTES) as usize,
     }
 }

@@ -202,6 +202,7 @@ fn may_walk(spec: &Spec) -> bool {
         | Group::Geo
         | Group::Hash
         | Group::HyperLogLog
+        | Group::Stream
         | Group::Generic => !spec.flags.has(Flags::FAST),
         // The others go to their bits directly.
         Group::Bitmap => matches!(spec.name, "bitcount" | "bitop" | "bitpos"),

@@ -35,6 +35,8 @@ fn main() -> std::io::Result<()> {
         Group::SortedSets,
         Group::Geo,
         Group::HyperLogLogs,
+        Group::Streams,
+        Group::StreamGroups,
         Group::Server,
     ] {
         let mut missing = names_of(group);

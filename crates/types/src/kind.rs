@@ -1,7 +1,7 @@
 //! The one-byte kinds of a record: type and encoding together.
 
 use crate::string::blob;
-use crate::{boxed, hash, list, set, zset};
+use crate::{boxed, hash, list, set, stream, zset};
 use weft_table::Owner;
 
 /// What TYPE answers.
@@ -12,10 +12,12 @@ pub enum Type {
     Set,
     Zset,
     Hash,
+    Stream,
 }
 
 impl Type {
-    pub const ALL: [Type; 5] = [Type::String, Type::List, Type::Set, Type::Zset, Type::Hash];
+    pub const ALL: [Type; 6] =
+        [Type::String, Type::List, Type::Set, Type::Zset, Type::Hash, Type::Stream];
 
     /// The name that TYPE answers and that SCAN's TYPE option takes.
     pub fn name(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Type {
             Type::Set => "set",
             Type::Zset => "zset",
             Type::Hash => "hash",
+            Type::Stream => "stream",
         }
     }
 
@@ -67,11 +70,13 @@ pub enum Kind {
     HashPacked = 12,
     /// A large hash, or one with expiring fields; the payload is a pointer to [`hash::Table`].
     HashTable = 13,
+    /// A stream; the payload is a pointer to a [`stream::Stream`].
+    Stream = 14,
 }
 
 impl Kind {
     /// Every kind, each at the place of its byte.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::StrEmbedded,
         Kind::StrRaw,
         Kind::StrInt,
@@ -86,6 +91,7 @@ impl Kind {
         Kind::ZsetTree,
         Kind::HashPacked,
         Kind::HashTable,
+        Kind::Stream,
     ];
 
     /// The kind of a record's kind byte. Panics on a byte that no kind has: records are only
@@ -103,6 +109,7 @@ impl Kind {
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => Type::Set,
             Kind::ZsetPacked | Kind::ZsetTree => Type::Zset,
             Kind::HashPacked | Kind::HashTable => Type::Hash,
+            Kind::Stream => Type::Stream,
         }
     }
 
@@ -118,6 +125,7 @@ impl Kind {
             Kind::SetInts => "intset",
             Kind::SetTable | Kind::HashTable => "hashtable",
             Kind::ZsetTree => "skiplist",
+            Kind::Stream => "stream",
         }
     }
 }
@@ -153,6 +161,8 @@ impl Owner for Values {
             Kind::ZsetTree => drop(unsafe { boxed::take::<zset::Tree>(payload) }),
             // SAFETY: see above.
             Kind::HashTable => drop(unsafe { boxed::take::<hash::Table>(payload) }),
+            // SAFETY: see above.
+            Kind::Stream => drop(unsafe { boxed::take::<stream::Stream>(payload) }),
         }
     }
 }

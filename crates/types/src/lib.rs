@@ -19,6 +19,7 @@ mod limits;
 pub mod list;
 pub mod packed;
 pub mod set;
+pub mod stream;
 pub mod string;
 pub mod value;
 pub mod zset;

@@ -30,6 +30,11 @@ pub struct Limits {
     pub list_size: i64,
     /// `list-compress-depth`: chunks at either end that are never compressed; 0: none is.
     pub list_compress: usize,
+    /// `stream-node-max-bytes`: bytes of a node of a stream, as the reference counts them; 0: no
+    /// limit.
+    pub stream_node_bytes: usize,
+    /// `stream-node-max-entries`: entries of a node, deleted ones included; 0: no limit.
+    pub stream_node_entries: usize,
     /// `hll-sparse-max-bytes`: bytes of a sparse HyperLogLog, header included.
     pub hyperloglog_sparse: usize,
 }
@@ -47,6 +52,8 @@ impl Default for Limits {
             zset_value: 64,
             list_size: -2,
             list_compress: 0,
+            stream_node_bytes: 4096,
+            stream_node_entries: 100,
             hyperloglog_sparse: 3000,
         }
     }

@@ -1,6 +1,6 @@
 //! What holds for values of every type: how large they are, and a copy of one.
 
-use crate::{Kind, Record, Type, hash, list, set, string, zset};
+use crate::{Kind, Record, Type, hash, list, set, stream, string, zset};
 
 /// How many elements the value of `record` has: 1 for a string. O(1).
 #[must_use]
@@ -11,6 +11,7 @@ pub fn elements(record: &Record) -> usize {
         Type::Set => set::len(record),
         Type::Zset => zset::len(record),
         Type::Hash => hash::len(record),
+        Type::Stream => stream::len(record),
     }
 }
 
@@ -20,7 +21,7 @@ pub fn encoding_name(record: &Record) -> &'static str {
     let kind = Kind::of(record.kind());
     match kind.type_of() {
         Type::List => list::encoding_name(record),
-        Type::String | Type::Set | Type::Zset | Type::Hash => kind.encoding_name(),
+        Type::String | Type::Set | Type::Zset | Type::Hash | Type::Stream => kind.encoding_name(),
     }
 }
 
@@ -34,6 +35,7 @@ pub fn memory(record: &Record, samples: usize) -> usize {
         Type::Set => set::memory(record, samples),
         Type::Zset => zset::memory(record, samples),
         Type::Hash => hash::memory(record, samples),
+        Type::Stream => stream::memory(record, samples),
     }
 }
 
@@ -49,6 +51,7 @@ pub fn memory_about(record: &Record) -> usize {
         Type::Set => set::memory_about(record, SAMPLES),
         Type::Zset => zset::memory(record, SAMPLES),
         Type::Hash => hash::memory_about(record, SAMPLES),
+        Type::Stream => stream::memory(record, SAMPLES),
     }
 }
 
@@ -65,6 +68,7 @@ pub fn pieces(record: &Record, most: usize) -> usize {
         Kind::SetTable => set::pieces(record, most),
         Kind::ZsetTree => zset::pieces(record),
         Kind::HashTable => hash::pieces(record, most),
+        Kind::Stream => stream::pieces(record, most),
     }
 }
 
@@ -81,7 +85,9 @@ pub fn is_long_to_free(record: &Record) -> bool {
     const BYTES: usize = 4 << 20;
     match Kind::of(record.kind()).type_of() {
         Type::String => record.alloc_size() >= BYTES || string::memory(record) >= BYTES,
-        Type::List | Type::Set | Type::Zset | Type::Hash => pieces(record, PIECES) >= PIECES,
+        Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
+            pieces(record, PIECES) >= PIECES
+        }
     }
 }
 
@@ -92,7 +98,7 @@ pub fn duplicate_work(record: &Record) -> usize {
     match Kind::of(record.kind()).type_of() {
         // Short, or shared.
         Type::String => 1,
-        Type::List | Type::Set | Type::Zset | Type::Hash => {
+        Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
             elements(record).max(memory_about(record) / 1024)
         }
     }
@@ -115,6 +121,7 @@ pub fn duplicate(
         Type::Set => set::duplicate(record, key, expiry, clock),
         Type::Zset => zset::duplicate(record, key, expiry, clock),
         Type::Hash => hash::duplicate(record, key, expiry, clock, now_ms),
+        Type::Stream => stream::duplicate(record, key, expiry, clock),
     }
 }
 

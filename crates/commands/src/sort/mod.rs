@@ -145,7 +145,7 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
     let kind = ctx.db.read(&key).map(|record| Kind::of(record.kind()).type_of());
     match kind {
         None | Some(Type::List | Type::Set | Type::Zset) => {}
-        Some(Type::String | Type::Hash) => return Err(WRONG_TYPE),
+        Some(Type::String | Type::Hash | Type::Stream) => return Err(WRONG_TYPE),
     }
     let len = ctx.db.peek(&key).map_or(0, |record| weft_types::value::elements(&record));
     // Ordering an element costs about what answering ten does.
@@ -190,7 +190,7 @@ fn elements(record: &Record) -> Vec<Vec<u8>> {
                 zset.for_each(|member, _| elements.push(member.to_vec()));
             }
         }
-        Type::String | Type::Hash => {}
+        Type::String | Type::Hash | Type::Stream => {}
     }
     elements
 }

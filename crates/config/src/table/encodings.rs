@@ -1,6 +1,6 @@
 //! When a small collection becomes a large one.
 
-use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX, STREAMS};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX};
 use crate::directive::Flags;
 use crate::kind::{bytes, int};
 
@@ -77,13 +77,13 @@ section! {
     STREAM_NODE_MAX_BYTES = "stream-node-max-bytes" {
         kind: bytes(0, SIZE_MAX),
         default: "4096",
-        status: STREAMS,
+        status: EFFECTIVE,
         doc: "Most bytes in a block of a stream. 0 sets no limit.",
     }
     STREAM_NODE_MAX_ENTRIES = "stream-node-max-entries" {
         kind: int(0, LONG_MAX),
         default: "100",
-        status: STREAMS,
+        status: EFFECTIVE,
         doc: "Most entries in a block of a stream. 0 sets no limit.",
     }
 }

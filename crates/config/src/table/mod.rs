@@ -199,4 +199,3 @@ const MODULES: Status = Status::NotYet("modules");
 const KEYSPACE_EVENTS: Status = Status::NotYet("keyspace notifications");
 const TRACKING: Status = Status::NotYet("client-side caching");
 const ACL: Status = Status::NotYet("access control lists");
-const STREAMS: Status = Status::NotYet("streams");

@@ -7,8 +7,8 @@
 use super::Db;
 use crate::commit::commit;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{WATCHED, Watch};
-use crate::keyspace::{Key, Keyspace};
+use crate::interest::{FOLLOWED, WATCHED, Watch};
+use crate::keyspace::{Key, Keyspace, SHARDS};
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -103,6 +103,21 @@ impl Db<'_> {
         let cause = if expired { Cause::Expiry } else { Cause::Command };
         self.effect(key, Became::Gone(dead.expiry()), cause);
         self.effect(key, Became::New, Cause::Command);
+    }
+
+    /// Has those who wait for changes of `key` look again, though its value is what it was for
+    /// everybody else.
+    pub fn rouse(&mut self, key: &Key<'_>) {
+        if self.interest(key.shard) & FOLLOWED != 0 {
+            self.turn.effects.roused.push((self.index, key.bytes.into()));
+        }
+    }
+
+    /// As [`Db::rouse`], for all keys of this database. O(shards).
+    pub(super) fn rouse_all(&mut self) {
+        if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
+            self.turn.effects.exchanged.push((self.index, self.index));
+        }
     }
 
     /// Whether `key` is in the table, expired or not.

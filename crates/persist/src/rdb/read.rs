@@ -4,7 +4,7 @@ use super::lzf;
 use super::{Fault, Source};
 use weft_types::string::Digits;
 
-/// What stands where a length or a string begins.
+/// What stands where a string begins.
 enum Head {
     Len(u64),
     Int(i64),
@@ -14,27 +14,35 @@ enum Head {
 fn head<S: Source>(from: &mut S) -> Result<Head, Fault> {
     let [first] = from.array()?;
     Ok(match first {
-        0x00..=0x3f => Head::Len(u64::from(first)),
-        0x40..=0x7f => {
-            let [low] = from.array()?;
-            Head::Len(u64::from(first & 0x3f) << 8 | u64::from(low))
-        }
-        0x80 => Head::Len(u64::from(u32::from_be_bytes(from.array()?))),
-        0x81 => Head::Len(u64::from_be_bytes(from.array()?)),
+        0x00..=0xbf => Head::Len(rest_of_len(first, from)?),
         0xc0 => Head::Int(i64::from(i8::from_le_bytes(from.array()?))),
         0xc1 => Head::Int(i64::from(i16::from_le_bytes(from.array()?))),
         0xc2 => Head::Int(i64::from(i32::from_le_bytes(from.array()?))),
         0xc3 => Head::Lzf,
-        0x82..=0xbf | 0xc4..=0xff => return Err(Fault::Corrupt("no length begins like this")),
+        0xc4..=0xff => return Err(Fault::Corrupt("no string begins like this")),
+    })
+}
+
+/// The length that begins with this byte.
+fn rest_of_len<S: Source>(first: u8, from: &mut S) -> Result<u64, Fault> {
+    Ok(match first {
+        0x00..=0x3f => u64::from(first),
+        0x40..=0x7f => {
+            let [low] = from.array()?;
+            u64::from(first & 0x3f) << 8 | u64::from(low)
+        }
+        0x80 => u64::from(u32::from_be_bytes(from.array()?)),
+        0x81 => u64::from_be_bytes(from.array()?),
+        0x82..=0xbf => return Err(Fault::Corrupt("no length begins like this")),
+        // The mark of a string, where none can be: to the reference it is a short length.
+        0xc0..=0xff => u64::from(first & 0x3f),
     })
 }
 
 /// A length.
 pub fn len<S: Source>(from: &mut S) -> Result<u64, Fault> {
-    match head(from)? {
-        Head::Len(n) => Ok(n),
-        Head::Int(_) | Head::Lzf => Err(Fault::Corrupt("a string where a length should be")),
-    }
+    let [first] = from.array()?;
+    rest_of_len(first, from)
 }
 
 fn size(n: u64) -> Result<usize, Fault> {

@@ -6,7 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use weft_keyspace::{Keyspace, SHARDS};
 
 type Name = (usize, Box<[u8]>);
-type Shard = HashMap<Name, VecDeque<Arc<Waiting>>>;
+
+/// Those who wait for one key, each with a number by which they can be told apart: ascending.
+type Line = VecDeque<(u64, Arc<Waiting>)>;
+
+#[derive(Debug, Default)]
+struct Shard {
+    lines: HashMap<Name, Line>,
+    /// Places in lines of clients that wait for changes, too: [`Waiting::follows`].
+    followers: usize,
+    /// The number of who came last.
+    number: u64,
+}
 
 /// Everybody who waits.
 #[derive(Debug)]
@@ -35,9 +46,16 @@ impl Lines {
     pub fn enter(&self, ks: &Keyspace, waiting: &Arc<Waiting>) {
         self.clients().insert(waiting.client, waiting.clone());
         for (shard, key) in &waiting.keys {
-            let mut lines = self.shard(*shard);
-            lines.entry((waiting.db, key.clone())).or_default().push_back(waiting.clone());
+            let mut of_shard = self.shard(*shard);
+            of_shard.number += 1;
+            let number = of_shard.number;
+            let line = of_shard.lines.entry((waiting.db, key.clone())).or_default();
+            line.push_back((number, waiting.clone()));
             ks.set_waited(*shard, true);
+            if waiting.follows() {
+                of_shard.followers += 1;
+                ks.set_followed(*shard, true);
+            }
         }
     }
 
@@ -50,45 +68,52 @@ impl Lines {
         }
         drop(clients);
         for (shard, key) in &waiting.keys {
-            let mut lines = self.shard(*shard);
+            let mut guard = self.shard(*shard);
+            let of_shard = &mut *guard;
             let name = (waiting.db, key.clone());
-            if let Some(line) = lines.get_mut(&name) {
+            if let Some(line) = of_shard.lines.get_mut(&name) {
                 // Who is served is at the front, as a rule.
-                if let Some(at) = line.iter().position(|w| Arc::ptr_eq(w, waiting)) {
+                if let Some(at) = line.iter().position(|(_, w)| Arc::ptr_eq(w, waiting)) {
                     line.remove(at);
+                    of_shard.followers -= usize::from(waiting.follows());
                 }
                 if line.is_empty() {
-                    lines.remove(&name);
+                    of_shard.lines.remove(&name);
                 }
             }
-            if lines.is_empty() {
-                *lines = Shard::default();
+            if of_shard.followers == 0 {
+                ks.set_followed(*shard, false);
+            }
+            if of_shard.lines.is_empty() {
+                of_shard.lines = HashMap::new();
                 ks.set_waited(*shard, false);
             }
         }
     }
 
-    /// The first of those who wait for `key` that satisfies `is_next`.
-    pub fn first(
+    /// The first of those who wait for `key` and came after the one with the number `after` that
+    /// satisfies `is_next`; 0: of all. With its number. O(log n + those that do not).
+    pub fn first_after(
         &self,
-        shard: u16,
-        db: usize,
-        key: &[u8],
+        after: u64,
+        (shard, db, key): (u16, usize, &[u8]),
         mut is_next: impl FnMut(&Arc<Waiting>) -> bool,
-    ) -> Option<Arc<Waiting>> {
-        let lines = self.shard(shard);
-        lines.get(&(db, key.into()))?.iter().find(|w| is_next(w)).cloned()
+    ) -> Option<(u64, Arc<Waiting>)> {
+        let of_shard = self.shard(shard);
+        let line = of_shard.lines.get(&(db, key.into()))?;
+        let from = line.partition_point(|(number, _)| *number <= after);
+        line.range(from..).find(|(_, w)| is_next(w)).cloned()
     }
 
     /// Whether anybody waits for `key`.
     pub fn has(&self, shard: u16, db: usize, key: &[u8]) -> bool {
-        self.shard(shard).contains_key(&(db, key.into()))
+        self.shard(shard).lines.contains_key(&(db, key.into()))
     }
 
     /// Every key of `db` in `shard` for which somebody waits.
     pub fn keys(&self, shard: u16, db: usize) -> Vec<Box<[u8]>> {
-        let lines = self.shard(shard);
-        lines.keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
+        let of_shard = self.shard(shard);
+        of_shard.lines.keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
     }
 
     /// What the client of that id waits for.
@@ -103,6 +128,6 @@ impl Lines {
 
     /// How many keys are waited for.
     pub fn keys_waited_for(&self) -> usize {
-        (0..SHARDS as u16).map(|s| self.shard(s).len()).sum()
+        (0..SHARDS as u16).map(|s| self.shard(s).lines.len()).sum()
     }
 }

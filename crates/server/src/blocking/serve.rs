@@ -56,7 +56,8 @@ pub fn serve(
 /// Needs no shard, since it serves nobody by itself. O(clients in the lines).
 pub fn pass_on(srv: &Server, waiting: &Waiting) {
     for (shard, key) in &waiting.keys {
-        while let Some(next) = srv.lines.first(*shard, waiting.db, key, |w| !w.state.is_over()) {
+        let name = (*shard, waiting.db, &key[..]);
+        while let Some((_, next)) = srv.lines.first_after(0, name, |w| !w.state.is_over()) {
             match next.state.claim() {
                 Claim::Over => {}
                 // Whoever is at it sees to it, and to those behind.
@@ -65,6 +66,25 @@ pub fn pass_on(srv: &Server, waiting: &Waiting) {
                     hand_over(srv, &next, true);
                     break;
                 }
+            }
+        }
+    }
+}
+
+/// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
+/// again, and find that it has gone. Needs no shard. O(clients in the lines).
+pub fn rouse(srv: &Server, keys: &[(usize, Box<[u8]>)]) {
+    for (db, key) in keys {
+        let shard = srv.ks.key(key).shard;
+        let name = (shard, *db, &key[..]);
+        let minds = |w: &Arc<Waiting>| w.minds(None) && !w.state.is_over();
+        let mut passed = 0;
+        while let Some((number, waiting)) = srv.lines.first_after(passed, name, minds) {
+            passed = number;
+            match waiting.state.claim() {
+                // Whoever is at it has been told.
+                Claim::Over | Claim::Theirs | Claim::Owners => {}
+                Claim::Ours => hand_over(srv, &waiting, true),
             }
         }
     }
@@ -95,28 +115,28 @@ fn serve_key(
 ) {
     let srv = core.srv;
     let key = srv.ks.key(name);
-    // Those who have been looked at and could not be served: they keep their place.
-    let mut passed: Vec<u64> = Vec::new();
+    // Up to whom the line has been looked at. Who could not be served keeps the place.
+    let mut passed = 0;
     loop {
         let found = Db::new(guard, &mut core.turn, db).peek(&key).map(|record| record.kind());
-        let Some(kind) = found else { return };
-        let kind: Type = Kind::of(kind).type_of();
-        let next = srv.lines.first(key.shard, db, name, |w| {
-            w.wants() == Some(kind) && !w.state.is_over() && !passed.contains(&w.client)
-        });
-        let Some(waiting) = next else { return };
+        let found: Option<Type> = found.map(|kind| Kind::of(kind).type_of());
+        let name = (key.shard, db, name);
+        let is_next = |w: &Arc<Waiting>| w.minds(found) && !w.state.is_over();
+        let next = srv.lines.first_after(passed, name, is_next);
+        let Some((number, waiting)) = next else { return };
+        passed = number;
         match waiting.state.claim() {
-            Claim::Over => {}
-            Claim::Theirs => passed.push(waiting.client),
+            Claim::Over | Claim::Theirs => {}
             Claim::Owners => return,
             Claim::Ours if guard.try_extend(&mut core.turn, &waiting.others).is_err() => {
                 hand_over(core.srv, &waiting, true);
                 return;
             }
-            Claim::Ours => match serve_one(core, guard, &waiting) {
-                Some(reply) => served.push(Served { waiting, reply }),
-                None => passed.push(waiting.client),
-            },
+            Claim::Ours => {
+                if let Some(reply) = serve_one(core, guard, &waiting) {
+                    served.push(Served { waiting, reply });
+                }
+            }
         }
     }
 }

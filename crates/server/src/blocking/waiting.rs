@@ -77,13 +77,35 @@ impl Waiting {
         }
     }
 
+    /// Whether the client's command is to be run again, now that one of its keys holds this type,
+    /// or nothing.
+    pub fn minds(&self, found: Option<Type>) -> bool {
+        match found {
+            Some(found) => self.wants() == Some(found) || self.wants_its_group(),
+            None => self.wants_its_group(),
+        }
+    }
+
+    /// Whether the client waits for changes of keys that are there, too: streams grow, while
+    /// whoever waits for an element of a list waits for a key.
+    pub fn follows(&self) -> bool {
+        self.wants() == Some(Type::Stream)
+    }
+
+    /// Whether the client must be told when a key goes, or becomes something else: its consumer
+    /// group goes with it.
+    fn wants_its_group(&self) -> bool {
+        self.cmd.spec.name == "xreadgroup"
+    }
+
     /// The type of key that the client waits for; others that come to be are none of its business.
-    pub fn wants(&self) -> Option<Type> {
+    fn wants(&self) -> Option<Type> {
         match self.cmd.spec.group {
             Group::List => Some(Type::List),
             Group::SortedSet | Group::Geo => Some(Type::Zset),
             Group::Set => Some(Type::Set),
             Group::Hash => Some(Type::Hash),
+            Group::Stream => Some(Type::Stream),
             Group::String | Group::Bitmap | Group::HyperLogLog => Some(Type::String),
             Group::Generic
             | Group::Transactions

@@ -137,6 +137,10 @@ impl Core {
 
     #[inline(never)]
     fn free_dead(&mut self) {
+        let lost = self.turn.take_lost();
+        if !lost.is_empty() {
+            crate::blocking::serve::rouse(self.srv, &lost);
+        }
         self.turn.drop_trash();
         if let Some(records) = self.turn.take_trash() {
             self.srv.bio.free_long(records);

@@ -63,14 +63,14 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
             (core.turn.tally.hits, core.turn.tally.misses) = seen;
             Flow::Slow { looked: true }
         }
-        Pause::Block { keys, timeout_ms } => Flow::Blocked(match request.retry {
+        Pause::Block { keys, timeout_ms, instead } => Flow::Blocked(match request.retry {
             Some(waiting) => waiting.clone(),
             None => {
                 let now = core.srv.clock.raw();
                 let spent_ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
                 core.last_tick = now;
                 let end = (timeout_ms, timeout_reply);
-                wait(core, session, request, cmd, lane, &keys, end, spent_ns)
+                wait(core, session, request, cmd, lane, (&keys, instead), end, spent_ns)
             }
         }),
     };
@@ -87,14 +87,17 @@ fn wait(
     request: &Request<'_>,
     cmd: &'static Cmd,
     lane: Lane,
-    keys: &[usize],
+    (keys, instead): (&[usize], Vec<(usize, Vec<u8>)>),
     (timeout_ms, timeout_reply): (Option<u64>, Vec<u8>),
     spent_ns: u64,
 ) -> Arc<Waiting> {
     let srv = core.srv;
     let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
-    let waiting =
+    let mut waiting =
         Waiting::new(&srv.ks, session, cmd, request, keys, timeout_reply, spent_ns, deadline);
+    for (at, text) in instead {
+        waiting.args[at] = ArgBuf::Bytes(text);
+    }
     let waiting = Arc::new(waiting);
     srv.lines.enter(&srv.ks, &waiting);
     if lane == Lane::Slow {

@@ -151,13 +151,14 @@ fn read_content(session: &mut Session, kind: &Value, key: &[u8]) -> io::Result<V
         b"hash" => vec![b"HGETALL", key],
         b"set" => vec![b"SMEMBERS", key],
         b"zset" => vec![b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
-        b"stream" => vec![b"XRANGE", key, b"-", b"+"],
+        b"stream" => vec![b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"],
         _ => vec![b"GET", key],
     };
     let reply = session.ask(&question)?.value;
     Ok(match question[0] {
         b"HGETALL" => super::compare::pairs(reply),
         b"SMEMBERS" => super::compare::unordered(reply),
+        b"XINFO" => super::compare::group_times(reply),
         _ => reply,
     })
 }

@@ -13,7 +13,7 @@
 //!       v
 //!  generate.rs      a rule + random numbers  ->  a step (one command or a short script)
 //!       |  values.rs: keys, numbers, patterns   mutate.rs: the same, made wrong
-//!       |  hyperloglogs.rs, payloads.rs: values of these forms
+//!       |  hyperloglogs.rs, payloads.rs: values of these forms   streams.rs: ids
 //!       v
 //!  session.rs       steps -> bytes, in batches, to one connection
 //!       |
@@ -51,6 +51,7 @@ pub mod payloads;
 pub mod run;
 pub mod session;
 pub mod shrink;
+pub mod streams;
 pub mod values;
 
 pub use commands::Group;

@@ -6,7 +6,7 @@
 //! that are shared, the largest number, the empty string, a byte that is no text), with a
 //! few unremarkable ones between.
 
-use super::{hyperloglogs, payloads};
+use super::{hyperloglogs, payloads, streams};
 use crate::rng::Rng;
 
 /// A kind of argument, as the tables name it.
@@ -64,6 +64,16 @@ pub enum Kind {
     Count,
     /// `numkeys`: how often the repeated part behind it is repeated.
     NumKeys,
+    /// `groupkey`: mostly one of two keys that hold streams with groups if anything.
+    GroupKey,
+    /// `group`: the name of a consumer group.
+    GroupName,
+    /// `consumer`: the name of a consumer.
+    Consumer,
+    /// `groupid`: the id of an entry of those streams, or nearly.
+    GroupId,
+    /// `idle`: a time in milliseconds that nothing in a run is near to.
+    Idle,
     /// `name`: a client name, good or bad.
     Name,
     /// `type`: the name of a type, or none.
@@ -118,6 +128,14 @@ pub enum Kind {
     BadPayload,
     /// `idle`: seconds of idleness, or a frequency, or none.
     Idle,
+    /// `xkey`: mostly one of four keys that hold streams if anything.
+    StreamKey,
+    /// `xnew`: an id that a new entry may well get.
+    NewId,
+    /// `xid`: an id that an entry may well have.
+    EntryId,
+    /// `xend`: an end of a range of ids.
+    IdEnd,
 }
 
 /// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
@@ -256,6 +274,11 @@ impl Kind {
             "cursor" => Kind::Cursor,
             "count" => Kind::Count,
             "numkeys" => Kind::NumKeys,
+            "groupkey" => Kind::GroupKey,
+            "group" => Kind::GroupName,
+            "consumer" => Kind::Consumer,
+            "groupid" => Kind::GroupId,
+            "idle" => Kind::Idle,
             "name" => Kind::Name,
             "type" => Kind::Type,
             "word" => Kind::Word,
@@ -283,6 +306,10 @@ impl Kind {
             "payload" => Kind::Payload,
             "badpayload" => Kind::BadPayload,
             "idle" => Kind::Idle,
+            "xkey" => Kind::StreamKey,
+            "xnew" => Kind::NewId,
+            "xid" => Kind::EntryId,
+            "xend" => Kind::IdEnd,
             _ => return None,
         })
     }
@@ -371,6 +398,27 @@ impl Kind {
             },
             // replaced when the repeated part is known
             Kind::NumKeys => number(0),
+            Kind::GroupKey => match rng.below(40) {
+                0 => key(rng),
+                1 => b"no-such-stream".to_vec(),
+                _ => format!("xg{}", rng.below(2)).into_bytes(),
+            },
+            Kind::GroupName => match rng.below(24) {
+                0 => rng.pick(&["", "none", "g\0x", "g\r\n"]).as_bytes().to_vec(),
+                1..5 => b"g2".to_vec(),
+                _ => b"g1".to_vec(),
+            },
+            Kind::Consumer => match rng.below(24) {
+                0 => rng.pick(&["", "none", "c\0x", "C1"]).as_bytes().to_vec(),
+                _ => format!("c{}", rng.below(3)).into_bytes(),
+            },
+            Kind::GroupId => group_id(rng),
+            Kind::Idle => match rng.below(8) {
+                0 => rng.pick(&["-1", "x", "", "-9223372036854775808"]).as_bytes().to_vec(),
+                1 => number(i64::MAX),
+                2 | 3 => number(50_000),
+                _ => number(0),
+            },
             Kind::Name => rng.pick(&NAMES).as_bytes().to_vec(),
             Kind::Type => rng.pick(&TYPES).as_bytes().to_vec(),
             Kind::Word => rng.pick(&["bogus", "xyzzy", "nx2", "--", "get "]).as_bytes().to_vec(),
@@ -459,6 +507,14 @@ impl Kind {
                 1 => number(*rng.pick(&[255, 256, 1 << 24, i64::MAX])),
                 _ => number(rng.between(-1, 300)),
             },
+            Kind::StreamKey => match rng.below(24) {
+                0 => key(rng),
+                1 => b"no-such-stream".to_vec(),
+                _ => format!("x{}", rng.below(4)).into_bytes(),
+            },
+            Kind::NewId => streams::new_id(rng),
+            Kind::EntryId => streams::entry_id(rng),
+            Kind::IdEnd => streams::end(rng),
         }
     }
 }
@@ -480,6 +536,20 @@ fn degrees(rng: &mut Rng, crowds: &[f64], most: f64) -> Vec<u8> {
         _ => rng.pick(crowds) + rng.between(-3, 3) as f64 / 100.0,
     };
     format!("{}", degrees.clamp(-most, most)).into_bytes()
+}
+
+/// What entries that were added as `1-*` to `9-*` have, mostly.
+fn group_id(rng: &mut Rng) -> Vec<u8> {
+    let ms = *rng.pick(&[1, 2, 3, 5, 5, 5, 9]);
+    match rng.below(40) {
+        0 => rng.pick(&["", "x", "-", "+", "5-", "-5", "5-x", "$", ">"]).as_bytes().to_vec(),
+        1 => rng
+            .pick(&["18446744073709551615-18446744073709551615", "18446744073709551616", "0-0"])
+            .as_bytes()
+            .to_vec(),
+        2..6 => number(ms),
+        _ => format!("{ms}-{}", rng.below(8)).into_bytes(),
+    }
 }
 
 /// Few letters, so that elements meet; lengths around 4 and 8 KiB, at which elements are large by

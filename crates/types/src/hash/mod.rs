@@ -83,7 +83,8 @@ impl Form {
             | Kind::ListTwoWay
             | Kind::ListChunks
             | Kind::ZsetPacked
-            | Kind::ZsetTree => None,
+            | Kind::ZsetTree
+            | Kind::Stream => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
         }
     }

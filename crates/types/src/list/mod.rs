@@ -83,6 +83,7 @@ impl<'a> List<'a> {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
             Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => None,
+            Kind::Stream => None,
         }
     }
 

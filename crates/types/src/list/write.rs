@@ -58,6 +58,7 @@ impl Shape {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => not_a_list(),
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => not_a_list(),
             Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => not_a_list(),
+            Kind::Stream => not_a_list(),
         }
     }
 }

@@ -120,6 +120,13 @@ impl<'a> Encoded<'a> {
         entry
     }
 
+    /// Appends the entry, without a backward length.
+    #[inline]
+    pub fn append(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(self.head());
+        to.extend_from_slice(self.text);
+    }
+
     /// Writes the entry in the form `F` to the front of `to`; returns what is left of it.
     pub fn write<'t, F: Form>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
         let front = self.front();

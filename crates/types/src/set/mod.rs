@@ -69,7 +69,7 @@ impl Form {
             | Kind::ListChunks
             | Kind::ZsetPacked
             | Kind::ZsetTree => None,
-            Kind::HashPacked | Kind::HashTable => None,
+            Kind::HashPacked | Kind::HashTable | Kind::Stream => None,
         }
     }
 

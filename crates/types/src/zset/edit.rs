@@ -54,7 +54,7 @@ impl Edit {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Err(record),
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => Err(record),
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => Err(record),
-            Kind::HashPacked | Kind::HashTable => Err(record),
+            Kind::HashPacked | Kind::HashTable | Kind::Stream => Err(record),
         }
     }
 

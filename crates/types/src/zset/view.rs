@@ -49,7 +49,7 @@ impl<'a> View<'a> {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
-            Kind::HashPacked | Kind::HashTable => None,
+            Kind::HashPacked | Kind::HashTable | Kind::Stream => None,
         }
     }
 

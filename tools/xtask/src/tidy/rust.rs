@@ -26,6 +26,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/types/src/list/write.rs", "says which payloads hold the box of a list's chunks"),
     ("crates/types/src/zset/edit.rs", "says which payloads hold the box of a sorted set's tree"),
     ("crates/types/src/zset/view.rs", "says which payloads hold the box of a sorted set's tree"),
+    ("crates/types/src/stream/mod.rs", "says which payloads hold the box of a stream"),
     ("crates/types/src/kind.rs", "the table's callback that frees what a payload owns"),
     ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
     (

@@ -1,7 +1,7 @@
 //! Zipmaps: small hashes as Redis had them before 2.6.
 //!
 //! ```text
-//!  fields (1 byte; 254 and more: count them), (length, field, length, free, value, free bytes) ..., FF
+//!  fields (1 byte; 254: count them), (length, field, length, free, value, free bytes) ..., FF
 //!
 //!  length = 1 byte up to 253, or FE and u32 LE
 //! ```
@@ -26,7 +26,7 @@ pub fn each<'a>(
         seen(Value::Bytes(field))?;
         seen(Value::Bytes(value))?;
     }
-    match *claimed >= 254 || usize::from(*claimed) == count {
+    match *claimed == 254 || usize::from(*claimed) == count {
         true => Ok(()),
         false => Err(BROKEN),
     }

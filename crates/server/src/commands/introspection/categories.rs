@@ -45,6 +45,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::Hash => Some("@hash"),
         Group::Bitmap => Some("@bitmap"),
         Group::HyperLogLog => Some("@hyperloglog"),
+        Group::Stream => Some("@stream"),
         Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
         Group::Server | Group::Cluster => None,

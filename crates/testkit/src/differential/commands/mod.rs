@@ -14,6 +14,8 @@ mod lists;
 mod server;
 mod sets;
 mod sorted_sets;
+mod stream_groups;
+mod streams;
 mod strings;
 mod transactions;
 mod types;
@@ -84,6 +86,10 @@ pub enum Group {
     HyperLogLogs,
     /// DUMP, RESTORE, MIGRATE.
     Dump,
+    /// XADD, XREAD, ...
+    Streams,
+    /// XREADGROUP, XACK, XPENDING, ... with all that changes a stream.
+    StreamGroups,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
     /// CLIENT, HELLO, PING, ...
@@ -96,7 +102,7 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 14] = [
+    pub const ALL: [Group; 16] = [
         Group::Strings,
         Group::Bits,
         Group::Generic,
@@ -107,6 +113,9 @@ impl Group {
         Group::Geo,
         Group::HyperLogLogs,
         Group::Dump,
+        // First, since its comparison of XINFO STREAM holds for both.
+        Group::StreamGroups,
+        Group::Streams,
         Group::Transactions,
         Group::Connection,
         Group::Server,
@@ -126,6 +135,8 @@ impl Group {
             Group::Geo => geo::RULES,
             Group::HyperLogLogs => hyperloglogs::RULES,
             Group::Dump => dump::RULES,
+            Group::Streams => streams::RULES,
+            Group::StreamGroups => stream_groups::RULES,
             Group::Transactions => transactions::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,

@@ -21,6 +21,7 @@ use weft_keyspace::{Db, Record};
 use weft_types::hash::Hash;
 use weft_types::list::List;
 use weft_types::set::Set;
+use weft_types::stream::{Stream, StreamId};
 use weft_types::string::{Digits, Str};
 use weft_types::zset::View;
 use weft_types::{Kind, Type};
@@ -72,6 +73,7 @@ impl Digest {
                     });
                 }
             }
+            Type::Stream => self.stream(record),
         }
         if record.expiry().is_some() {
             self.unordered(b"!!expire!!");
@@ -89,6 +91,18 @@ impl Digest {
         });
     }
 
+    /// Entries in order: each id, with a point in its middle, and the fields with their values.
+    fn stream(&mut self, record: &Record) {
+        let Some(stream) = Stream::of(record) else { return };
+        for entry in stream.log.range(StreamId::MIN, StreamId::MAX) {
+            self.ordered(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (field, value) in entry.pairs() {
+                self.ordered(field.bytes(&mut Digits::new()));
+                self.ordered(value.bytes(&mut Digits::new()));
+            }
+        }
+    }
+
     fn hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -102,6 +116,7 @@ fn type_number(kind: Type) -> u32 {
         Type::Set => 2,
         Type::Zset => 3,
         Type::Hash => 4,
+        Type::Stream => 6,
     }
 }
 

@@ -75,7 +75,7 @@ fn serialized_len(record: &Record) -> usize {
             None => 0,
         },
         // A length, and about what the elements take in memory.
-        Type::List | Type::Set | Type::Zset | Type::Hash => {
+        Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
             let memory = value::memory(record, 0);
             memory.saturating_sub(record.alloc_size() - record.payload().len())
         }
@@ -156,7 +156,9 @@ fn sum(shapes: &[Stats]) -> Stats {
 /// Tables within a value are of another make than the keyspace's, and have no such statistics.
 pub fn table_of_key(cx: &mut ConnCx<'_>) -> CmdResult {
     with_record(cx, |record| match Kind::of(record.kind()).type_of() {
-        Type::String | Type::List | Type::Set | Type::Zset | Type::Hash => Err(NOT_A_TABLE),
+        Type::String | Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
+            Err(NOT_A_TABLE)
+        }
     })
 }
 

@@ -1,0 +1,56 @@
+//! XACK: entries that were dealt with are no longer pending.
+
+use super::{edit, parts};
+use crate::ctx::Ctx;
+use crate::error::CmdResult;
+use crate::registry::Command;
+use crate::spec::{Flags, Group, Lock, Spec, keys};
+use crate::stream::id;
+use smallvec::SmallVec;
+use weft_types::stream::StreamId;
+
+pub const XACK: Command = Command {
+    spec: Spec {
+        name: "xack",
+        arity: -4,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "UPDATE"]),
+        acl: &[],
+        group: Group::Stream,
+        since: "5.0.0",
+        summary: "Has entries that were delivered to a group be pending no longer.",
+        complexity: "O(log P) for each entry, of P that are pending.",
+        syntax: "key group id...",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: xack,
+    subcommands: &[],
+};
+
+fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
+    let key = ctx.key(1);
+    let args = ctx.args;
+    let mut is_there = true;
+    let done = edit(&mut ctx.db, &key, |stream| {
+        is_there = stream.is_some();
+        let Some((_, group)) = parts(stream, args[2]) else { return Ok(0) };
+        // All of them are read before the first is acknowledged.
+        let ids = args[3..]
+            .iter()
+            .map(|text| id(text))
+            .collect::<Result<SmallVec<[StreamId; 8]>, _>>()?;
+        Ok(ids.into_iter().filter(|id| group.acknowledge(*id)).count())
+    });
+    let tally = &mut ctx.db.turn.tally;
+    match is_there {
+        true => tally.hits += 1,
+        false => tally.misses += 1,
+    }
+    let done = done?;
+    ctx.db.turn.tally.dirty += done as u64;
+    ctx.reply.int(done as i64);
+    Ok(())
+}

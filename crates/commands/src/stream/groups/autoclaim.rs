@@ -1,0 +1,146 @@
+//! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
+
+use super::{answer_found, answer_id, consumer, edit, no_group, parts};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
+use crate::stream::look::ends;
+use weft_base::num;
+use weft_types::stream::groups::{Group, Pending};
+use weft_types::stream::{Log, StreamId};
+
+pub const XAUTOCLAIM: Command = Command {
+    spec: Spec {
+        name: "xautoclaim",
+        arity: -6,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "DELETE"]),
+        acl: &[],
+        group: CommandGroup::Stream,
+        since: "6.2.0",
+        summary: "Gives entries that have been pending for long to another consumer of their group.",
+        complexity: "O(N) for N entries that are looked at, ten times the count at most.",
+        syntax: "key group consumer min-idle-time start [COUNT count:integer] [justid=JUSTID]",
+        history: &[("7.0.0", "A third element of the reply: entries that are no more.")],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: xautoclaim,
+    subcommands: &[],
+};
+
+const MIN_IDLE: Error = Error::new("ERR Invalid min-idle-time argument for XAUTOCLAIM");
+const COUNT: Error = Error::new("ERR COUNT must be > 0");
+
+/// The count without COUNT.
+const DEFAULT_COUNT: usize = 100;
+/// How many entries are looked at for each one that may be answered.
+const LOOKED_AT: usize = 10;
+/// The greatest count: the reference wants room for as many ids.
+const MAX_COUNT: usize = i64::MAX as usize / size_of::<StreamId>();
+
+/// What a request asks for.
+struct Sweep {
+    min_idle_ms: i64,
+    from: StreamId,
+    count: usize,
+    just_ids: bool,
+}
+
+/// What one step has found.
+#[derive(Default)]
+struct Found {
+    claimed: Vec<(StreamId, Pending)>,
+    /// Those that are pending, but no longer in the stream.
+    gone: Vec<StreamId>,
+    /// Where the next step begins; 0-0 at the end.
+    next: StreamId,
+}
+
+impl Sweep {
+    fn parse(ctx: &Ctx<'_>) -> Result<Sweep, Error> {
+        let args = ctx.args;
+        let min_idle_ms = num::parse_i64(args[4]).ok_or(MIN_IDLE)?.max(0);
+        let (from, _) = ends(args[5], b"+")?;
+        let mut sweep = Sweep { min_idle_ms, from, count: DEFAULT_COUNT, just_ids: false };
+        let mut i = 6;
+        while i < args.len() {
+            if ctx.is(i, "count") && i + 1 < args.len() {
+                i += 1;
+                let count = num::parse_i64(args[i]).and_then(|n| usize::try_from(n).ok());
+                sweep.count = count.filter(|n| (1..=MAX_COUNT).contains(n)).ok_or(COUNT)?;
+            } else if ctx.is(i, "justid") {
+                sweep.just_ids = true;
+            } else {
+                return Err(SYNTAX);
+            }
+            i += 1;
+        }
+        Ok(sweep)
+    }
+
+    /// Looks for what is to be given away. Nothing is changed.
+    fn look(&self, log: &Log, group: &Group, now_ms: i64) -> Found {
+        let mut found = Found::default();
+        let mut attempts = self.count.saturating_mul(LOOKED_AT);
+        for (id, pending) in group.pending_from(self.from) {
+            if attempts == 0 || found.claimed.len() + found.gone.len() == self.count {
+                found.next = id;
+                break;
+            }
+            attempts -= 1;
+            if !log.contains(id) {
+                found.gone.push(id);
+            } else if now_ms.saturating_sub(pending.delivered_ms) >= self.min_idle_ms
+                || self.min_idle_ms == 0
+            {
+                found.claimed.push((id, pending));
+            }
+        }
+        found
+    }
+}
+
+fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
+    let sweep = Sweep::parse(ctx)?;
+    let args = ctx.args;
+    let key = ctx.key(1);
+    let (name, consumer_name, now_ms) = (args[2], args[3], ctx.now_ms());
+    let record = ctx.db.read(&key);
+    let stream = record.as_deref().map(super::stream).transpose()?;
+    let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
+    let (log, group) = found.ok_or_else(|| no_group(args))?;
+    let looked_at = sweep.count.saturating_mul(LOOKED_AT).min(group.pending_len());
+    let each = log.look_up_work();
+    ctx.lane.weigh(looked_at.saturating_mul(each), &mut ctx.pause)?;
+
+    let Ctx { db, reply, .. } = ctx;
+    let changed = edit(db, &key, |stream| {
+        let Some((log, group)) = parts(stream, name) else { return Ok(0) };
+        let owner = consumer(group, consumer_name, now_ms);
+        let found = sweep.look(log, group, now_ms);
+        for id in &found.gone {
+            group.acknowledge(*id);
+        }
+        reply.array(3);
+        answer_id(reply, found.next);
+        reply.array(found.claimed.len());
+        for (id, before) in &found.claimed {
+            let deliveries = before.deliveries.wrapping_add(i64::from(!sweep.just_ids));
+            group.give(*id, Pending { owner, delivered_ms: now_ms, deliveries });
+            match sweep.just_ids {
+                true => answer_id(reply, *id),
+                false => assert!(answer_found(reply, log, *id), "it was there just now"),
+            }
+        }
+        if !found.claimed.is_empty() {
+            group.consumer_mut(owner).active_ms = Some(now_ms);
+        }
+        reply.array(found.gone.len());
+        found.gone.iter().for_each(|id| answer_id(reply, *id));
+        Ok(found.claimed.len() + found.gone.len())
+    })?;
+    ctx.db.turn.tally.dirty += changed as u64;
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! XCLAIM: named entries are given to another consumer.
+
+use super::{answer_found, answer_id, consumer, edit, no_group, parts};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error};
+use crate::registry::Command;
+use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
+use crate::stream::id;
+use weft_base::num;
+use weft_resp::Reply;
+use weft_types::stream::groups::{Group, Owner, Pending};
+use weft_types::stream::{Log, StreamId};
+
+pub const XCLAIM: Command = Command {
+    spec: Spec {
+        name: "xclaim",
+        arity: -6,
+        flags: Flags::WRITE.or(Flags::FAST),
+        keys: &keys::one(&["RW", "UPDATE"]),
+        acl: &[],
+        group: CommandGroup::Stream,
+        since: "5.0.0",
+        summary: "Gives pending entries to another consumer of their group.",
+        complexity: "O(log P) for each entry, of P that are pending.",
+        syntax: "key group consumer min-idle-time id... [IDLE ms:integer] \
+                 [TIME unix-time-milliseconds:unix-time] [RETRYCOUNT count:integer] [force=FORCE] \
+                 [justid=JUSTID] [LASTID lastid]",
+        history: &[],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: xclaim,
+    subcommands: &[],
+};
+
+const MIN_IDLE: Error = Error::new("ERR Invalid min-idle-time argument for XCLAIM");
+const IDLE: Error = Error::new("ERR Invalid IDLE option argument for XCLAIM");
+const TIME: Error = Error::new("ERR Invalid TIME option argument for XCLAIM");
+const RETRY_COUNT: Error = Error::new("ERR Invalid RETRYCOUNT option argument for XCLAIM");
+
+/// What a request asks for beside the ids.
+struct Claim {
+    min_idle_ms: i64,
+    ids: Vec<StreamId>,
+    now_ms: i64,
+    /// When the entries are to count as delivered (Unix milliseconds).
+    delivered_ms: i64,
+    /// `None`: once more than before.
+    deliveries: Option<i64>,
+    force: bool,
+    just_ids: bool,
+    last_id: StreamId,
+}
+
+impl Claim {
+    fn parse(ctx: &Ctx<'_>) -> Result<Claim, Error> {
+        let args = ctx.args;
+        let number = |i: usize, error: Error| num::parse_i64(args[i]).ok_or(error);
+        let now_ms = ctx.now_ms();
+        let min_idle_ms = number(4, MIN_IDLE)?.max(0);
+        // What is no id begins the options.
+        let ids: Vec<StreamId> = args[5..].iter().map_while(|text| id(text).ok()).collect();
+        let mut i = 5 + ids.len();
+        let mut delivered_ms = None;
+        let mut claim = Claim {
+            min_idle_ms,
+            ids,
+            now_ms,
+            delivered_ms: now_ms,
+            deliveries: None,
+            force: false,
+            just_ids: false,
+            last_id: StreamId::MIN,
+        };
+        while i < args.len() {
+            let more = i + 1 < args.len();
+            if ctx.is(i, "force") {
+                claim.force = true;
+            } else if ctx.is(i, "justid") {
+                claim.just_ids = true;
+            } else if ctx.is(i, "idle") && more {
+                i += 1;
+                delivered_ms = Some(now_ms.wrapping_sub(number(i, IDLE)?));
+            } else if ctx.is(i, "time") && more {
+                i += 1;
+                delivered_ms = Some(number(i, TIME)?);
+            } else if ctx.is(i, "retrycount") && more {
+                i += 1;
+                claim.deliveries = Some(number(i, RETRY_COUNT)?).filter(|n| *n >= 0);
+            } else if ctx.is(i, "lastid") && more {
+                i += 1;
+                claim.last_id = id(args[i])?;
+            } else {
+                let text = [b"ERR Unrecognized XCLAIM option '", super::shown(args[i]), b"'"];
+                return Err(Error::owned(text.concat()));
+            }
+            i += 1;
+        }
+        // A time that makes no sense is one that a client has got wrong by a little.
+        if let Some(time) = delivered_ms.filter(|time| (0..=now_ms).contains(time)) {
+            claim.delivered_ms = time;
+        }
+        Ok(claim)
+    }
+
+    /// Gives `id` to `owner`, if it may have it; whether it has it now.
+    fn take(&self, log: &Log, group: &mut Group, owner: Owner, id: StreamId) -> bool {
+        if !log.contains(id) {
+            // Nobody can deal with it any more.
+            group.acknowledge(id);
+            return false;
+        }
+        let before = match group.pending(id) {
+            Some(pending) => {
+                let idle_ms = self.now_ms.saturating_sub(pending.delivered_ms);
+                if self.min_idle_ms > 0 && idle_ms < self.min_idle_ms {
+                    return false;
+                }
+                pending.deliveries
+            }
+            None if self.force => 1,
+            None => return false,
+        };
+        let deliveries = match self.deliveries {
+            Some(n) => n,
+            None => before.wrapping_add(i64::from(!self.just_ids)),
+        };
+        group.give(id, Pending { owner, delivered_ms: self.delivered_ms, deliveries });
+        true
+    }
+
+    /// Does all that is asked, and answers what was given; how much that was.
+    fn run(&self, reply: &mut Reply, log: &Log, group: &mut Group, name: &[u8]) -> usize {
+        group.last_id = group.last_id.max(self.last_id);
+        let owner = consumer(group, name, self.now_ms);
+        let entries = reply.array_deferred();
+        let mut n = 0;
+        for id in &self.ids {
+            if !self.take(log, group, owner, *id) {
+                continue;
+            }
+            match self.just_ids {
+                true => answer_id(reply, *id),
+                false => assert!(answer_found(reply, log, *id), "it was there just now"),
+            }
+            n += 1;
+        }
+        if n > 0 {
+            group.consumer_mut(owner).active_ms = Some(self.now_ms);
+        }
+        reply.finish(entries, n);
+        n
+    }
+}
+
+fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.weigh_args()?;
+    let args = ctx.args;
+    let key = ctx.key(1);
+    let (name, consumer) = (args[2], args[3]);
+    let record = ctx.db.read(&key);
+    let found = record.as_deref().map(super::stream).transpose()?;
+    let found = found.filter(|stream| super::group(stream, name).is_some());
+    let each = found.ok_or_else(|| no_group(args))?.log.look_up_work();
+    let claim = Claim::parse(ctx)?;
+    ctx.weigh(claim.ids.len().saturating_mul(each))?;
+    let Ctx { db, reply, .. } = ctx;
+    let claimed = edit(db, &key, |stream| {
+        let found = parts(stream, name);
+        Ok(found.map_or(0, |(log, group)| claim.run(reply, log, group, consumer)))
+    })?;
+    ctx.db.turn.tally.dirty += claimed as u64;
+    Ok(())
+}

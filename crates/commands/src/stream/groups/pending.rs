@@ -1,0 +1,167 @@
+//! XPENDING: what was delivered to a group and not acknowledged.
+
+use super::{answer_id, group, no_group, stream};
+use crate::ctx::{Ctx, FAST_WORK, Lane};
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
+use crate::stream::look::ends;
+use weft_resp::Reply;
+use weft_types::stream::StreamId;
+use weft_types::stream::groups::{Group, Pending};
+
+pub const XPENDING: Command = Command {
+    spec: Spec {
+        name: "xpending",
+        arity: -3,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: CommandGroup::Stream,
+        since: "5.0.0",
+        summary: "Tells what is pending in a consumer group.",
+        complexity: "O(N) for N entries that are answered or, with IDLE, looked at; O(C) for C \
+                     consumers without a range.",
+        syntax: "key group [filters=([IDLE min-idle-time:integer]@6.2.0 start end count:integer \
+                 [consumer])]",
+        history: &[("6.2.0", "The argument `IDLE` and ends that are excluded.")],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: xpending,
+    subcommands: &[],
+};
+
+/// Which pending entries are asked for.
+struct Filter<'a> {
+    from: StreamId,
+    to: StreamId,
+    count: usize,
+    /// They must have been delivered at this time (Unix milliseconds) or before.
+    until_ms: i64,
+    consumer: Option<&'a [u8]>,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(ctx: &Ctx<'a>) -> Result<Filter<'a>, Error> {
+        let args = ctx.args;
+        let mut at = 3;
+        let mut until_ms = i64::MAX;
+        if ctx.is(3, "idle") {
+            let idle_ms = ctx.int(4)?;
+            if args.len() < 8 {
+                return Err(SYNTAX);
+            }
+            if idle_ms != 0 {
+                until_ms = ctx.now_ms().saturating_sub(idle_ms);
+            }
+            at = 5;
+        }
+        let count = usize::try_from(ctx.int(at + 2)?).unwrap_or(0);
+        let (from, to) = ends(args[at], args[at + 1])?;
+        Ok(Filter { from, to, count, until_ms, consumer: args.get(at + 3).copied() })
+    }
+}
+
+fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
+    let filter = match ctx.args.len() {
+        3 => None,
+        6..=9 => Some(Filter::parse(ctx)?),
+        _ => return Err(SYNTAX),
+    };
+    let args = ctx.args;
+    let key = ctx.key(1);
+    let now_ms = ctx.now_ms();
+    let record = ctx.db.read(&key);
+    let found = record.as_deref().map(stream).transpose()?;
+    let group = found.and_then(|stream| group(stream, args[2])).ok_or_else(|| no_group(args))?;
+    let most = filter.as_ref().map_or(group.consumers_len(), |filter| filter.count);
+    ctx.lane.weigh(most.min(group.pending_len()), &mut ctx.pause)?;
+    let Some(filter) = filter else {
+        summary(ctx.reply, group);
+        return Ok(());
+    };
+    // With IDLE it may look at many and answer few.
+    let enough = match ctx.lane {
+        Lane::Fast => FAST_WORK,
+        Lane::Slow | Lane::Transaction | Lane::Served => usize::MAX,
+    };
+    match range(ctx.reply, group, &filter, now_ms, enough) {
+        true => Ok(()),
+        false => ctx.lane.weigh(usize::MAX, &mut ctx.pause),
+    }
+}
+
+/// Answers how many are pending, their ends, and with whom they are.
+fn summary(reply: &mut Reply, group: &Group) {
+    reply.array(4);
+    reply.int(group.pending_len() as i64);
+    let Some((first, last)) = group.pending_ends() else {
+        reply.null();
+        reply.null();
+        return reply.null_array();
+    };
+    answer_id(reply, first);
+    answer_id(reply, last);
+    let consumers = reply.array_deferred();
+    let mut n = 0;
+    for (_, consumer) in group.consumers().filter(|(_, consumer)| consumer.pending_len() > 0) {
+        reply.array(2);
+        reply.bulk(consumer.name());
+        reply.bulk_int(consumer.pending_len() as i64);
+        n += 1;
+    }
+    reply.finish(consumers, n);
+}
+
+/// Answers the entries that are asked for; whether it came to an end before it had looked at more
+/// than `enough`.
+fn range(
+    reply: &mut Reply,
+    group: &Group,
+    filter: &Filter<'_>,
+    now_ms: i64,
+    enough: usize,
+) -> bool {
+    let entries = reply.array_deferred();
+    let mut n = 0;
+    let mut show = |(id, pending): (StreamId, Pending)| {
+        reply.array(4);
+        answer_id(reply, id);
+        reply.bulk(group.consumer(pending.owner).name());
+        reply.int(now_ms.saturating_sub(pending.delivered_ms).max(0));
+        reply.int(pending.deliveries);
+        n += 1;
+    };
+    let is_wanted = |id: StreamId| id <= filter.to;
+    let ended = match filter.consumer.map(|name| group.find_consumer(name)) {
+        _ if filter.count == 0 => true,
+        // Nothing is pending with a consumer that is not there.
+        Some(None) => true,
+        Some(Some(owner)) => {
+            let all = group.pending_of(owner, filter.from).take_while(|(id, _)| is_wanted(*id));
+            let mut looked_at = 0;
+            let within = all.take_while(|_| {
+                looked_at += 1;
+                looked_at <= enough
+            });
+            let old = within.filter(|(_, pending)| pending.delivered_ms <= filter.until_ms);
+            old.take(filter.count).for_each(&mut show);
+            looked_at <= enough
+        }
+        None => {
+            let mut old = group.old_from(filter.from, filter.until_ms);
+            let mut left = filter.count;
+            while left > 0
+                && old.work() <= enough
+                && let Some((id, pending)) = old.next().filter(|(id, _)| is_wanted(*id))
+            {
+                show((id, pending));
+                left -= 1;
+            }
+            old.work() <= enough
+        }
+    };
+    reply.finish(entries, n);
+    ended
+}

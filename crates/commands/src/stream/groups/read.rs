@@ -1,0 +1,320 @@
+//! XREADGROUP: entries for a consumer, new ones or those that it has got and not acknowledged.
+//!
+//! New entries wait for nobody: a client that finds none may stand in line, and gets its turn when
+//! something happens to one of its keys. What the reference tells a client whose group has gone
+//! meanwhile is what it would tell one that comes then, so nothing is done about it here.
+
+use super::{answer_id, consumer, counts, edit, group, parts, shown, stream};
+use crate::blocking::timeout_ms;
+use crate::ctx::{Ctx, FAST_WORK, Lane};
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
+use crate::stream::{answer_entry, id};
+use smallvec::SmallVec;
+use weft_resp::Reply;
+use weft_types::stream::groups::{Group, Owner, Pending};
+use weft_types::stream::{Log, StreamId};
+
+pub const XREADGROUP: Command = Command {
+    spec: Spec {
+        name: "xreadgroup",
+        arity: -7,
+        flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+        keys: &[KeySpec {
+            flags: &["RO", "ACCESS"],
+            begin: Begin::Keyword { word: "STREAMS", start: 4 },
+            find: Find::Range { last: -1, step: 1, limit: 2 },
+            notes: "",
+        }],
+        acl: &[],
+        group: CommandGroup::Stream,
+        since: "5.0.0",
+        summary: "Reads entries as a consumer of a group, or waits for them.",
+        complexity: "O(N) for N entries that are answered.",
+        syntax: "GROUP group-block=(group consumer) [COUNT count:integer] \
+                 [BLOCK milliseconds:integer] [noack=NOACK] STREAMS streams=(key... id...)",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: xreadgroup,
+    subcommands: &[],
+};
+
+const UNBALANCED: Error = Error::new(
+    "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be \
+     specified.",
+);
+const NO_GROUP_OPTION: Error = Error::new("ERR Missing GROUP option for XREADGROUP");
+const LAST_ID: Error = Error::new(
+    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of \
+     this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
+     just return an empty result set.",
+);
+const LAST_ENTRY: Error = Error::new(
+    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of \
+     this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would \
+     just return an empty result set.",
+);
+
+/// What a request asks for.
+struct Options<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+    /// The most entries of each stream; 0: all.
+    count: usize,
+    /// `Some`: the client would wait, for so many milliseconds, or for ever.
+    block: Option<Option<u64>>,
+    no_ack: bool,
+    /// Where the keys begin, and how many there are.
+    keys_at: usize,
+    keys: usize,
+}
+
+/// What is asked of one stream.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// What nobody in the group has got yet.
+    New,
+    /// What the consumer has got behind this id, and not acknowledged.
+    History(StreamId),
+}
+
+impl<'a> Options<'a> {
+    fn parse(ctx: &Ctx<'a>) -> Result<Options<'a>, Error> {
+        let args = ctx.args;
+        let mut names = None;
+        let (mut count, mut block, mut no_ack, mut keys_at) = (0, None, false, None);
+        let mut i = 1;
+        while i < args.len() {
+            let more = args.len() - i - 1;
+            if ctx.is(i, "block") && more > 0 {
+                i += 1;
+                block = Some(timeout_ms(ctx, i)?);
+            } else if ctx.is(i, "count") && more > 0 {
+                i += 1;
+                count = usize::try_from(ctx.int(i)?).unwrap_or(0);
+            } else if ctx.is(i, "streams") && more > 0 {
+                keys_at = Some(i + 1);
+                break;
+            } else if ctx.is(i, "group") && more >= 2 {
+                names = Some((args[i + 1], args[i + 2]));
+                i += 2;
+            } else if ctx.is(i, "noack") {
+                no_ack = true;
+            } else {
+                return Err(SYNTAX);
+            }
+            i += 1;
+        }
+        let keys_at = keys_at.ok_or(SYNTAX)?;
+        let behind = args.len() - keys_at;
+        if !behind.is_multiple_of(2) {
+            return Err(UNBALANCED);
+        }
+        let (group, consumer) = names.ok_or(NO_GROUP_OPTION)?;
+        Ok(Options { group, consumer, count, block, no_ack, keys_at, keys: behind / 2 })
+    }
+}
+
+/// What is asked of the stream whose id is `text`.
+fn asked(text: &[u8]) -> Result<Asked, Error> {
+    match text {
+        b"$" => Err(LAST_ID),
+        b"+" => Err(LAST_ENTRY),
+        b">" => Ok(Asked::New),
+        // The greatest id means the same to the reference as `>`.
+        _ => Ok(match id(text)? {
+            StreamId::MAX => Asked::New,
+            id => Asked::History(id),
+        }),
+    }
+}
+
+#[cold]
+fn no_group(key: &[u8], group: &[u8]) -> Error {
+    let (key, group) = (shown(key), shown(group));
+    let text = [b"NOGROUP No such key '", key, b"' or consumer group '", group];
+    Error::owned([&text.concat()[..], b"' in XREADGROUP with GROUP option"].concat())
+}
+
+fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
+    let options = Options::parse(ctx)?;
+    ctx.weigh_args()?;
+    let asked = look(ctx, &options)?;
+    let array = match asked.len() {
+        1 => None,
+        _ => Some(match ctx.reply.is_resp3() {
+            true => ctx.reply.map_deferred(),
+            false => ctx.reply.array_deferred(),
+        }),
+    };
+    let mut served = 0;
+    for (i, what) in asked {
+        served += usize::from(serve(ctx, &options, i, what, array.is_none())?);
+    }
+    match array {
+        Some(array) if served > 0 => ctx.reply.finish(array, served),
+        Some(_) | None if served > 0 => {}
+        Some(_) | None => {
+            ctx.reply.null_array();
+            if let Some(timeout_ms) = options.block {
+                return ctx.block(
+                    (options.keys_at..options.keys_at + options.keys).collect(),
+                    timeout_ms,
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks at all streams before anything is done: the arguments of the keys that are to be read, and
+/// what is asked of each.
+fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, Asked); 4]>, Error> {
+    let mut all = SmallVec::new();
+    let mut work = 0;
+    for i in options.keys_at..options.keys_at + options.keys {
+        let key = ctx.key(i);
+        // Who serves a client that waits need not hold all its keys.
+        if ctx.lane == Lane::Served && !ctx.holds(&key) {
+            continue;
+        }
+        let record = ctx.db.read(&key);
+        let stream = record.as_deref().map(stream).transpose()?;
+        let found = stream.and_then(|stream| Some((&stream.log, group(stream, options.group)?)));
+        let (log, group) = found.ok_or_else(|| no_group(key.bytes, options.group))?;
+        let from = asked(ctx.args[i + options.keys])?;
+        work += how_much(log, group, options, from);
+        all.push((i, from));
+    }
+    ctx.weigh(work)?;
+    Ok(all)
+}
+
+/// How much work it is to answer that, in elements.
+fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked) -> usize {
+    let most = if options.count == 0 { usize::MAX } else { options.count };
+    match asked {
+        Asked::New => match group.last_id.next() {
+            Some(first) if log.last_id >= first => {
+                log.range_work(first, StreamId::MAX, most as u64, false, FAST_WORK)
+            }
+            Some(_) | None => 0,
+        },
+        Asked::History(_) => {
+            let owner = group.find_consumer(options.consumer);
+            let pending = owner.map_or(0, |owner| group.consumer(owner).pending_len());
+            most.min(pending).saturating_mul(log.look_up_work())
+        }
+    }
+}
+
+/// Answers what is asked of the stream at argument `i`, if there is anything; whether there was.
+fn serve(
+    ctx: &mut Ctx<'_>,
+    options: &Options<'_>,
+    i: usize,
+    asked: Asked,
+    alone: bool,
+) -> Result<bool, Error> {
+    let key = ctx.key(i);
+    let now_ms = ctx.now_ms();
+    let Ctx { db, reply, .. } = ctx;
+    let served = edit(db, &key, |stream| {
+        let Some((log, group)) = parts(stream, options.group) else {
+            return Err(no_group(key.bytes, options.group));
+        };
+        let owner = consumer(group, options.consumer, now_ms);
+        let is_something = match asked {
+            Asked::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
+            Asked::History(_) => true,
+        };
+        if !is_something {
+            return Ok(false);
+        }
+        match (alone, reply.is_resp3()) {
+            (true, true) => reply.map(1),
+            (true, false) => {
+                reply.array(1);
+                reply.array(2);
+            }
+            (false, true) => {}
+            (false, false) => reply.array(2),
+        }
+        reply.bulk(key.bytes);
+        match asked {
+            Asked::New => deliver(reply, log, group, owner, options, now_ms),
+            Asked::History(after) => {
+                deliver_again(reply, log, group, owner, after, options, now_ms)
+            }
+        }
+        Ok(true)
+    })?;
+    if served {
+        ctx.dirty();
+    }
+    Ok(served)
+}
+
+/// Answers what nobody in the group has got yet, and makes it pending with `owner`.
+fn deliver(
+    reply: &mut Reply,
+    log: &Log,
+    group: &mut Group,
+    owner: Owner,
+    options: &Options<'_>,
+    now_ms: i64,
+) {
+    let stream = counts(log);
+    let entries = reply.array_deferred();
+    let mut n = 0;
+    let Some(first) = group.last_id.next() else { return reply.finish(entries, 0) };
+    for found in log.range(first, StreamId::MAX) {
+        group.advance(found.id, &stream);
+        answer_entry(reply, &found);
+        if !options.no_ack {
+            group.give(found.id, Pending { owner, delivered_ms: now_ms, deliveries: 1 });
+        }
+        n += 1;
+        if n == options.count {
+            break;
+        }
+    }
+    if !options.no_ack {
+        group.consumer_mut(owner).active_ms = Some(now_ms);
+    }
+    reply.finish(entries, n);
+}
+
+/// Answers what is pending with `owner` behind the id `after`, as far as it is still there.
+fn deliver_again(
+    reply: &mut Reply,
+    log: &Log,
+    group: &mut Group,
+    owner: Owner,
+    after: StreamId,
+    options: &Options<'_>,
+    now_ms: i64,
+) {
+    let most = if options.count == 0 { usize::MAX } else { options.count };
+    let ids: Vec<StreamId> = match after.next() {
+        Some(from) => group.pending_of(owner, from).map(|(id, _)| id).take(most).collect(),
+        None => Vec::new(),
+    };
+    reply.array(ids.len());
+    for id in ids {
+        match log.get(id) {
+            Some(found) => {
+                answer_entry(reply, &found);
+                group.delivered_again(id, now_ms);
+            }
+            None => {
+                reply.array(2);
+                answer_id(reply, id);
+                reply.null_array();
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! XINFO: what is known of a stream, its groups and their consumers.
+
+use super::groups::{counts, group, help, no_group_of_key, wrong_subcommand};
+use super::{answer_entries, answer_entry, answer_id, stream};
+use crate::ctx::{Ctx, FAST_WORK};
+use crate::error::{CmdResult, Error, NO_SUCH_KEY};
+use crate::registry::Command;
+use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
+use weft_keyspace::RecordRef;
+use weft_resp::Reply;
+use weft_types::stream::groups::{Consumer, Group, Owner};
+use weft_types::stream::{Log, Stream, StreamId};
+
+const KEY: &[KeySpec] = &keys::at(2, &["RO", "ACCESS"]);
+
+/// The answer of XINFO HELP, which clients see line by line.
+const HELP: &[&str] = &[
+    "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CONSUMERS <key> <groupname>",
+    "    Show consumers of <groupname>.",
+    "GROUPS <key>",
+    "    Show the stream consumer groups.",
+    "STREAM <key> [FULL [COUNT <count>]",
+    "    Show information about the stream.",
+    "HELP",
+    "    Print this help.",
+];
+
+const GROUPS: Spec = Spec {
+    name: "groups",
+    arity: 3,
+    flags: Flags::READONLY,
+    keys: KEY,
+    acl: &[],
+    group: CommandGroup::Stream,
+    since: "5.0.0",
+    summary: "Lists the consumer groups of a stream.",
+    complexity: "O(N) for N groups.",
+    syntax: "key",
+    history: &[("7.0.0", "The fields `entries-read` and `lag`.")],
+    tips: &[],
+};
+
+pub const XINFO: Command = Command {
+    spec: Spec {
+        name: "xinfo",
+        arity: -2,
+        flags: Flags::NONE,
+        keys: &[],
+        summary: "Holds the commands that look into streams.",
+        complexity: "Depends on the subcommand.",
+        syntax: "",
+        history: &[],
+        ..GROUPS
+    },
+    lock: Lock::Keys,
+    run: answer_help,
+    subcommands: &[
+        subcommand(
+            Spec {
+                name: "consumers",
+                arity: 4,
+                summary: "Lists the consumers of a group.",
+                complexity: "O(N) for N consumers.",
+                syntax: "key group",
+                history: &[("7.2.0", "The field `inactive`; `idle` means something else.")],
+                tips: &["nondeterministic_output"],
+                ..GROUPS
+            },
+            consumers,
+        ),
+        subcommand(GROUPS, groups),
+        subcommand(
+            Spec {
+                name: "help",
+                arity: 2,
+                flags: Flags::LOADING.or(Flags::STALE),
+                keys: &[],
+                summary: "Describes the subcommands.",
+                complexity: "O(1)",
+                syntax: "",
+                history: &[],
+                ..GROUPS
+            },
+            answer_help,
+        ),
+        subcommand(
+            Spec {
+                name: "stream",
+                arity: -3,
+                summary: "Tells what is known of a stream.",
+                complexity: "O(N) for N entries, pending ones and consumers that are answered.",
+                syntax: "key [full-block=(full=FULL [COUNT count:integer])]",
+                history: &[
+                    ("6.0.0", "The argument `FULL`."),
+                    (
+                        "7.0.0",
+                        "The fields `max-deleted-entry-id`, `entries-added`, \
+                         `recorded-first-entry-id`, `entries-read` and `lag`.",
+                    ),
+                    ("7.2.0", "The field `active-time`; `seen-time` means something else."),
+                ],
+                ..GROUPS
+            },
+            about_stream,
+        ),
+    ],
+};
+
+const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
+
+fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
+    help(ctx, HELP);
+    Ok(())
+}
+
+/// The stream of the record that the command asks about.
+fn asked<'a>(record: &'a Option<RecordRef<'_>>) -> Result<&'a Stream, Error> {
+    stream(record.as_deref().ok_or(NO_SUCH_KEY)?)
+}
+
+fn groups(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(2);
+    let record = ctx.db.read(&key);
+    let Stream { log, groups } = asked(&record)?;
+    let Some(groups) = groups else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    ctx.lane.weigh(groups.len(), &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    reply.array(groups.len());
+    for (name, group) in groups.iter() {
+        reply.map(6);
+        text(reply, "name", name);
+        int(reply, "consumers", group.consumers_len() as i64);
+        int(reply, "pending", group.pending_len() as i64);
+        id(reply, "last-delivered-id", group.last_id);
+        progress(reply, log, group);
+    }
+    Ok(())
+}
+
+fn consumers(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(2);
+    let (args, now_ms) = (ctx.args, ctx.now_ms());
+    let record = ctx.db.read(&key);
+    let found = group(asked(&record)?, args[3]);
+    let group = found.ok_or_else(|| no_group_of_key(args))?;
+    ctx.lane.weigh(group.consumers_len(), &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    reply.array(group.consumers_len());
+    let since = |time_ms: i64| now_ms.saturating_sub(time_ms).max(0);
+    for (_, consumer) in group.consumers() {
+        reply.map(4);
+        text(reply, "name", consumer.name());
+        int(reply, "pending", consumer.pending_len() as i64);
+        int(reply, "idle", since(consumer.seen_ms));
+        int(reply, "inactive", consumer.active_ms.map_or(-1, since));
+    }
+    Ok(())
+}
+
+/// How many entries, pending ones and so on FULL answers of each, unless COUNT says otherwise.
+const DEFAULT_COUNT: usize = 10;
+
+/// What follows the key of XINFO STREAM: `None` is nothing, else the most to be answered of each.
+fn full(ctx: &Ctx<'_>) -> Result<Option<usize>, Error> {
+    let count = match ctx.args.len() {
+        3 => return Ok(None),
+        4 if ctx.is(3, "full") => DEFAULT_COUNT,
+        6 if ctx.is(3, "full") && ctx.is(4, "count") => {
+            usize::try_from(ctx.int(5)?).unwrap_or(DEFAULT_COUNT)
+        }
+        _ => return Err(wrong_subcommand(ctx.args, "XINFO")),
+    };
+    Ok(Some(if count == 0 { usize::MAX } else { count }))
+}
+
+fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(2);
+    let full = full(ctx);
+    let record = ctx.db.read(&key);
+    let stream = asked(&record)?;
+    let full = full?;
+    let work = match full {
+        None => 0,
+        Some(most) => full_work(stream, most),
+    };
+    // The nodes of the reference's tree are counted anew each time, some at a time.
+    ctx.lane.weigh(work.saturating_add(stream.log.blocks() / 10), &mut ctx.pause)?;
+    let reply = &mut *ctx.reply;
+    reply.map(if full.is_some() { 9 } else { 10 });
+    head(reply, &stream.log);
+    match full {
+        None => rest(reply, stream),
+        Some(most) => everything(reply, stream, most),
+    }
+    Ok(())
+}
+
+/// How much work it is to answer up to `most` of everything, in elements.
+fn full_work(stream: &Stream, most: usize) -> usize {
+    let count = most.min(usize::MAX / 2) as u64;
+    let mut work =
+        stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
+    for (_, group) in stream.groups.iter().flat_map(|groups| groups.iter()) {
+        let pending = group.pending_len();
+        // Each pending entry is shown once more with its consumer.
+        work += pending.min(most)
+            + group.consumers_len()
+            + pending.min(group.consumers_len().saturating_mul(most));
+    }
+    work
+}
+
+/// What both forms tell.
+fn head(reply: &mut Reply, log: &Log) {
+    int(reply, "length", log.len() as i64);
+    int(reply, "radix-tree-keys", log.blocks() as i64);
+    int(reply, "radix-tree-nodes", log.tree_nodes() as i64);
+    id(reply, "last-generated-id", log.last_id);
+    id(reply, "max-deleted-entry-id", log.max_deleted_id);
+    int(reply, "entries-added", log.entries_added as i64);
+    id(reply, "recorded-first-entry-id", log.first_id());
+}
+
+/// What the short form tells besides.
+fn rest(reply: &mut Reply, stream: &Stream) {
+    let Stream { log, groups } = stream;
+    int(reply, "groups", groups.as_ref().map_or(0, |groups| groups.len()) as i64);
+    let first = log.range(StreamId::MIN, StreamId::MAX).next();
+    let last = log.range_back(StreamId::MIN, StreamId::MAX).next();
+    for (name, found) in [("first-entry", first), ("last-entry", last)] {
+        reply.bulk(name.as_bytes());
+        match found {
+            Some(found) => answer_entry(reply, &found),
+            None => reply.null(),
+        }
+    }
+}
+
+/// What FULL tells besides.
+fn everything(reply: &mut Reply, stream: &Stream, most: usize) {
+    let Stream { log, groups } = stream;
+    reply.bulk(b"entries");
+    answer_entries(reply, log.range(StreamId::MIN, StreamId::MAX), most);
+    reply.bulk(b"groups");
+    reply.array(groups.as_ref().map_or(0, |groups| groups.len()));
+    for (name, group) in groups.iter().flat_map(|groups| groups.iter()) {
+        reply.map(7);
+        text(reply, "name", name);
+        id(reply, "last-delivered-id", group.last_id);
+        progress(reply, log, group);
+        int(reply, "pel-count", group.pending_len() as i64);
+        reply.bulk(b"pending");
+        reply.array(group.pending_len().min(most));
+        for (id, pending) in group.pending_from(StreamId::MIN).take(most) {
+            reply.array(4);
+            answer_id(reply, id);
+            reply.bulk(group.consumer(pending.owner).name());
+            reply.int(pending.delivered_ms);
+            reply.int(pending.deliveries);
+        }
+        reply.bulk(b"consumers");
+        reply.array(group.consumers_len());
+        for (owner, consumer) in group.consumers() {
+            about_consumer(reply, group, owner, consumer, most);
+        }
+    }
+}
+
+fn about_consumer(
+    reply: &mut Reply,
+    group: &Group,
+    owner: Owner,
+    consumer: &Consumer,
+    most: usize,
+) {
+    reply.map(5);
+    text(reply, "name", consumer.name());
+    int(reply, "seen-time", consumer.seen_ms);
+    int(reply, "active-time", consumer.active_ms.unwrap_or(-1));
+    int(reply, "pel-count", consumer.pending_len() as i64);
+    reply.bulk(b"pending");
+    reply.array(consumer.pending_len().min(most));
+    for (id, pending) in group.pending_of(owner, StreamId::MIN).take(most) {
+        reply.array(3);
+        answer_id(reply, id);
+        reply.int(pending.delivered_ms);
+        reply.int(pending.deliveries);
+    }
+}
+
+/// How far a group has read.
+fn progress(reply: &mut Reply, log: &Log, group: &Group) {
+    for (name, n) in [("entries-read", group.entries_read), ("lag", group.lag(&counts(log)))] {
+        reply.bulk(name.as_bytes());
+        match n {
+            Some(n) => reply.int(n),
+            None => reply.null(),
+        }
+    }
+}
+
+fn text(reply: &mut Reply, name: &str, value: &[u8]) {
+    reply.bulk(name.as_bytes());
+    reply.bulk(value);
+}
+
+fn int(reply: &mut Reply, name: &str, value: i64) {
+    reply.bulk(name.as_bytes());
+    reply.int(value);
+}
+
+fn id(reply: &mut Reply, name: &str, value: StreamId) {
+    reply.bulk(name.as_bytes());
+    answer_id(reply, value);
+}

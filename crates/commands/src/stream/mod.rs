@@ -1,0 +1,101 @@
+//! Streams: entries with ids, and those who wait for them.
+//!
+//! | file | commands |
+//! |---|---|
+//! | [`add`] | XADD |
+//! | [`look`] | XLEN, XRANGE, XREVRANGE |
+//! | [`remove`] | XDEL, XTRIM |
+//! | [`set_id`] | XSETID |
+//! | [`read`] | XREAD |
+//! | [`info`] | XINFO |
+//! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
+//! | [`options`] | what XADD and XTRIM take |
+//!
+//! A stream stays when its last entry goes: it still knows which ids there were.
+
+mod add;
+pub mod groups;
+mod info;
+mod look;
+mod options;
+mod read;
+mod remove;
+mod set_id;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, WRONG_TYPE};
+use crate::registry::Command;
+use weft_resp::Reply;
+use weft_types::Record;
+use weft_types::packed::Value;
+use weft_types::stream::{Entry, Stream, StreamId};
+use weft_types::string::Digits;
+
+pub const COMMANDS: &[&Command] = &[
+    &add::XADD,
+    &remove::XDEL,
+    &info::XINFO,
+    &look::XLEN,
+    &look::XRANGE,
+    &read::XREAD,
+    &look::XREVRANGE,
+    &set_id::XSETID,
+    &remove::XTRIM,
+];
+
+const INVALID_ID: Error = Error::new("ERR Invalid stream ID specified as stream command argument");
+
+/// The stream of `record`, or the error that says it holds something else.
+#[inline]
+fn stream(record: &Record) -> Result<&Stream, Error> {
+    Stream::of(record).ok_or(WRONG_TYPE)
+}
+
+/// An id in full, or a time alone, which means its first id.
+#[inline]
+fn id(text: &[u8]) -> Result<StreamId, Error> {
+    StreamId::parse(text, 0).ok_or(INVALID_ID)
+}
+
+/// Answers an id.
+#[inline]
+fn answer_id(reply: &mut Reply, id: StreamId) {
+    reply.bulk(id.text().as_bytes());
+}
+
+/// Answers an entry: its id, and its fields and values by turns.
+#[inline]
+fn answer_entry(reply: &mut Reply, entry: &Entry<'_>) {
+    reply.array(2);
+    answer_id(reply, entry.id);
+    reply.array(2 * entry.len());
+    for (field, value) in entry.pairs() {
+        answer_text(reply, field);
+        answer_text(reply, value);
+    }
+}
+
+#[inline]
+fn answer_text(reply: &mut Reply, value: Value<'_>) {
+    match value {
+        Value::Bytes(bytes) => reply.bulk(bytes),
+        Value::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
+    }
+}
+
+/// Answers up to `most` of the entries as an array; how many.
+fn answer_entries<'a>(
+    reply: &mut Reply,
+    entries: impl Iterator<Item = Entry<'a>>,
+    most: usize,
+) -> usize {
+    let array = reply.array_deferred();
+    let mut n = 0;
+    for entry in entries.take(most) {
+        answer_entry(reply, &entry);
+        n += 1;
+    }
+    reply.finish(array, n);
+    n
+}

@@ -1,0 +1,204 @@
+//! XREAD: what came to streams after the last that the client knows, or will come.
+//!
+//! A client that waits is run again with every entry that is added, and with every other change of
+//! its streams ([`weft_keyspace::commit`]); each of those that wait for a stream gets its entries.
+//! `$` means the last entry at the time of the call: while the client waits, its command has the id
+//! in its place.
+
+use super::{answer_entries, id, stream};
+use crate::blocking::timeout_ms;
+use crate::ctx::{Ctx, FAST_WORK};
+use crate::error::{CmdResult, Error, SYNTAX};
+use crate::registry::Command;
+use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use smallvec::SmallVec;
+use weft_keyspace::Key;
+use weft_types::stream::{Log, StreamId};
+
+pub const XREAD: Command = Command {
+    spec: Spec {
+        name: "xread",
+        arity: -4,
+        flags: Flags::READONLY.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+        keys: &[KeySpec {
+            flags: &["RO", "ACCESS"],
+            begin: Begin::Keyword { word: "STREAMS", start: 1 },
+            find: Find::Range { last: -1, step: 1, limit: 2 },
+            notes: "",
+        }],
+        acl: &[],
+        group: Group::Stream,
+        since: "5.0.0",
+        summary: "Answers the entries of streams behind these ids, or waits for some.",
+        complexity: "O(log(M)+N) for each stream of M entries of which N are answered.",
+        syntax: "[COUNT count:integer] [BLOCK milliseconds:integer] \
+                 STREAMS streams=(key... id...)",
+        history: &[],
+        tips: &[],
+    },
+    lock: Lock::Keys,
+    run: xread,
+    subcommands: &[],
+};
+
+const NO_GROUP: Error =
+    Error::new("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+const NO_NOACK: Error =
+    Error::new("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+const NO_NEWS: Error = Error::new(
+    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+     <consumer> option.",
+);
+
+/// The arguments.
+struct Request {
+    /// The most entries of each stream.
+    count: u64,
+    /// With BLOCK: how long to wait at most.
+    block: Option<Option<u64>>,
+    /// Where the keys begin, and how many there are; as many ids are behind them.
+    at: usize,
+    streams: usize,
+}
+
+impl Request {
+    fn parse(ctx: &Ctx<'_>) -> Result<Request, Error> {
+        let mut request = Request { count: u64::MAX, block: None, at: 0, streams: 0 };
+        let last = ctx.args.len() - 1;
+        let mut i = 1;
+        while i <= last {
+            if i < last && ctx.is(i, "block") {
+                request.block = Some(timeout_ms(ctx, i + 1)?);
+                i += 2;
+            } else if i < last && ctx.is(i, "count") {
+                // None and fewer mean all.
+                let count = u64::try_from(ctx.int(i + 1)?).unwrap_or(0);
+                request.count = if count == 0 { u64::MAX } else { count };
+                i += 2;
+            } else if i < last && ctx.is(i, "streams") {
+                let words = last - i;
+                if words % 2 == 1 {
+                    return Err(unbalanced("xread", '$'));
+                }
+                (request.at, request.streams) = (i + 1, words / 2);
+                return Ok(request);
+            } else if i + 1 < last && ctx.is(i, "group") {
+                return Err(NO_GROUP);
+            } else if ctx.is(i, "noack") {
+                return Err(NO_NOACK);
+            } else {
+                break;
+            }
+        }
+        Err(SYNTAX)
+    }
+}
+
+/// For a list of streams without as many ids.
+fn unbalanced(name: &str, sign: char) -> Error {
+    Error::owned(format!(
+        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be \
+         specified."
+    ))
+}
+
+/// Shows the stream at `key` to `look`, unless it is missing or in a shard that is not held: whoever
+/// adds to that one will come by.
+fn with_log<T>(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    look: impl FnOnce(&Log) -> T,
+) -> Result<Option<T>, Error> {
+    if !ctx.holds(key) {
+        return Ok(None);
+    }
+    match ctx.db.read(key) {
+        Some(record) => Ok(Some(look(&stream(&record)?.log))),
+        None => Ok(None),
+    }
+}
+
+/// What is to be answered of one stream.
+struct Wanted {
+    /// Behind this one.
+    id: StreamId,
+    /// There is something.
+    served: bool,
+}
+
+fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
+    let request = Request::parse(ctx)?;
+    ctx.weigh_args()?;
+    let Request { count, at, streams, .. } = request;
+    let mut wanted = SmallVec::<[Wanted; 8]>::new();
+    let mut work = 0;
+    for n in at..at + streams {
+        let key = ctx.key(n);
+        let text = ctx.args[n + streams];
+        let found = with_log(ctx, &key, |log| {
+            let id = match text {
+                b"$" => log.last_id,
+                b"+" => log.last_id.previous().unwrap_or(StreamId::MAX),
+                b">" => return Err(NO_NEWS),
+                _ => id(text)?,
+            };
+            let served = log.last_entry_id().is_some_and(|last| last > id);
+            let work = match (served, id.next()) {
+                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, FAST_WORK),
+                (true, None) | (false, _) => 0,
+            };
+            Ok((Wanted { id, served }, work))
+        })?;
+        let (one, here) = match (found, text) {
+            (Some(found), _) => found?,
+            (None, b"$" | b"+") => (Wanted { id: StreamId::MIN, served: false }, 0),
+            (None, b">") => return Err(NO_NEWS),
+            (None, text) => (Wanted { id: id(text)?, served: false }, 0),
+        };
+        work += here;
+        wanted.push(one);
+    }
+    ctx.weigh(work)?;
+    let served = wanted.iter().filter(|one| one.served).count();
+    if served > 0 {
+        return answer(ctx, &request, &wanted, served);
+    }
+    ctx.reply.null_array();
+    match request.block {
+        Some(timeout) => {
+            let ids = wanted.iter().enumerate().map(|(n, one)| (at + streams + n, one.id));
+            let last = ids.filter(|(at, _)| ctx.args[*at] == b"$");
+            let instead = last.map(|(at, id)| (at, id.text().as_bytes().to_vec())).collect();
+            ctx.block_with((at..at + streams).collect(), timeout, instead)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Answers the streams of which there is something.
+fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize) -> CmdResult {
+    if ctx.reply.is_resp3() {
+        ctx.reply.map(served);
+    } else {
+        ctx.reply.array(served);
+    }
+    let most = usize::try_from(request.count).unwrap_or(usize::MAX);
+    for (n, one) in wanted.iter().enumerate().filter(|(_, one)| one.served) {
+        if !ctx.reply.is_resp3() {
+            ctx.reply.array(2);
+        }
+        let name = ctx.args[request.at + n];
+        ctx.reply.bulk(name);
+        let key = ctx.key(request.at + n);
+        let from = one.id.next().unwrap_or(StreamId::MAX);
+        match ctx.db.read(&key) {
+            Some(record) => {
+                let entries = stream(&record)?.log.range(from, StreamId::MAX);
+                answer_entries(ctx.reply, entries, most);
+            }
+            // It was there a moment ago.
+            None => ctx.reply.array(0),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! A run of neighbouring ids with a value each: what [`Sorted`](super::sorted::Sorted) is made of.
+//!
+//! ```text
+//!  ids:    [ gone gone | 7-0 7-1 9-0 ... ]     up to 128, in order
+//!  values: [ gone gone |  v   v   v  ... ]
+//! ```
+//!
+//! Entries are acknowledged from the front, as a rule. What is taken from there is only counted
+//! (`gone`) and not moved away; the room is won back when the block is full or few are left.
+
+use super::Dated;
+use crate::stream::StreamId;
+
+/// Entries of a full block: a power of two, so that vectors which grew to it have nothing to spare.
+pub(super) const FULL: usize = 128;
+
+/// Entries from which a block that shrinks looks for a neighbour to join.
+pub(super) const FEW: usize = FULL / 4;
+
+/// See the module's description.
+#[derive(Clone, Debug)]
+pub(super) struct Block<V> {
+    ids: Vec<StreamId>,
+    values: Vec<V>,
+    gone: usize,
+    /// No value that is here is older than this (Unix milliseconds); there may be none as old.
+    pub(super) oldest_ms: i64,
+}
+
+impl<V: Dated> Block<V> {
+    pub(super) fn new() -> Self {
+        Block { ids: Vec::new(), values: Vec::new(), gone: 0, oldest_ms: i64::MAX }
+    }
+
+    pub(super) fn with(id: StreamId, value: V) -> Self {
+        let mut block = Block::new();
+        block.push(id, value);
+        block
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ids.len() - self.gone
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether nothing more fits, as it is.
+    pub(super) fn is_full(&self) -> bool {
+        self.ids.len() >= FULL
+    }
+
+    pub(super) fn ids(&self) -> &[StreamId] {
+        &self.ids[self.gone..]
+    }
+
+    pub(super) fn values(&self) -> &[V] {
+        &self.values[self.gone..]
+    }
+
+    pub(super) fn value_mut(&mut self, at: usize) -> &mut V {
+        &mut self.values[self.gone + at]
+    }
+
+    pub(super) fn last(&self) -> Option<StreamId> {
+        self.ids().last().copied()
+    }
+
+    /// Where `id` is, or would be. O(log of the block).
+    pub(super) fn find(&self, id: StreamId) -> Result<usize, usize> {
+        // Who takes from the front or looks for the newest is right at once.
+        match self.ids().first() {
+            Some(first) if *first == id => Ok(0),
+            Some(_) | None => self.ids().binary_search(&id),
+        }
+    }
+
+    /// Notes that a value of that time is here.
+    pub(super) fn note(&mut self, time_ms: i64) {
+        self.oldest_ms = self.oldest_ms.min(time_ms);
+    }
+
+    /// Adds an entry behind all others, for which there is room.
+    pub(super) fn push(&mut self, id: StreamId, value: V) {
+        debug_assert!(self.last().is_none_or(|last| last < id));
+        self.note(value.time_ms());
+        self.ids.push(id);
+        self.values.push(value);
+    }
+
+    /// Adds an entry before the one at `at`. There must be room: the block is not full.
+    pub(super) fn insert(&mut self, at: usize, id: StreamId, value: V) {
+        self.note(value.time_ms());
+        if at == 0 && self.gone > 0 {
+            self.gone -= 1;
+            self.ids[self.gone] = id;
+            self.values[self.gone] = value;
+            return;
+        }
+        self.ids.insert(self.gone + at, id);
+        self.values.insert(self.gone + at, value);
+    }
+
+    /// Takes the entry at `at` out. O(1) at both ends.
+    pub(super) fn remove(&mut self, at: usize) -> V {
+        let at = self.gone + at;
+        let value = self.values[at];
+        if at == self.gone {
+            self.gone += 1;
+        } else {
+            self.ids.remove(at);
+            self.values.remove(at);
+        }
+        value
+    }
+
+    /// Wins back the room of what is gone.
+    pub(super) fn tidy(&mut self) {
+        if self.gone > 0 {
+            self.ids.drain(..self.gone);
+            self.values.drain(..self.gone);
+            self.gone = 0;
+        }
+    }
+
+    /// Makes room in a full block: what is gone, if anything is, or the half that is answered and
+    /// comes behind this block.
+    pub(super) fn make_room(&mut self) -> Option<Block<V>> {
+        if self.gone > 0 {
+            self.tidy();
+            return None;
+        }
+        let middle = self.ids.len() / 2;
+        let mut right = Block::new();
+        right.ids = self.ids.split_off(middle);
+        right.values = self.values.split_off(middle);
+        self.look_again();
+        right.look_again();
+        Some(right)
+    }
+
+    /// Takes over all entries of the block behind this one; together they are not too many.
+    pub(super) fn join(&mut self, behind: Block<V>) {
+        debug_assert!(self.len() + behind.len() <= FULL);
+        self.tidy();
+        self.ids.extend_from_slice(behind.ids());
+        self.values.extend_from_slice(behind.values());
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
+        let times = self.values().iter().map(Dated::time_ms);
+        self.oldest_ms = times.min().unwrap_or(i64::MAX);
+    }
+
+    /// Bytes of memory beside the block itself.
+    pub(super) fn memory(&self) -> usize {
+        self.ids.capacity() * size_of::<StreamId>() + self.values.capacity() * size_of::<V>()
+    }
+}

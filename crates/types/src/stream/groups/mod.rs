@@ -1,0 +1,101 @@
+//! Consumer groups: readers of a stream that share its entries among them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`group`] | one group: how far it has read, and what is pending with whom |
+//! | [`consumers`] | its consumers, by name and by number |
+//! | [`lag`] | how far a group has read, counted in entries |
+//! | [`sorted`], [`block`] | maps from ids to small values, which the lists of pending entries are |
+
+mod block;
+mod consumers;
+mod group;
+mod lag;
+mod sorted;
+#[cfg(test)]
+mod tests;
+
+pub use consumers::{Consumer, Owner};
+pub use group::{Group, Old, Pending};
+pub use lag::Counts;
+use std::collections::BTreeMap;
+
+/// A value that [`sorted::Sorted`] keeps for an id.
+trait Dated: Copy {
+    /// The time that walks can ask for (Unix milliseconds).
+    fn time_ms(&self) -> i64;
+}
+
+impl Dated for () {
+    fn time_ms(&self) -> i64 {
+        0
+    }
+}
+
+/// All groups of a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    by_name: BTreeMap<Box<[u8]>, Group>,
+}
+
+impl Groups {
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// The group of that name. O(log n), as those below.
+    pub fn get(&self, name: &[u8]) -> Option<&Group> {
+        self.by_name.get(name)
+    }
+
+    pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+        self.by_name.get_mut(name)
+    }
+
+    /// Adds a group; whether there was none of that name.
+    pub fn create(&mut self, name: &[u8], group: Group) -> bool {
+        if self.by_name.contains_key(name) {
+            return false;
+        }
+        self.by_name.insert(name.into(), group);
+        true
+    }
+
+    /// Takes a group out. To drop one with many pending entries takes long.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Group> {
+        self.by_name.remove(name)
+    }
+
+    /// All groups in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+        self.by_name.iter().map(|(name, group)| (&name[..], group))
+    }
+
+    /// Of about how many allocations they are made, counted up to `most` or a little beyond.
+    pub fn pieces(&self, most: usize) -> usize {
+        let mut pieces = 0;
+        for group in self.by_name.values() {
+            pieces += 2 + group.pieces();
+            if pieces >= most {
+                break;
+            }
+        }
+        pieces
+    }
+
+    /// Bytes of memory; of many groups from the first ones.
+    pub fn memory(&self) -> usize {
+        const SAMPLES: usize = 64;
+        let sampled = self.by_name.iter().take(SAMPLES);
+        let bytes: usize = sampled
+            .map(|(name, group)| {
+                name.len() + (size_of::<Group>() + size_of::<Box<[u8]>>()) * 3 / 2 + group.memory()
+            })
+            .sum();
+        bytes * self.len() / self.len().clamp(1, SAMPLES)
+    }
+}

@@ -1,0 +1,233 @@
+//! Clients that wait for streams to grow: who is told what, compared with the reference.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `READERS` | readers of the large test, default 40 |
+//! | `READER_ENTRIES` | entries of each of its streams, default 3,000 |
+
+use std::time::Duration;
+use weft_testkit::{Client, Server, skip_without};
+use weft_tests::env_or;
+
+/// All of them with connections, as under a load.
+const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+
+const STREAMS: usize = 5;
+
+/// A server with a client that acts and some that wait, and what they were told.
+struct Scene<'a> {
+    server: &'a Server,
+    actor: Client,
+    told: Vec<String>,
+}
+
+impl Scene<'_> {
+    fn new(server: &Server) -> Scene<'_> {
+        Scene { server, actor: server.client(), told: Vec::new() }
+    }
+
+    fn act(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let reply = self.actor.cmd(&words);
+        self.told.push(format!("{line}: {reply}"));
+    }
+
+    /// A client that sends this, and is blocked then as the `n`-th one.
+    fn waiter(&mut self, protocol: u8, line: &str, n: usize) -> Client {
+        let mut client = self.server.client();
+        client.hello(protocol);
+        send(&mut client, line);
+        until_blocked(&mut self.actor, n);
+        client
+    }
+
+    fn hear(&mut self, who: &str, client: &mut Client) {
+        let reply = client.read_reply().expect("the client is told something");
+        self.told.push(format!("{who}: {}", String::from_utf8_lossy(&reply.raw)));
+    }
+}
+
+/// Sends a command whose reply comes later.
+fn send(client: &mut Client, line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    client.send_raw(&weft_testkit::client::encode(&words)).expect("the server reads");
+}
+
+/// Waits until so many clients are blocked.
+fn until_blocked(client: &mut Client, n: usize) {
+    let wanted = format!("blocked_clients:{n}\r\n");
+    for _ in 0..2000 {
+        if client.cmd(&["INFO", "clients"]).text().contains(&wanted) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("there never were {n} blocked clients");
+}
+
+fn all_are_served(scene: &mut Scene<'_>) {
+    scene.act("XADD s 5-1 f v");
+    let mut last = scene.waiter(2, "XREAD BLOCK 0 STREAMS s $", 1);
+    let mut third = scene.waiter(3, "XREAD COUNT 1 BLOCK 0 STREAMS none s $ 5-1", 2);
+    let mut later = scene.waiter(2, "XREAD BLOCK 0 STREAMS s 6-0", 3);
+    let mut both = scene.waiter(3, "XREAD BLOCK 0 STREAMS s none $ 0", 4);
+    scene.act("XADD s 5-2 f v g w");
+    scene.hear("last", &mut last);
+    scene.hear("third", &mut third);
+    scene.hear("both", &mut both);
+    until_blocked(&mut scene.actor, 1);
+    scene.act("XADD s 6-0 f v");
+    until_blocked(&mut scene.actor, 1);
+    scene.act("XADD s 6-1 f v");
+    scene.hear("later", &mut later);
+}
+
+fn a_transaction_is_seen_as_a_whole(scene: &mut Scene<'_>) {
+    scene.act("XADD s 1-1 f v");
+    let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS s $", 1);
+    for line in ["MULTI", "XADD s 2-1 f v", "XDEL s 2-1", "EXEC"] {
+        scene.act(line);
+    }
+    until_blocked(&mut scene.actor, 1);
+    for line in ["MULTI", "XADD s 3-1 f v", "XADD s 4-1 f v", "EXEC"] {
+        scene.act(line);
+    }
+    scene.hear("reader", &mut reader);
+    scene.act("XDEL s 4-1");
+    let mut top = scene.waiter(2, "XREAD BLOCK 0 STREAMS s +", 1);
+    for line in ["MULTI", "XADD s 5-1 f v", "XADD s 6-1 f v", "EXEC"] {
+        scene.act(line);
+    }
+    scene.hear("top", &mut top);
+}
+
+fn keys_that_go_and_change(scene: &mut Scene<'_>) {
+    let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS s $", 1);
+    scene.act("SET s string");
+    scene.act("DEL s");
+    scene.act("RPUSH s element");
+    until_blocked(&mut scene.actor, 1);
+    scene.act("DEL s");
+    scene.act("XADD s 1-1 f v");
+    scene.hear("reader", &mut reader);
+    // Behind what a new stream has; then one comes that has more.
+    let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS s 5-0", 1);
+    scene.act("DEL s");
+    scene.act("XADD s 3-1 f v");
+    scene.act("XADD {s}other 7-1 f v");
+    until_blocked(&mut scene.actor, 1);
+    scene.act("RENAME {s}other s");
+    scene.hear("reader", &mut reader);
+    let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS s 7-1", 1);
+    scene.act("XADD {s}other 9-1 f v");
+    scene.act("COPY {s}other s REPLACE");
+    scene.hear("reader", &mut reader);
+    let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS s 9-1", 1);
+    scene.act("SELECT 1");
+    scene.act("XADD s 10-1 f v");
+    until_blocked(&mut scene.actor, 1);
+    scene.act("SWAPDB 0 1");
+    scene.hear("reader", &mut reader);
+    scene.act("SELECT 0");
+}
+
+fn keys_of_the_wrong_type(scene: &mut Scene<'_>) {
+    scene.act("SET {s}a string");
+    scene.act("XREAD BLOCK 0 STREAMS {s}b {s}a $ $");
+    scene.act("DEL {s}a");
+    let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS {s}a {s}b $ $", 1);
+    scene.act("SET {s}a string");
+    until_blocked(&mut scene.actor, 1);
+    scene.act("XADD {s}b 1-1 f v");
+    scene.hear("reader", &mut reader);
+}
+
+fn waits_end(scene: &mut Scene<'_>) {
+    scene.act("XADD s 1-1 f v");
+    for protocol in [2, 3] {
+        let mut reader = scene.server.client();
+        reader.hello(protocol);
+        send(&mut reader, "XREAD BLOCK 20 STREAMS s $");
+        scene.hear("in time", &mut reader);
+        let id = reader.cmd(&["CLIENT", "ID"]).int();
+        for how in ["TIMEOUT", "ERROR"] {
+            send(&mut reader, "XREAD BLOCK 0 STREAMS s $");
+            until_blocked(&mut scene.actor, 1);
+            let unblocked = scene.actor.cmd(&["CLIENT", "UNBLOCK", &id.to_string(), how]);
+            assert_eq!(unblocked.int(), 1);
+            scene.hear(how, &mut reader);
+        }
+    }
+    scene.act("XADD s 2-1 f v");
+}
+
+#[test]
+fn readers_are_told_what_the_reference_tells_them() {
+    let reference = Server::valkey(&[]);
+    if skip_without("stream readers", &reference, "valkey-server") {
+        return;
+    }
+    let (reference, one) = (reference.expect("not skipped"), Server::weft(&[]));
+    let several = Server::weft(&THREADS);
+    let scenes: [(&str, fn(&mut Scene<'_>)); 5] = [
+        ("all are served", all_are_served),
+        ("transactions", a_transaction_is_seen_as_a_whole),
+        ("keys that go", keys_that_go_and_change),
+        ("wrong types", keys_of_the_wrong_type),
+        ("waits end", waits_end),
+    ];
+    for (name, play) in scenes {
+        let told = [&reference, &one, &several].map(|server| {
+            server.client().ok(&["FLUSHALL"]);
+            let mut scene = Scene::new(server);
+            play(&mut scene);
+            scene.told
+        });
+        let [expected, one, several] = told;
+        assert_eq!(one, expected, "{name}");
+        assert_eq!(several, expected, "{name}, four threads");
+    }
+}
+
+/// Readers follow a stream each from its end on, by the id of what they read last: all see
+/// all of it, once and in order.
+#[test]
+fn readers_miss_nothing_and_see_nothing_twice() {
+    let readers = env_or("READERS", 40);
+    let entries: u64 = env_or("READER_ENTRIES", 3000);
+    let server = Server::weft(&THREADS);
+    std::thread::scope(|scope| {
+        for n in 0..readers {
+            let (mut client, name) = (server.client(), format!("s{}", n % STREAMS));
+            scope.spawn(move || {
+                let (mut last, mut seen) = ("$".to_string(), 0);
+                if n % 2 == 0 {
+                    last = "0".to_string();
+                }
+                while seen < entries {
+                    let reply = client.cmd(&["XREAD", "BLOCK", "0", "STREAMS", &name, &last]);
+                    for entry in reply.items()[0].items()[1].items() {
+                        seen += 1;
+                        last = entry.items()[0].text();
+                        assert_eq!(last, format!("{seen}-1"), "reader {n}");
+                    }
+                }
+            });
+        }
+        let mut actor = server.client();
+        until_blocked(&mut actor, readers);
+        for stream in 0..STREAMS {
+            let mut client = server.client();
+            scope.spawn(move || {
+                let name = format!("s{stream}");
+                for n in 1..=entries {
+                    let id = format!("{n}-1");
+                    assert_eq!(client.cmd(&["XADD", &name, &id, "f", "v"]).text(), id);
+                }
+            });
+        }
+    });
+    let mut client = server.client();
+    assert!(client.cmd(&["INFO", "clients"]).text().contains("blocked_clients:0\r\n"));
+    assert!(client.cmd(&["INFO", "clients"]).text().contains("total_blocking_keys:0\r\n"));
+}
