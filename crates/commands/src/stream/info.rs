@@ -204,8 +204,7 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
 /// How much work it is to answer up to `most` of everything, in elements.
 fn full_work(stream: &Stream, most: usize) -> usize {
     let count = most.min(usize::MAX / 2) as u64;
-    let mut work =
-        stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
+    let mut work = stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
     for (_, group) in stream.groups.iter().flat_map(|groups| groups.iter()) {
         let pending = group.pending_len();
         // Each pending entry is shown once more with its consumer.

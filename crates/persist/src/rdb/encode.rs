@@ -1,8 +1,8 @@
 //! A record's value as bytes, piece by piece: elements of a large collection, or chunks of a list,
 //! go to the writer one after the other.
 
-use super::{Code, encode_stream};
 use super::write::Writer;
+use super::{Code, encode_stream};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use weft_types::hash::{self, Hash};
@@ -88,7 +88,11 @@ fn value<W: Write>(value: Value<'_>, out: &mut Writer<'_, W>) -> io::Result<()> 
 }
 
 /// A listpack: its length and its number of entries in front, an end mark behind.
-pub(super) fn listpack<W: Write>(entries: &[u8], count: usize, out: &mut Writer<'_, W>) -> io::Result<()> {
+pub(super) fn listpack<W: Write>(
+    entries: &[u8],
+    count: usize,
+    out: &mut Writer<'_, W>,
+) -> io::Result<()> {
     const AROUND: usize = 7;
     let len = entries.len() + AROUND;
     let claimed = u32::try_from(len).map_err(io::Error::other)?;

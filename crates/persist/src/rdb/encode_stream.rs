@@ -34,7 +34,11 @@ pub(super) fn code_of(record: &Record, version: u16) -> Code {
     if newest.version() > oldest.version() { newest } else { oldest }
 }
 
-pub(super) fn stream<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
+pub(super) fn stream<W: Write>(
+    record: &Record,
+    code: Code,
+    out: &mut Writer<'_, W>,
+) -> io::Result<()> {
     let stream = Stream::of(record).expect("the kind is one of a stream");
     let log = &stream.log;
     let nodes = || log.runs().filter_map(|run| run.clone().next().map(|first| (first, run)));
@@ -77,8 +81,8 @@ fn node<'e, W: Write>(
     first.pairs().for_each(|(field, _)| all.push(field));
     int(&mut all, 0);
     for entry in entries {
-        let same = entry.len() == first.len()
-            && entry.pairs().zip(first.pairs()).all(|(a, b)| a.0 == b.0);
+        let same =
+            entry.len() == first.len() && entry.pairs().zip(first.pairs()).all(|(a, b)| a.0 == b.0);
         all.push(Value::Int(if same { SAME_FIELDS } else { 0 }));
         all.push(Value::Int(entry.id.ms.wrapping_sub(first.id.ms) as i64));
         all.push(Value::Int(entry.id.seq.wrapping_sub(first.id.seq) as i64));

@@ -102,7 +102,9 @@ fn told(record: &Record) -> Vec<String> {
             let (seen, active) = (consumer.seen_ms, consumer.active_ms);
             lines.push(format!("{:?} {seen} {active:?}", consumer.name()));
             let pending = group.pending_of(owner, StreamId::MIN);
-            lines.extend(pending.map(|(id, p)| format!("{id:?} {} {}", p.delivered_ms, p.deliveries)));
+            lines.extend(
+                pending.map(|(id, p)| format!("{id:?} {} {}", p.delivered_ms, p.deliveries)),
+            );
         }
     }
     lines

@@ -455,9 +455,7 @@ fn streams() {
     }
 }
 
-const VALKEY_STREAM: &[u8] = include_bytes!("../../../../fuzz/corpus/rdb_value/seed-valkey9-stream")
-    .split_at(1)
-    .1;
-const REDIS6_STREAM: &[u8] = include_bytes!("../../../../fuzz/corpus/rdb_value/seed-redis6-stream")
-    .split_at(1)
-    .1;
+const VALKEY_STREAM: &[u8] =
+    include_bytes!("../../../../fuzz/corpus/rdb_value/seed-valkey9-stream").split_at(1).1;
+const REDIS6_STREAM: &[u8] =
+    include_bytes!("../../../../fuzz/corpus/rdb_value/seed-redis6-stream").split_at(1).1;

@@ -302,9 +302,8 @@ pub fn group_times(value: Value) -> Value {
         Value::Integer(0..) => Value::Integer(0),
         other => other,
     };
-    let is_time = |key: Option<&Value>| {
-        key.and_then(Value::bytes).is_some_and(|key| TIMES.contains(&key))
-    };
+    let is_time =
+        |key: Option<&Value>| key.and_then(Value::bytes).is_some_and(|key| TIMES.contains(&key));
     match value {
         Value::Array(mut items) => {
             // A pending entry: id, consumer if it is not told elsewhere, time, deliveries.

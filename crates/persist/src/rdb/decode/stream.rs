@@ -204,5 +204,5 @@ fn add_node(log: &mut Log, master: StreamId, node: &[u8], limits: &Limits) -> Re
         limits = Limits { stream_node_entries: 0, stream_node_bytes: NODE_BYTES, ..limits };
         found += 1;
     }
-    if (live, deleted) == (found, gone) && found > 0 { Ok(()) } else { Err(NODE) }
+    if (live, deleted) == (found, gone) { Ok(()) } else { Err(NODE) }
 }
