@@ -30,7 +30,7 @@ pub const XREAD: Command = Command {
         group: Group::Stream,
         since: "5.0.0",
         summary: "Answers the entries of streams behind these ids, or waits for some.",
-        complexity: "O(log(M)+N) for each stream of M entries of which N are answered.",
+        complexity: "",
         syntax: "[COUNT count:integer] [BLOCK milliseconds:integer] \
                  STREAMS streams=(key... id...)",
         history: &[],

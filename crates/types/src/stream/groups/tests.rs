@@ -101,7 +101,7 @@ proptest! {
                         prop_assert_eq!(sorted.insert(next, time), model.insert(next, time));
                     }
                     1 => prop_assert_eq!(sorted.insert(id(any), time), model.insert(id(any), time)),
-                    2 | 3 | 4 => {
+                    2..=4 => {
                         let out = [first, last, nth(&model)][usize::from(phase) - 2];
                         let out = out.unwrap_or(id(any));
                         prop_assert_eq!(sorted.remove(out), model.remove(&out));
