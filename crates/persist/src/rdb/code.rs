@@ -24,10 +24,15 @@ pub enum Code {
     ZsetZiplist = 12,
     HashZiplist = 13,
     Quicklist = 14,
+    Stream = 15,
     HashListpack = 16,
     ZsetListpack = 17,
     Quicklist2 = 18,
+    /// With what was deleted and read.
+    Stream2 = 19,
     SetListpack = 20,
+    /// With the times at which consumers were active.
+    Stream3 = 21,
     /// With expiring fields, of Valkey 9.
     HashExpiring = 22,
     /// With expiring fields, of Redis 7.4.
@@ -77,15 +82,18 @@ impl Code {
             12 => Code::ZsetZiplist,
             13 => Code::HashZiplist,
             14 => Code::Quicklist,
+            15 => Code::Stream,
             16 => Code::HashListpack,
             17 => Code::ZsetListpack,
             18 => Code::Quicklist2,
+            19 => Code::Stream2,
             20 => Code::SetListpack,
+            21 => Code::Stream3,
             // Versions before Valkey 9 do not have it, but Valkey 9 reads it under theirs, too.
             22 if dialect != Dialect::Redis => Code::HashExpiring,
             24 if dialect == Dialect::Redis => Code::HashMetadata,
             25 if dialect == Dialect::Redis => Code::HashListpackEx,
-            // Modules (6, 7), streams (15, 19, 21), and what nobody has.
+            // Modules (6, 7), and what nobody has.
             _ => return None,
         })
     }
@@ -96,9 +104,9 @@ impl Code {
         match self {
             Code::String | Code::List | Code::Set | Code::ZsetText | Code::Hash | Code::Zset => 9,
             Code::HashZipmap | Code::ListZiplist | Code::SetInts | Code::ZsetZiplist => 9,
-            Code::HashZiplist | Code::Quicklist => 9,
-            Code::HashListpack | Code::ZsetListpack | Code::Quicklist2 => 10,
-            Code::SetListpack => 11,
+            Code::HashZiplist | Code::Quicklist | Code::Stream => 9,
+            Code::HashListpack | Code::ZsetListpack | Code::Quicklist2 | Code::Stream2 => 10,
+            Code::SetListpack | Code::Stream3 => 11,
             Code::HashMetadata | Code::HashListpackEx => 12,
             Code::HashExpiring => 80,
         }

@@ -1,8 +1,8 @@
 //! A record's value as bytes, piece by piece: elements of a large collection, or chunks of a list,
 //! go to the writer one after the other.
 
-use super::Code;
 use super::write::Writer;
+use super::{Code, encode_stream};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use weft_types::hash::{self, Hash};
@@ -39,6 +39,7 @@ pub fn code_of(record: &Record, version: u16) -> Code {
         Kind::HashPacked => or(Code::HashListpack, Code::Hash),
         Kind::HashTable if hash::is_timed(record) => Code::HashExpiring,
         Kind::HashTable => Code::Hash,
+        Kind::Stream => encode_stream::code_of(record, version),
     }
 }
 
@@ -59,6 +60,7 @@ pub fn encode<W: Write>(record: &Record, form: Form, out: &mut W) -> io::Result<
         Kind::SetInts | Kind::SetPacked | Kind::SetTable => set(record, code, &mut out),
         Kind::ZsetPacked | Kind::ZsetTree => zset(record, code, &mut out),
         Kind::HashPacked | Kind::HashTable => hash(record, code, &mut out),
+        Kind::Stream => encode_stream::stream(record, code, &mut out),
     }?;
     Ok(code)
 }
@@ -86,7 +88,11 @@ fn value<W: Write>(value: Value<'_>, out: &mut Writer<'_, W>) -> io::Result<()> 
 }
 
 /// A listpack: its length and its number of entries in front, an end mark behind.
-fn listpack<W: Write>(entries: &[u8], count: usize, out: &mut Writer<'_, W>) -> io::Result<()> {
+pub(super) fn listpack<W: Write>(
+    entries: &[u8],
+    count: usize,
+    out: &mut Writer<'_, W>,
+) -> io::Result<()> {
     const AROUND: usize = 7;
     let len = entries.len() + AROUND;
     let claimed = u32::try_from(len).map_err(io::Error::other)?;

@@ -8,6 +8,7 @@ use std::io::Cursor;
 use weft_types::hash::Hash;
 use weft_types::list::List;
 use weft_types::set::Set;
+use weft_types::stream::{Stream, StreamId};
 use weft_types::string::{Digits, Str};
 use weft_types::zset::View;
 use weft_types::{Kind, Limits, Record, Type, value};
@@ -69,6 +70,7 @@ pub fn content(record: &Record) -> Vec<Vec<u8>> {
             // The sign of zero is no part of a score.
             all.push([&(score + 0.0).to_le_bytes()[..], &member.to_vec()].concat());
         }),
+        Type::Stream => all.push(format!("{:?}", told(record)).into_bytes()),
         Type::Hash => Hash::of(record, i64::MIN).expect("a hash").each(|pair| {
             let (field, value) = (pair.field.to_vec(), pair.value.to_vec());
             let expiry = format!(" {} {:?} ", field.len(), pair.expiry).into_bytes();
@@ -77,8 +79,33 @@ pub fn content(record: &Record) -> Vec<Vec<u8>> {
     }
     match kind {
         Type::Set | Type::Hash => all.sort_unstable(),
-        Type::String | Type::List | Type::Zset => {}
+        Type::String | Type::List | Type::Zset | Type::Stream => {}
     }
     all.push(kind.name().as_bytes().to_vec());
     all
+}
+
+/// All that is in a stream, as lines.
+fn told(record: &Record) -> Vec<String> {
+    let Stream { log, groups } = Stream::of(record).expect("a stream");
+    let mut lines: Vec<String> = log
+        .range(StreamId::MIN, StreamId::MAX)
+        .map(|entry| {
+            let pairs: Vec<_> = entry.pairs().map(|(f, v)| (f.to_vec(), v.to_vec())).collect();
+            format!("{:?} {pairs:?}", entry.id)
+        })
+        .collect();
+    lines.push(format!("{:?} {:?} {}", log.last_id, log.max_deleted_id, log.entries_added));
+    for (name, group) in groups.iter().flat_map(|groups| groups.iter()) {
+        lines.push(format!("{name:?} {:?} {:?}", group.last_id, group.entries_read));
+        for (owner, consumer) in group.consumers() {
+            let (seen, active) = (consumer.seen_ms, consumer.active_ms);
+            lines.push(format!("{:?} {seen} {active:?}", consumer.name()));
+            let pending = group.pending_of(owner, StreamId::MIN);
+            lines.extend(
+                pending.map(|(id, p)| format!("{id:?} {} {}", p.delivered_ms, p.deliveries)),
+            );
+        }
+    }
+    lines
 }

@@ -23,6 +23,7 @@
 //! | 12, 17 | sorted set | one string: ziplist, listpack |
 //! | 14 | list | count, strings of a ziplist each |
 //! | 18 | list | count, (1, string: an element) or (2, string: listpack) |
+//! | 15, 19, 21 | stream | see `decode/stream.rs` |
 //! | 22 | hash | count, (field, value, expiry in ms as i64 LE or -1); Valkey 9 |
 //! | 24 | hash | least expiry (u64 LE), count, (expiry, as a length, field, value); Redis 7.4 |
 //! | 25 | hash | least expiry, string: listpack of field, value, expiry; Redis 7.4 |
@@ -43,6 +44,7 @@ mod code;
 mod crc64;
 mod decode;
 mod encode;
+mod encode_stream;
 mod fault;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;

@@ -418,3 +418,44 @@ fn a_payload_is_sealed() {
     let theirs = b"\x00\x05hello\x0b\x00\n\xadb\x05\x98\xab\xc9\x83";
     assert!(open(theirs).is_some());
 }
+
+/// What Valkey 9.1 and Redis 6 write of streams of nodes, deleted entries, groups and consumers.
+#[test]
+fn streams() {
+    let from_valkey = read(VALKEY_STREAM, Dialect::Valkey).expect("a stream");
+    let told = String::from_utf8_lossy(&content(&from_valkey)[0]).into_owned();
+    for part in [
+        "ms: 40, seq: 1 } [([97], [52]), ([98], [116, 101, 120, 116])]",
+        "ms: 90, seq: 5 } [([111, 116, 104, 101, 114], [102, 105, 101, 108, 100])]",
+        "StreamId { ms: 90, seq: 5 } StreamId { ms: 30, seq: 1 } 9",
+        "StreamId { ms: 60, seq: 1 } Some(6)",
+        "StreamId { ms: 40, seq: 1 } Some(4)",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    assert_eq!(code_of(&from_valkey, 9), Code::Stream3, "nothing less says all of it");
+    // Entries that are gone leave a mark there, and nothing here; the rest is the same.
+    let mut bytes = Vec::new();
+    encode(&from_valkey, Form { version: VERSION, compress: false }, &mut bytes).expect("memory");
+    assert_eq!(content(&read(&bytes, Dialect::Valkey).expect("our own")), content(&from_valkey));
+    let from_redis = read(REDIS6_STREAM, Dialect::Common).expect("a stream");
+    let told = String::from_utf8_lossy(&content(&from_redis)[0]).into_owned();
+    assert!(told.contains("StreamId { ms: 40, seq: 1 } StreamId { ms: 0, seq: 0 } 3"), "{told}");
+    for stream in [VALKEY_STREAM, REDIS6_STREAM] {
+        for end in 0..stream.len() {
+            assert!(read(&stream[..end], Dialect::Valkey).is_err(), "{end}");
+        }
+        for at in 1..stream.len() {
+            for byte in [0, 1, 0x7f, 0x80, 0xff, stream[at] ^ 1, stream[at].wrapping_add(1)] {
+                let mut bytes = [&[2], stream].concat();
+                bytes[1 + at] = byte;
+                super::fuzz::run(&bytes);
+            }
+        }
+    }
+}
+
+const VALKEY_STREAM: &[u8] =
+    include_bytes!("../../../../fuzz/corpus/rdb_value/seed-valkey9-stream").split_at(1).1;
+const REDIS6_STREAM: &[u8] =
+    include_bytes!("../../../../fuzz/corpus/rdb_value/seed-redis6-stream").split_at(1).1;

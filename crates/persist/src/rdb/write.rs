@@ -31,7 +31,11 @@ impl<'w, W: Write> Writer<'w, W> {
     }
 
     pub fn len(&mut self, n: usize) -> io::Result<()> {
-        let n = n as u64;
+        self.number(n as u64)
+    }
+
+    /// A number in the form of a length.
+    pub fn number(&mut self, n: u64) -> io::Result<()> {
         match n {
             0..=0x3f => self.raw(&[n as u8]),
             0x40..=0x3fff => self.raw(&[0x40 | (n >> 8) as u8, n as u8]),
@@ -64,7 +68,8 @@ impl<'w, W: Write> Writer<'w, W> {
         self.plain(Digits::new().format(n).as_bytes())
     }
 
-    fn plain(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// A string as it is.
+    pub fn plain(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.len(bytes.len())?;
         self.raw(bytes)
     }

@@ -97,6 +97,18 @@ impl Log {
         Ok(())
     }
 
+    /// The entries of each block, in order; a block may have none.
+    pub fn runs(&self) -> impl Iterator<Item = Range<'_>> + Clone {
+        let mut place = self.blocks.first();
+        std::iter::from_fn(move || {
+            let at = place?;
+            let block = self.blocks.get(at);
+            place = self.blocks.next(at);
+            let (offset, to) = (block.start(), block.last);
+            Some(Range { blocks: &self.blocks, place: Some(at), offset, to })
+        })
+    }
+
     /// Where a walk forward from `id` on begins. O(log n).
     fn place(&self, id: StreamId) -> Option<Place> {
         self.blocks.find(id).or_else(|| self.blocks.first())

@@ -4,7 +4,8 @@
 //!
 //! * they are a value by all rules of the format and of its type, or they are refused: lengths,
 //!   counts, backward lengths, end marks; no member, field or element of a set comes twice; every
-//!   score is a number; no collection is empty;
+//!   score is a number; no collection but a
+//!   stream is empty;
 //! * nothing panics, and the memory in use is bounded by a multiple of the bytes that were read;
 //! * the record is a whole one, and no key was looked at for it.
 //!
@@ -14,6 +15,7 @@
 mod containers;
 mod intset;
 mod listpack;
+mod stream;
 mod ziplist;
 mod zipmap;
 
@@ -61,6 +63,7 @@ pub fn decode<S: Source>(
         Code::ListZiplist => decoder.list_of_ziplist(),
         Code::Quicklist => decoder.quicklist(),
         Code::Quicklist2 => decoder.quicklist2(),
+        Code::Stream | Code::Stream2 | Code::Stream3 => decoder.stream(code),
         Code::Set => decoder.set(),
         Code::SetInts => decoder.intset(),
         Code::SetListpack => decoder.set_of_listpack(),
