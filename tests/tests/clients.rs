@@ -116,51 +116,6 @@ fn the_benchmark_runs() {
     }
 }
 
-/// Runs under redis-py; prints `done` at the end.
-const PYTHON: &str = r#"
-import sys, redis
-port = int(sys.argv[1])
-for protocol in (2, 3):
-    r = redis.Redis(port=port, protocol=protocol, decode_responses=True)
-    assert r.ping() is True
-    assert r.set("k", "v", ex=1000) is True and r.get("k") == "v"
-    assert 990 <= r.ttl("k") <= 1000
-    assert r.get("none") is None and r.mget("k", "none") == ["v", None]
-    assert r.set("k", "w", nx=True) is None
-    assert r.incrby("n", 5) == 5 and r.incrbyfloat("f", 0.5) == 0.5
-    pipe = r.pipeline(transaction=False)
-    for i in range(1000):
-        pipe.set(f"p{i}", i)
-    assert all(pipe.execute())
-    assert len(list(r.scan_iter("p*"))) == 1000
-    assert r.config_get("maxmemory") == {"maxmemory": "0"}
-    assert isinstance(r.client_list(), list) and r.client_list()[0]["resp"] == str(protocol)
-    try:
-        r.execute_command("GET")
-        raise SystemExit("GET without a key passed")
-    except redis.ResponseError as e:
-        assert "wrong number of arguments" in str(e)
-    assert r.flushall() is True and r.dbsize() == 0
-print("done")
-"#;
-
-#[test]
-fn redis_py_works() {
-    let import = Command::new("python3").args(["-c", "import redis"]).output();
-    if !import.is_ok_and(|output| output.status.success()) {
-        weft_testkit::skipped::note("redis_py_works", "no python3 with the redis package");
-        return;
-    }
-    let server = Server::weft(&[]);
-    let output = run(Path::new("python3"), &["-c", PYTHON, &server.port().to_string()], "");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "done\n",
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
 #[test]
 fn the_rust_client_works() {
     let server = Server::weft(&[]);

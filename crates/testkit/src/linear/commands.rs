@@ -37,7 +37,7 @@ pub fn expand(words: &[String]) -> Vec<String> {
 pub fn is_read(words: &[String]) -> bool {
     match words[0].as_str() {
         "GET" | "MGET" | "LRANGE" | "SINTERCARD" | "HGET" | "HMGET" | "ZCARD" | "PTTL" | "KEYS"
-        | "DBSIZE" | "SCARD" => true,
+        | "DBSIZE" | "SCARD" | "XLEN" | "XRANGE" | "XPENDING" => true,
         "SORT" => !words.iter().any(|word| word == "STORE"),
         _ => false,
     }
@@ -45,11 +45,17 @@ pub fn is_read(words: &[String]) -> bool {
 
 /// How long a command waits, in milliseconds, if it does.
 pub fn timeout_ms(words: &[String]) -> Option<u64> {
-    if !matches!(words[0].as_str(), "BLPOP" | "BLMOVE") {
-        return None;
+    match words[0].as_str() {
+        "BLPOP" | "BLMOVE" => {
+            let seconds: f64 = words.last()?.parse().ok()?;
+            Some((seconds * 1000.0) as u64)
+        }
+        "XREADGROUP" => {
+            let at = words.iter().position(|word| word == "BLOCK")?;
+            words.get(at + 1)?.parse().ok()
+        }
+        _ => None,
     }
-    let seconds: f64 = words.last()?.parse().ok()?;
-    Some((seconds * 1000.0) as u64)
 }
 
 fn number(word: &str) -> i64 {
@@ -62,7 +68,7 @@ impl Context<'_> {
         self.changed.push(key.into());
     }
 
-    fn change(&mut self, key: &str, held: Held) {
+    pub(super) fn change(&mut self, key: &str, held: Held) {
         self.db.change(key, held);
         self.changed.push(key.into());
     }
@@ -124,6 +130,7 @@ impl Context<'_> {
             "SORT" | "SADD" | "SREM" | "SMOVE" | "SCARD" | "SINTERCARD" | "SUNIONSTORE" => {
                 Some(self.sets(&words))
             }
+            name if name.starts_with('X') => self.streams(&words),
             _ => self.keys(&words),
         }
     }

@@ -1,6 +1,7 @@
 //! The keys of one database: values with deadlines, cheap to copy and to compare.
 
 use super::model::digest;
+use super::streams::Stream;
 use super::time::{Deadline, Life, Moment};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub enum Held {
     Hash(BTreeMap<String, Field>),
     /// Scores and members in order.
     Zset(BTreeSet<(i64, String)>),
+    Stream(Stream),
 }
 
 impl Held {
@@ -27,6 +29,7 @@ impl Held {
             Held::Set(set) => set.is_empty(),
             Held::Hash(hash) => hash.is_empty(),
             Held::Zset(zset) => zset.is_empty(),
+            Held::Stream(_) => false,
         }
     }
 }
@@ -161,7 +164,7 @@ impl Db {
     pub fn text(&self, key: &str) -> Option<String> {
         match self.get(key)? {
             Held::Text(text) => Some(text.clone()),
-            Held::List(_) | Held::Set(_) | Held::Hash(_) | Held::Zset(_) => None,
+            Held::List(_) | Held::Set(_) | Held::Hash(_) | Held::Zset(_) | Held::Stream(_) => None,
         }
     }
 
@@ -183,6 +186,14 @@ impl Db {
         match self.get(key) {
             Some(Held::Zset(zset)) => zset.clone(),
             _ => BTreeSet::new(),
+        }
+    }
+
+    /// `None`: it is not there, and a stream that is empty is.
+    pub fn stream(&self, key: &str) -> Option<Stream> {
+        match self.get(key) {
+            Some(Held::Stream(stream)) => Some(stream.clone()),
+            _ => None,
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Disturbances {
     pub expiry: bool,
     /// Commands about all keys.
     pub world: bool,
+    /// Streams and their groups.
+    pub streams: bool,
 }
 
 impl Disturbances {
@@ -39,6 +41,7 @@ impl Disturbances {
         slow: true,
         expiry: true,
         world: true,
+        streams: true,
     };
 
     fn any_of_clients(self) -> bool {
@@ -63,6 +66,7 @@ impl FromStr for Disturbances {
                 "slow" => with.slow = true,
                 "expiry" => with.expiry = true,
                 "world" => with.world = true,
+                "streams" => with.streams = true,
                 other => return Err(format!("no disturbance {other}")),
             }
         }

@@ -9,6 +9,7 @@
 //! | `x` | strings that expire |
 //! | `l` `m` `h` `z` | lists, sets, hashes, sorted sets |
 //! | `e` | hashes whose fields expire |
+//! | `t` | streams with a group |
 //! | `b` `q` | a set and a list with so many elements that commands with them leave the fast path |
 //!
 //! Keys end in their group and a number. An operation stays within a group, so that groups can be
@@ -38,7 +39,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// Fills in the letters of lines: `s#4` is one of four keys of that type, `s@1` that of number 1;
 /// `U` is a value that no other operation has, `N` and `D` are small numbers, `F` is a field, `E` an
-/// end of a list, `T` a lifetime in milliseconds.
+/// end of a list, `T` a lifetime in milliseconds, `I` the id of an entry of a stream, `C` a consumer.
 struct Filler<'a> {
     rng: &'a mut Rng,
     group: usize,
@@ -55,6 +56,8 @@ impl Filler<'_> {
             ("E", _) => self.rng.pick(&["LEFT", "RIGHT"]).to_string(),
             ("T", _) => self.rng.pick(&["5", "12", "20", "40"]).to_string(),
             ("F", _) => format!("f{}", self.rng.below(3)),
+            ("I", _) => format!("7-{}", self.rng.below(12)),
+            ("C", _) => format!("C{}", self.rng.below(3)),
             // a lower-case letter and how many such keys there are
             (_, [letter @ b'a'..=b'z', b'#', many @ b'1'..=b'9']) => {
                 let number = self.rng.below(usize::from(many - b'0'));
@@ -131,6 +134,28 @@ const EXPIRING: &[&str] = &[
     "HDEL e#2 F",
 ];
 
+/// Streams begin anew often: so ids that are drawn are those of entries.
+const STREAMS: &[&str] = &[
+    "XADD t#2 MAXLEN 4 7-* f U",
+    "XADD t#2 MAXLEN 4 7-* f U",
+    "XADD t#2 MAXLEN 4 7-* f U",
+    "XADD t#2 MAXLEN 4 7-* f U",
+    "XGROUP CREATE t#2 g 0 MKSTREAM",
+    "XGROUP CREATE t#2 g 0 MKSTREAM",
+    "XREADGROUP GROUP g C COUNT 2 STREAMS t#2 >",
+    "XREADGROUP GROUP g C COUNT 1 STREAMS t#2 >",
+    "XREADGROUP GROUP g C COUNT 3 STREAMS t#2 0",
+    "XACK t#2 g I I I",
+    "XACK t#2 g I I I",
+    "XPENDING t#2 g",
+    "XCLAIM t#2 g C 0 I I JUSTID",
+    "XRANGE t#2 - +",
+    "XLEN t#2",
+    "XDEL t#2 I",
+    "DEL t#2",
+    "RENAME t#2 t#2",
+];
+
 /// What is too much for an I/O thread.
 const SLOW: &[&str] = &[
     "SORT b#2",
@@ -158,6 +183,7 @@ impl Draw {
             20 if self.with.slow => filler.pick(SLOW),
             21 if self.with.slow && filler.rng.percent(40) => self.refill(filler.rng, group),
             24 if self.with.world && self.groups == 1 => filler.pick(WORLD),
+            25..=44 if self.with.streams => filler.pick(STREAMS),
             _ => filler.pick(PLAIN),
         }
     }
@@ -219,6 +245,11 @@ impl Draw {
         // long enough to be unblocked or killed meanwhile, and seldom, since it holds up its client
         let long = self.with.unblock && rng.percent(10);
         let timeout = if long { "0.06" } else { "0.002" };
+        if self.with.streams && rng.percent(30) {
+            let ms = if long { 60 } else { 2 };
+            let line = format!("XREADGROUP GROUP g C COUNT 1 BLOCK {ms} STREAMS t#2 >");
+            return Filler { rng, group, unique: "" }.line(&line);
+        }
         let line = *rng.pick(&["BLPOP l#3 l#3", "BLMOVE l#3 l#3 LEFT RIGHT"]);
         let mut args = Filler { rng, group, unique: "" }.line(line);
         args.push(timeout.to_string());

@@ -32,7 +32,7 @@
 //! |---|---|
 //! | [`answer`] | what came back |
 //! | [`time`] | deadlines, of which only the bounds are known |
-//! | [`db`] | keys and values; [`commands`]: what commands answer and leave behind |
+//! | [`db`] | keys and values; [`commands`], [`streams`]: what commands answer and leave behind |
 //! | [`model`] | the server with one client: databases, watches, kills, pauses |
 //! | [`check`](mod@check) | the search for the moments |
 //! | [`draw`] | random operations |
@@ -46,6 +46,7 @@ pub mod disturb;
 pub mod draw;
 pub mod load;
 pub mod model;
+pub mod streams;
 pub mod time;
 
 pub use answer::Answer;

@@ -1,0 +1,93 @@
+// What programs do with ioredis: values, transactions, pub/sub, streams. Ends with `done`.
+//
+// usage: node session.cjs PORT
+"use strict";
+const assert = require("node:assert/strict");
+const Redis = require("ioredis");
+
+const port = Number(process.argv[2]);
+let protocol;
+const connect = () => new Redis({ host: "127.0.0.1", port, protocol, maxRetriesPerRequest: 1 });
+
+async function values(redis) {
+  assert.equal(await redis.set("k", "v", "EX", 1000), "OK");
+  assert.equal(await redis.get("k"), "v");
+  assert.deepEqual(await redis.mget("k", "none"), ["v", null]);
+  await redis.hset("h", { one: "1", two: "2" });
+  assert.deepEqual(await redis.hgetall("h"), { one: "1", two: "2" });
+  const results = await redis.multi().incr("n").incr("n").lpush("n", "x").exec();
+  assert.deepEqual(results.slice(0, 2), [[null, 1], [null, 2]]);
+  assert.match(String(results[2][0]), /WRONGTYPE/);
+  const found = [];
+  for await (const keys of redis.scanStream({ match: "*", count: 2 })) found.push(...keys);
+  assert.deepEqual(found.sort(), ["h", "k", "n"]);
+}
+
+// The next `count` events of these names.
+function events(redis, names, count) {
+  return new Promise((resolve, reject) => {
+    const seen = [];
+    const late = setTimeout(() => reject(new Error(`only ${JSON.stringify(seen)}`)), 60_000);
+    for (const name of names) {
+      redis.on(name, (...what) => {
+        seen.push([name, ...what]);
+        if (seen.length === count) { clearTimeout(late); resolve(seen); }
+      });
+    }
+  });
+}
+
+async function pubsub(redis) {
+  const subscriber = connect();
+  assert.equal(await subscriber.subscribe("news", "sport"), 2);
+  assert.equal(await subscriber.psubscribe("n*"), 3);
+  const seen = events(subscriber, ["message", "pmessage"], 3);
+  assert.equal(await redis.publish("news", "hello"), 2);
+  assert.equal(await redis.publish("sport", "goal"), 1);
+  assert.deepEqual(await seen, [
+    ["message", "news", "hello"],
+    ["pmessage", "n*", "news", "hello"],
+    ["message", "sport", "goal"],
+  ]);
+  assert.deepEqual((await redis.pubsub("CHANNELS")).sort(), ["news", "sport"]);
+  assert.equal(await subscriber.unsubscribe("news", "sport"), 1);
+  assert.equal(await subscriber.punsubscribe("n*"), 0);
+  assert.equal(await subscriber.get("k"), "v");
+  assert.equal(await subscriber.ssubscribe("shard"), 1);
+  const sharded = events(subscriber, ["smessage"], 1);
+  assert.equal(await redis.spublish("shard", "of one"), 1);
+  assert.deepEqual(await sharded, [["smessage", "shard", "of one"]]);
+  subscriber.disconnect();
+}
+
+async function streams(redis) {
+  for (let n = 1; n <= 5; n++) assert.equal(await redis.xadd("s", `${n}-0`, "n", n), `${n}-0`);
+  assert.deepEqual(await redis.xrange("s", "(2-0", "+", "COUNT", 2), [["3-0", ["n", "3"]], ["4-0", ["n", "4"]]]);
+  assert.equal(await redis.xgroup("CREATE", "s", "g", "0"), "OK");
+  const first = await redis.xreadgroup("GROUP", "g", "one", "COUNT", 2, "STREAMS", "s", ">");
+  assert.deepEqual(first, [["s", [["1-0", ["n", "1"]], ["2-0", ["n", "2"]]]]]);
+  assert.equal(await redis.xack("s", "g", "1-0"), 1);
+  assert.deepEqual(await redis.xpending("s", "g"), [1, "2-0", "2-0", [["one", "1"]]]);
+  const claimed = await redis.xautoclaim("s", "g", "two", 0, "0");
+  assert.deepEqual(claimed, ["0-0", [["2-0", ["n", "2"]]], []]);
+  assert.equal(await redis.xtrim("s", "MAXLEN", 2), 3);
+
+  const waiter = connect();
+  const read = waiter.xread("BLOCK", 60_000, "STREAMS", "t", "$");
+  while (!/cmd=xread/.test(await redis.client("LIST"))) { /* it is on its way */ }
+  await redis.xadd("t", "7-7", "hello", "there");
+  assert.deepEqual(await read, [["t", [["7-7", ["hello", "there"]]]]]);
+  waiter.disconnect();
+}
+
+async function main() {
+  for (protocol of [2, 3]) {
+    const redis = connect();
+    for (const part of [values, pubsub, streams]) await part(redis);
+    assert.equal(await redis.flushall(), "OK");
+    redis.disconnect();
+  }
+  console.log("done");
+}
+
+main().catch((error) => { console.error(error); process.exit(1); });
