@@ -14,6 +14,9 @@ const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "
 
 const STREAMS: usize = 5;
 
+/// What happens in a scene.
+type Play = fn(&mut Scene<'_>);
+
 /// A server with a client that acts and some that wait, and what they were told.
 struct Scene<'a> {
     server: &'a Server,
@@ -169,7 +172,7 @@ fn readers_are_told_what_the_reference_tells_them() {
     }
     let (reference, one) = (reference.expect("not skipped"), Server::weft(&[]));
     let several = Server::weft(&THREADS);
-    let scenes: [(&str, fn(&mut Scene<'_>)); 5] = [
+    let scenes: [(&str, Play); 5] = [
         ("all are served", all_are_served),
         ("transactions", a_transaction_is_seen_as_a_whole),
         ("keys that go", keys_that_go_and_change),

@@ -207,6 +207,7 @@ impl Db<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::commit;
     use crate::guard::Guard;
     use crate::hold::Outside;
     use crate::turn::{Expired, Turn};

@@ -185,8 +185,12 @@ fn add_node(log: &mut Log, master: StreamId, node: &[u8], limits: &Limits) -> Re
         let mut texts = Texts::default();
         let own = flags & SAME_FIELDS == 0;
         let count = if own { all.count(2)? } else { fields.len() };
-        for n in 0..count {
-            texts.push(if own { all.value()? } else { fields[n] });
+        let mut known = fields.iter();
+        for _ in 0..count {
+            texts.push(match known.next() {
+                Some(field) if !own => *field,
+                Some(_) | None => all.value()?,
+            });
             texts.push(all.value()?);
         }
         let elements = if own { 2 * count + 4 } else { count + 3 };
