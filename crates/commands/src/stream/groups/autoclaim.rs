@@ -1,6 +1,6 @@
 //! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
 
-use super::{answer_found, answer_id, consumer, edit, no_group, parts};
+use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -116,9 +116,11 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.lane.weigh(looked_at.saturating_mul(each), &mut ctx.pause)?;
 
     let Ctx { db, reply, .. } = ctx;
+    let mut new_consumer = false;
     let changed = edit(db, &key, |stream| {
         let Some((log, group)) = parts(stream, name) else { return Ok(0) };
-        let owner = consumer(group, consumer_name, now_ms);
+        let (owner, is_new) = consumer(group, consumer_name, now_ms);
+        new_consumer = is_new;
         let found = sweep.look(log, group, now_ms);
         for id in &found.gone {
             group.acknowledge(*id);
@@ -141,6 +143,9 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         found.gone.iter().for_each(|id| answer_id(reply, *id));
         Ok(found.claimed.len() + found.gone.len())
     })?;
+    if new_consumer {
+        tell_consumer(db, &key);
+    }
     ctx.db.turn.tally.dirty += changed as u64;
     Ok(())
 }
