@@ -310,6 +310,7 @@ fn stream_groups() {
         ("XAUTOCLAIM s g f 0 0", "xgroup-createconsumer s"),
         ("XAUTOCLAIM s g f 0 0", ""),
         ("XAUTOCLAIM m g f 0 0", "keymiss m"),
+        ("XAUTOCLAIM m g f 0 x", "keymiss m"),
         ("XACK s g 1-1", ""),
         ("XACK m g 1-1", "keymiss m"),
         ("XREADGROUP GROUP g z BLOCK 0 STREAMS s >", "xgroup-createconsumer s"),

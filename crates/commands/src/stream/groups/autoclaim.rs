@@ -103,11 +103,13 @@ impl Sweep {
 }
 
 fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
-    let sweep = Sweep::parse(ctx)?;
+    let sweep = Sweep::parse(ctx);
     let args = ctx.args;
     let key = ctx.key(1);
     let (name, consumer_name, now_ms) = (args[2], args[3], ctx.now_ms());
+    // A missing key is told of, whatever is wrong with the arguments.
     let record = ctx.db.read(&key);
+    let sweep = sweep?;
     let stream = record.as_deref().map(super::stream).transpose()?;
     let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
     let (log, group) = found.ok_or_else(|| no_group(args))?;
