@@ -203,6 +203,9 @@ fn notifications() {
         (Group::SortedSets, 25),
         (Group::Geo, 15),
         (Group::HyperLogLogs, 15),
+        (Group::Streams, 25),
+        (Group::StreamGroups, 25),
+        (Group::Dump, 20),
         (Group::Transactions, 10),
         (Group::Types, 10),
     ];

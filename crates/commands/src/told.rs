@@ -244,6 +244,80 @@ fn sorted_sets_and_places() {
 }
 
 #[test]
+fn streams() {
+    expect(&[
+        ("XADD s 1-1 f v", "new s, xadd s"),
+        ("XADD s MAXLEN 2 2-1 f v", "xadd s"),
+        ("XADD s MAXLEN 2 3-1 f v", "xadd s, xtrim s"),
+        ("XADD s 1-1 f v", ""),
+        ("XADD m NOMKSTREAM 1-1 f v", ""),
+        ("XADD t MAXLEN 0 1-1 f v", "new t, xadd t, xtrim t"),
+        ("XTRIM s MAXLEN 2", ""),
+        ("XTRIM s MAXLEN 1", "xtrim s"),
+        ("XTRIM m MAXLEN 1", ""),
+        ("XDEL s 3-1 2-1", "xdel s"),
+        ("XDEL s 3-1", ""),
+        ("XDEL m 3-1", ""),
+        ("XSETID s 9-1", "xsetid s"),
+        ("XSETID s 1-1", ""),
+        ("XSETID m 9-1", ""),
+        ("XLEN m", "keymiss m"),
+        ("XRANGE m - + COUNT 0", "keymiss m"),
+        ("XREVRANGE m + -", "keymiss m"),
+        ("XINFO STREAM m", "keymiss m"),
+        ("XINFO CONSUMERS m g", "keymiss m"),
+        // It looks at its streams twice.
+        ("XREAD STREAMS m s n 0 0 $", "keymiss m, keymiss n, keymiss m, keymiss n"),
+        ("XREAD BLOCK 0 STREAMS m +", "keymiss m, keymiss m"),
+        ("XADD s 10-1 f v", "xadd s"),
+        ("XREAD STREAMS m s 0 0", "keymiss m, keymiss m"),
+        ("XREAD STREAMS s $", ""),
+        // An id that can't be read ends the first look.
+        ("XREAD STREAMS m n x 0", "keymiss m"),
+        ("XREAD STREAMS m >", "keymiss m"),
+    ]);
+}
+
+#[test]
+fn stream_groups() {
+    expect(&[
+        ("XGROUP CREATE s g 0", ""),
+        ("XGROUP CREATE s g x MKSTREAM", ""),
+        ("XGROUP CREATE s g 0 MKSTREAM", "new s, xgroup-create s"),
+        ("XGROUP CREATE s g 0 MKSTREAM", ""),
+        ("XGROUP CREATE s h 0", "xgroup-create s"),
+        ("XGROUP SETID s g 0", "xgroup-setid s"),
+        ("XGROUP SETID s m 0", ""),
+        ("XGROUP CREATECONSUMER s g c", "xgroup-createconsumer s"),
+        ("XGROUP CREATECONSUMER s g c", ""),
+        ("XGROUP DELCONSUMER s g c", "xgroup-delconsumer s"),
+        ("XGROUP DELCONSUMER s g c", ""),
+        ("XGROUP DESTROY s h", "xgroup-destroy s"),
+        ("XGROUP DESTROY s h", ""),
+        ("XREADGROUP GROUP g a STREAMS s >", "xgroup-createconsumer s"),
+        ("XREADGROUP GROUP g a STREAMS s >", ""),
+        ("XREADGROUP GROUP g b STREAMS s 0", "xgroup-createconsumer s"),
+        ("XADD s 1-1 f v", "xadd s"),
+        ("XREADGROUP GROUP g c STREAMS s >", "xgroup-createconsumer s"),
+        ("XREADGROUP GROUP g d STREAMS s m n > > >", "keymiss m"),
+        ("XREADGROUP GROUP m d STREAMS s >", ""),
+        ("XPENDING m g", "keymiss m"),
+        ("XPENDING s g", ""),
+        ("XCLAIM s g d 0 1-1", "xgroup-createconsumer s"),
+        ("XCLAIM s g d 0 1-1", ""),
+        ("XCLAIM s g e 0 9-9", "xgroup-createconsumer s"),
+        ("XCLAIM m g e 0 9-9", "keymiss m"),
+        ("XAUTOCLAIM s g f 0 0", "xgroup-createconsumer s"),
+        ("XAUTOCLAIM s g f 0 0", ""),
+        ("XAUTOCLAIM m g f 0 0", "keymiss m"),
+        ("XAUTOCLAIM m g f 0 x", "keymiss m"),
+        ("XACK s g 1-1", ""),
+        ("XACK m g 1-1", "keymiss m"),
+        ("XREADGROUP GROUP g z BLOCK 0 STREAMS s >", "xgroup-createconsumer s"),
+    ]);
+}
+
+#[test]
 fn bits_and_hyperloglogs() {
     expect(&[
         ("SETBIT b 1 1", "new b, setbit b"),

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::Limits;
 use weft_types::stream::{Log, Stream, StreamId, Waste};
@@ -62,6 +63,7 @@ fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let now_ms = u64::try_from(ctx.now_ms()).unwrap_or(0);
     let (lane, limits, pause) = (ctx.lane, &ctx.settings.limits, &mut ctx.pause);
     let mut waste = Waste::default();
+    let mut trimmed = 0;
     let mut add = |log: &mut Log, limits: &Limits| {
         if let Some(trim) = &options.trim {
             lane.weigh(log.trim_work(trim), pause)?;
@@ -72,7 +74,7 @@ fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {
         let id = options.id.choose(log.last_id, now_ms).ok_or(NOT_ABOVE)?;
         log.append(id, pairs, limits).map_err(|_| TOO_LARGE)?;
         if let Some(trim) = &options.trim {
-            log.trim(trim, &mut waste);
+            trimmed = log.trim(trim, &mut waste);
         }
         Ok(id)
     };
@@ -103,6 +105,10 @@ fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     match added {
         Some(id) => {
+            ctx.notify(Classes::STREAM, "xadd", &key);
+            if trimmed > 0 {
+                ctx.notify(Classes::STREAM, "xtrim", &key);
+            }
             ctx.dirty();
             super::answer_id(ctx.reply, id);
         }

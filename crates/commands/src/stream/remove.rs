@@ -5,8 +5,8 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
-use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
+use weft_keyspace::{Classes, Key};
 use weft_types::stream::{Log, Stream, StreamId, Waste};
 
 pub const XDEL: Command = Command {
@@ -47,10 +47,12 @@ pub const XTRIM: Command = Command {
     ..XDEL
 };
 
-/// Lets `change` delete entries of the stream at `key`, which is there; how many.
+/// Lets `change` delete entries of the stream at `key`, which is there; how many. If there are any,
+/// that is `event`.
 fn change(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
+    event: &'static str,
     change: impl FnOnce(&mut Log) -> u64,
 ) -> Result<u64, Error> {
     let deleted = ctx.db.rework(key, |record, _| match record {
@@ -66,6 +68,9 @@ fn change(
         }
         None => (Rework::Absent, Ok(0)),
     })?;
+    if deleted > 0 {
+        ctx.notify(Classes::STREAM, event, key);
+    }
     ctx.db.turn.tally.dirty += deleted;
     Ok(deleted)
 }
@@ -87,7 +92,7 @@ fn xdel(ctx: &mut Ctx<'_>) -> CmdResult {
         ids.push(id(word)?);
     }
     ctx.weigh(words.len().saturating_mul(work))?;
-    let deleted = change(ctx, &key, |log| {
+    let deleted = change(ctx, &key, "xdel", |log| {
         let mut deleted = 0;
         for id in ids {
             if log.delete(id) {
@@ -113,7 +118,7 @@ fn xtrim(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     ctx.weigh(work)?;
     let mut waste = Waste::default();
-    let deleted = change(ctx, &key, |log| log.trim(&trim, &mut waste))?;
+    let deleted = change(ctx, &key, "xtrim", |log| log.trim(&trim, &mut waste))?;
     if let Some(record) = waste.into_record() {
         ctx.db.turn.discard(record);
     }

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NO_SUCH_KEY, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::stream::{Log, Stream, StreamId};
 
@@ -110,6 +111,7 @@ fn xsetid(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         }
     })?;
+    ctx.notify(Classes::STREAM, "xsetid", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())

@@ -7,6 +7,7 @@ use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::stream::id;
 use smallvec::SmallVec;
+use weft_keyspace::Classes;
 use weft_types::stream::StreamId;
 
 pub const XACK: Command = Command {
@@ -44,10 +45,12 @@ fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
             .collect::<Result<SmallVec<[StreamId; 8]>, _>>()?;
         Ok(ids.into_iter().filter(|id| group.acknowledge(*id)).count())
     });
-    let tally = &mut ctx.db.turn.tally;
     match is_there {
-        true => tally.hits += 1,
-        false => tally.misses += 1,
+        true => ctx.db.turn.tally.hits += 1,
+        false => {
+            ctx.db.turn.tally.misses += 1;
+            ctx.notify(Classes::MISS, "keymiss", &key);
+        }
     }
     let done = done?;
     ctx.db.turn.tally.dirty += done as u64;

@@ -1,6 +1,6 @@
 //! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
 
-use super::{answer_found, answer_id, consumer, edit, no_group, parts};
+use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -103,11 +103,13 @@ impl Sweep {
 }
 
 fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
-    let sweep = Sweep::parse(ctx)?;
+    let sweep = Sweep::parse(ctx);
     let args = ctx.args;
     let key = ctx.key(1);
     let (name, consumer_name, now_ms) = (args[2], args[3], ctx.now_ms());
+    // A missing key is told of, whatever is wrong with the arguments.
     let record = ctx.db.read(&key);
+    let sweep = sweep?;
     let stream = record.as_deref().map(super::stream).transpose()?;
     let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
     let (log, group) = found.ok_or_else(|| no_group(args))?;
@@ -116,9 +118,11 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.lane.weigh(looked_at.saturating_mul(each), &mut ctx.pause)?;
 
     let Ctx { db, reply, .. } = ctx;
+    let mut new_consumer = false;
     let changed = edit(db, &key, |stream| {
         let Some((log, group)) = parts(stream, name) else { return Ok(0) };
-        let owner = consumer(group, consumer_name, now_ms);
+        let (owner, is_new) = consumer(group, consumer_name, now_ms);
+        new_consumer = is_new;
         let found = sweep.look(log, group, now_ms);
         for id in &found.gone {
             group.acknowledge(*id);
@@ -141,6 +145,9 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         found.gone.iter().for_each(|id| answer_id(reply, *id));
         Ok(found.claimed.len() + found.gone.len())
     })?;
+    if new_consumer {
+        tell_consumer(db, &key);
+    }
     ctx.db.turn.tally.dirty += changed as u64;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! XCLAIM: named entries are given to another consumer.
 
-use super::{answer_found, answer_id, consumer, edit, no_group, parts};
+use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -129,10 +129,11 @@ impl Claim {
         true
     }
 
-    /// Does all that is asked, and answers what was given; how much that was.
-    fn run(&self, reply: &mut Reply, log: &Log, group: &mut Group, name: &[u8]) -> usize {
+    /// Does all that is asked, and answers what was given; how much that was, and whether the consumer
+    /// is new.
+    fn run(&self, reply: &mut Reply, log: &Log, group: &mut Group, name: &[u8]) -> (usize, bool) {
         group.last_id = group.last_id.max(self.last_id);
-        let owner = consumer(group, name, self.now_ms);
+        let (owner, is_new) = consumer(group, name, self.now_ms);
         let entries = reply.array_deferred();
         let mut n = 0;
         for id in &self.ids {
@@ -149,7 +150,7 @@ impl Claim {
             group.consumer_mut(owner).active_ms = Some(self.now_ms);
         }
         reply.finish(entries, n);
-        n
+        (n, is_new)
     }
 }
 
@@ -165,10 +166,13 @@ fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let claim = Claim::parse(ctx)?;
     ctx.weigh(claim.ids.len().saturating_mul(each))?;
     let Ctx { db, reply, .. } = ctx;
-    let claimed = edit(db, &key, |stream| {
+    let (claimed, is_new) = edit(db, &key, |stream| {
         let found = parts(stream, name);
-        Ok(found.map_or(0, |(log, group)| claim.run(reply, log, group, consumer)))
+        Ok(found.map_or((0, false), |(log, group)| claim.run(reply, log, group, consumer)))
     })?;
+    if is_new {
+        tell_consumer(db, &key);
+    }
     ctx.db.turn.tally.dirty += claimed as u64;
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! XGROUP: making and removing groups and their consumers.
 
-use super::{edit, group, help, no_group_of_key, stream, wrong_subcommand};
+use super::{edit, group, help, no_group_of_key, stream, tell_consumer, wrong_subcommand};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
 use crate::stream::{INVALID_ID, id};
+use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::stream::groups::Group;
 use weft_types::stream::{Stream, StreamId};
@@ -220,6 +221,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     if !is_new {
         return Err(BUSY_GROUP);
     }
+    ctx.notify(Classes::STREAM, "xgroup-create", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
@@ -259,6 +261,8 @@ fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
         group.last_id = id;
         group.entries_read = options.entries_read;
     })?;
+    let key = ctx.key(2);
+    ctx.notify(Classes::STREAM, "xgroup-setid", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
@@ -269,6 +273,8 @@ fn create_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
     let (name, now_ms) = (ctx.args[4], ctx.now_ms());
     let (_, is_new) = change(ctx, |group| group.create_consumer(name, now_ms))?;
     if is_new {
+        let key = ctx.key(2);
+        tell_consumer(&mut ctx.db, &key);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(is_new));
@@ -285,6 +291,8 @@ fn delete_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
     if let Some(pending) = found {
         ctx.weigh(pending)?;
         change(ctx, |group| group.delete_consumer(name))?;
+        let key = ctx.key(2);
+        ctx.notify(Classes::STREAM, "xgroup-delconsumer", &key);
         ctx.dirty();
     }
     ctx.reply.int(found.unwrap_or(0) as i64);
@@ -304,6 +312,7 @@ fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.db.turn.discard(group.into_waste());
         // Who waits for entries of this group waits in vain.
         ctx.db.rouse(&key);
+        ctx.notify(Classes::STREAM, "xgroup-destroy", &key);
         ctx.dirty();
     }
     Ok(())

@@ -26,7 +26,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
 use weft_keyspace::db::Rework;
-use weft_keyspace::{Db, Key};
+use weft_keyspace::{Classes, Db, Key};
 use weft_resp::Reply;
 use weft_types::stream::groups::{Counts, Group, Owner};
 use weft_types::stream::{Log, Stream, StreamId};
@@ -70,11 +70,17 @@ fn parts<'a>(stream: Option<&'a mut Stream>, name: &[u8]) -> Option<(&'a Log, &'
     Some((log, groups.as_mut()?.get_mut(name)?))
 }
 
-/// The consumer of that name, which is made if there is none, and has tried something just now.
-fn consumer(group: &mut Group, name: &[u8], now_ms: i64) -> Owner {
-    let (owner, _) = group.create_consumer(name, now_ms);
+/// The consumer of that name, which is made if there is none, and has tried something just now;
+/// whether it is new, which is to be told ([`tell_consumer`]).
+fn consumer(group: &mut Group, name: &[u8], now_ms: i64) -> (Owner, bool) {
+    let (owner, is_new) = group.create_consumer(name, now_ms);
     group.consumer_mut(owner).seen_ms = now_ms;
-    owner
+    (owner, is_new)
+}
+
+/// Tells of a new consumer.
+fn tell_consumer(db: &mut Db<'_>, key: &Key<'_>) {
+    db.notify(Classes::STREAM, "xgroup-createconsumer", key);
 }
 
 /// What a text is in the reference's messages: up to the first NUL.

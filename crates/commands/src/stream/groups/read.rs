@@ -4,7 +4,7 @@
 //! something happens to one of its keys. What the reference tells a client whose group has gone
 //! meanwhile is what it would tell one that comes then, so nothing is done about it here.
 
-use super::{answer_id, consumer, counts, edit, group, parts, shown, stream};
+use super::{answer_id, consumer, counts, edit, group, parts, shown, stream, tell_consumer};
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -222,11 +222,13 @@ fn serve(
     let key = ctx.key(i);
     let now_ms = ctx.now_ms();
     let Ctx { db, reply, .. } = ctx;
+    let mut new_consumer = false;
     let served = edit(db, &key, |stream| {
         let Some((log, group)) = parts(stream, options.group) else {
             return Err(no_group(key.bytes, options.group));
         };
-        let owner = consumer(group, options.consumer, now_ms);
+        let (owner, is_new) = consumer(group, options.consumer, now_ms);
+        new_consumer = is_new;
         let is_something = match asked {
             Asked::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
             Asked::History(_) => true,
@@ -252,6 +254,9 @@ fn serve(
         }
         Ok(true)
     })?;
+    if new_consumer {
+        tell_consumer(db, &key);
+    }
     if served {
         ctx.dirty();
     }

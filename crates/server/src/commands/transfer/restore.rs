@@ -6,6 +6,7 @@
 use super::read_work;
 use weft_commands::spec::{Lock, keys};
 use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Lane, Spec, error};
+use weft_keyspace::Classes;
 use weft_persist::rdb::{self, Fault, Opened, Slice, Target};
 
 pub const RESTORE: Command = Command {
@@ -125,11 +126,14 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     if expiry.is_some_and(|at| at <= ctx.past_ms()) {
         ctx.db.turn.discard(record);
-        if ctx.db.delete(&key) {
+        // Without REPLACE nothing is there any more.
+        if ctx.db.clear(&key) {
+            ctx.notify(Classes::GENERIC, "del", &key);
             ctx.dirty();
         }
     } else {
-        ctx.db.set(&key, record);
+        ctx.db.put(&key, record);
+        ctx.notify(Classes::GENERIC, "restore", &key);
         ctx.dirty();
     }
     ctx.reply.ok();

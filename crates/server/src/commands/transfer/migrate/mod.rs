@@ -21,6 +21,7 @@ use request::Request;
 use std::io::ErrorKind;
 use weft_commands::spec::{Begin, Find, KeySpec, Lock};
 use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Spec};
+use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
 pub use request::keys;
@@ -110,7 +111,9 @@ fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
             let taken = !note(&mut refused, answer) && refused.is_none();
             if taken && !request.copy {
                 let key = ctx.key(*at);
-                ctx.db.delete(&key);
+                if ctx.db.delete(&key) {
+                    ctx.notify(Classes::GENERIC, "del", &key);
+                }
                 ctx.dirty();
             }
         }
