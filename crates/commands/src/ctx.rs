@@ -71,13 +71,18 @@ impl Lane {
 pub enum Pause {
     /// It is too much work for the fast lane.
     Slow,
-    /// The client waits for one of the keys at these arguments.
-    Block {
-        keys: Vec<usize>,
-        timeout_ms: Option<u64>,
-        /// What takes the place of which arguments when the command is called again.
-        instead: Vec<(usize, Vec<u8>)>,
-    },
+    /// The client waits. In a box, since every command's answer has room for this.
+    Block(Box<Block>),
+}
+
+/// What a client waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// One of the keys at these arguments.
+    pub keys: Vec<usize>,
+    pub timeout_ms: Option<u64>,
+    /// What takes the place of which arguments when the command is called again.
+    pub instead: Vec<(usize, Vec<u8>)>,
 }
 
 /// Work that the fast lane does at once: elements looked at, copied or answered. About a tenth of
@@ -147,7 +152,7 @@ impl<'a> Ctx<'a> {
         match self.lane {
             Lane::Transaction => {}
             Lane::Fast | Lane::Slow | Lane::Served => {
-                self.pause = Some(Pause::Block { keys, timeout_ms, instead });
+                self.pause = Some(Pause::Block(Box::new(Block { keys, timeout_ms, instead })));
             }
         }
         Ok(())

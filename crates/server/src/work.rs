@@ -56,9 +56,16 @@ pub fn is_heavy(
             ArgBuf::Bytes(_) => None,
         });
         work = work.saturating_add(of_arguments(spec, queued.args.len()) + of_bytes(spec, long));
+        let measure = of_value(spec, queued.args.len());
+        let transfers = transfer::is_one(spec.name);
+        if measure.is_none() && !transfers {
+            continue;
+        }
         let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
-        work = work.saturating_add(transfer::work(spec.name, &args));
-        let Some(measure) = of_value(spec, queued.args.len()) else { continue };
+        if transfers {
+            work = work.saturating_add(transfer::work(spec.name, &args));
+        }
+        let Some(measure) = measure else { continue };
         let _ = spec.key_positions(&args, |at| {
             let key = db.key(args[at]);
             // After a SELECT, the keys of another database: a guess, which is all this is.

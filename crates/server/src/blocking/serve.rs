@@ -165,7 +165,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
     match pause {
-        Some(Pause::Block { .. }) => {
+        Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);
             return None;
         }

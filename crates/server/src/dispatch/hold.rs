@@ -44,7 +44,9 @@ pub enum Held<'a> {
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     let ks = inside.keyspace();
     match task.cmd.run {
-        Run::Data { .. } if is_bulky(&task) => Flow::Slow { looked: false },
+        Run::Data { .. } if is_bulky(task.cmd, task.request, task.lane) => {
+            Flow::Slow { looked: false }
+        }
         Run::Data { lock, run } => match of_data(ks, task.cmd, lock, task.request, task.session.db)
         {
             Need::One(shard) => match inside.guard_one(&mut task.core.turn, shard) {
@@ -77,11 +79,11 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
 
 /// Whether the arguments alone are too much for this thread.
 #[inline]
-fn is_bulky(task: &Task<'_>) -> bool {
-    let blobs = task.request.blobs;
+fn is_bulky(cmd: &Cmd, request: &Request<'_>, lane: Lane) -> bool {
+    let blobs = request.blobs;
     !blobs.is_empty()
-        && task.lane == Lane::Fast
-        && work::is_bulky(task.cmd.spec, blobs.iter().map(|(at, blob)| (*at, blob.len())))
+        && lane == Lane::Fast
+        && work::is_bulky(cmd.spec, blobs.iter().map(|(at, blob)| (*at, blob.len())))
 }
 
 /// The guard of `need`, which is not nothing.

@@ -16,7 +16,7 @@ use crate::transaction::{self, Queued, Transaction};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Ctx, Flags, Lane, Pause};
+use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
@@ -44,8 +44,23 @@ pub fn catch_up(task: &mut Task<'_>) {
 
 /// Runs a command on keys.
 #[inline]
-pub fn data(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+    // Apart, so that the task of all others is never changed and stays where it is.
+    if task.session.listens {
+        return data_of_listener(task, run, guard);
+    }
+    data_behind(task, run, guard)
+}
+
+#[cold]
+fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
+    data_behind(task, run, guard)
+}
+
+/// As [`data`], behind what was published.
+#[inline(always)]
+fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     // While the shards are held, so that two commands on one key are shown in their order. A
@@ -76,9 +91,10 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
             core.turn.effects.forget_misses();
             Flow::Slow { looked: true }
         }
-        Pause::Block { keys, timeout_ms, instead } => Flow::Blocked(match request.retry {
+        Pause::Block(block) => Flow::Blocked(match request.retry {
             Some(waiting) => waiting.clone(),
             None => {
+                let Block { keys, timeout_ms, instead } = *block;
                 let now = core.srv.clock.raw();
                 let spent_ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
                 core.last_tick = now;

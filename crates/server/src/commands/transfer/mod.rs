@@ -42,6 +42,11 @@ pub fn waits_outside(name: &str) -> bool {
     name == "migrate"
 }
 
+/// Whether [`work`] knows of a command of this name.
+pub fn is_one(name: &str) -> bool {
+    matches!(name, "restore" | "restore-asking") || waits_outside(name)
+}
+
 /// About how much work a command of this name is by its arguments alone, whatever the keys hold.
 pub fn work(name: &str, args: &[&[u8]]) -> usize {
     match name {
