@@ -50,6 +50,9 @@ pub struct Db {
     /// Keys that have expired and need not have been removed: they may be counted until somebody
     /// makes them anew. With whether they are hashes, which may be named, too.
     ghosts: BTreeMap<Arc<str>, bool>,
+    /// Hashes of which a field has expired that need not have been removed: without any other field
+    /// they are there for who counts or names keys.
+    faded: BTreeSet<Arc<str>>,
     /// Keys that nobody looks at, so that there are many.
     pub filler: usize,
     /// The digests of all entries, xored.
@@ -75,7 +78,8 @@ impl Db {
     /// Stands for this database among all.
     pub fn digest(&self) -> u128 {
         let ghosts = if self.ghosts.is_empty() { 0 } else { digest(&self.ghosts) };
-        self.digest ^ ghosts ^ (self.filler as u128)
+        let faded = if self.faded.is_empty() { 0 } else { digest(&self.faded).rotate_left(2) };
+        self.digest ^ ghosts ^ faded ^ (self.filler as u128)
     }
 
     /// How many keys may be counted that nobody sees.
@@ -131,7 +135,13 @@ impl Db {
     /// Changes a value, whose deadline stays.
     pub fn change(&mut self, key: &str, held: Held) {
         let deadline = self.deadline(key);
+        let faded = self.faded.take(key);
         self.put_until(key, Arc::new(held), deadline);
+        match faded {
+            Some(key) if self.has(&key) => drop(self.faded.insert(key)),
+            Some(key) => drop(self.ghosts.insert(key, true)),
+            None => {}
+        }
     }
 
     pub fn put_until(&mut self, key: &str, held: Arc<Held>, deadline: Option<Deadline>) {
@@ -154,6 +164,7 @@ impl Db {
     }
 
     pub fn remove(&mut self, key: &str) -> bool {
+        self.faded.remove(key);
         let old = self.keys.remove(key);
         if let Some(old) = &old {
             self.digest ^= whole(old);
@@ -244,9 +255,7 @@ impl Db {
                 let mut hash = self.hash(key);
                 hash.remove(field);
                 // who only reads a field removes nothing
-                if hash.is_empty() {
-                    self.ghosts.insert(key.as_str().into(), true);
-                }
+                self.faded.insert(key.as_str().into());
                 self.change(key, Held::Hash(hash));
             }
         }

@@ -402,6 +402,58 @@ fn fields_expire_one_by_one() {
 }
 
 #[test]
+fn a_hash_whose_last_live_field_is_deleted_may_be_there_with_expired_ones() {
+    let named = |name: &str| Answer::texts([name.to_string()]);
+    let history = |second: &str, seen: Answer| {
+        vec![vec![
+            at("HSET e1 f1 1", 0, int(1)),
+            at("HSET e1 f2 2", 1, int(1)),
+            at(second, 2, Answer::List(vec![int(1)])),
+            at("HGET e1 f2", 50, Answer::Nil),
+            at("HDEL e1 f1", 51, int(1)),
+            at("KEYS *", 52, seen),
+        ]]
+    };
+    let expires = "HPEXPIRE e1 5 FIELDS 1 f2";
+    fits(history(expires, named("e1")));
+    fits(history(expires, Answer::List(Vec::new())));
+    fails(vec![vec![
+        at("HSET e1 f1 1", 0, int(1)),
+        at("HDEL e1 f1", 1, int(1)),
+        at("KEYS *", 2, named("e1")),
+    ]]);
+}
+
+#[test]
+fn streams_number_their_entries_and_groups_get_each_once() {
+    let entry = |id: &str, value: &str| {
+        Answer::List(vec![text(id), Answer::List(vec![text("f"), text(value)])])
+    };
+    let got = |entries: Vec<Answer>| {
+        Answer::List(vec![Answer::List(vec![text("t1"), Answer::List(entries)])])
+    };
+    let read = "XREADGROUP GROUP g C1 COUNT 2 STREAMS t1 >";
+    let history = |first: Answer, second: Answer, acknowledged: i64| {
+        vec![vec![
+            at("XGROUP CREATE t1 g 0 MKSTREAM", 0, text("OK")),
+            at("XADD t1 MAXLEN 4 7-* f a", 1, text("7-0")),
+            at("XADD t1 MAXLEN 4 7-* f b", 2, text("7-1")),
+            at("XADD t1 MAXLEN 4 7-* f c", 3, text("7-2")),
+            at(read, 4, first),
+            at(read, 5, second),
+            at("XACK t1 g 7-0 7-2 7-9", 6, int(acknowledged)),
+        ]]
+    };
+    let (both, last) =
+        (got(vec![entry("7-0", "a"), entry("7-1", "b")]), got(vec![entry("7-2", "c")]));
+    fits(history(both.clone(), last.clone(), 2));
+    fails(history(both.clone(), both.clone(), 2));
+    fails(history(both.clone(), Answer::Nil, 2));
+    fails(history(last.clone(), both.clone(), 2));
+    fails(history(both, last, 3));
+}
+
+#[test]
 fn all_keys_are_those_of_one_moment() {
     let keys = |names: &[&str]| Answer::texts(names.iter().map(|n| n.to_string()));
     let history = |seen: Answer| {
