@@ -8,7 +8,8 @@ const FOOTER: usize = 10;
 /// A payload whose checksum is right.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened<'a> {
-    /// The type code and the body, and possibly something behind it.
+    /// The type code and the body, and something behind it, the footer at least: a value that says
+    /// that it is longer goes on into that, as it does for the reference.
     pub value: &'a [u8],
     pub dialect: Dialect,
 }
@@ -17,11 +18,10 @@ pub struct Opened<'a> {
 #[must_use]
 pub fn open(payload: &[u8]) -> Option<Opened<'_>> {
     let at = payload.len().checked_sub(FOOTER)?;
-    let (value, footer) = payload.split_at(at);
-    let [low, high, sum @ ..] = *footer.first_chunk::<FOOTER>()?;
+    let [low, high, sum @ ..] = *payload[at..].first_chunk::<FOOTER>()?;
     let dialect = Dialect::of(u16::from_le_bytes([low, high]))?;
     let right = crc64(&payload[..at + 2]) == u64::from_le_bytes(sum);
-    right.then_some(Opened { value, dialect })
+    right.then_some(Opened { value: payload, dialect })
 }
 
 /// Puts version and checksum behind a value: the first version that has its type code, so that
