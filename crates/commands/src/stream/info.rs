@@ -1,7 +1,7 @@
 //! XINFO: what is known of a stream, its groups and their consumers.
 
 use super::groups::{counts, group, help, no_group_of_key, wrong_subcommand};
-use super::{answer_entries, answer_entry, answer_id, stream};
+use super::{answer_entries, answer_entry, answer_id, stream, subcommand};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, NO_SUCH_KEY};
 use crate::registry::Command;
@@ -106,10 +106,6 @@ pub const XINFO: Command = Command {
         ),
     ],
 };
-
-const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
-    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
-}
 
 fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
     help(ctx, HELP);

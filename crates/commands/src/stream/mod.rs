@@ -24,8 +24,10 @@ mod set_id;
 #[cfg(test)]
 mod tests;
 
-use crate::error::{Error, WRONG_TYPE};
+use crate::ctx::Ctx;
+use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
+use crate::spec::{Lock, Spec};
 use weft_resp::Reply;
 use weft_types::Record;
 use weft_types::packed::Value;
@@ -45,6 +47,11 @@ pub const COMMANDS: &[&Command] = &[
 ];
 
 const INVALID_ID: Error = Error::new("ERR Invalid stream ID specified as stream command argument");
+
+/// A subcommand of XINFO or XGROUP.
+const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
+    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
+}
 
 /// The stream of `record`, or the error that says it holds something else.
 #[inline]

@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
-use crate::stream::{INVALID_ID, id};
+use crate::stream::{INVALID_ID, id, subcommand};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::stream::groups::Group;
@@ -142,10 +142,6 @@ pub const XGROUP: Command = Command {
         ),
     ],
 };
-
-const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
-    Command { spec, lock: Lock::Keys, run, subcommands: &[] }
-}
 
 fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
     help(ctx, HELP);
