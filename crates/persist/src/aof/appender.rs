@@ -1,8 +1,8 @@
 //! The writing end: from units of the log to bytes that are safe.
 //!
 //! ```text
-//! unit ─► buffer ─► write ─► file ─► sync ─► durable                      numbers of units
-//!         fed               written          durable                      fed >= written >= durable
+//! unit ─► buffer ─► write ─► file ─► sync ─► safe, and found         numbers of units, each at
+//!         fed               written         synced    durable        most the one before
 //! ```
 //!
 //! There is no thread here and no clock. Who drives it feeds it, calls [`Appender::write`], and runs
@@ -12,7 +12,8 @@
 //! * After a write that failed, the file is cut to where it was, if that can be done, and the whole
 //!   buffer is written the next time; else what is missing of it. A unit is never there twice.
 //! * After a sync that failed, nobody knows what the disk holds of that file. Units in it do not become
-//!   durable by a later sync that succeeds, but by a rewrite, which does not need the file.
+//!   durable by a later sync that succeeds, but by a rewrite, which does not need the file. Until it has
+//!   ended nothing should be promised ([`Appender::is_doubtful`]).
 //! * A manifest is replaced as a whole, and names only files that were made safe before. Files that it
 //!   does not need any more are removed when it is safe itself.
 //!
@@ -46,6 +47,7 @@ pub struct Appender {
     length: u64,
     fed: u64,
     written: u64,
+    synced: u64,
     durable: u64,
     /// Bytes of the other files that are to be loaded, and of all when they were last rewritten.
     others: u64,
@@ -126,7 +128,7 @@ impl Appender {
             Some(last) => dir.storage.append(&dir.path(&last.name))?,
             None => {
                 let entry = manifest.next_increment(dir.stem());
-                let file = dir.storage.create(&dir.path(&entry.name))?;
+                let file = dir.fresh(&entry.name)?;
                 dir.sync()?;
                 manifest.add_increment(entry);
                 dir.put(&manifest)?;
@@ -160,7 +162,7 @@ impl Appender {
         let increment = manifest.next_increment(dir.stem());
         let length = dir.storage.length(&dir.path(base))?;
         dir.storage.rename(&dir.path(base), &dir.path(&entry.name))?;
-        let file = dir.storage.create(&dir.path(&increment.name))?;
+        let file = dir.fresh(&increment.name)?;
         dir.sync()?;
         manifest.restart(entry, increment);
         dir.put(&manifest)?;
@@ -181,7 +183,7 @@ impl Appender {
         annotations: Annotations,
     ) -> io::Result<Appender> {
         dir.create()?;
-        let file = dir.storage.create(&dir.path(&dir.waiting_increment()))?;
+        let file = dir.fresh(&dir.waiting_increment())?;
         let mut appender = Appender::of(dir, manifest, file, annotations);
         appender.waits = true;
         Ok(appender)
@@ -204,6 +206,7 @@ impl Appender {
             length: 0,
             fed: 0,
             written: 0,
+            synced: 0,
             durable: 0,
             others: 0,
             rewritten: 0,
@@ -217,7 +220,8 @@ impl Appender {
 
     /// All units up to this number are safe without having come this way.
     pub fn begin_at(&mut self, number: u64) {
-        (self.fed, self.written, self.durable) = (number, number, number);
+        (self.fed, self.written) = (number, number);
+        (self.synced, self.durable) = (number, number);
     }
 
     /// Changes what is noted beside commands.
@@ -226,10 +230,7 @@ impl Appender {
     }
 
     /// Takes a unit: its number, when it was committed, and its commands. O(bytes).
-    pub fn unit<'a, I>(&mut self, number: u64, unix_ms: i64, commands: I)
-    where
-        I: IntoIterator<Item = Command<'a>, IntoIter: ExactSizeIterator>,
-    {
+    pub fn unit<C: Command>(&mut self, number: u64, unix_ms: i64, commands: &[C]) {
         debug_assert!(number > self.fed, "units come in order");
         self.encoder.unit(unix_ms, commands, &mut self.buffer);
         self.fed = number;
@@ -239,11 +240,11 @@ impl Appender {
     pub fn nothing_upto(&mut self, number: u64) {
         self.fed = self.fed.max(number);
         if self.buffer.is_empty() {
-            let all_safe = self.durable == self.written && !self.unsynced;
-            self.written = self.fed;
-            if all_safe && self.doubt.is_none() {
-                self.durable = self.fed;
+            if self.synced == self.written && !self.unsynced && self.doubt.is_none() {
+                self.synced = self.fed;
             }
+            self.written = self.fed;
+            self.count_durable();
         }
     }
 
@@ -295,6 +296,13 @@ impl Appender {
         self.written
     }
 
+    /// All units up to here are in files that were synced. They are lost all the same if the power goes
+    /// off while it waits for its base.
+    #[must_use]
+    pub fn synced_upto(&self) -> u64 {
+        self.synced
+    }
+
     /// All units up to here are safe.
     #[must_use]
     pub fn durable(&self) -> u64 {
@@ -342,7 +350,15 @@ impl Appender {
             self.unsynced = false;
         }
         if self.doubt.is_none() {
-            self.durable = self.durable.max(job.upto);
+            self.synced = self.synced.max(job.upto);
+        }
+        self.count_durable();
+    }
+
+    /// What was synced is durable if it would be found.
+    fn count_durable(&mut self) {
+        if self.doubt.is_none() && !self.waits && self.names == self.names_safe {
+            self.durable = self.durable.max(self.synced);
         }
     }
 
@@ -362,13 +378,14 @@ impl Appender {
         self.write()?;
         // The file that is left must be whole before there is anything in the next.
         self.sync()?;
-        if self.waits {
-            let name = self.dir.waiting_increment();
-            self.file = self.dir.storage.create(&self.dir.path(&name))?;
+        if self.waits || self.doubt.is_some() {
+            // Nothing may follow a file that is possibly not whole: what comes counts from the base on.
+            self.file = self.dir.fresh(&self.dir.waiting_increment())?;
+            self.waits = true;
         } else {
             let entry = self.manifest.next_increment(self.dir.stem());
             let path = self.dir.path(&entry.name);
-            let file = self.dir.storage.create(&path)?;
+            let file = self.dir.fresh(&entry.name)?;
             let mut manifest = self.manifest.clone();
             manifest.add_increment(entry);
             if let Err(e) = self.dir.sync().and_then(|()| self.dir.put(&manifest)) {

@@ -1,7 +1,7 @@
 //! Where the files of an append-only log are, and what is done to them as files.
 
 use super::manifest::{Entry, Manifest, ManifestFault, Role};
-use crate::storage::Storage;
+use crate::storage::{Output, Storage};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -98,6 +98,17 @@ impl Directory {
         file.write_all(&manifest.print())?;
         file.sync()?;
         self.storage.rename(&temporary, &self.path(&name))
+    }
+
+    /// Creates the file `name`, or empties what has been left behind under that name. It is safe that
+    /// nothing is in it: else the old content could be back after a power loss.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(super) fn fresh(&self, name: &str) -> io::Result<Arc<dyn Output>> {
+        let file = self.storage.create(&self.path(name))?;
+        file.sync()?;
+        Ok(file)
     }
 
     /// Makes all names in the folder safe.

@@ -31,12 +31,24 @@ pub struct Annotations {
     pub checksums: bool,
 }
 
-/// One command of a unit, as the client could have sent it.
-#[derive(Clone, Copy, Debug)]
-pub struct Command<'a> {
-    pub db: usize,
-    /// In RESP: `*3\r\n$3\r\nSET\r\n...`.
-    pub bytes: &'a [u8],
+/// One command of a unit.
+pub trait Command {
+    /// Its database.
+    fn db(&self) -> usize;
+
+    /// Appends it as a client could have sent it: `*3\r\n$3\r\nSET\r\n...`.
+    fn append_to(&self, out: &mut Vec<u8>);
+}
+
+/// A database, and a command as it is to be written.
+impl Command for (usize, &[u8]) {
+    fn db(&self) -> usize {
+        self.0
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend(self.1);
+    }
 }
 
 /// Remembers what the file says already.
@@ -72,11 +84,7 @@ impl Encoder {
 
     /// Appends a unit that was committed at `unix_ms`. More than one command become a transaction.
     /// O(bytes). [`Encoder::seal`] is to follow before `out` is used.
-    pub fn unit<'a, I>(&mut self, unix_ms: i64, commands: I, out: &mut Vec<u8>)
-    where
-        I: IntoIterator<Item = Command<'a>, IntoIter: ExactSizeIterator>,
-    {
-        let commands = commands.into_iter();
+    pub fn unit<C: Command>(&mut self, unix_ms: i64, commands: &[C], out: &mut Vec<u8>) {
         let several = match commands.len() {
             0 => return,
             n => n > 1,
@@ -87,12 +95,12 @@ impl Encoder {
             out.extend(b"*1\r\n$5\r\nMULTI\r\n");
         }
         for command in commands {
-            if self.db != Some(command.db) {
-                self.db = Some(command.db);
-                let db = command.db.to_string();
+            if self.db != Some(command.db()) {
+                self.db = Some(command.db());
+                let db = command.db().to_string();
                 out.extend(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{db}\r\n", db.len()).bytes());
             }
-            out.extend(command.bytes);
+            command.append_to(out);
         }
         if several {
             out.extend(b"*1\r\n$4\r\nEXEC\r\n");
@@ -155,8 +163,8 @@ mod tests {
 
     const PLAIN: Annotations = Annotations { timestamps: false, checksums: false };
 
-    fn ping(db: usize) -> Command<'static> {
-        Command { db, bytes: b"*1\r\n$4\r\nPING\r\n" }
+    fn ping(db: usize) -> (usize, &'static [u8]) {
+        (db, b"*1\r\n$4\r\nPING\r\n")
     }
 
     fn text(bytes: &[u8]) -> String {
@@ -167,10 +175,10 @@ mod tests {
     fn units_become_transactions_and_databases_are_selected() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(PLAIN);
-        encoder.unit(1, [ping(0)], &mut out);
-        encoder.unit(1, [], &mut out);
-        encoder.unit(1, [ping(0), ping(3)], &mut out);
-        encoder.unit(1, [ping(3)], &mut out);
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.unit::<(usize, &[u8])>(1, &[], &mut out);
+        encoder.unit(1, &[ping(0), ping(3)], &mut out);
+        encoder.unit(1, &[ping(3)], &mut out);
         encoder.seal(&mut out);
         assert_eq!(
             text(&out),
@@ -184,10 +192,10 @@ mod tests {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: true, checksums: true });
         for ms in [1999, 1000, 2000] {
-            encoder.unit(ms, [ping(0)], &mut out);
+            encoder.unit(ms, &[ping(0)], &mut out);
         }
         encoder.annotate(PLAIN, &mut out);
-        encoder.unit(9000, [ping(0)], &mut out);
+        encoder.unit(9000, &[ping(0)], &mut out);
         let text = text(&out);
         let kinds: Vec<&str> =
             text.split(' ').filter(|w| w.starts_with(['#', 'P'])).map(|w| &w[..4]).collect();
@@ -199,7 +207,7 @@ mod tests {
     fn heads_tell_length_and_checksum() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
-        encoder.unit(1, [ping(0)], &mut out);
+        encoder.unit(1, &[ping(0)], &mut out);
         encoder.seal(&mut out);
         let (head, batch) = out.split_at(HEAD);
         assert_eq!(parse_head(head), Some((crc64(batch), batch.len() as u64)));
@@ -216,7 +224,7 @@ mod tests {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
         for _ in 0..6 {
-            encoder.unit(1, [Command { db: 0, bytes: &bytes }], &mut out);
+            encoder.unit(1, &[(0, &bytes[..])], &mut out);
         }
         assert_eq!(out.windows(5).filter(|w| w == b"#CRC:").count(), 3);
     }

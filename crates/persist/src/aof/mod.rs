@@ -3,12 +3,16 @@
 mod appender;
 mod directory;
 mod encode;
+mod load;
 mod manifest;
 mod parse;
+#[cfg(test)]
+mod sim;
 mod words;
 
 pub use appender::{Appender, Removal, SyncJob};
 pub use directory::{Directory, OpenFault};
 pub use encode::{Annotations, Command, Encoder};
+pub use load::{Leniency, LoadFault, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};
-pub use parse::{Item, ParseFault, Parser};
+pub use parse::{Item, ParseFault, Parser, Wrong};

@@ -22,6 +22,8 @@ pub enum Item {
     Command,
     /// What follows was written in this Unix second or later.
     Time(i64),
+    /// A line of no meaning for the data.
+    Note,
     /// The end of the file.
     End,
 }
@@ -31,10 +33,19 @@ pub enum Item {
 pub enum ParseFault {
     /// The file ends too early, or in nothing but zeros, where a file system has promised space to
     /// bytes that never came.
-    Torn,
+    Torn(Wrong),
     /// The bytes are not what a writer has written.
-    Corrupt(String),
+    Corrupt(Wrong),
     Io(io::Error),
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where in the file.
+    pub at: u64,
+    /// May be empty: the file ends, and that is all.
+    pub words: String,
 }
 
 /// Reads a file that may be anything.
@@ -50,6 +61,7 @@ pub struct Parser<R> {
     checks: bool,
     /// The arguments of the last command, in `buf`.
     spans: Vec<Range<usize>>,
+    lines: u64,
 }
 
 impl<R: Read> Parser<R> {
@@ -64,6 +76,7 @@ impl<R: Read> Parser<R> {
             ended: false,
             checks,
             spans: Vec::new(),
+            lines: 0,
         }
     }
 
@@ -92,6 +105,17 @@ impl<R: Read> Parser<R> {
         Ok(&self.buf[self.at..(self.at + n).min(self.buf.len())])
     }
 
+    /// All that was not given out.
+    pub fn into_rest(mut self) -> io::Chain<io::Cursor<Vec<u8>>, R> {
+        self.buf.drain(..self.at);
+        io::Cursor::new(self.buf).chain(self.input)
+    }
+
+    /// Lines that were read, of commands that are whole and of one that is not.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
     /// The item at [`Parser::offset`], which moves behind it. O(its bytes), and those of the batch that
     /// it begins.
     ///
@@ -99,31 +123,40 @@ impl<R: Read> Parser<R> {
     /// Why there is none. The offset stays then.
     pub fn next(&mut self) -> Result<Item, ParseFault> {
         self.spans.clear();
-        loop {
-            if !self.fill(1).map_err(ParseFault::Io)? {
-                return Ok(Item::End);
-            }
-            match self.buf[self.at] {
-                b'*' => return self.command(),
-                b'#' => {
-                    let (line, end) = self.line(self.at)?;
-                    let line = &self.buf[line];
-                    if let Some(second) = parse_time(line) {
-                        self.give(end);
-                        return Ok(Item::Time(second));
-                    }
-                    let head = parse_head(line).filter(|_| self.checks);
-                    if let Some((sum, length)) = head {
-                        self.check(end, sum, length)?;
-                    }
-                    self.give(end);
-                }
-                0 => return Err(self.zeros()),
-                other => {
-                    return Err(corrupt(format!("Expected prefix '*', got: '{}'", other as char)));
-                }
+        if !self.fill(1).map_err(ParseFault::Io)? {
+            return Ok(Item::End);
+        }
+        match self.buf[self.at] {
+            b'*' => self.command(),
+            b'#' => self.annotation(),
+            0 => Err(self.zeros()),
+            other => {
+                let other = other.escape_ascii();
+                Err(self.corrupt(self.at, format!("Expected prefix '*', got: '{other}'")))
             }
         }
+    }
+
+    fn annotation(&mut self) -> Result<Item, ParseFault> {
+        let (line, end) = self.line(self.at)?;
+        let line = &self.buf[line];
+        if let Some(second) = parse_time(line) {
+            self.give(end);
+            return Ok(Item::Time(second));
+        }
+        // A hole that begins here may end at any line further on.
+        if !line.trim_ascii_end().iter().all(|b| matches!(b, b' '..=b'~' | b'\t')) {
+            return Err(self.corrupt(self.at, "An annotation that is no text".into()));
+        }
+        match parse_head(line).filter(|_| self.checks) {
+            Some((sum, length)) => self.check(end, sum, length)?,
+            None if self.checks && line.starts_with(b"#CRC:") => {
+                return Err(self.corrupt(self.at, "A checksum that is none".into()));
+            }
+            None => {}
+        }
+        self.give(end);
+        Ok(Item::Note)
     }
 
     /// What is up to `end`, a place in the buffer, is given out.
@@ -132,25 +165,39 @@ impl<R: Read> Parser<R> {
         self.at = end;
     }
 
+    /// What is wrong at a place in the buffer.
+    fn wrong(&self, at: usize, words: String) -> Wrong {
+        Wrong { at: self.offset + (at - self.at) as u64, words }
+    }
+
+    fn corrupt(&self, at: usize, words: String) -> ParseFault {
+        ParseFault::Corrupt(self.wrong(at, words))
+    }
+
+    /// The file does not have the `length` bytes at `start`.
+    fn short(&self, start: usize, length: u64) -> ParseFault {
+        let got = self.buf.len() - start.min(self.buf.len());
+        let words = format!("Expected to read {length} bytes, got {got} bytes");
+        ParseFault::Torn(self.wrong(start, words))
+    }
+
     fn command(&mut self) -> Result<Item, ParseFault> {
         let (count, mut at) = self.number(self.at, b'*')?;
         if count == 0 || count > ARGS {
-            return Err(corrupt(format!("A command of {count} arguments")));
+            return Err(self.corrupt(self.at, format!("A command of {count} arguments")));
         }
         for _ in 0..count {
             let (length, start) = self.number(at, b'$')?;
-            if length > self.length {
-                return Err(ParseFault::Torn);
+            let possible = length <= self.length && self.reach(start + length as usize + 2)?;
+            if !possible {
+                return Err(self.short(start, length.saturating_add(2)));
             }
+            // The buffer does not move before its front is given out.
             let end = start + length as usize;
-            // `at` counts from the buffer's beginning, which does not move before it is given out.
-            if !self.reach(end + 2)? {
-                return Err(ParseFault::Torn);
-            }
             if &self.buf[end..end + 2] != b"\r\n" {
-                let (a, b) = (self.buf[end], self.buf[end + 1]);
-                return Err(corrupt(format!("Expected \\r\\n, got: {a:02x}{b:02x}")));
+                return Err(self.no_line_end(start, end));
             }
+            self.lines += 1;
             self.spans.push(start..end);
             at = end + 2;
         }
@@ -158,19 +205,27 @@ impl<R: Read> Parser<R> {
         Ok(Item::Command)
     }
 
+    /// No line ends at `at`, though what began at `start` should have.
+    fn no_line_end(&self, start: usize, at: usize) -> ParseFault {
+        let got: String = self.buf[at..].iter().take(2).map(|b| format!("{b:02x}")).collect();
+        self.corrupt(start, format!("Expected \\r\\n, got: {got}"))
+    }
+
     /// The number in the line at `at`, which begins with `prefix`, and where the next line begins.
     fn number(&mut self, at: usize, prefix: u8) -> Result<(u64, usize), ParseFault> {
         let (line, end) = self.line(at)?;
         let line = &self.buf[line];
         if line[0] != prefix {
-            let (wanted, got) = (prefix as char, line[0] as char);
-            return Err(corrupt(format!("Expected prefix '{wanted}', got: '{got}'")));
+            let (wanted, got) = (prefix as char, line[0].escape_ascii());
+            return Err(self.corrupt(at, format!("Expected prefix '{wanted}', got: '{got}'")));
         }
-        let digits = line[1..].strip_suffix(b"\r\n");
-        let number = digits.and_then(weft_base::num::parse_u64);
-        let number = number.ok_or_else(|| {
-            corrupt(format!("Expected a number, got: '{}'", line[1..].trim_ascii().escape_ascii()))
-        })?;
+        let digits = line[1..].iter().take_while(|b| b.is_ascii_digit()).count();
+        if &line[1 + digits..] != b"\r\n" {
+            return Err(self.no_line_end(at, at + 1 + digits));
+        }
+        let number = weft_base::num::parse_u64(&line[1..1 + digits]);
+        self.lines += 1;
+        let number = number.ok_or_else(|| self.corrupt(at, "Expected a number".into()))?;
         Ok((number, end))
     }
 
@@ -178,19 +233,17 @@ impl<R: Read> Parser<R> {
     fn line(&mut self, at: usize) -> Result<(Range<usize>, usize), ParseFault> {
         let mut seen = at;
         loop {
-            if let Some(n) = memchr(b'\n', &self.buf[seen..]) {
-                let end = seen + n + 1;
-                if end - at > LINE {
-                    return Err(corrupt("A line that is too long".into()));
-                }
-                return Ok((at..end, end));
+            let found = self.buf[seen..].iter().position(|b| *b == b'\n');
+            let end = found.map_or(self.buf.len(), |n| seen + n + 1);
+            if end - at > LINE {
+                return Err(self.corrupt(at, "A line that is too long".into()));
             }
-            if self.buf.len() - at > LINE {
-                return Err(corrupt("A line that is too long".into()));
+            if found.is_some() {
+                return Ok((at..end, end));
             }
             seen = self.buf.len();
             if !self.reach(seen + 1)? {
-                return Err(ParseFault::Torn);
+                return Err(ParseFault::Torn(self.wrong(at, String::new())));
             }
         }
     }
@@ -198,16 +251,14 @@ impl<R: Read> Parser<R> {
     /// Compares the batch that begins at `start` with what its head says.
     fn check(&mut self, start: usize, sum: u64, length: u64) -> Result<(), ParseFault> {
         let before = (start - self.at) as u64;
-        if length > self.length.saturating_sub(self.offset + before) {
-            return Err(ParseFault::Torn);
+        let possible = length <= self.length.saturating_sub(self.offset + before)
+            && self.reach(start + length as usize)?;
+        if !possible {
+            return Err(self.short(start, length));
         }
-        let end = start + length as usize;
-        if !self.reach(end)? {
-            return Err(ParseFault::Torn);
-        }
-        match crc64(&self.buf[start..end]) == sum {
+        match crc64(&self.buf[start..start + length as usize]) == sum {
             true => Ok(()),
-            false => Err(corrupt(format!("The checksum of {length} bytes is wrong"))),
+            false => Err(self.corrupt(start, format!("The checksum of {length} bytes is wrong"))),
         }
     }
 
@@ -221,8 +272,8 @@ impl<R: Read> Parser<R> {
         while !found {
             match self.input.read(&mut piece) {
                 Ok(0) => {
-                    self.ended = true;
-                    return ParseFault::Torn;
+                    let words = "Zeros up to the end of the file".into();
+                    return ParseFault::Torn(self.wrong(self.at, words));
                 }
                 Ok(n) => {
                     let other = piece[..n].iter().position(|b| *b != 0);
@@ -233,7 +284,7 @@ impl<R: Read> Parser<R> {
                 Err(e) => return ParseFault::Io(e),
             }
         }
-        corrupt(format!("Zeros, and other bytes from {offset:#x} on"))
+        self.corrupt(self.at, format!("Zeros, and other bytes from {offset:#x} on"))
     }
 
     /// Whether the buffer can be filled up to `end`, a place in it.
@@ -267,17 +318,9 @@ impl<R: Read> Parser<R> {
     }
 }
 
-fn corrupt(what: String) -> ParseFault {
-    ParseFault::Corrupt(what)
-}
-
-fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|b| *b == byte)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::encode::{Annotations, Command, Encoder};
+    use super::super::encode::{Annotations, Encoder};
     use super::*;
 
     /// Gives a few bytes at a time.
@@ -308,9 +351,10 @@ mod tests {
                     items.push(args.join(" "));
                 }
                 Ok(Item::Time(second)) => items.push(second.to_string()),
+                Ok(Item::Note) => {}
                 Ok(Item::End) => return (items, parser.offset(), "end".into()),
-                Err(ParseFault::Torn) => return (items, parser.offset(), "torn".into()),
-                Err(ParseFault::Corrupt(why)) => return (items, parser.offset(), why),
+                Err(ParseFault::Torn(_)) => return (items, parser.offset(), "torn".into()),
+                Err(ParseFault::Corrupt(why)) => return (items, parser.offset(), why.words),
                 Err(ParseFault::Io(e)) => panic!("{e}"),
             }
         }
@@ -320,8 +364,8 @@ mod tests {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: true, checksums: true });
         for second in 1..4 {
-            let set = |db| Command { db, bytes: b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n" };
-            encoder.unit(second * 1000, [set(0), set(0)], &mut out);
+            let get = (0, &b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n"[..]);
+            encoder.unit(second * 1000, &[get, get], &mut out);
         }
         encoder.seal(&mut out);
         out
@@ -374,9 +418,10 @@ mod tests {
     fn what_is_no_file() {
         for (bytes, how) in [
             (&b"PING\r\n"[..], "Expected prefix '*', got: 'P'"),
-            (b"*x\r\n", "Expected a number, got: 'x'"),
+            (b"*x\r\n", "Expected \\r\\n, got: 780d"),
+            (b"*\r\n", "Expected a number"),
             (b"*0\r\n", "A command of 0 arguments"),
-            (b"*-1\r\n", "Expected a number, got: '-1'"),
+            (b"*-1\r\n", "Expected \\r\\n, got: 2d31"),
             (b"*1\r\n*4\r\n", "Expected prefix '$', got: '*'"),
             (b"*1\r\n$1\r\nabc", "Expected \\r\\n, got: 6263"),
             (b"*1\r\n$9999999999\r\nabc", "torn"),

@@ -145,10 +145,8 @@ impl<R: Read> State<'_, R> {
                 return Err(Wrong::Sum { expected, found });
             }
             Some(_) if expected != 0 => self.say(line, "Checksum OK".into()),
-            Some(_) | None => self.say(
-                line,
-                "RDB file was saved with checksum disabled: no check performed.".into(),
-            ),
+            Some(_) | None => self
+                .say(line, "RDB file was saved with checksum disabled: no check performed.".into()),
         }
         Ok(())
     }
