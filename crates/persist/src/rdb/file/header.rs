@@ -85,7 +85,8 @@ impl Header {
             .into_iter()
             .find_map(|(name, magic)| Some((bytes.strip_prefix(name)?, magic)))
             .ok_or(Refusal::Signature(bytes))?;
-        let version = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
+        let version =
+            std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
         let version = version.and_then(|digits| digits.parse().ok());
         Ok(Header { magic, version: version.ok_or(Refusal::Signature(bytes))? })
     }

@@ -136,4 +136,3 @@ impl<R: Read> Source for Input<R> {
         Ok(())
     }
 }
-

@@ -149,7 +149,10 @@ pub struct Loader<R> {
 pub enum Piece {
     Block(Block),
     /// A large value.
-    Made { db: usize, made: Box<Made> },
+    Made {
+        db: usize,
+        made: Box<Made>,
+    },
 }
 
 /// Whole entries of one database.
@@ -169,12 +172,7 @@ pub enum Made {
 }
 
 /// Makes what is to be made of an entry whose body is next.
-fn make<S: Source>(
-    head: Head,
-    key: &[u8],
-    from: &mut S,
-    terms: &Terms<'_>,
-) -> Result<Made, Fault> {
+fn make<S: Source>(head: Head, key: &[u8], from: &mut S, terms: &Terms<'_>) -> Result<Made, Fault> {
     if let (Some(at), Some(over)) = (head.expiry, terms.over)
         && at <= over
     {
@@ -271,7 +269,8 @@ impl<R: Read> Loader<R> {
     /// The file is not one that is read: nothing must be done for it.
     pub fn open(from: R, check: VersionCheck, databases: usize) -> Result<Loader<R>, Trouble> {
         let mut input = Input::new(from);
-        let found = |wrong, offset| Trouble { wrong, offset, key: None, doing: Stage::Start.name() };
+        let found =
+            |wrong, offset| Trouble { wrong, offset, key: None, doing: Stage::Start.name() };
         let bytes = input.array().map_err(|fault| found(Wrong::Value(fault), 0))?;
         let refused = |refusal| found(Wrong::Refused(refusal), Header::LEN as u64);
         let header = Header::parse(bytes).map_err(refused)?;
@@ -390,7 +389,7 @@ impl<R: Read> Loader<R> {
                 let known = usize::try_from(db).ok().filter(|db| *db < self.databases);
                 self.db = known.ok_or(Wrong::Database(db))?;
             }
-            Item::Sizes { keys, .. } => self.announced = self.announced.saturating_add(keys),
+            Item::Sizes(keys) => self.announced = self.announced.saturating_add(keys),
             Item::Cluster => {}
             Item::End => self.ended = Some(self.end()?),
         }

@@ -261,12 +261,7 @@ fn is_large(record: &Record) -> bool {
 }
 
 /// Writes a key, and what stands in front of it.
-fn entry<W: Write>(
-    record: &Record,
-    used: Option<Used>,
-    form: Form,
-    out: &mut W,
-) -> io::Result<()> {
+fn entry<W: Write>(record: &Record, used: Option<Used>, form: Form, out: &mut W) -> io::Result<()> {
     if let Some(at) = record.expiry() {
         out.write_all(&[opcode::EXPIRY_MS])?;
         out.write_all(&at.to_le_bytes())?;
