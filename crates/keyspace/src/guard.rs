@@ -154,7 +154,11 @@ impl Keyspace {
 
     #[cold]
     fn wake_all(&self, waiters: VecDeque<Waiter>) {
-        waiters.into_iter().for_each(|waiter| (self.wake)(waiter));
+        for waiter in waiters {
+            if !self.sleepers.wake(waiter) {
+                (self.wake)(waiter);
+            }
+        }
     }
 }
 
@@ -243,6 +247,14 @@ impl<'k> Guard<'k> {
     pub fn publish(&mut self) {
         if let Some(long) = &mut self.long {
             long.publish();
+        }
+    }
+
+    /// Something is about to be changed through this guard. What a command of the slow lane changes
+    /// must be kept before its first write, if a snapshot is about to begin.
+    pub(crate) fn writes(&self) {
+        if let Some(long) = &self.long {
+            long.writes();
         }
     }
 

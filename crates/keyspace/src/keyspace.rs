@@ -6,6 +6,8 @@ use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
 use crate::notice::Listener;
 use crate::running::{Entry, Running};
+use crate::sleepers::Sleepers;
+use crate::snapshot::shards::Snapshots;
 use crate::sync::Ordering;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -62,7 +64,9 @@ pub struct Keyspace {
     /// Held by a walk over all keys: there is one set of journals.
     pub(crate) walk: Mutex<()>,
     pub(crate) interests: Box<[Interest]>,
+    pub(crate) snapshots: Snapshots,
     pub(crate) wake: Wake,
+    pub(crate) sleepers: Sleepers,
     pub(crate) listener: OnceLock<Listener>,
     hasher: Hasher,
 }
@@ -88,7 +92,9 @@ impl Keyspace {
             running: Mutex::default(),
             walk: Mutex::default(),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
+            snapshots: Snapshots::new(),
             wake,
+            sleepers: Sleepers::new(),
             listener: OnceLock::new(),
             hasher,
         }

@@ -13,6 +13,7 @@
 //! * [`notice`] - what is said of it to those who listen to keyspace notifications
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
+//! * [`snapshot`] - all keys of one moment, read while commands go on
 //! * [`defrag`] - moving records together, in bounded steps
 //! * [`turn`] - what one thread carries along while it executes commands
 //!
@@ -36,6 +37,8 @@ pub mod keyspace;
 pub mod lock;
 pub mod notice;
 mod running;
+mod sleepers;
+pub mod snapshot;
 mod sync;
 pub mod turn;
 pub mod wait;

@@ -73,7 +73,7 @@ fn who_frees(ctx: &Ctx<'_>) -> Result<Free, Error> {
 /// Empties one database. Every key counts as a change.
 fn flush(ctx: &mut Ctx<'_>, db: usize, free: Free) {
     let mut db = ctx.db.other(db);
-    let contents = db.take_all();
-    db.turn.tally.dirty += contents.iter().map(|table| table.len() as u64).sum::<u64>();
-    db.turn.discard_all(contents, free);
+    let taken = db.take_all();
+    db.turn.tally.dirty += taken.keys;
+    db.turn.discard_all(taken.contents, free);
 }

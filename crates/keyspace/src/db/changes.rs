@@ -7,16 +7,19 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, WATCHED, Watch};
+use crate::interest::{FOLLOWED, RUNNING, SNAPSHOT, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::notice::Classes;
+use crate::snapshot;
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
 impl Db<'_> {
+    /// Who wants to know what becomes of the keys of `shard`. A snapshot does not: what it needs it
+    /// was given before.
     #[inline]
     fn interest(&self, shard: u16) -> u32 {
-        self.keyspace().interest(shard)
+        self.keyspace().interest(shard) & !SNAPSHOT
     }
 
     /// `key` may be about to change, and is still what it was: the one place where its old value
@@ -24,22 +27,19 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.turn.effects.announce(self.index, key);
+        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING) != 0 {
+            self.keep(key);
+        }
     }
 
-    /// As [`Db::before_write`], for all keys of this database in `shard`.
-    pub(super) fn before_write_all(&mut self, shard: u16) {
-        assert!(self.holds(shard), "shard {shard} is not held");
-    }
-
-    /// As [`Db::before_write`], for the expired keys of this database in a part of `shard`.
-    pub(crate) fn before_sweep(&mut self, shard: u16) {
-        self.before_write_all(shard);
-    }
-
-    /// A sweep has taken `dead` out of its table.
+    /// A sweep has taken `dead` out of its table: an expired key, which may not have expired yet at
+    /// the cut of a snapshot.
     pub(crate) fn swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
-        self.before_write(&key);
+        self.turn.effects.announce(self.index, &key);
+        if self.keyspace().interest(key.shard) & SNAPSHOT != 0 {
+            snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
+        }
         self.went(&key, dead.expiry(), Cause::Expiry);
     }
 

@@ -5,7 +5,7 @@
 //! them by program.
 
 use super::SUMMED_FROM;
-use super::header::{Header, Magic, VersionCheck};
+use super::header::{Header, Magic, Refusal, VersionCheck};
 use super::input::Input;
 use super::item::{Head, Item, Items, Stage};
 use super::load::Wrong;
@@ -41,7 +41,7 @@ pub fn check<R: Read>(from: R, now_ms: i64, mut line: impl FnMut(String)) -> Che
     if let Err(wrong) = &done {
         let items = &state.items;
         line("--- RDB ERROR DETECTED ---".into());
-        line(format!("[offset {at}] {wrong}"));
+        line(format!("[offset {at}] {}", words(wrong)));
         line(format!("[additional info] While doing: {}", items.stage.name()));
         if let Some(code) = state.code {
             line(format!("[additional info] Reading key '{}'", items.key.escape_ascii()));
@@ -60,6 +60,15 @@ pub fn check<R: Read>(from: R, now_ms: i64, mut line: impl FnMut(String)) -> Che
         counts(&found, &mut line);
     }
     found
+}
+
+fn words(wrong: &Wrong) -> String {
+    match wrong {
+        Wrong::Refused(Refusal::Signature(_)) => {
+            "Wrong signature trying to load DB from file".into()
+        }
+        wrong => wrong.to_string(),
+    }
 }
 
 fn counts(found: &Checked, line: &mut impl FnMut(String)) {
@@ -101,7 +110,7 @@ impl<R: Read> State<'_, R> {
                 }
                 Item::Database(db) => self.say(line, format!("Selecting DB ID {db}")),
                 Item::Function(_) => self.found.functions += 1,
-                Item::Sizes { .. } | Item::Cluster => {}
+                Item::Sizes(_) | Item::Cluster => {}
                 Item::Key(head) => self.value(head).map_err(Wrong::Value)?,
                 Item::End => return self.end(header, line),
             }

@@ -15,8 +15,8 @@ pub enum Item {
     Function(Vec<u8>),
     /// The database of the keys that follow.
     Database(u64),
-    /// How many keys will follow, and how many of them expire.
-    Sizes { keys: u64, expiring: u64 },
+    /// How many keys will follow.
+    Sizes(u64),
     /// Something of clusters that says nothing here.
     Cluster,
     /// A key, whose name is in [`Items::key`], up to where its body begins.
@@ -148,7 +148,9 @@ impl Items {
             }
             opcode::SIZES => {
                 self.stage = Stage::Len;
-                Ok(Item::Sizes { keys: read::len(from)?, expiring: read::len(from)? })
+                let keys = read::len(from)?;
+                let _expiring = read::len(from)?;
+                Ok(Item::Sizes(keys))
             }
             opcode::END => Ok(Item::End),
             opcode::SLOT_INFO => {

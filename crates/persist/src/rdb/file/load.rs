@@ -389,7 +389,7 @@ impl<R: Read> Loader<R> {
                 let known = usize::try_from(db).ok().filter(|db| *db < self.databases);
                 self.db = known.ok_or(Wrong::Database(db))?;
             }
-            Item::Sizes { keys, .. } => self.announced = self.announced.saturating_add(keys),
+            Item::Sizes(keys) => self.announced = self.announced.saturating_add(keys),
             Item::Cluster => {}
             Item::End => self.ended = Some(self.end()?),
         }

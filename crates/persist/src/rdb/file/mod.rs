@@ -48,7 +48,7 @@ mod write;
 
 pub use check::{Checked, check};
 pub use header::{Header, Magic, Refusal, VersionCheck};
-pub use load::{Counts, Ended, Loader, Origin, Terms, Trouble};
+pub use load::{Counts, Ended, Loader, Origin, Piece, Terms, Trouble, Wrong};
 pub use place::Place;
 pub use write::{Lane, Saver, Told, Used};
 

@@ -10,9 +10,10 @@
 //! On the way the file can be synced every few megabytes, by a thread of its own: so the disk is
 //! never asked for all of it at once, which would make everybody else's writes wait.
 
-use std::fs::{self, File};
+use crate::storage::{Output, Storage};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -21,8 +22,10 @@ const SYNC_EVERY: u64 = 8 << 20;
 
 /// A file on its way to its place.
 #[derive(Debug)]
-pub struct Place {
-    file: File,
+pub struct Place<'s> {
+    storage: &'s dyn Storage,
+    file: Arc<dyn Output>,
+    folder: PathBuf,
     temporary: PathBuf,
     to: PathBuf,
     syncer: Option<Syncer>,
@@ -30,17 +33,24 @@ pub struct Place {
     is_done: bool,
 }
 
-impl Place {
+impl<'s> Place<'s> {
     /// Begins a file that will be `folder/name`. `incremental`: it is synced on the way.
     ///
     /// # Errors
     ///
     /// It can't be created.
-    pub fn begin(folder: &Path, name: &str, incremental: bool) -> io::Result<Place> {
+    pub fn begin(
+        storage: &'s dyn Storage,
+        folder: &Path,
+        name: &str,
+        incremental: bool,
+    ) -> io::Result<Place<'s>> {
         let temporary = folder.join(format!("temp-{}.rdb", std::process::id()));
-        let file = File::create(&temporary)?;
+        let file = storage.create(&temporary)?;
         let mut place = Place {
+            storage,
             file,
+            folder: folder.into(),
             temporary,
             to: folder.join(name),
             syncer: None,
@@ -48,12 +58,12 @@ impl Place {
             is_done: false,
         };
         if incremental {
-            place.syncer = Some(Syncer::start(place.file.try_clone()?)?);
+            place.syncer = Some(Syncer::start(place.file.clone())?);
         }
         Ok(place)
     }
 
-    /// Makes all of it durable and puts it in its place.
+    /// Makes all of it safe and puts it in its place.
     ///
     /// # Errors
     ///
@@ -63,15 +73,14 @@ impl Place {
         if let Some(syncer) = self.syncer.take() {
             syncer.end()?;
         }
-        self.file.sync_all()?;
-        fs::rename(&self.temporary, &self.to)?;
+        self.file.sync()?;
+        self.storage.rename(&self.temporary, &self.to)?;
         self.is_done = true;
-        let folder = self.to.parent().unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()
+        self.storage.sync_dir(&self.folder)
     }
 }
 
-impl Write for Place {
+impl Write for Place<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.unsynced += written as u64;
@@ -89,12 +98,12 @@ impl Write for Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             drop(self.syncer.take().map(Syncer::end));
             // There is nobody to tell; and it is only in the way.
-            let _ = fs::remove_file(&self.temporary);
+            let _ = self.storage.remove(&self.temporary);
         }
     }
 }
@@ -107,11 +116,11 @@ struct Syncer {
 }
 
 impl Syncer {
-    fn start(file: File) -> io::Result<Syncer> {
+    fn start(file: Arc<dyn Output>) -> io::Result<Syncer> {
         // One waits while one is done: who writes is so much ahead of the disk, and no more.
         let (to, asked) = sync_channel(1);
         let thread = std::thread::Builder::new().name("weft-save-sync".into());
-        let thread = thread.spawn(move || asked.iter().try_for_each(|()| file.sync_data()))?;
+        let thread = thread.spawn(move || asked.iter().try_for_each(|()| file.sync()))?;
         Ok(Syncer { to, thread })
     }
 
