@@ -7,6 +7,7 @@
 
 mod alter;
 mod changes;
+mod logging;
 mod rework;
 mod several;
 

@@ -4,6 +4,7 @@ use crate::Table;
 use crate::gate::Gates;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::log::Log;
 use crate::notice::Listener;
 use crate::running::{Entry, Running};
 use crate::sync::Ordering;
@@ -11,7 +12,7 @@ use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
@@ -64,6 +65,7 @@ pub struct Keyspace {
     pub(crate) interests: Box<[Interest]>,
     pub(crate) wake: Wake,
     pub(crate) listener: OnceLock<Listener>,
+    pub(crate) log: Arc<Log>,
     hasher: Hasher,
 }
 
@@ -90,6 +92,7 @@ impl Keyspace {
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             wake,
             listener: OnceLock::new(),
+            log: Arc::default(),
             hasher,
         }
     }
@@ -100,6 +103,11 @@ impl Keyspace {
     /// If there is one already.
     pub fn listen(&self, listener: Listener) {
         assert!(self.listener.set(listener).is_ok(), "notices have one listener");
+    }
+
+    /// The log of effects: begun by [`Guard::begin_log`](crate::Guard::begin_log).
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     pub fn databases(&self) -> usize {
