@@ -47,7 +47,8 @@ impl Draft {
         self.touched || !self.is_empty()
     }
 
-    pub(crate) fn push(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
+    /// Appends a command.
+    pub fn push(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
         self.block.push(db, target, args);
     }
 

@@ -97,8 +97,28 @@ impl Log {
         lock(&self.lanes).iter().map(|lane| lane.pending_bytes()).sum()
     }
 
-    /// Gives the unit in `draft` a number and to the reader. The shards of the group are held.
-    fn publish(self: &Arc<Log>, draft: &mut Draft, ms: i64) -> u64 {
+    /// Begins it: see [`Guard::begin_log`], which is the only caller beside tests. Nobody publishes
+    /// meanwhile.
+    pub fn begin(self: &Arc<Log>, wake: WakeReader) -> Option<LogReader> {
+        if self.has_reader.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        *lock(&self.wake) = Some(wake);
+        // What an earlier reader has left behind.
+        lock(&self.lanes).iter().for_each(|lane| lane.clear());
+        self.on.store(true, Ordering::Relaxed);
+        Some(LogReader::new(self.clone()))
+    }
+
+    /// Ends it: see [`Guard::end_log`].
+    pub fn end(&self) {
+        self.on.store(false, Ordering::Relaxed);
+        self.ring();
+    }
+
+    /// Gives the unit in `draft` a number and to the reader: see [`seal`], which is the only caller
+    /// beside tests. The shards of the group are held, and the log has begun.
+    pub fn publish(self: &Arc<Log>, draft: &mut Draft, ms: i64) -> u64 {
         let lane = draft.lane.take_if(|lane| lane.is_of(self)).unwrap_or_else(|| self.new_lane());
         let number = lane.publish(draft, ms, || self.drawn.0.fetch_add(1, Ordering::Relaxed) + 1);
         draft.lane = Some(lane);
@@ -165,16 +185,9 @@ impl Guard<'_> {
     #[must_use]
     pub fn begin_log(&self, wake: WakeReader) -> Option<LogReader> {
         self.assert_stopped();
-        let log = &self.keyspace().log;
-        if log.has_reader.swap(true, Ordering::AcqRel) {
-            return None;
-        }
-        *lock(&log.wake) = Some(wake);
-        // What an earlier reader has left behind.
-        lock(&log.lanes).iter().for_each(|lane| lane.clear());
-        log.on.store(true, Ordering::Relaxed);
+        let reader = self.keyspace().log.begin(wake)?;
         self.set_logged(true);
-        Some(LogReader::new(log.clone()))
+        Some(reader)
     }
 
     /// Ends the log: what commits from now on is not in it. The reader still gets what is
@@ -184,9 +197,8 @@ impl Guard<'_> {
     /// As [`Guard::begin_log`].
     pub fn end_log(&self) {
         self.assert_stopped();
-        self.keyspace().log.on.store(false, Ordering::Relaxed);
         self.set_logged(false);
-        self.keyspace().log.ring();
+        self.keyspace().log.end();
     }
 
     /// The number of the last unit before this moment, for a cut: everything up to it has happened
@@ -222,3 +234,6 @@ pub fn seal(guard: &Guard<'_>, turn: &mut Turn) {
     }
     turn.effects.clear_log();
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
