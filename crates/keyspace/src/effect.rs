@@ -187,10 +187,12 @@ impl Effects {
         touched && !said
     }
 
-    /// Whether a command that has just run may have to be logged.
+    /// The present command has ended, and is not one that is logged in its words.
     #[inline]
-    pub fn is_log_touched(&self) -> bool {
-        self.log.touched || self.log.said
+    pub fn end_unlogged(&mut self) {
+        if self.pending {
+            self.end_command_of_log();
+        }
     }
 
     /// Forgets what was to be logged.

@@ -180,7 +180,6 @@ impl Walk<'_> {
         loop {
             let Some(met) = step(inside, turn) else { return true };
             turn.drop_trash();
-            turn.ring(self.ks.log());
             total.add(met);
             sample.add(met);
             if sample.examined >= effort.sample {

@@ -14,9 +14,13 @@ use weft_keyspace::{Log, LogReader};
 /// More preemptions than this find nothing new here, and take hours.
 const PREEMPTIONS: usize = 3;
 
+/// Steps of one run: the reader looks at every lane each time it is woken.
+const BRANCHES: usize = 20_000;
+
 fn model(test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS);
+    builder.max_branches = BRANCHES;
     builder.check(test);
 }
 
@@ -78,8 +82,6 @@ fn loom_everything_comes_once_and_in_order() {
         assert_eq!(read(&mut reader, &woken, 2), [1, 2]);
         producers.into_iter().for_each(|p| p.join().unwrap());
         assert_eq!(*shard.lock().unwrap(), [1, 2], "in the order in which the shard was held");
-        assert_eq!(log.pending_bytes(), 12, "the last one is passed with the next look");
-        assert!(reader.next().is_none());
         assert_eq!(log.pending_bytes(), 0);
     });
 }
