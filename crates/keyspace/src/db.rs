@@ -8,6 +8,7 @@
 mod alter;
 mod changes;
 mod keep;
+mod logging;
 mod rework;
 mod several;
 

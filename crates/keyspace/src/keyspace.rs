@@ -4,6 +4,7 @@ use crate::Table;
 use crate::gate::Gates;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::log::Log;
 use crate::notice::Listener;
 use crate::running::{Entry, Running};
 use crate::sleepers::Sleepers;
@@ -13,7 +14,7 @@ use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
@@ -68,6 +69,7 @@ pub struct Keyspace {
     pub(crate) wake: Wake,
     pub(crate) sleepers: Sleepers,
     pub(crate) listener: OnceLock<Listener>,
+    pub(crate) log: Arc<Log>,
     hasher: Hasher,
 }
 
@@ -96,6 +98,7 @@ impl Keyspace {
             wake,
             sleepers: Sleepers::new(),
             listener: OnceLock::new(),
+            log: Arc::default(),
             hasher,
         }
     }
@@ -106,6 +109,11 @@ impl Keyspace {
     /// If there is one already.
     pub fn listen(&self, listener: Listener) {
         assert!(self.listener.set(listener).is_ok(), "notices have one listener");
+    }
+
+    /// The log of effects: begun by [`Guard::begin_log`](crate::Guard::begin_log).
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     pub fn databases(&self) -> usize {

@@ -4,9 +4,9 @@
 //! the start of its next batch by comparing a version number.
 
 use weft_config::{Config, Id, OutputBufferLimits};
-use weft_keyspace::Classes;
 use weft_keyspace::access::{Access, Policy};
 use weft_keyspace::evict::MaxmemoryPolicy;
+use weft_keyspace::{Classes, Deletion, Deletions};
 use weft_types::Limits;
 
 /// Derived from the configuration; immutable.
@@ -52,6 +52,8 @@ pub struct Settings {
     pub import_mode: bool,
     /// What is told of keys in keyspace notifications.
     pub notices: Classes,
+    /// In what words deletions are logged.
+    pub deletions: Deletions,
 }
 
 impl Settings {
@@ -102,6 +104,11 @@ impl Settings {
             has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
             notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
+            deletions: Deletions {
+                expiry: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EXPIRE)),
+                eviction: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EVICTION)),
+                server: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_SERVER_DEL)),
+            },
         }
     }
 

@@ -7,10 +7,12 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, RUNNING, SNAPSHOT, WATCHED, Watch};
+use crate::interest::{FOLLOWED, LOGGED, RUNNING, SNAPSHOT, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
+use crate::log::unit::Target;
 use crate::notice::Classes;
 use crate::snapshot;
+use crate::turn::Deletion;
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -94,7 +96,29 @@ impl Db<'_> {
 
     #[cold]
     fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        self.effect(key, became, cause);
+        self.tell_log(key, cause);
+        if self.interest(key.shard) & !LOGGED != 0 {
+            self.effect(key, became, cause);
+        }
+    }
+
+    /// Says for the log what `cause` has done to `key`, where that is known here.
+    fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
+        if self.interest(key.shard) & (LOGGED | RUNNING) == 0 {
+            return;
+        }
+        let unlink = self.turn.deletions;
+        match cause {
+            // In what words it is to be repeated is known to the command.
+            Cause::Command => self.turn.effects.touch_log(),
+            Cause::Expiry => self.log_deletion(unlink.expiry, key),
+            Cause::Eviction => self.log_deletion(unlink.eviction, key),
+        }
+    }
+
+    /// Logs that `key` was deleted.
+    fn log_deletion(&mut self, word: Deletion, key: &Key<'_>) {
+        self.log_of(Target::ALL, &[word.word(), key.bytes]);
     }
 
     /// The record of `key` was `dead` and is another one now. Discards the dead one.
@@ -116,9 +140,15 @@ impl Db<'_> {
         if dead.expiry().is_some_and(|at| at <= now) {
             self.went(key, dead.expiry(), Cause::Expiry);
             self.came(key);
-        } else if self.interest(key.shard) != 0 && same_type {
+            return;
+        }
+        self.tell_log(key, Cause::Command);
+        if self.interest(key.shard) & !LOGGED == 0 {
+            return;
+        }
+        if same_type {
             self.effect(key, Became::Changed, Cause::Command);
-        } else if self.interest(key.shard) != 0 {
+        } else {
             // Clients may wait for a key that has the wrong type.
             self.effect(key, Became::Gone(dead.expiry()), Cause::Command);
             self.effect(key, Became::New, Cause::Command);

@@ -51,6 +51,7 @@ impl Core {
         let mut turn = Turn::new(now_ms, srv.seed(id));
         turn.access = settings.access(now_ms);
         turn.effects.want(settings.notices);
+        turn.deletions = settings.deletions;
         Core {
             id,
             turn,
@@ -82,6 +83,7 @@ impl Core {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
             self.turn.effects.want(self.settings.notices);
+            self.turn.deletions = self.settings.deletions;
         }
     }
 
@@ -120,7 +122,8 @@ impl Core {
         self.turn.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }
 
-    /// Makes this thread's tallies visible to others.
+    /// Makes this thread's tallies visible to others, and wakes who reads the log of effects, if that
+    /// is to be: the end of a batch.
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.turn.tally);
         let stats = self.stats;
@@ -131,6 +134,7 @@ impl Core {
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
+        self.turn.ring(self.srv.ks.log());
     }
 
     /// Frees what died under the locks: large things in the background.

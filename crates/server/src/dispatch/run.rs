@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
+use weft_keyspace::log::unit::{Arg, SHARE_FROM};
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -163,7 +164,22 @@ pub fn call(
         pause: None,
     };
     let result = run(&mut ctx);
-    (result, ctx.pause)
+    let pause = ctx.pause.take();
+    if !ctx.db.turn.effects.is_empty() {
+        log_words(&mut ctx.db, request);
+    }
+    (result, pause)
+}
+
+/// Has a command that has changed something logged in its own words, unless it has said others.
+#[cold]
+fn log_words(db: &mut Db<'_>, request: &Request<'_>) {
+    db.log_words(&mut request.args.iter().enumerate().map(|(at, word)| {
+        match request.blobs.iter().find(|(of, _)| *of == at) {
+            Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
+            Some(_) | None => Arg::Bytes(word),
+        }
+    }));
 }
 
 /// Runs a command of this crate that holds no shard.
@@ -216,6 +232,7 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
     };
     let result = run(&mut cx);
     let ConnCx { core, session, end_in_slow_lane, crowded, .. } = cx;
+    core.turn.effects.end_unlogged();
     if let Some(thread) = crowded {
         return (result, End::Later(thread));
     }
@@ -331,6 +348,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 end_in_slow_lane: false,
             });
             feed_monitors(core, session, cmd, &args);
+            core.turn.effects.end_unlogged();
             core.renew_settings();
             core.begin_command();
             result

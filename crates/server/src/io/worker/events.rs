@@ -103,10 +103,10 @@ impl Worker {
                 Message::Kill { client } => self.kill(client),
                 Message::Feed { client, bytes } => self.feed(client, &bytes),
                 Message::Unpause => self.resume_all(Awaited::Pause),
-                Message::Served { waiting, reply } => self.served(&waiting, reply),
+                Message::Served { waiting, reply, .. } => self.served(&waiting, reply),
                 Message::Retry { waiting } => self.retry(waiting),
                 Message::Unblocked { waiting, error } => self.unblocked(waiting, error),
-                Message::SlowDone { client, reply, session } => {
+                Message::SlowDone { client, reply, session, .. } => {
                     self.slow_done(client, reply, session);
                 }
                 Message::SlowBlocked { waiting } => self.slow_blocked(waiting),

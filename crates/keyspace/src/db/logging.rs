@@ -1,0 +1,63 @@
+//! What commands say for the log of effects.
+//!
+//! A command that has changed something is logged in the words of its client, unless it has said
+//! what else is to be repeated ([`Db::log`]), or that nothing is ([`Db::log_nothing`]). Whoever calls
+//! the function of a command calls [`Db::log_words`] behind it.
+
+use super::Db;
+use crate::log::unit::{Arg, Args, Target};
+
+impl Db<'_> {
+    /// Whether what the command does is logged, or may come to be: to be asked before anything is
+    /// made up for it. A look at a word on the line of a lock that is held.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.guard.is_logged()
+    }
+
+    /// Logs a command of these words in the place of the client's; may be called again, for more of
+    /// them. Does nothing where nothing is logged.
+    pub fn log(&mut self, words: &[&[u8]]) {
+        self.log_args(&mut words.iter().map(|word| Arg::Bytes(word)));
+    }
+
+    /// As [`Db::log`], with words that may be shared.
+    #[cold]
+    pub fn log_args(&mut self, words: &mut Args<'_, '_>) {
+        if self.is_logged() {
+            self.turn.effects.push_log(self.index, Target::ALL, words);
+            self.turn.effects.log.said = true;
+        }
+    }
+
+    /// The present command is not logged, whatever it has changed.
+    #[inline]
+    pub fn log_nothing(&mut self) {
+        if self.is_logged() {
+            self.turn.effects.log.said = true;
+        }
+    }
+
+    /// The present command is logged in its own words, were it that it has changed nothing.
+    #[inline]
+    pub fn log_anyway(&mut self) {
+        if self.is_logged() {
+            self.turn.effects.touch_log();
+        }
+    }
+
+    /// Logs a command of the keyspace's own, in front of the words of the present one.
+    pub(crate) fn log_of(&mut self, target: Target, words: &[&[u8]]) {
+        let mut words = words.iter().map(|word| Arg::Bytes(word));
+        self.turn.effects.push_log(self.index, target, &mut words);
+    }
+
+    /// After the function of a command has run: logs its `words`, if it has changed anything and said
+    /// nothing else.
+    #[cold]
+    pub fn log_words(&mut self, words: &mut Args<'_, '_>) {
+        if self.turn.effects.end_command_of_log() {
+            self.turn.effects.push_log(self.index, Target::ALL, words);
+        }
+    }
+}
