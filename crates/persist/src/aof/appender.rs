@@ -189,6 +189,27 @@ impl Appender {
         Ok(appender)
     }
 
+    /// Puts a base into force for a log that is off: `base` is an image, in a file of this name in the
+    /// folder, that is safe already. All other files are history and removed.
+    ///
+    /// # Errors
+    /// Those of the storage; the old files are still in force then, or, if only the last calls have
+    /// failed, possibly the new one.
+    pub fn only_base(dir: &Directory, base: &str, snapshot: bool) -> io::Result<()> {
+        let manifest = dir.manifest().map_err(|fault| io::Error::other(fault.to_string()))?;
+        let entry = manifest.next_base(dir.stem(), snapshot);
+        dir.storage.rename(&dir.path(base), &dir.path(&entry.name))?;
+        dir.sync()?;
+        let mut manifest = manifest;
+        manifest.replace_all(entry);
+        dir.put(&manifest)?;
+        dir.sync()?;
+        let gone = dir.remove(&manifest.history);
+        manifest.history.retain(|entry| !gone.contains(entry));
+        dir.put(&manifest)?;
+        dir.sync()
+    }
+
     fn of(
         dir: Directory,
         manifest: Manifest,

@@ -205,6 +205,12 @@ impl Manifest {
         self.rebase(base);
     }
 
+    /// Takes over `base` alone in the place of all there is.
+    pub fn replace_all(&mut self, base: Entry) {
+        self.rebase(base);
+        self.history.append(&mut self.increments);
+    }
+
     /// A manifest whose data is one file of a server that knew no manifests.
     #[must_use]
     pub fn of_single_file(name: &str) -> Manifest {

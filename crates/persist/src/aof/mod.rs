@@ -6,6 +6,7 @@ mod encode;
 mod load;
 mod manifest;
 mod parse;
+mod retry;
 #[cfg(test)]
 mod sim;
 mod words;
@@ -16,3 +17,4 @@ pub use encode::{Annotations, Command, Encoder};
 pub use load::{Leniency, LoadFault, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};
 pub use parse::{Item, ParseFault, Parser, Wrong};
+pub use retry::{Permission, Retry};
