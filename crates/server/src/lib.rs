@@ -11,6 +11,7 @@
 //! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
+//! * [`persistence`] - snapshots in files, and loading them
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
 //! * [`defrag`] - `activedefrag`
 //! * [`watchdog`] - where threads are that take too long
@@ -43,6 +44,7 @@ pub mod memory;
 pub mod monitor;
 pub mod notify;
 pub mod pause;
+pub mod persistence;
 pub mod pubsub;
 pub mod redact;
 pub mod server;

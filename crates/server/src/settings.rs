@@ -3,7 +3,7 @@
 //! CONFIG SET changes the [`Config`] and publishes a new `Settings`; each thread picks it up at
 //! the start of its next batch by comparing a version number.
 
-use weft_config::{Config, Id, OutputBufferLimits};
+use weft_config::{Config, Id, OutputBufferLimits, SavePoint};
 use weft_keyspace::Classes;
 use weft_keyspace::access::{Access, Policy};
 use weft_keyspace::evict::MaxmemoryPolicy;
@@ -52,6 +52,9 @@ pub struct Settings {
     pub import_mode: bool,
     /// What is told of keys in keyspace notifications.
     pub notices: Classes,
+    pub save_points: Vec<SavePoint>,
+    /// Writes are refused after a save in the background has failed.
+    pub refuses_unsaved: bool,
 }
 
 impl Settings {
@@ -102,6 +105,9 @@ impl Settings {
             has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
             notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
+            save_points: config.save_points().to_vec(),
+            refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
+                && !config.save_points().is_empty(),
         }
     }
 

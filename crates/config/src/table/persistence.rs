@@ -1,6 +1,6 @@
 //! Snapshots and the append-only file.
 
-use super::{INT_MAX, LONG_MAX, PERSISTENCE, REPLICATION};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, PERSISTENCE, REPLICATION, SIZE_MAX};
 use crate::checks::{append_dir_name, append_file_name, db_file_name};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, checked, int, one_of};
@@ -14,7 +14,7 @@ section! {
         kind: Kind::SavePoints,
         default: "3600 1 300 100 60 10000",
         flags: Flags::MULTI.and(Flags::REPEATABLE),
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Write a snapshot when so many seconds have passed and at least so many keys have \
               changed. Pairs on one line or on several add up; \"\" removes those before it, and \
               alone turns snapshots off.",
@@ -23,26 +23,26 @@ section! {
         kind: checked(db_file_name),
         default: "dump.rdb",
         flags: Flags::PROTECTED,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Name of the snapshot in dir.",
     }
     RDBCOMPRESSION = "rdbcompression" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Compress strings in snapshots.",
     }
     RDBCHECKSUM = "rdbchecksum" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "End snapshots with a checksum and check it when they are loaded.",
     }
     RDB_VERSION_CHECK = "rdb-version-check" {
         kind: one_of(&["strict", "relaxed"]),
         default: "strict",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "What to do with a snapshot of a later format: refuse it, or try to load it as far \
               as it is understood.",
     }
@@ -56,14 +56,22 @@ section! {
     RDB_SAVE_INCREMENTAL_FSYNC = "rdb-save-incremental-fsync" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Sync a snapshot every few megabytes while it is written, so that the disk is never \
               asked for all of it at once.",
+    }
+    SNAPSHOT_MEMORY_LIMIT = "snapshot-memory-limit" {
+        kind: bytes(0, SIZE_MAX),
+        default: "0",
+        status: EFFECTIVE,
+        doc: "Memory that a snapshot may take beside the data, for what clients change while it is \
+              written. Near it, what is kept most of is written first; beyond it the snapshot \
+              fails, and no client waits. 0: a quarter of the memory in use, at least 64mb.",
     }
     STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Refuse writes after a snapshot has failed, until one succeeds: so somebody \
               notices.",
     }

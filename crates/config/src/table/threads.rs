@@ -58,8 +58,9 @@ section! {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
-        doc: "CPUs for writing snapshots. Checked at the start.",
+        status: EFFECTIVE,
+        doc: "CPUs for the threads that write snapshots, and as many threads; without it half as \
+              many threads as the process may use CPUs. auto: as for bio-cpulist.",
     }
     HZ = "hz" {
         kind: Kind::Clamped { min: 0, max: INT_MAX, low: 1, high: 500 },

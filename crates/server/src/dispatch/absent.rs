@@ -15,7 +15,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
     ("modules", &["module"]),
-    ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (
         "replication",
         &[
@@ -34,6 +33,7 @@ const ABSENT: &[(&str, &[&str])] = &[
         "scripts and functions",
         &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
     ),
+    ("the append-only file", &["bgrewriteaof"]),
 ];
 
 /// Commands that, here as in the reference without cluster mode, have nothing to say.

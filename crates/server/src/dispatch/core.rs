@@ -130,6 +130,9 @@ impl Core {
         stats.expired_fields.add(tally.expired_fields);
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
+        if tally.flushes > 0 {
+            crate::persistence::points::note_flush(self.srv);
+        }
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
     }
 
@@ -203,7 +206,9 @@ impl<'a> ConnCx<'a> {
     pub fn guard(&self) -> &'a Guard<'a> {
         match self.held {
             Held::Guard(guard) => guard,
-            Held::Nothing(_) | Held::Stop(_) => unreachable!("{} needs no shards", self.name),
+            Held::Nothing(_) | Held::Stop(_) | Held::Aside => {
+                unreachable!("{} needs no shards", self.name)
+            }
         }
     }
 }

@@ -62,6 +62,7 @@ impl Cron {
         weft_table::epoch::collect();
         if self.first {
             core.srv.stop_if_requested();
+            crate::persistence::points::tick(core.srv);
             core.srv.follow_wall();
             core.srv.end_pause_in_time();
             core.srv.memory.peak(core.srv.now_ms() / 1000);

@@ -120,13 +120,7 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
     let record = match rdb::decode(&mut Slice(value), dialect, &target) {
         Ok(record) => record,
         Err(Fault::Long) => return ctx.weigh(usize::MAX),
-        Err(
-            Fault::Short
-            | Fault::Corrupt(_)
-            | Fault::Empty
-            | Fault::Code(_)
-            | Fault::Io(_),
-        ) => {
+        Err(Fault::Short | Fault::Corrupt(_) | Fault::Empty | Fault::Code(_) | Fault::Io(_)) => {
             return Err(BAD_VALUE);
         }
     };
