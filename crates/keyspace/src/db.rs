@@ -259,6 +259,22 @@ impl<'g> Db<'g> {
         }
     }
 
+    /// Puts in a record that comes from a file, or gives it back if its key is there already,
+    /// expired or not. Nobody is told: it is no change, but what there was before. So it is for
+    /// times at which nobody watches, waits or takes a snapshot, as before a server answers clients.
+    ///
+    /// # Errors
+    /// The key is there.
+    pub fn load(&mut self, record: Record) -> Result<(), Record> {
+        let Key { hash, shard, .. } = self.key(record.key());
+        let mut table = self.table(shard);
+        if table.find(hash, record.key()).is_some() {
+            return Err(record);
+        }
+        table.insert(hash, record);
+        Ok(())
+    }
+
     /// As [`Db::set`], for a value that comes with a key of its own in the place of another: that
     /// one goes and this one comes, if anybody wants to know.
     pub fn put(&mut self, key: &Key<'_>, record: Record) {

@@ -196,7 +196,7 @@ impl Effects {
     }
 
     /// Forgets what was to be logged.
-    pub(crate) fn clear_log(&mut self) {
+    pub fn clear_log(&mut self) {
         self.log.clear();
         self.pending = self.is_changed() || !self.notices.is_empty();
     }

@@ -20,6 +20,8 @@ pub struct Tally {
     pub evicted: u64,
     /// Changes of the keyspace, as `rdb_changes_since_last_save` counts them.
     pub dirty: u64,
+    /// Commands that have removed all keys of all databases.
+    pub flushes: u64,
 }
 
 /// Who frees what was removed.

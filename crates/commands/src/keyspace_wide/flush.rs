@@ -43,6 +43,7 @@ pub const FLUSHALL: Command = command(
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
+        ctx.db.turn.tally.flushes += 1;
         ctx.reply.ok();
         Ok(())
     },

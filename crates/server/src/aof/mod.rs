@@ -32,9 +32,9 @@ use crate::threads::MAX_IO_THREADS;
 use status::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, sync_channel};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
-use weft_config::Id;
+use weft_config::{Config, Id};
 use weft_persist::aof::Directory;
 use weft_persist::storage::Disk;
 use writer::Order;
@@ -57,8 +57,8 @@ pub struct Aof {
     writer: Mutex<Option<Handle>>,
     /// A rewrite is under way.
     rewriting: AtomicBool,
-    /// It is to be given up.
-    cancelled: AtomicBool,
+    /// By which it is given up.
+    cancel: Mutex<Option<Arc<AtomicBool>>>,
     pub status: Status,
 }
 
@@ -79,7 +79,7 @@ impl Default for Aof {
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             writer: Mutex::default(),
             rewriting: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
+            cancel: Mutex::default(),
             status: Status::default(),
         }
     }
@@ -88,6 +88,22 @@ impl Default for Aof {
 impl Aof {
     fn handle(&self) -> MutexGuard<'_, Option<Handle>> {
         self.writer.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn cancel(&self) -> MutexGuard<'_, Option<Arc<AtomicBool>>> {
+        self.cancel.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Has the rewrite that is under way end without a result.
+    pub fn cancel_rewrite(&self) {
+        if let Some(cancel) = &*self.cancel() {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a rewrite is under way, or waits for a snapshot.
+    pub fn is_rewriting(&self) -> bool {
+        self.rewriting.load(Ordering::SeqCst)
     }
 
     /// Whether the log is written.
@@ -174,10 +190,13 @@ impl Aof {
 
 /// Where the files are, by the configuration.
 pub fn directory(srv: &Server) -> Directory {
-    let config = srv.config();
+    directory_of(&srv.config())
+}
+
+/// As [`directory`].
+pub fn directory_of(config: &Config) -> Directory {
     let folder = config.str(Id::APPENDDIRNAME).into_owned();
     let stem = config.str(Id::APPENDFILENAME).into_owned();
-    drop(config);
     // The directory of the data is the working directory.
-    Directory::new(std::sync::Arc::new(Disk), std::path::Path::new("."), &folder, &stem)
+    Directory::new(Arc::new(Disk), std::path::Path::new("."), &folder, &stem)
 }

@@ -1,28 +1,22 @@
 //! The append-only file begins and ends: at the start of the server, and by CONFIG SET.
 
 use super::load;
-use super::policy::Policy;
 use super::writer::{self, Order, Seat, Writer};
-use super::{Handle, base, directory};
+use super::{Handle, base, directory, directory_of};
 use crate::server::{Server, attention};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Instant;
-use weft_config::Id;
-use weft_keyspace::{LogReader, SlowHand, Turn};
+use weft_config::{Config, Id};
+use weft_keyspace::{Guard, LogReader, Turn};
 use weft_persist::aof::Appender;
 use weft_process::{log_notice, log_warning};
 
-/// At the start, before any other thread works: loads what there is, and goes on behind it. Nothing
-/// happens where the log is off.
+/// At the start: loads what there is, and goes on behind it.
 ///
 /// # Errors
 /// What is wrong with the files: lines for the operator. The server must not start then.
 pub fn at_start(srv: &'static Server) -> Result<(), String> {
-    if !srv.config().bool(Id::APPENDONLY) {
-        return Ok(());
-    }
     let dir = directory(srv);
     let mut manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     if dir.upgrade(&mut manifest).map_err(|fault| fault.to_string())? {
@@ -60,7 +54,8 @@ pub fn at_start(srv: &'static Server) -> Result<(), String> {
 ///
 /// # Errors
 /// Why that can't be, after which the directive keeps its value.
-pub fn set(srv: &'static Server, on: bool) -> Result<(), String> {
+pub fn set(srv: &'static Server, config: &Config) -> Result<(), String> {
+    let on = config.bool(Id::APPENDONLY);
     if on == srv.aof.is_on() {
         return Ok(());
     }
@@ -68,7 +63,7 @@ pub fn set(srv: &'static Server, on: bool) -> Result<(), String> {
         return spawn(move || turn_off(srv));
     }
     // What is wrong with the directory is found out while somebody listens.
-    let dir = directory(srv);
+    let dir = directory_of(config);
     let manifest = dir.manifest().map_err(|fault| {
         log_warning!("{fault}");
         "Unable to turn on AOF. Check server logs.".to_string()
@@ -104,7 +99,7 @@ fn turn_on(srv: &'static Server, mut appender: Appender) {
 }
 
 fn turn_off(srv: &'static Server) {
-    srv.aof.cancelled.store(true, Ordering::SeqCst);
+    srv.aof.cancel_rewrite();
     end_log(srv);
     srv.aof.ask(Order::End);
     *srv.aof.handle() = None;
@@ -126,16 +121,20 @@ fn end_log(srv: &'static Server) {
     with_world(srv, |guard| guard.end_log());
 }
 
-fn with_world<T>(srv: &'static Server, act: impl FnOnce(&weft_keyspace::Guard<'_>) -> T) -> T {
-    let clock = || srv.now_ms();
-    let mut hand = SlowHand::background(&srv.ks, &clock);
+fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {
+    let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     let guard = hand.world(&mut turn);
     act(&guard)
 }
 
 /// Starts the threads.
-fn run(srv: &'static Server, log: LogReader, appender: Appender, seat: &Seat) -> std::io::Result<()> {
+fn run(
+    srv: &'static Server,
+    log: LogReader,
+    appender: Appender,
+    seat: &Seat,
+) -> std::io::Result<()> {
     let (to, orders) = writer::orders();
     let (syncs, jobs) = channel();
     let done = to.clone();
@@ -149,14 +148,8 @@ fn run(srv: &'static Server, log: LogReader, appender: Appender, seat: &Seat) ->
         writer.run();
     })?;
     let _ = seat.set(thread.thread().clone());
-    srv.aof.cancelled.store(false, Ordering::SeqCst);
     *srv.aof.handle() = Some(Handle { to, thread: thread.thread().clone() });
     // What came before the seat was known.
     thread.thread().unpark();
     Ok(())
-}
-
-/// The policy of a configuration has changed: the thread that writes is to look at it.
-pub fn renew(srv: &Server, _policy: &Policy) {
-    srv.aof.order(Order::Look);
 }

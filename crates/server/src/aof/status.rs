@@ -17,6 +17,10 @@ pub struct Status {
     pub rewrites: AtomicU64,
     pub failures: AtomicU64,
     pub last_rewrite_failed: AtomicBool,
+    /// One waits for a snapshot that is under way.
+    pub scheduled: AtomicBool,
+    /// The most bytes that the last one has kept beside the data.
+    pub last_kept: AtomicU64,
     /// How long the last one took; -1: none has ended.
     pub last_rewrite_s: AtomicI64,
     /// Unix time at which the present one began; 0: there is none.
@@ -36,6 +40,8 @@ impl Default for Status {
             rewrites: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             last_rewrite_failed: AtomicBool::new(false),
+            scheduled: AtomicBool::new(false),
+            last_kept: AtomicU64::new(0),
             last_rewrite_s: AtomicI64::new(-1),
             rewrite_began_s: AtomicI64::new(0),
             error: Mutex::default(),

@@ -300,21 +300,19 @@ impl Writer {
         match self.policy.sync {
             // One that was begun under another policy is waited for: its file may be this one.
             Sync::Always if self.syncing.is_none() && !pauses => self.sync_now(),
-            Sync::EverySecond if self.appender.wants_sync() && !pauses => {
-                match self.syncing {
-                    None if self.last_sync.elapsed() >= SECOND => self.sync_elsewhere(),
-                    None => {}
-                    Some(since) if since.elapsed() >= 2 * SECOND && !self.is_delay_told => {
-                        self.is_delay_told = true;
-                        self.srv.aof.status.delayed_syncs.fetch_add(1, Ordering::Relaxed);
-                        log_notice!(
-                            "Asynchronous AOF fsync is taking too long (disk is busy?). Writing \
+            Sync::EverySecond if self.appender.wants_sync() && !pauses => match self.syncing {
+                None if self.last_sync.elapsed() >= SECOND => self.sync_elsewhere(),
+                None => {}
+                Some(since) if since.elapsed() >= 2 * SECOND && !self.is_delay_told => {
+                    self.is_delay_told = true;
+                    self.srv.aof.status.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+                    log_notice!(
+                        "Asynchronous AOF fsync is taking too long (disk is busy?). Writing \
                              the AOF buffer without waiting for fsync to complete."
-                        );
-                    }
-                    Some(_) => {}
+                    );
                 }
-            }
+                Some(_) => {}
+            },
             Sync::Always | Sync::EverySecond | Sync::Never => {}
         }
         self.let_go();
@@ -372,7 +370,11 @@ impl Writer {
             Sync::EverySecond | Sync::Never => {
                 let waits = self.log.log().pending_bytes() + self.appender.buffered() as u64;
                 let crowded = aof.answerable() != u64::MAX;
-                if crowded && waits > super::CROWDED / 2 { self.appender.written() } else { u64::MAX }
+                if crowded && waits > super::CROWDED / 2 {
+                    self.appender.written()
+                } else {
+                    u64::MAX
+                }
             }
         };
         aof.let_go(self.srv, upto);

@@ -15,7 +15,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
     ("modules", &["module"]),
-    ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (
         "replication",
         &[

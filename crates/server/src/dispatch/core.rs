@@ -45,6 +45,11 @@ impl Core {
         Core::with_stats(MAX_IO_THREADS + n, srv, &srv.slow_stats[n])
     }
 
+    /// For who executes what was logged, at the start.
+    pub fn loading(srv: &'static Server) -> Self {
+        Core::slow(crate::slow::THREADS, srv)
+    }
+
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();
@@ -133,6 +138,9 @@ impl Core {
         stats.expired_fields.add(tally.expired_fields);
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
+        if tally.flushes > 0 {
+            crate::persistence::points::note_flush(self.srv);
+        }
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
         self.turn.ring(self.srv.ks.log());
     }
@@ -207,7 +215,9 @@ impl<'a> ConnCx<'a> {
     pub fn guard(&self) -> &'a Guard<'a> {
         match self.held {
             Held::Guard(guard) => guard,
-            Held::Nothing(_) | Held::Stop(_) => unreachable!("{} needs no shards", self.name),
+            Held::Nothing(_) | Held::Stop(_) | Held::Aside => {
+                unreachable!("{} needs no shards", self.name)
+            }
         }
     }
 }

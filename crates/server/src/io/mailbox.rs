@@ -63,6 +63,8 @@ pub enum Message {
     SlowPaused { client: u64, args: Vec<ArgBuf>, looked: bool, session: Option<Box<Session>> },
     /// Accept connections from these TCP sockets, and from no others.
     Listen { listeners: Vec<super::Listener> },
+    /// More of what was withheld may be answered.
+    Durable,
     /// Something changed that this thread must look at: the configuration, or whether it is active.
     Wake,
     /// End the loop.

@@ -1,7 +1,7 @@
 //! A file that takes the place of another one, whole or not at all.
 //!
 //! ```text
-//!  temp-PID.rdb: create, write ..., sync ─► rename over the other ─► sync the folder
+//!  temp-PID-N.rdb: create, write ..., sync ─► rename over the other ─► sync the folder
 //! ```
 //!
 //! Whoever looks at any moment finds the old file or the new one. What is not brought to its end is
@@ -34,7 +34,8 @@ pub struct Place<'s> {
 }
 
 impl<'s> Place<'s> {
-    /// Begins a file that will be `folder/name`. `incremental`: it is synced on the way.
+    /// Begins a file that will be `folder/name`. `number`: of this process no other file on its way
+    /// has it. `incremental`: it is synced on the way.
     ///
     /// # Errors
     ///
@@ -43,9 +44,10 @@ impl<'s> Place<'s> {
         storage: &'s dyn Storage,
         folder: &Path,
         name: &str,
+        number: u64,
         incremental: bool,
     ) -> io::Result<Place<'s>> {
-        let temporary = folder.join(format!("temp-{}.rdb", std::process::id()));
+        let temporary = folder.join(format!("temp-{}-{number}.rdb", std::process::id()));
         let file = storage.create(&temporary)?;
         let mut place = Place {
             storage,

@@ -479,7 +479,7 @@ fn a_file_takes_its_place_or_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, at) = (Disk, folder.path());
     let write = |bytes: &[u8], incremental, finish| {
-        let mut place = Place::begin(&disk, at, "dump.rdb", incremental).unwrap();
+        let mut place = Place::begin(&disk, at, "dump.rdb", 7, incremental).unwrap();
         io::Write::write_all(&mut place, bytes).unwrap();
         if finish {
             place.finish().unwrap();
@@ -494,7 +494,7 @@ fn a_file_takes_its_place_or_does_not() {
     let long = vec![7; 20 << 20];
     assert_eq!(write(&long, true, false).as_deref(), Some(&b"one"[..]));
     assert_eq!(write(&long, true, true), Some(long.clone()));
-    assert!(Place::begin(&disk, &at.join("nowhere"), "dump.rdb", false).is_err());
+    assert!(Place::begin(&disk, &at.join("nowhere"), "dump.rdb", 7, false).is_err());
 }
 
 #[test]

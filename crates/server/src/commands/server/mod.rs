@@ -9,6 +9,8 @@ mod latency_report;
 mod lolwut;
 mod memory;
 mod memory_report;
+mod rewrite;
+mod save;
 mod shutdown;
 mod slowlog;
 mod time;
@@ -18,6 +20,7 @@ use weft_keyspace::{Db, Key};
 
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[
+    &save::BGSAVE,
     &slowlog::COMMANDLOG,
     &config::CONFIG,
     &debug::DEBUG,
@@ -26,6 +29,8 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &latency::LATENCY,
     &lolwut::LOLWUT,
     &memory::MEMORY,
+    &rewrite::BGREWRITEAOF,
+    &save::SAVE,
     &shutdown::SHUTDOWN,
     &slowlog::SLOWLOG,
     &time::TIME,
