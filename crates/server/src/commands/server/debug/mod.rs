@@ -5,6 +5,7 @@
 //! not there.
 
 mod digest;
+mod effects;
 mod inspect;
 mod populate;
 mod protocol;
@@ -60,6 +61,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("disable-cluster-random-ping", 1..=1, Needs::Nothing, switches::any),
     Sub("disable-cluster-reconnection", 1..=1, Needs::Nothing, switches::any),
     Sub("drop-cluster-packet-filter", 1..=1, Needs::Nothing, switches::number),
+    Sub("effects", 0..=1, Needs::World, effects::effects),
     Sub("error", 1..=1, Needs::Nothing, answer_error),
     Sub("force-free-primary-async", 1..=1, Needs::Nothing, switches::any),
     Sub("force-tls-write-error", 1..=1, Needs::Nothing, switches::any),
