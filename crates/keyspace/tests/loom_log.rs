@@ -5,7 +5,7 @@
 #![cfg(loom)]
 
 use loom::sync::atomic::{AtomicU32, Ordering};
-use loom::sync::{Arc, Mutex};
+use loom::sync::{Arc, Mutex, Notify};
 use std::sync::Arc as StdArc;
 use weft_keyspace::log::draft::Draft;
 use weft_keyspace::log::unit::{Arg, Target};
@@ -30,16 +30,13 @@ fn publish(log: &StdArc<Log>, draft: &mut Draft, text: &str) -> u64 {
     log.publish(draft, 0)
 }
 
-fn begin(log: &StdArc<Log>, woken: &Arc<AtomicU32>) -> LogReader {
+fn begin(log: &StdArc<Log>, woken: &Arc<Notify>) -> LogReader {
     let woken = woken.clone();
-    let wake = StdArc::new(move || {
-        woken.fetch_add(1, Ordering::SeqCst);
-    });
-    log.begin(wake).expect("the only reader")
+    log.begin(StdArc::new(move || woken.notify())).expect("the only reader")
 }
 
-/// What has come, sleeping in between. A lost wake-up makes this endless, which loom reports.
-fn read(reader: &mut LogReader, woken: &AtomicU32, units: usize) -> Vec<u64> {
+/// What has come, sleeping in between. A lost wake-up is a deadlock, which loom reports.
+fn read(reader: &mut LogReader, woken: &Notify, units: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
     loop {
         while let Some(unit) = reader.next() {
@@ -52,9 +49,7 @@ fn read(reader: &mut LogReader, woken: &AtomicU32, units: usize) -> Vec<u64> {
             return numbers;
         }
         if reader.may_sleep() {
-            while woken.swap(0, Ordering::SeqCst) == 0 {
-                loom::thread::yield_now();
-            }
+            woken.wait();
         }
     }
 }
@@ -62,7 +57,7 @@ fn read(reader: &mut LogReader, woken: &AtomicU32, units: usize) -> Vec<u64> {
 #[test]
 fn loom_everything_comes_once_and_in_order() {
     model(|| {
-        let (log, woken) = (StdArc::<Log>::default(), Arc::new(AtomicU32::new(0)));
+        let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
         // The shard that both write to, and how often it was written to.
         let shard = Arc::new(Mutex::new(Vec::new()));
@@ -89,7 +84,7 @@ fn loom_everything_comes_once_and_in_order() {
 #[test]
 fn loom_a_lane_that_is_emptied_while_it_fills() {
     model(|| {
-        let (log, woken) = (StdArc::<Log>::default(), Arc::new(AtomicU32::new(0)));
+        let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
         let producer = {
             let log = log.clone();
@@ -110,7 +105,7 @@ fn loom_a_lane_that_is_emptied_while_it_fills() {
 #[test]
 fn loom_real_time() {
     model(|| {
-        let (log, woken) = (StdArc::<Log>::default(), Arc::new(AtomicU32::new(0)));
+        let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
         let reply = Arc::new(AtomicU32::new(0));
         let first = {

@@ -44,6 +44,7 @@ pub const FLUSHALL: Command = command(
             flush(ctx, db, free);
         }
         ctx.db.turn.tally.flushes += 1;
+        ctx.db.log_anyway();
         ctx.reply.ok();
         Ok(())
     },
@@ -56,6 +57,7 @@ pub const FLUSHDB: Command = command(
     |ctx| {
         let free = who_frees(ctx)?;
         flush(ctx, ctx.db.index(), free);
+        ctx.db.log_anyway();
         ctx.reply.ok();
         Ok(())
     },

@@ -139,7 +139,7 @@ impl Log {
         // The unit was published before this look; the reader says that it sleeps before it looks
         // for units. One of the two sees the other.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             let wake = lock(&self.wake).clone();
             if let Some(wake) = wake {
                 wake();

@@ -180,7 +180,7 @@ impl LogReader {
     /// was called after it, producers wake nobody.
     pub fn may_sleep(&mut self) -> bool {
         self.sleeps = true;
-        self.log.asleep.store(true, Ordering::Relaxed);
+        self.log.asleep.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         // Of the unit that is at the head of its lane only its number is used below.
         let next = self.position + 1;
@@ -206,7 +206,7 @@ impl LogReader {
 
     fn wake_up(&mut self) {
         if std::mem::take(&mut self.sleeps) {
-            self.log.asleep.store(false, Ordering::Relaxed);
+            self.log.asleep.store(false, Ordering::Release);
         }
     }
 

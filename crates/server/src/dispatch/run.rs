@@ -153,6 +153,7 @@ pub fn call(
 ) -> (CmdResult, Option<Pause>) {
     let Core { turn, settings, .. } = core;
     turn.no_touch = who.no_touch;
+    let dirty = turn.tally.dirty;
     let mut ctx = Ctx {
         args: request.args,
         db: Db::new(guard, turn, who.db),
@@ -165,6 +166,7 @@ pub fn call(
     };
     let result = run(&mut ctx);
     let pause = ctx.pause.take();
+    ctx.db.check_logged(dirty);
     if !ctx.db.turn.effects.is_empty() {
         log_words(&mut ctx.db, request);
     }

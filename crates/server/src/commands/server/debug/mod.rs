@@ -5,6 +5,7 @@
 //! is not there.
 
 mod digest;
+mod effects;
 mod inspect;
 mod populate;
 mod protocol;
@@ -37,7 +38,6 @@ const DENIED: Error = Error::new(
      can run it from a local connection, otherwise you need to set this option in the \
      configuration file, and then restart the server.",
 );
-const NO_LOG: Error = Error::new("ERR There is no append-only file yet: nothing can be loaded");
 const UNKNOWN_OPTION: Error =
     Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
 
@@ -60,6 +60,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("disable-cluster-random-ping", 1..=1, Needs::Nothing, switches::any),
     Sub("disable-cluster-reconnection", 1..=1, Needs::Nothing, switches::any),
     Sub("drop-cluster-packet-filter", 1..=1, Needs::Nothing, switches::number),
+    Sub("effects", 0..=1, Needs::World, effects::effects),
     Sub("error", 1..=1, Needs::Nothing, answer_error),
     Sub("force-free-primary-async", 1..=1, Needs::Nothing, switches::any),
     Sub("force-tls-write-error", 1..=1, Needs::Nothing, switches::any),
