@@ -1,6 +1,7 @@
 //! The snapshot against a model: what is given is what was there at the cut, each key once,
 //! whatever happens between the steps.
 
+mod parts;
 mod value;
 mod world;
 
