@@ -85,6 +85,17 @@ impl Keyspace {
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
         let hasher = Hasher { seed, shared: SharedSeed::global_random() };
+        Keyspace::hashed(databases, threads, wake, hasher)
+    }
+
+    /// As [`Keyspace::new`], where the same seed gives the same places of keys in any process.
+    #[cfg(test)]
+    pub(crate) fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
+        let hasher = Hasher { seed, shared: SharedSeed::global_fixed() };
+        Keyspace::hashed(databases, threads, Box::new(|_| {}), hasher)
+    }
+
+    fn hashed(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
         Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
             tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),

@@ -26,6 +26,7 @@ use crate::guard::ShardSet;
 use crate::interest::RUNNING;
 use crate::keyspace::Keyspace;
 use crate::snapshot::account::Account;
+use crate::snapshot::planted::{self, Fault};
 use crate::snapshot::shards as parts;
 use std::cell::RefCell;
 use std::sync::{Arc, MutexGuard, RwLockReadGuard};
@@ -179,6 +180,7 @@ impl<'k> LongCommand<'k> {
             None => &*taken.insert(self.ks.running()),
         };
         *wrote = match self.ks.snapshots.wish() {
+            Some(account) if planted::is(Fault::WishesIgnored) => Wrote::Keeping(account),
             None => Wrote::Plainly,
             Some(account) => {
                 self.shards.iter().for_each(|shard| parts::begin(self.ks, shard, &account));

@@ -77,16 +77,9 @@ impl<'k> Snapshot<'k> {
         limit_bytes: usize,
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> Result<(Snapshot<'k>, T), BeginError> {
-        let ks = hand.keyspace();
-        let wish = Wish::new(ks, limit_bytes)?;
+        let wish = Wish::new(hand.keyspace(), limit_bytes)?;
         wish.wait(turn)?;
-        let stop = hand.stop();
-        let running = ks.running();
-        hand.agree_on_time(turn);
-        let snapshot = wish.grant(&running, turn.over_ms);
-        let told = at_cut(&stop);
-        drop((running, stop));
-        Ok((snapshot, told))
+        Ok(wish.cut(hand, turn, at_cut))
     }
 
     /// As [`Snapshot::begin`], by who holds the world already: nothing has to be waited for.
@@ -110,14 +103,14 @@ impl<'k> Snapshot<'k> {
 }
 
 /// A snapshot that wants to begin; withdrawn on drop.
-struct Wish<'k> {
+pub(super) struct Wish<'k> {
     ks: &'k Keyspace,
     account: Arc<Account>,
     granted: bool,
 }
 
 impl<'k> Wish<'k> {
-    fn new(ks: &'k Keyspace, limit_bytes: usize) -> Result<Wish<'k>, BeginError> {
+    pub(super) fn new(ks: &'k Keyspace, limit_bytes: usize) -> Result<Wish<'k>, BeginError> {
         let account = Arc::new(Account::new(limit_bytes));
         if !ks.snapshots.claim(&account) {
             return Err(BeginError::Taken);
@@ -132,7 +125,7 @@ impl<'k> Wish<'k> {
         /// A look at whether the turn was cancelled. Commands that end wake at once.
         const LOOK: Duration = Duration::from_millis(20);
         let mut running = self.ks.running();
-        while running.iter().any(|entry| entry.wrote_plainly(&self.account)) {
+        while !self.is_ready(&running) {
             if turn.is_cancelled() {
                 return Err(BeginError::Cancelled);
             }
@@ -140,6 +133,27 @@ impl<'k> Wish<'k> {
             running = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
         Ok(())
+    }
+
+    /// Whether every command that has written keeps images, or is over. That stays so.
+    pub(super) fn is_ready(&self, running: &Running<'_>) -> bool {
+        !running.iter().any(|entry| entry.wrote_plainly(&self.account))
+    }
+
+    /// Stops the I/O threads and makes the cut, once it is ready.
+    pub(super) fn cut<T>(
+        self,
+        hand: &mut SlowHand<'k>,
+        turn: &mut Turn,
+        at_cut: impl FnOnce(&Stop<'_>) -> T,
+    ) -> (Snapshot<'k>, T) {
+        let stop = hand.stop();
+        let running = self.ks.running();
+        hand.agree_on_time(turn);
+        let snapshot = self.grant(&running, turn.over_ms);
+        let told = at_cut(&stop);
+        drop((running, stop));
+        (snapshot, told)
     }
 
     /// Makes the cut. The I/O threads are stopped.

@@ -42,8 +42,11 @@
 pub(crate) mod account;
 mod begin;
 mod image;
+pub(crate) mod planted;
 pub(crate) mod shards;
 mod step;
+#[cfg(all(test, not(loom)))]
+mod tests;
 pub(crate) mod walk;
 
 pub use account::Progress;
