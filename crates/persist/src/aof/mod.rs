@@ -1,6 +1,7 @@
 //! The append-only log on disk.
 
 mod appender;
+mod check;
 mod directory;
 mod encode;
 mod load;
@@ -12,6 +13,7 @@ mod sim;
 mod words;
 
 pub use appender::{Appender, Removal, SyncJob};
+pub use check::{Operator, Repair, Stopped, check};
 pub use directory::{Directory, OpenFault};
 pub use encode::{Annotations, Command, Encoder};
 pub use load::{Leniency, LoadFault, Rest, Sink, load};
