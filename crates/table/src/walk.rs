@@ -7,11 +7,13 @@
 //! records in front of a piece and behind it together, but those outside of it are left out.
 //!
 //! Which records are outside is asked only where a piece is not a whole number of segments: keys
-//! are hashed for it. [`TableMut::piece_end`] tells where a segment ends, so that a walk which
+//! are hashed for it. [`TableMut::piece`] tells where a segment ends, so that a walk which
 //! goes on from there asks nothing as a rule.
 //!
 //! Compare `scan.rs`, whose walks need no memory of what they have shown but may show a record
 //! twice.
+
+use std::ops::Range;
 
 use crate::borrow::RecordRef;
 use crate::detached::Detached;
@@ -32,11 +34,11 @@ pub fn position(hash: u64) -> u64 {
 }
 
 impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
-    /// The end of the segment that holds the records at position `from`, which is below
-    /// [`POSITIONS`]; `None` in an empty table. O(1).
+    /// The positions of the segment that covers `at`, which is below [`POSITIONS`]; `None` in an
+    /// empty table. O(1).
     #[must_use]
-    pub fn piece_end(&self, from: u64) -> Option<u64> {
-        self.segment(from << 32).map(|(_, segment)| span(segment, from).1)
+    pub fn piece(&self, at: u64) -> Option<Range<u64>> {
+        self.segment(at << 32).map(|(_, segment)| span(segment, at))
     }
 
     /// Shows the records with positions in `from..to`. O(entries of the segments in question).
@@ -47,10 +49,10 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
 }
 
 impl<O: Owner> Detached<O> {
-    /// See [`TableMut::piece_end`].
+    /// See [`TableMut::piece`].
     #[must_use]
-    pub fn piece_end(&self, from: u64) -> Option<u64> {
-        self.segment(from << 32).map(|segment| span(segment, from).1)
+    pub fn piece(&self, at: u64) -> Option<Range<u64>> {
+        self.segment(at << 32).map(|segment| span(segment, at))
     }
 
     /// See [`TableMut::between`]; the hasher is that of the table from which this was taken.
@@ -66,10 +68,10 @@ impl<O: Owner> Detached<O> {
 }
 
 /// The positions that a segment covers, of which `at` is one.
-fn span(segment: Segment<'_>, at: u64) -> (u64, u64) {
+fn span(segment: Segment<'_>, at: u64) -> Range<u64> {
     let width = 32 - segment.depth();
     let start = at >> width << width;
-    (start, start + (1 << width))
+    start..start + (1 << width)
 }
 
 fn between<'s, O: Owner + 's, H: KeyHasher>(
@@ -83,8 +85,8 @@ fn between<'s, O: Owner + 's, H: KeyHasher>(
     let mut at = from;
     while at < to {
         let Some(segment) = locate(at) else { return };
-        let (start, end) = span(segment, at);
-        let is_inside = from <= start && end <= to;
+        let span = span(segment, at);
+        let is_inside = from <= span.start && span.end <= to;
         let words = || segment.words().filter_map(|word| word.record());
         words().for_each(|record| prefetch_read(record.as_ptr()));
         for record in words() {
@@ -95,6 +97,6 @@ fn between<'s, O: Owner + 's, H: KeyHasher>(
                 f(record);
             }
         }
-        at = end;
+        at = span.end;
     }
 }

@@ -11,6 +11,7 @@ use crate::interest::{FOLLOWED, RUNNING, SNAPSHOT, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::notice::Classes;
 use crate::snapshot;
+use crate::snapshot::planted::{self, Fault};
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -37,7 +38,8 @@ impl Db<'_> {
     pub(crate) fn swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
         self.turn.effects.announce(self.index, &key);
-        if self.keyspace().interest(key.shard) & SNAPSHOT != 0 {
+        let wanted = self.keyspace().interest(key.shard) & SNAPSHOT != 0;
+        if wanted && !planted::is(Fault::SweepsForgotten) {
             snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
         }
         self.went(&key, dead.expiry(), Cause::Expiry);

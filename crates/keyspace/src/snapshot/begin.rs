@@ -77,16 +77,9 @@ impl<'k> Snapshot<'k> {
         limit_bytes: usize,
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> Result<(Snapshot<'k>, T), BeginError> {
-        let ks = hand.keyspace();
-        let wish = Wish::new(ks, limit_bytes)?;
+        let wish = Wish::new(hand.keyspace(), limit_bytes)?;
         wish.wait(turn)?;
-        let stop = hand.stop();
-        let running = ks.running();
-        hand.agree_on_time(turn);
-        let snapshot = wish.grant(&running, turn.over_ms);
-        let told = at_cut(&stop);
-        drop((running, stop));
-        Ok((snapshot, told))
+        Ok(wish.cut(hand, turn, at_cut))
     }
 
     /// As [`Snapshot::begin`], by who holds the world already: nothing has to be waited for.
@@ -95,14 +88,15 @@ impl<'k> Snapshot<'k> {
     /// A snapshot is being taken already.
     ///
     /// # Panics
-    /// If the guard is not one of the world.
+    /// If the guard is not one of the world of `ks`.
     pub fn begin_in(
-        guard: &Guard<'k>,
+        ks: &'k Keyspace,
+        guard: &Guard<'_>,
         turn: &mut Turn,
         limit_bytes: usize,
     ) -> Result<Snapshot<'k>, BeginError> {
         assert!(guard.is_world(), "the world is to be held for a cut");
-        let ks = guard.keyspace();
+        assert!(std::ptr::eq(ks, guard.keyspace()), "the world is to be that of the keyspace");
         let wish = Wish::new(ks, limit_bytes)?;
         let running = ks.running();
         Ok(wish.grant(&running, turn.over_ms))
@@ -110,14 +104,14 @@ impl<'k> Snapshot<'k> {
 }
 
 /// A snapshot that wants to begin; withdrawn on drop.
-struct Wish<'k> {
+pub(super) struct Wish<'k> {
     ks: &'k Keyspace,
     account: Arc<Account>,
     granted: bool,
 }
 
 impl<'k> Wish<'k> {
-    fn new(ks: &'k Keyspace, limit_bytes: usize) -> Result<Wish<'k>, BeginError> {
+    pub(super) fn new(ks: &'k Keyspace, limit_bytes: usize) -> Result<Wish<'k>, BeginError> {
         let account = Arc::new(Account::new(limit_bytes));
         if !ks.snapshots.claim(&account) {
             return Err(BeginError::Taken);
@@ -132,7 +126,7 @@ impl<'k> Wish<'k> {
         /// A look at whether the turn was cancelled. Commands that end wake at once.
         const LOOK: Duration = Duration::from_millis(20);
         let mut running = self.ks.running();
-        while running.iter().any(|entry| entry.wrote_plainly(&self.account)) {
+        while !self.is_ready(&running) {
             if turn.is_cancelled() {
                 return Err(BeginError::Cancelled);
             }
@@ -140,6 +134,27 @@ impl<'k> Wish<'k> {
             running = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
         Ok(())
+    }
+
+    /// Whether every command that has written keeps images, or is over. That stays so.
+    pub(super) fn is_ready(&self, running: &Running<'_>) -> bool {
+        !running.iter().any(|entry| entry.wrote_plainly(&self.account))
+    }
+
+    /// Stops the I/O threads and makes the cut, once it is ready.
+    pub(super) fn cut<T>(
+        self,
+        hand: &mut SlowHand<'k>,
+        turn: &mut Turn,
+        at_cut: impl FnOnce(&Stop<'_>) -> T,
+    ) -> (Snapshot<'k>, T) {
+        let stop = hand.stop();
+        let running = self.ks.running();
+        hand.agree_on_time(turn);
+        let snapshot = self.grant(&running, turn.over_ms);
+        let told = at_cut(&stop);
+        drop((running, stop));
+        (snapshot, told)
     }
 
     /// Makes the cut. The I/O threads are stopped.
@@ -165,7 +180,7 @@ impl<'k> Wish<'k> {
         ks.snapshots.set_wish(None);
         self.granted = true;
         let account = self.account.clone();
-        Snapshot { ks, account, counts, left: Mutex::new(left), orphans: Mutex::default() }
+        Snapshot { ks, account, counts, left: Mutex::new(left), orphans: Mutex::new(Vec::new()) }
     }
 }
 

@@ -6,12 +6,13 @@
 
 use super::account::Account;
 use super::image::Image;
+use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan, TableWalk};
 use crate::interest::SNAPSHOT;
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::fmt;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 use weft_table::{Detached, TableMut};
 use weft_types::{Record, Values};
 
@@ -125,6 +126,9 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
     if part.account.is_given_up() {
         return;
     }
+    if record.is_none() && planted::is(Fault::NewcomersForgotten) {
+        return;
+    }
     let Some(mut bytes) = part.tables[db].keep(key) else { return };
     if let Some(record) = record.filter(|record| part.account.is_live(record.expiry())) {
         let mut image = part.tables[db].image(record);
@@ -136,7 +140,9 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
 
 /// The contents of two databases in `shard` are exchanged. The caller holds the shard. O(1).
 pub(crate) fn swap(ks: &Keyspace, shard: u16, a: usize, b: usize) {
-    if let Some(part) = ks.snapshots.part(shard).as_mut() {
+    if let Some(part) = ks.snapshots.part(shard).as_mut()
+        && !planted::is(Fault::SwapsForgotten)
+    {
         part.tables.swap(a, b);
     }
 }
@@ -155,7 +161,7 @@ pub(crate) fn take(
     };
     // Nothing that comes into the table from now on is of the cut.
     let walk = part.tables[db].depart();
-    if walk.is_done() {
+    if walk.is_done() || planted::is(Fault::FlushesForgotten) {
         return Some(contents);
     }
     part.orphans.push(Orphan::new(walk, contents, ks.table(shard, db).hasher()));

@@ -53,7 +53,7 @@ impl<'k> Snapshot<'k> {
     /// The snapshot was given up, and is worth nothing.
     pub fn step(
         &self,
-        hand: &mut SlowHand<'k>,
+        hand: &mut SlowHand<'_>,
         turn: &mut Turn,
         visit: &mut dyn FnMut(Image),
     ) -> Result<Step, GivenUp> {
@@ -61,7 +61,8 @@ impl<'k> Snapshot<'k> {
             return Err(GivenUp);
         }
         let mut batch = Batch::default();
-        if let Some(orphan) = lock(&self.orphans).pop() {
+        let orphan = lock(&self.orphans).pop();
+        if let Some(orphan) = orphan {
             self.step_of_orphan(orphan, &mut batch);
             return self.give(batch, visit);
         }

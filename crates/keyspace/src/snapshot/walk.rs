@@ -2,14 +2,16 @@
 
 use super::account::Account;
 use super::image::Image;
+use super::planted::{self, Fault};
 use crate::keyspace::{Hasher, Key};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use weft_table::{Detached, KeyHasher, POSITIONS, TableMut, position};
 use weft_types::{Record, RecordRef, Values, value};
 
 /// What one step does under a lock, as [`weight`] counts it: some tens of microseconds.
-const STEP_WEIGHT: usize = 64 << 10;
+const STEP_WEIGHT: usize = if cfg!(test) { 2 << 10 } else { 64 << 10 };
 
 /// What it costs to visit a segment, however little is in it.
 const SEGMENT_WEIGHT: usize = 256;
@@ -86,7 +88,7 @@ impl TableWalk {
 
     /// Notes that `key` is about to change, if its image is needed; the bytes that were added.
     pub(super) fn keep(&mut self, key: &Key<'_>) -> Option<usize> {
-        if position(key.hash) < self.cursor {
+        if position(key.hash) < self.cursor && !planted::is(Fault::CursorIgnored) {
             return None;
         }
         let names = self.kept.entry(key.hash).or_insert_with(|| smallvec![]);
@@ -121,11 +123,12 @@ impl TableWalk {
     pub(super) fn step(&mut self, contents: &impl Contents, account: &Account, batch: &mut Batch) {
         while !self.is_done() && batch.weight < STEP_WEIGHT {
             let from = self.cursor;
-            let Some(end) = contents.piece_end(from) else {
+            let Some(piece) = contents.piece(from) else {
                 return self.pass(POSITIONS, &mut batch.passed);
             };
-            let (to, weight) = fitting(contents, from, end);
-            contents.between(from, to, |record| {
+            let (to, weight) = fitting(contents, from, piece.end);
+            let shown = if planted::is(Fault::MergesIgnored) { piece.start } else { from };
+            contents.between(shown, to, |record| {
                 if account.is_live(record.expiry()) && !self.is_kept_of(contents, &record) {
                     batch.images.push(self.image(&record));
                 }
@@ -193,16 +196,16 @@ impl Batch {
 
 /// What a walk goes over: a table, or what was taken out of one.
 pub(super) trait Contents {
-    /// See [`TableMut::piece_end`].
-    fn piece_end(&self, from: u64) -> Option<u64>;
+    /// See [`TableMut::piece`].
+    fn piece(&self, at: u64) -> Option<Range<u64>>;
     /// See [`TableMut::between`].
     fn between<'s>(&'s self, from: u64, to: u64, f: impl FnMut(RecordRef<'s>));
     fn hash(&self, key: &[u8]) -> u64;
 }
 
 impl Contents for TableMut<'_, Values, Hasher> {
-    fn piece_end(&self, from: u64) -> Option<u64> {
-        TableMut::piece_end(self, from)
+    fn piece(&self, at: u64) -> Option<Range<u64>> {
+        TableMut::piece(self, at)
     }
 
     fn between<'s>(&'s self, from: u64, to: u64, f: impl FnMut(RecordRef<'s>)) {
@@ -238,8 +241,8 @@ impl Orphan {
 }
 
 impl Contents for (&Detached<Values>, Hasher) {
-    fn piece_end(&self, from: u64) -> Option<u64> {
-        self.0.piece_end(from)
+    fn piece(&self, at: u64) -> Option<Range<u64>> {
+        self.0.piece(at)
     }
 
     fn between<'s>(&'s self, from: u64, to: u64, f: impl FnMut(RecordRef<'s>)) {
