@@ -51,8 +51,9 @@ use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
 use crate::sleepers::Seat;
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::turn::Turn;
-use std::sync::{RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::TryLockError;
 
 /// A thread with a gate, outside of it: it holds nothing.
 #[derive(Debug)]

@@ -9,17 +9,18 @@ use crate::notice::Listener;
 use crate::running::{Entry, Running};
 use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
-use crate::sync::Ordering;
+use crate::sync::{Mutex, Ordering, RwLock};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
 /// one; few enough that their locks and roots stay in a core's second-level cache.
-pub const SHARDS: usize = 256;
+/// Few in models, where each lock is tried out.
+pub const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 16384);
 
 /// The seeded hash of keys (foldhash): fast on short keys, and clients can't know the seed.
@@ -89,8 +90,8 @@ impl Keyspace {
     }
 
     /// As [`Keyspace::new`], where the same seed gives the same places of keys in any process.
-    #[cfg(test)]
-    pub(crate) fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
+    #[cfg(any(test, loom))]
+    pub fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
         let hasher = Hasher { seed, shared: SharedSeed::global_fixed() };
         Keyspace::hashed(databases, threads, Box::new(|_| {}), hasher)
     }
@@ -102,8 +103,8 @@ impl Keyspace {
             databases,
             gates: Gates::new(threads, 1),
             slow: RwLock::new(()),
-            running: Mutex::default(),
-            walk: Mutex::default(),
+            running: Mutex::new(Vec::new()),
+            walk: Mutex::new(()),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             snapshots: Snapshots::new(),
             wake,

@@ -28,8 +28,9 @@ use crate::keyspace::Keyspace;
 use crate::snapshot::account::Account;
 use crate::snapshot::planted::{self, Fault};
 use crate::snapshot::shards as parts;
+use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::RefCell;
-use std::sync::{Arc, MutexGuard, RwLockReadGuard};
+use std::sync::Arc;
 
 /// Whether a command of the slow lane has written, and whether the old values are there.
 #[derive(Clone, Debug)]
@@ -174,13 +175,15 @@ impl<'k> LongCommand<'k> {
     pub(crate) fn writes(&self) {
         let mut wrote = self.wrote.borrow_mut();
         let Wrote::Nothing = *wrote else { return };
+        if planted::is(Fault::WishesIgnored) {
+            return;
+        }
         let mut taken = None;
         let running = match &self.committing {
             Some(running) => running,
             None => &*taken.insert(self.ks.running()),
         };
         *wrote = match self.ks.snapshots.wish() {
-            Some(account) if planted::is(Fault::WishesIgnored) => Wrote::Keeping(account),
             None => Wrote::Plainly,
             Some(account) => {
                 self.shards.iter().for_each(|shard| parts::begin(self.ks, shard, &account));

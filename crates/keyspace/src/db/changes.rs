@@ -12,8 +12,8 @@ use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::log::unit::Target;
 use crate::notice::Classes;
 use crate::snapshot;
-use crate::turn::Deletion;
 use crate::snapshot::planted::{self, Fault};
+use crate::turn::Deletion;
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 

@@ -88,14 +88,15 @@ impl<'k> Snapshot<'k> {
     /// A snapshot is being taken already.
     ///
     /// # Panics
-    /// If the guard is not one of the world.
+    /// If the guard is not one of the world of `ks`.
     pub fn begin_in(
-        guard: &Guard<'k>,
+        ks: &'k Keyspace,
+        guard: &Guard<'_>,
         turn: &mut Turn,
         limit_bytes: usize,
     ) -> Result<Snapshot<'k>, BeginError> {
         assert!(guard.is_world(), "the world is to be held for a cut");
-        let ks = guard.keyspace();
+        assert!(std::ptr::eq(ks, guard.keyspace()), "the world is to be that of the keyspace");
         let wish = Wish::new(ks, limit_bytes)?;
         let running = ks.running();
         Ok(wish.grant(&running, turn.over_ms))
@@ -179,7 +180,7 @@ impl<'k> Wish<'k> {
         ks.snapshots.set_wish(None);
         self.granted = true;
         let account = self.account.clone();
-        Snapshot { ks, account, counts, left: Mutex::new(left), orphans: Mutex::default() }
+        Snapshot { ks, account, counts, left: Mutex::new(left), orphans: Mutex::new(Vec::new()) }
     }
 }
 

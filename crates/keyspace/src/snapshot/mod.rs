@@ -42,7 +42,10 @@
 pub(crate) mod account;
 mod begin;
 mod image;
+#[cfg(not(loom))]
 pub(crate) mod planted;
+#[cfg(loom)]
+pub mod planted;
 pub(crate) mod shards;
 mod step;
 #[cfg(all(test, not(loom)))]

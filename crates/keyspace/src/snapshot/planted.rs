@@ -1,9 +1,9 @@
-//! Faults that the simulation plants, to show that it would find them. Outside of this crate's own
-//! tests there are none, and what asks for them is compiled away.
+//! Faults that the simulation and the models plant, to show that they would find them. Outside of
+//! this crate's own tests there are none, and what asks for them is compiled away.
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Nobody remembers that a key was not there at the cut.
     NewcomersForgotten,
     /// Who writes behind the cursor hands over an image, too.
@@ -20,8 +20,8 @@ pub(crate) enum Fault {
     MergesIgnored,
 }
 
-#[cfg(test)]
-pub(crate) mod plant {
+#[cfg(any(test, loom))]
+pub mod plant {
     use super::Fault;
     use std::cell::Cell;
 
@@ -30,23 +30,23 @@ pub(crate) mod plant {
     }
 
     /// Plants a fault on this thread, or none.
-    pub(crate) fn set(fault: Option<Fault>) {
+    pub fn set(fault: Option<Fault>) {
         PLANTED.set(fault);
     }
 
-    pub(crate) fn get() -> Option<Fault> {
+    pub(super) fn get() -> Option<Fault> {
         PLANTED.get()
     }
 }
 
 /// Whether this fault is planted.
-#[cfg(test)]
+#[cfg(any(test, loom))]
 pub(crate) fn is(fault: Fault) -> bool {
     plant::get() == Some(fault)
 }
 
 /// Whether this fault is planted.
-#[cfg(not(test))]
+#[cfg(not(any(test, loom)))]
 #[inline(always)]
 pub(crate) const fn is(_fault: Fault) -> bool {
     false

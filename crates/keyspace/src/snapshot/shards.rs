@@ -10,9 +10,9 @@ use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan, TableWalk};
 use crate::interest::SNAPSHOT;
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::fmt;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 use weft_table::{Detached, TableMut};
 use weft_types::{Record, Values};
 

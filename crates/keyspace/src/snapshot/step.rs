@@ -53,7 +53,7 @@ impl<'k> Snapshot<'k> {
     /// The snapshot was given up, and is worth nothing.
     pub fn step(
         &self,
-        hand: &mut SlowHand<'k>,
+        hand: &mut SlowHand<'_>,
         turn: &mut Turn,
         visit: &mut dyn FnMut(Image),
     ) -> Result<Step, GivenUp> {

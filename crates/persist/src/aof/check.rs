@@ -286,7 +286,8 @@ impl Check<'_> {
         }
         let name = target.path.display();
         if offset == 0 {
-            return self.stop(format!("AOF {name} has nothing before timestamp {last}, aborting..."));
+            return self
+                .stop(format!("AOF {name} has nothing before timestamp {last}, aborting..."));
         }
         if !target.is_last {
             self.say(format!(
@@ -374,10 +375,13 @@ mod tests {
         );
         assert!(!right);
         let (lines, right, left) = single(&torn, Repair::Cut, true);
-        assert_eq!(lines[3..], [
-            "This will shrink the AOF a.aof from 79 bytes, with 25 bytes, to 54 bytes",
-            "Successfully truncated AOF a.aof",
-        ]);
+        assert_eq!(
+            lines[3..],
+            [
+                "This will shrink the AOF a.aof from 79 bytes, with 25 bytes, to 54 bytes",
+                "Successfully truncated AOF a.aof",
+            ]
+        );
         assert!(right && left.len() == 54);
         let (lines, right, left) = single(&torn, Repair::Cut, false);
         assert_eq!(lines.last().map(String::as_str), Some("Aborting..."));

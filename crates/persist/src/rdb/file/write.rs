@@ -1,9 +1,9 @@
 //! A file, written by several threads.
 //!
 //! ```text
-//!  thread ─► Lane: entries of one database, encoded ─┐ full
-//!  thread ─► Lane ───────────────────────────────────┴─► Saver: one at a time: database, entries,
-//!  a large value, piece by piece ────────────────────────►      checksum, writer
+//!  thread ─► Lane: entries by database, encoded ─┐ full
+//!  thread ─► Lane ───────────────────────────────┴─► Saver: one at a time: database, entries,
+//!  a large value, piece by piece ────────────────────►      checksum, writer
 //! ```
 //!
 //! Who waits for its turn at the saver waits for the disk, so it should hold no shard meanwhile.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use weft_types::{Kind, Record, value};
 
-/// Bytes of a lane, about.
+/// Bytes of one database in a lane, about.
 const LANE: usize = 256 << 10;
 
 /// A value of more memory goes to the writer piece by piece.
@@ -176,7 +176,7 @@ impl<W: Write> Saver<W> {
 
     /// A lane, for one thread.
     pub fn lane(&self) -> Lane<'_, W> {
-        Lane { saver: self, db: 0, bytes: Vec::new(), keys: 0 }
+        Lane { saver: self, parts: Vec::new(), keys: 0 }
     }
 
     /// Keys that were written.
@@ -203,41 +203,45 @@ impl<W: Write> Saver<W> {
 #[must_use]
 pub struct Lane<'s, W> {
     saver: &'s Saver<W>,
-    db: usize,
-    bytes: Vec<u8>,
+    /// By database, since keys of several may come in turns.
+    parts: Vec<Vec<u8>>,
     keys: u64,
 }
 
 impl<W: Write> Lane<'_, W> {
     /// Adds a key of database `db`.
     pub fn add(&mut self, db: usize, record: &Record, used: Option<Used>) -> io::Result<()> {
-        if db != self.db {
-            self.flush()?;
-            self.db = db;
-        }
         self.keys += 1;
         let form = self.saver.form;
         if is_large(record) {
-            self.flush()?;
             let mut out = self.saver.out();
             out.choose(db)?;
             return entry(record, used, form, &mut *out);
         }
-        entry(record, used, form, &mut self.bytes)?;
-        if self.bytes.len() >= LANE { self.flush() } else { Ok(()) }
+        if self.parts.len() <= db {
+            self.parts.resize_with(db + 1, Vec::new);
+        }
+        entry(record, used, form, &mut self.parts[db])?;
+        if self.parts[db].len() >= LANE { self.flush_part(db) } else { Ok(()) }
     }
 
     /// Hands over what is there.
     pub fn flush(&mut self) -> io::Result<()> {
         self.saver.keys.fetch_add(std::mem::take(&mut self.keys), Ordering::Relaxed);
-        if self.bytes.is_empty() {
+        (0..self.parts.len()).try_for_each(|db| self.flush_part(db))
+    }
+
+    fn flush_part(&mut self, db: usize) -> io::Result<()> {
+        self.saver.keys.fetch_add(std::mem::take(&mut self.keys), Ordering::Relaxed);
+        let part = &mut self.parts[db];
+        if part.is_empty() {
             return Ok(());
         }
         let mut out = self.saver.out();
-        out.choose(self.db)?;
-        let done = out.write_all(&self.bytes);
+        out.choose(db)?;
+        let done = out.write_all(part);
         drop(out);
-        self.bytes.clear();
+        part.clear();
         done
     }
 
