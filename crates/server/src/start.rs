@@ -37,6 +37,7 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
+        Cli::CheckAof(words) => crate::aof::check::run(&words),
         Cli::CheckRdb(files) => crate::persistence::check::run(&files),
         Cli::InstallDocs(dir) => install_docs(&dir),
         Cli::Run(args) => start(&args),

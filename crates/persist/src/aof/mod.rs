@@ -4,6 +4,8 @@ mod appender;
 mod check;
 mod directory;
 mod encode;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
 mod load;
 mod manifest;
 mod parse;

@@ -12,6 +12,7 @@
 //! * [`writer`] - the thread that writes; [`policy`]: what the configuration says
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: what it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
+//! * [`check`] - `--check-aof`
 //! * [`status`] - what INFO tells
 //!
 //! An answer is withheld while the units of the log that belong to it are above
@@ -19,6 +20,7 @@
 //! so much waits to be written that whoever writes must wait for the disk.
 
 pub mod base;
+pub mod check;
 pub mod load;
 pub mod policy;
 pub mod rewrite;
@@ -26,6 +28,7 @@ pub mod start;
 pub mod status;
 pub mod writer;
 
+use crate::blocking::Waiting;
 use crate::io::Message;
 use crate::server::Server;
 use crate::threads::MAX_IO_THREADS;
@@ -37,6 +40,7 @@ use std::thread::Thread;
 use weft_config::{Config, Id};
 use weft_persist::aof::Directory;
 use weft_persist::storage::Disk;
+use weft_resp::Reply;
 use writer::Order;
 
 /// Bytes that may wait to be written before answers do, too.
@@ -55,6 +59,9 @@ pub struct Aof {
     /// I/O threads that withhold answers.
     withholding: Box<[AtomicBool]>,
     writer: Mutex<Option<Handle>>,
+    /// Clients that wait for a unit to be safe, and whether there are any.
+    waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
+    has_waits: AtomicBool,
     /// A rewrite is under way.
     rewriting: AtomicBool,
     /// By which it is given up.
@@ -78,6 +85,8 @@ impl Default for Aof {
             cut: AtomicU64::new(u64::MAX),
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             writer: Mutex::default(),
+            waits: Mutex::default(),
+            has_waits: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             cancel: Mutex::default(),
             status: Status::default(),
@@ -147,6 +156,43 @@ impl Aof {
         self.durable.load(Ordering::SeqCst)
     }
 
+    fn waits(&self) -> MutexGuard<'_, Vec<(u64, Arc<Waiting>)>> {
+        self.waits.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The client waits until `unit` is safe: whether it has to. Its thread is told when it is.
+    pub fn has_wait(&self, unit: u64, waiting: &Arc<Waiting>) -> bool {
+        let mut waits = self.waits();
+        waits.retain(|(_, other)| !other.state.is_over());
+        waits.push((unit, waiting.clone()));
+        self.has_waits.store(true, Ordering::SeqCst);
+        drop(waits);
+        // Either this sees that it is safe, or who makes it so sees that somebody waits.
+        self.durable() < unit || !waiting.state.give_up()
+    }
+
+    /// Answers those who wait for what is safe now.
+    fn end_waits(&self, srv: &Server) {
+        if !self.has_waits.load(Ordering::SeqCst) {
+            return;
+        }
+        let durable = self.durable();
+        let mut waits = self.waits();
+        waits.retain(|(unit, waiting)| {
+            if *unit > durable {
+                return !waiting.state.is_over();
+            }
+            if waiting.state.give_up() {
+                let mut reply = Reply::new(waiting.proto);
+                answer_wait(&mut reply, 1);
+                let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+                srv.threads[waiting.thread].mailbox.send(message);
+            }
+            false
+        });
+        self.has_waits.store(!waits.is_empty(), Ordering::SeqCst);
+    }
+
     /// Lets answers go up to unit `upto`.
     fn let_go(&self, srv: &Server, upto: u64) {
         if self.answerable.swap(upto, Ordering::SeqCst) == upto {
@@ -199,4 +245,11 @@ pub fn directory_of(config: &Config) -> Directory {
     let stem = config.str(Id::APPENDFILENAME).into_owned();
     // The directory of the data is the working directory.
     Directory::new(Arc::new(Disk), std::path::Path::new("."), &folder, &stem)
+}
+
+/// What WAITAOF answers: whether it is safe here, and on how many replicas, of which there are none.
+pub fn answer_wait(reply: &mut Reply, local: i64) {
+    reply.array(2);
+    reply.int(local);
+    reply.int(0);
 }

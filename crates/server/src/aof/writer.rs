@@ -364,6 +364,7 @@ impl Writer {
     fn let_go(&self) {
         let aof = &self.srv.aof;
         aof.durable.store(self.appender.durable(), Ordering::SeqCst);
+        aof.end_waits(self.srv);
         let upto = match self.policy.sync {
             Sync::Always if self.policy.pauses && self.is_rewriting() => self.appender.written(),
             Sync::Always => self.appender.synced_upto(),

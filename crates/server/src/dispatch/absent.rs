@@ -17,17 +17,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("modules", &["module"]),
     (
         "replication",
-        &[
-            "failover",
-            "psync",
-            "replconf",
-            "replicaof",
-            "role",
-            "slaveof",
-            "sync",
-            "wait",
-            "waitaof",
-        ],
+        &["failover", "psync", "replconf", "replicaof", "role", "slaveof", "sync", "wait"],
     ),
     (
         "scripts and functions",

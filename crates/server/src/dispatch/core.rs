@@ -187,6 +187,8 @@ pub struct ConnCx<'a> {
     /// Set by PUBLISH where nothing has happened, since this thread is behind with what was
     /// published before: the client waits for it.
     pub crowded: Option<usize>,
+    /// Set by WAITAOF: the client waits, and somebody knows.
+    pub blocked: Option<std::sync::Arc<crate::blocking::Waiting>>,
     /// It is one of the commands that EXEC runs.
     pub in_transaction: bool,
     /// What its [`Needs`](super::Needs) have asked for.

@@ -194,6 +194,7 @@ pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
             Outcome::Not(Flow::Slow { looked: true })
         }
         (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
+        (_, End::Waiting(waiting)) => Outcome::Not(Flow::Blocked(waiting)),
     };
     reply::finish(task, outcome)
 }
@@ -204,6 +205,8 @@ enum End {
     InSlowLane,
     /// It has not begun: that thread is behind with what was published.
     Later(usize),
+    /// The client waits.
+    Waiting(Arc<Waiting>),
 }
 
 /// Runs a command of this crate that needs shards, or the world.
@@ -229,11 +232,12 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
         name,
         held,
         crowded: None,
+        blocked: None,
         in_transaction: false,
         end_in_slow_lane: looked,
     };
     let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane, crowded, .. } = cx;
+    let ConnCx { core, session, end_in_slow_lane, crowded, blocked, .. } = cx;
     core.turn.effects.end_unlogged();
     if let Some(thread) = crowded {
         return (result, End::Later(thread));
@@ -245,6 +249,9 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
     core.begin_command();
     if shown || session.transaction.is_some() {
         transaction::renew_shared(session);
+    }
+    if let Some(waiting) = blocked {
+        return (result, End::Waiting(waiting));
     }
     (result, if end_in_slow_lane { End::InSlowLane } else { End::Here })
 }
@@ -346,6 +353,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 name,
                 held,
                 crowded: None,
+                blocked: None,
                 in_transaction: true,
                 end_in_slow_lane: false,
             });

@@ -26,7 +26,17 @@ pub struct Checked {
 
 /// Reads a file to its end, or to the first thing that is wrong; tells the lines of a report.
 /// `now_ms`: Unix milliseconds, by which keys have expired. O(bytes).
-pub fn check<R: Read>(from: R, now_ms: i64, mut line: impl FnMut(String)) -> Checked {
+pub fn check<R: Read>(from: R, now_ms: i64, line: impl FnMut(String)) -> Checked {
+    check_front(from, now_ms, line).0
+}
+
+/// The same of a file that is the front of another: how many bytes it takes, too, and what was read of
+/// those that follow.
+pub fn check_front<R: Read>(
+    from: R,
+    now_ms: i64,
+    mut line: impl FnMut(String),
+) -> (Checked, u64, Vec<u8>) {
     let limits = Limits::default();
     let mut state = State {
         input: Input::new(from),
@@ -59,7 +69,7 @@ pub fn check<R: Read>(from: R, now_ms: i64, mut line: impl FnMut(String)) -> Che
         line(format!("[offset {at}] \\o/ RDB looks OK! \\o/"));
         counts(&found, &mut line);
     }
-    found
+    (found, at, state.input.into_rest().0)
 }
 
 fn words(wrong: &Wrong) -> String {

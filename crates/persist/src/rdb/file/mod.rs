@@ -46,7 +46,7 @@ mod skip;
 mod tests;
 mod write;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_front};
 pub use header::{Header, Magic, Refusal, VersionCheck};
 pub use load::{Counts, Ended, Loader, Origin, Piece, Terms, Trouble, Wrong};
 pub use place::Place;

@@ -14,6 +14,7 @@ mod save;
 mod shutdown;
 mod slowlog;
 mod time;
+mod waitaof;
 
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_keyspace::{Db, Key};
@@ -34,6 +35,7 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &shutdown::SHUTDOWN,
     &slowlog::SLOWLOG,
     &time::TIME,
+    &waitaof::WAITAOF,
 ];
 
 /// Whether a directive of the values `no`, `yes` and `local` lets this client do what it guards.
