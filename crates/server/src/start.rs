@@ -159,6 +159,8 @@ fn serve(
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
+    // Who comes before the files are looked at must not write.
+    srv.set_loading(srv.config().bool(Id::APPENDONLY));
     threads::start_prepared(srv, listeners).map_err(failed)?;
     load::at_start(srv)?;
     for transport in announce::transports(&srv.config()) {

@@ -128,6 +128,15 @@ impl Directory {
         self.storage.sync_dir(&self.root)
     }
 
+    /// Removes what an earlier process has left on its way to its place. That nothing can be removed
+    /// harms nobody.
+    pub fn clean(&self) {
+        let names = self.storage.list(&self.folder).unwrap_or_default();
+        for name in names.iter().filter(|name| name.starts_with("temp-")) {
+            let _ = self.storage.remove(&self.path(name));
+        }
+    }
+
     /// Takes a log over that is one file beside the folder, as servers before manifests wrote it:
     /// it becomes the base. Whether there was one. A crash at any point leaves something that this
     /// finishes, or that is complete.

@@ -162,7 +162,7 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
             Ok(())
         }
     });
-    srv.set_loading(false);
+    // It is loading still, for its clients, until the log has begun.
     loaded
 }
 

@@ -62,6 +62,9 @@ pub struct Aof {
     /// Clients that wait for a unit to be safe, and whether there are any.
     waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
     has_waits: AtomicBool,
+    /// What the configuration says, and who is about to do it.
+    wanted: AtomicBool,
+    switch: Mutex<()>,
     /// A rewrite is under way.
     rewriting: AtomicBool,
     /// By which it is given up.
@@ -87,6 +90,8 @@ impl Default for Aof {
             writer: Mutex::default(),
             waits: Mutex::default(),
             has_waits: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
+            switch: Mutex::default(),
             rewriting: AtomicBool::new(false),
             cancel: Mutex::default(),
             status: Status::default(),
@@ -118,6 +123,26 @@ impl Aof {
     /// Whether the log is written.
     pub fn is_on(&self) -> bool {
         self.handle().is_some()
+    }
+
+    /// Whether it is as the configuration wants it.
+    pub fn is_switched(&self) -> bool {
+        self.is_on() == self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// The policy has changed: from here on nothing is answered that would not be under the new one. Who
+    /// writes looks at it soon.
+    pub fn renew(&self, sync: policy::Sync) {
+        if sync == policy::Sync::Always && self.is_on() {
+            let durable = self.durable();
+            let _ = self.answerable.compare_exchange(
+                u64::MAX,
+                durable,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+        }
+        self.order(Order::Look);
     }
 
     /// Tells the thread that writes; whether there is one.

@@ -5,6 +5,7 @@ use super::writer::{self, Order, Seat, Writer};
 use super::{Handle, base, directory, directory_of};
 use crate::server::{Server, attention};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 use weft_config::{Config, Id};
@@ -17,7 +18,9 @@ use weft_process::{log_notice, log_warning};
 /// # Errors
 /// What is wrong with the files: lines for the operator. The server must not start then.
 pub fn at_start(srv: &'static Server) -> Result<(), String> {
+    srv.aof.wanted.store(true, Ordering::SeqCst);
     let dir = directory(srv);
+    dir.clean();
     let mut manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     if dir.upgrade(&mut manifest).map_err(|fault| fault.to_string())? {
         log_notice!(
@@ -46,65 +49,80 @@ pub fn at_start(srv: &'static Server) -> Result<(), String> {
     let seat = Seat::default();
     let log = begin_log(srv, &seat).ok_or("The log of effects is in use")?;
     appender.begin_at(log.position());
-    run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))
+    run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))?;
+    // Nobody has written before there was somebody to write it down.
+    srv.set_loading(false);
+    Ok(())
 }
 
-/// The directive has changed: begins or ends the log on a thread of its own, since both stop the
-/// world.
+/// The directive has, or may have, changed: notes what is wanted, which is done by [`follow`].
 ///
 /// # Errors
 /// Why that can't be, after which the directive keeps its value.
 pub fn set(srv: &'static Server, config: &Config) -> Result<(), String> {
     let on = config.bool(Id::APPENDONLY);
-    if on == srv.aof.is_on() {
-        return Ok(());
+    if on && !srv.aof.is_on() {
+        // What is wrong with the directory is found out while somebody listens.
+        waiting(srv, config).map_err(|fault| {
+            log_warning!("{fault}");
+            "Unable to turn on AOF. Check server logs.".to_string()
+        })?;
     }
-    if !on {
-        return spawn(move || turn_off(srv));
-    }
-    // What is wrong with the directory is found out while somebody listens.
+    srv.aof.wanted.store(on, Ordering::SeqCst);
+    Ok(())
+}
+
+/// What is logged before there is a base.
+fn waiting(srv: &Server, config: &Config) -> Result<Appender, String> {
     let dir = directory_of(config);
-    let manifest = dir.manifest().map_err(|fault| {
-        log_warning!("{fault}");
-        "Unable to turn on AOF. Check server logs.".to_string()
-    })?;
-    let policy = srv.settings().aof;
-    let appender = Appender::wait_for_base(dir, manifest, policy.annotations).map_err(|e| {
-        log_warning!("Can't open the append-only file: {e}");
-        "Unable to turn on AOF. Check server logs.".to_string()
-    })?;
-    spawn(move || turn_on(srv, appender))
+    let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
+    let annotations = srv.settings().aof.annotations;
+    Appender::wait_for_base(dir, manifest, annotations)
+        .map_err(|e| format!("Can't open the append-only file: {}", base::told(&e)))
 }
 
-fn spawn(task: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    let thread = std::thread::Builder::new().name("weft-aof-switch".into());
-    thread.spawn(task).map(drop).map_err(|e| e.to_string())
-}
-
-fn turn_on(srv: &'static Server, mut appender: Appender) {
-    let seat = Seat::default();
-    // Who has ended it just now may not have gone yet.
-    let log = loop {
-        match begin_log(srv, &seat) {
-            Some(log) => break log,
-            None if srv.aof.is_on() => return,
-            None => std::thread::sleep(std::time::Duration::from_millis(1)),
+/// Begins or ends the log, if it is not as it is wanted. Stops the world, so that who calls this holds
+/// nothing, and nobody else would wait for him.
+pub fn follow(srv: &'static Server) {
+    let _switch = srv.aof.switch.lock().unwrap_or_else(|p| p.into_inner());
+    while !srv.aof.is_switched() {
+        let done = match srv.aof.is_on() {
+            true => turn_off(srv),
+            false => turn_on(srv),
+        };
+        if let Err(e) = done {
+            return log_warning!("The append-only file can't be switched on: {e}");
         }
-    };
-    appender.begin_at(log.position());
-    if let Err(e) = run(srv, log, appender, &seat) {
-        log_warning!("The append-only file can't be written: {e}");
-        end_log(srv);
     }
 }
 
-fn turn_off(srv: &'static Server) {
+/// The same, on a thread of its own.
+pub fn follow_soon(srv: &'static Server) {
+    let thread = std::thread::Builder::new().name("weft-aof-switch".into());
+    if let Err(e) = thread.spawn(move || follow(srv)) {
+        log_warning!("The append-only file is not switched: {e}");
+    }
+}
+
+fn turn_on(srv: &'static Server) -> Result<(), String> {
+    let mut appender = waiting(srv, &srv.config())?;
+    let seat = Seat::default();
+    let log = begin_log(srv, &seat).ok_or("the log of effects is in use")?;
+    appender.begin_at(log.position());
+    run(srv, log, appender, &seat).map_err(|e| {
+        end_log(srv);
+        e.to_string()
+    })
+}
+
+fn turn_off(srv: &'static Server) -> Result<(), String> {
     srv.aof.cancel_rewrite();
     end_log(srv);
     srv.aof.ask(Order::End);
     *srv.aof.handle() = None;
     srv.aof.status.set_error(None);
     srv.set_attention(attention::AOF_FAILING, false);
+    Ok(())
 }
 
 fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
@@ -151,5 +169,6 @@ fn run(
     *srv.aof.handle() = Some(Handle { to, thread: thread.thread().clone() });
     // What came before the seat was known.
     thread.thread().unpark();
+    srv.aof.renew(srv.settings().aof.sync);
     Ok(())
 }

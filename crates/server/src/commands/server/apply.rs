@@ -45,6 +45,9 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     }
     start::apply_derived(srv, config);
     srv.publish_settings(config);
+    if srv.aof.is_on() {
+        srv.aof.renew(srv.settings().aof.sync);
+    }
     // The threads look at the new settings in their next batch; one that sleeps, now.
     srv.broadcast(|| crate::io::Message::Wake);
     Ok(())
