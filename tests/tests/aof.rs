@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
-use weft_testkit::{Client, Server, locate, skipped};
+use weft_testkit::{Client, Server, Value, locate, skipped};
 use weft_tests::contents::{content, fill_stream, stream_content, value};
 
 const ON: [&str; 2] = ["--appendonly", "yes"];
@@ -66,6 +66,7 @@ fn fill(server: &Server, seed: u64) {
         client.ok(&["SELECT", db]);
         for n in 0..40 {
             let key = format!("key:{n}");
+            client.cmd(&["DEL", &key]);
             for command in value(&mut rng, key.as_bytes()) {
                 let reply = client.cmd(&command);
                 assert!(reply.error().is_none(), "{}: {reply}", server.name());
@@ -83,6 +84,7 @@ fn fill(server: &Server, seed: u64) {
                 client.cmd(&["DEL", &format!("key:{}", n / 2)]);
             }
         }
+        client.cmd(&["DEL", "stream"]);
         fill_stream(&mut client, &mut rng, "stream");
     }
 }
@@ -151,7 +153,8 @@ fn copy_log(from: &Path, to: &Path) {
 #[test]
 fn what_was_written_is_loaded_again() {
     for more in [&["--appendfsync", "always"][..], &["--aof-use-rdb-preamble", "no"]] {
-        let mut server = Server::weft(&[&ON[..], more].concat());
+        let debug = ["--enable-debug-command", "yes"];
+        let mut server = Server::weft(&[&ON[..], &debug, more].concat());
         fill(&server, 1);
         let wanted = everything(&mut server.client());
         assert!(wanted.len() > 80);
@@ -251,7 +254,8 @@ fn write_steps(mut client: Client, id: usize, told: &Told, from: u64) {
 fn last_step(client: &mut Client, id: usize) -> u64 {
     let key = |name: &str| format!("{name}:{id}");
     let values = client.cmd(&["MGET", &key("a"), &key("b"), &key("c")]);
-    let values: Vec<String> = values.items().iter().map(weft_testkit::Value::text).collect();
+    let text = |value: &Value| value.bytes().map_or(String::new(), |_| value.text());
+    let values: Vec<String> = values.items().iter().map(text).collect();
     assert!(values.windows(2).all(|w| w[0] == w[1]), "torn: {values:?}");
     let last: u64 = values[0].parse().unwrap_or(0);
     let list = client.cmd(&["LRANGE", &key("list"), "0", "-1"]);
