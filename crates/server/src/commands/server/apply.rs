@@ -37,11 +37,17 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
             (*id, reason)
         })?;
     }
+    if changed.contains(&Id::APPENDONLY) {
+        crate::aof::start::set(srv, config).map_err(|reason| (Id::APPENDONLY, reason))?;
+    }
     if changed.contains(&Id::WATCHDOG_PERIOD) {
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
     start::apply_derived(srv, config);
     srv.publish_settings(config);
+    if srv.aof.is_on() {
+        srv.aof.renew(srv.settings().aof.sync);
+    }
     // The threads look at the new settings in their next batch; one that sleeps, now.
     srv.broadcast(|| crate::io::Message::Wake);
     Ok(())

@@ -4,8 +4,12 @@
 //! `weft-config`; [`super::apply`] makes new values effective.
 
 use super::apply::apply;
-use crate::commands::shape::{ADMIN, ALL_NODES, answer_help, command, container, help, spec};
-use crate::dispatch::{ConnCx, ServerCommand};
+use crate::aof::start;
+use crate::commands::shape::{
+    ADMIN, ALL_NODES, answer_help, command, container, help, holding, spec,
+};
+use crate::dispatch::hold::Held;
+use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::info::totals;
 use weft_commands::{CmdResult, Error, Spec, error};
 use weft_config::{Id, Permit, SetError};
@@ -39,7 +43,12 @@ pub const CONFIG: ServerCommand = container(
             },
             rewrite,
         ),
-        command(
+        holding(
+            |args| match args.iter().any(|arg| arg.eq_ignore_ascii_case(b"appendonly")) {
+                // It stops the world, and waits until that is so.
+                true => Needs::Aside,
+                false => Needs::Nothing,
+            },
             Spec {
                 complexity: "O(N) where N is the number of directives",
                 history: &[("7.0.0", "Sets several directives at once, all or none.")],
@@ -87,17 +96,32 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let mut config = srv.config();
     let protected = super::is_permitted(cx, config.word(Id::ENABLE_PROTECTED_CONFIGS));
-    let permit = Permit { protected, loading: false };
+    let permit = Permit { protected, loading: srv.persistence.loading.is_on() };
     let done = config.set(&pairs, permit, &mut |config, changed| apply(srv, config, changed));
     drop(config);
     match done {
-        Ok(()) => cx.reply.ok(),
+        Ok(()) => {
+            follow(cx);
+            cx.reply.ok();
+        }
         Err(SetError::Refused(text)) => return Err(Error::owned(text)),
         Err(SetError::Loading) => {
             return Err(Error::new("LOADING Weft is loading the dataset in memory"));
         }
     }
     Ok(())
+}
+
+/// Switches the append-only file as the configuration says now: here, where that may take its time.
+fn follow(cx: &ConnCx<'_>) {
+    let srv = cx.srv();
+    if srv.aof.is_switched() {
+        return;
+    }
+    match cx.held {
+        Held::Aside => start::follow(srv),
+        Held::Nothing(_) | Held::Stop(_) | Held::Guard(_) => start::follow_soon(srv),
+    }
 }
 
 fn rewrite(cx: &mut ConnCx<'_>) -> CmdResult {
