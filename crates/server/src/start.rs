@@ -158,8 +158,11 @@ fn serve(
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
+    let file = load::open(srv)?;
     threads::start_prepared(srv, listeners).map_err(failed)?;
-    load::at_start(srv)?;
+    if let Some(file) = file {
+        load::at_start(srv, file)?;
+    }
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
     }
