@@ -40,7 +40,7 @@ fn effects_are_those_of_the_reference() {
                 continue;
             }
             match DIFFERENCES.iter().find(|(start, _, _)| line.starts_with(start)) {
-                Some((_, expected, _)) if effects::shown(&our).starts_with(expected) => known += 1,
+                Some((_, expected, _)) if effects::is_like(&our, expected) => known += 1,
                 Some(_) | None => wrong.push(format!(
                     "{name}: {line}\n   ours: {}\n   theirs: {}",
                     effects::shown(&our),
@@ -86,8 +86,19 @@ fn a_group_is_one_unit() {
     let log = std::fs::read(path).expect("it was written");
     let words: Vec<String> = effects::parse(&log).iter().map(|c| effects::words(c)).collect();
     let expected = [
-        "MULTI", "SELECT 0", "RPUSH a{x} 1", "LMOVE a{x} b{x} LEFT RIGHT", "EXEC", "MULTI",
-        "SELECT 3", "SET k v", "SELECT 0", "RPUSH far x y", "LPOP far", "EXEC", "SET one 1",
+        "MULTI",
+        "SELECT 0",
+        "RPUSH a{x} 1",
+        "LMOVE a{x} b{x} LEFT RIGHT",
+        "EXEC",
+        "MULTI",
+        "SELECT 3",
+        "SET k v",
+        "SELECT 0",
+        "RPUSH far x y",
+        "LPOP far",
+        "EXEC",
+        "SET one 1",
         "SET one 2 XX",
     ];
     assert_eq!(words, expected);

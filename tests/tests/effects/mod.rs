@@ -157,6 +157,12 @@ pub fn shown(commands: &[Command]) -> String {
     commands.iter().map(words).collect::<Vec<_>>().join(" | ")
 }
 
+/// Whether what is logged begins like this, without MULTI.
+pub fn is_like(commands: &[Command], start: &str) -> bool {
+    let shown = shown(commands);
+    shown.strip_prefix("MULTI | ").unwrap_or(&shown).starts_with(start)
+}
+
 /// How far times of the two servers may be apart, in milliseconds.
 const APART_MS: i64 = 120_000;
 
@@ -187,7 +193,9 @@ fn same_time(a: &[u8], b: &[u8]) -> bool {
         Some((ms, rest.to_string()))
     };
     match (time(a), time(b)) {
-        (Some((a, a_rest)), Some((b, b_rest))) => a.abs_diff(b) < APART_MS as u64 && a_rest == b_rest,
+        (Some((a, a_rest)), Some((b, b_rest))) => {
+            a.abs_diff(b) < APART_MS as u64 && a_rest == b_rest
+        }
         _ => false,
     }
 }
@@ -197,7 +205,9 @@ pub fn play(server: &Server, groups: &[(Group, u32)], seed: u64, steps: usize) {
     let target = session::Target { name: server.name().to_string(), port: server.port() };
     let mut session = session::Session::open(&target).expect("the server is up");
     let mut deck = Deck::new(groups);
-    deck.retain(|rule| !rule.names().any(|name| matches!(&name[..], "DEBUG" | "CONFIG" | "MIGRATE")));
+    deck.retain(|rule| {
+        !rule.names().any(|name| matches!(&name[..], "DEBUG" | "CONFIG" | "MIGRATE"))
+    });
     let mut rng = Rng::new(seed);
     for _ in 0..steps {
         let Step(actions) = deck.draw(&mut rng);
