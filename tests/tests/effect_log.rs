@@ -62,7 +62,7 @@ fn a_group_is_one_unit() {
     let path = server.dir().join("effects");
     let path = path.to_str().expect("a path of the test");
     client.ok(&["DEBUG", "EFFECTS", path]);
-    let refused = client.cmd(&["DEBUG", "EFFECTS", path]).text();
+    let refused = client.cmd(&["DEBUG", "EFFECTS", path]).error().expect("refused");
     assert!(refused.contains("being read already"), "{refused}");
     waiting.send_raw(b"BLMOVE a{x} b{x} LEFT RIGHT 0\r\n").expect("sent");
     wait_for_blocked(&mut client, 1);
@@ -151,7 +151,8 @@ fn what_goes_by_itself_is_logged() {
 }
 
 /// Random commands of several clients at once, with transactions, clients that wait and keys that
-/// expire: the log, repeated without a fault on an empty server, gives the same content.
+/// expire: the log, repeated without a fault on an empty server, gives the same content. (Without
+/// HyperLogLogs, since one that was only looked at is shown as edited, here as in the reference.)
 #[test]
 fn a_replay_gives_what_is_there() {
     let groups = [
@@ -163,7 +164,6 @@ fn a_replay_gives_what_is_there() {
         (Group::Sets, 10),
         (Group::SortedSets, 10),
         (Group::Geo, 3),
-        (Group::HyperLogLogs, 3),
         (Group::Streams, 8),
         (Group::StreamGroups, 20),
         (Group::Dump, 4),
