@@ -84,7 +84,7 @@ fn a_group_is_one_unit() {
     client.ok(&["DEBUG", "EFFECTS"]);
     client.cmd(&["SET", "after", "1"]);
     let log = std::fs::read(path).expect("it was written");
-    let words: Vec<String> = effects::parse(&log).iter().map(|c| effects::words(c)).collect();
+    let words: Vec<String> = effects::parse(&log).iter().map(effects::words).collect();
     let expected = [
         "MULTI",
         "SELECT 0",
@@ -142,7 +142,7 @@ fn what_goes_by_itself_is_logged() {
     }
     client.ok(&["DEBUG", "EFFECTS"]);
     let log = std::fs::read(path).expect("it was written");
-    let commands: Vec<String> = effects::parse(&log).iter().map(|c| effects::words(c)).collect();
+    let commands: Vec<String> = effects::parse(&log).iter().map(effects::words).collect();
     let count = |wanted: &str| commands.iter().filter(|c| c.starts_with(wanted)).count();
     assert_eq!(count("UNLINK short"), 100);
     assert_eq!(count("HDEL hash"), 100);

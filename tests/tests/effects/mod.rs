@@ -107,7 +107,7 @@ impl Log {
 /// If it is cut off, or anything else.
 pub fn parse(bytes: &[u8]) -> Vec<Command> {
     let mut rest = bytes;
-    let mut header = |kind: u8, rest: &mut &[u8]| -> usize {
+    let header = |kind: u8, rest: &mut &[u8]| -> usize {
         let end = rest.iter().position(|b| *b == b'\r').expect("a header ends");
         assert_eq!(rest[0], kind);
         let number = std::str::from_utf8(&rest[1..end]).expect("digits");
