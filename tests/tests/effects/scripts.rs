@@ -10,9 +10,11 @@ pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("XCLAIM x g c9 0 77-1", "XGROUP CREATECONSUMER x g c9", CONSUMER),
     ("HEXPIRE h3 100 FIELDS 2 a b", "HPEXPIREAT h3 ", STALE),
     ("HDEL h3 a c", "HDEL h3 c", STALE),
+    ("SORT sl BY w*->f STORE sd", "DEL sd | RPUSH sd 2 3 1", RESULT),
     ("HSETEX h3 KEEPTTL FIELDS 1 d 4", "HPERSIST h3 FIELDS 1 d | HSETEX h3 KEEPTTL", STALE),
 ];
 
+const RESULT: &str = "the same of fields that decide on an order";
 const LIMIT: &str =
     "beside an exact bound a limit says nothing, and is an error but in the reference's own log";
 const AGAIN: &str = "a copy of the stream must know how often an entry was delivered";
@@ -403,6 +405,10 @@ pub const SCRIPTS: &[(&str, &str)] = &[
         SORT nolist STORE sd
         RPUSH sl 3 1 2
         SORT sl STORE sd
+        HSET w1 f 9
+        HSET w2 f 1
+        HSET w3 f 5
+        SORT sl BY w*->f STORE sd
         SORT sl
         SORT nolist STORE sd
         "#,

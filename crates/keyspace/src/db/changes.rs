@@ -7,7 +7,7 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, LOGGED, RUNNING, WATCHED, Watch};
+use crate::interest::{FOLLOWED, LOGGED, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::log::unit::Target;
 use crate::notice::Classes;
@@ -104,7 +104,7 @@ impl Db<'_> {
 
     /// Says for the log what `cause` has done to `key`, where that is known here.
     fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
-        if self.interest(key.shard) & (LOGGED | RUNNING) == 0 {
+        if self.interest(key.shard) & LOGGED == 0 {
             return;
         }
         let unlink = self.turn.deletions;
