@@ -176,14 +176,14 @@ impl<'a> Ctx<'a> {
         self.db.notify(class, event, key);
     }
 
-    /// Whether what this command does is logged, or may come to be: to be asked before words are made
-    /// up for [`Ctx::log`].
+    /// Whether what this command does is logged: to be asked before words are made up for
+    /// [`Ctx::log`].
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.db.is_logged()
     }
 
-    /// Whether it has changed a key by now, and that is logged, or may come to be.
+    /// Whether it has changed a key by now, and that is logged.
     #[inline]
     pub fn is_changed_for_log(&self) -> bool {
         self.db.is_changed_for_log()

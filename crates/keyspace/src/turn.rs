@@ -184,6 +184,12 @@ impl Turn {
         self.over_ms = if import == Import::Source { i64::MIN } else { self.now_ms };
     }
 
+    /// Whether the commands come from a server that brings data, or from a log that is loaded: what
+    /// has been decided there is not decided again.
+    pub fn is_import_source(&self) -> bool {
+        self.import == Import::Source
+    }
+
     /// What is given a time to live that ends at or before this moment is over at once: in import
     /// mode nothing is.
     pub fn past_ms(&self) -> i64 {

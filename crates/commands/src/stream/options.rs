@@ -81,6 +81,8 @@ impl Options {
             return Err(NO_STRATEGY);
         }
         let limit = match (self.limit, self.approximate) {
+            // The reference's own log has an approximate trim made exact, and its limit left.
+            (Some(_), false) if ctx.db.turn.is_import_source() => 0,
             (Some(_), false) => return Err(EXACT_LIMIT),
             (Some(limit), true) => limit,
             (None, false) => 0,

@@ -106,7 +106,7 @@ impl Db<'_> {
 
     /// Says for the log what `cause` has done to `key`, where that is known here.
     fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
-        if self.interest(key.shard) & (LOGGED | RUNNING) == 0 {
+        if self.interest(key.shard) & LOGGED == 0 {
             return;
         }
         let unlink = self.turn.deletions;
