@@ -469,13 +469,15 @@ impl<'g> Db<'g> {
     pub fn take_all(&mut self) -> Vec<Detached> {
         let mut taken = Vec::new();
         self.rouse_all();
-        for shard in 0..SHARDS as u16 {
-            if self.shard_len(shard) > 0 {
-                self.before_write_all(shard);
-                self.watched_go(shard);
-                taken.push(self.table(shard).take());
+        self.as_whole(|db| {
+            for shard in 0..SHARDS as u16 {
+                if db.shard_len(shard) > 0 {
+                    db.before_write_all(shard);
+                    db.watched_go(shard);
+                    taken.push(db.table(shard).take());
+                }
             }
-        }
+        });
         taken
     }
 
@@ -485,14 +487,16 @@ impl<'g> Db<'g> {
             return;
         }
         self.turn.effects.push_exchange(self.index, other);
-        for shard in 0..SHARDS as u16 {
-            self.before_write_all(shard);
-            self.watched_change(shard, other);
-            let mut ours = self.table(shard);
-            // The two databases differ, so these are two tables.
-            let mut theirs = Db::new(self.guard, self.turn, other).table(shard);
-            ours.swap(&mut theirs);
-        }
+        self.as_whole(|db| {
+            for shard in 0..SHARDS as u16 {
+                db.before_write_all(shard);
+                db.watched_change(shard, other);
+                let mut ours = db.table(shard);
+                // The two databases differ, so these are two tables.
+                let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
+                ours.swap(&mut theirs);
+            }
+        });
     }
 
     /// The shape of one shard's table, which the guard must hold. O(capacity).

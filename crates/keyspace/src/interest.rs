@@ -5,11 +5,12 @@
 //!  BLPOP k          k came to be: see who waits for it        commit::Awaited
 //!  XREAD k          the same with every change of k
 //!  KEYS, stepwise   keys that came and went since the cut     journal
+//!  GET k            by who caches: k has changed              stale::Caches
 //! ```
 //!
 //! Nobody wants to know anything, as a rule, and then all this costs one look at a word that lies
 //! beside the shard's lock. The word and what is behind it are changed only by who holds the
-//! shard, the bit of waiting clients excepted, whose lines are kept by the server.
+//! shard, but for the bits of waiting clients and of those who follow prefixes, whom the server keeps.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use std::collections::HashMap;
@@ -22,6 +23,10 @@ pub(crate) const WAITED: u32 = 2;
 /// Some of these clients wait for changes of keys, not only for keys that come to be: readers of
 /// streams.
 pub(crate) const FOLLOWED: u32 = 32;
+/// Keys of this shard were read by clients that keep what they read: see [`crate::stale`].
+pub(crate) const READ: u32 = 16;
+/// Clients keep keys of some prefix, and are told of all changes. Set in all shards or in none.
+pub(crate) const FOLLOWED_BY_PREFIX: u32 = 64;
 /// A walk over all keys has not come to this shard yet.
 pub(crate) const JOURNALED: u32 = 4;
 /// A command of the slow lane holds this shard: see [`crate::running`].

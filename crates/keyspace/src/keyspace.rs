@@ -6,6 +6,7 @@ use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
 use crate::notice::Listener;
 use crate::running::{Entry, Running};
+use crate::stale::Caches;
 use crate::sync::Ordering;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -64,6 +65,7 @@ pub struct Keyspace {
     pub(crate) interests: Box<[Interest]>,
     pub(crate) wake: Wake,
     pub(crate) listener: OnceLock<Listener>,
+    pub(crate) caches: OnceLock<Box<dyn Caches>>,
     hasher: Hasher,
 }
 
@@ -90,6 +92,7 @@ impl Keyspace {
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             wake,
             listener: OnceLock::new(),
+            caches: OnceLock::new(),
             hasher,
         }
     }

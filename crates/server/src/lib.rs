@@ -52,6 +52,7 @@ pub mod start;
 pub mod stats;
 pub mod texts;
 pub mod threads;
+pub mod tracking;
 pub mod transaction;
 pub mod watchdog;
 pub mod work;

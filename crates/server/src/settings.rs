@@ -52,6 +52,8 @@ pub struct Settings {
     pub import_mode: bool,
     /// What is told of keys in keyspace notifications.
     pub notices: Classes,
+    /// Keys that are remembered for clients that keep what they read; 0: no limit.
+    pub tracked_keys: usize,
 }
 
 impl Settings {
@@ -102,6 +104,7 @@ impl Settings {
             has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
             notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
+            tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
     }
 

@@ -43,6 +43,7 @@ pub const FLUSHALL: Command = command(
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
+        ctx.db.tell_emptied();
         ctx.reply.ok();
         Ok(())
     },
@@ -55,6 +56,7 @@ pub const FLUSHDB: Command = command(
     |ctx| {
         let free = who_frees(ctx)?;
         flush(ctx, ctx.db.index(), free);
+        ctx.db.tell_emptied();
         ctx.reply.ok();
         Ok(())
     },

@@ -11,6 +11,7 @@ use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
 use crate::slow::Job;
+use crate::tracking;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,6 +75,9 @@ impl Worker {
         let cancel = Arc::new(AtomicBool::new(false));
         let own = &mut self.conns[index].session;
         let mut session = own.detached();
+        if let Some(own) = &mut own.tracks {
+            own.spend();
+        }
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
         }
@@ -93,6 +97,7 @@ impl Worker {
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(session) = session {
             pubsub::leave(self.core.srv, &session.shared);
+            tracking::leave(self.core.srv, &session.shared);
         }
     }
 
