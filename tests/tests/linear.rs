@@ -6,7 +6,7 @@
 //! | `LINEAR_OPERATIONS` | of each client, default 1,000 |
 //! | `LINEAR_CLIENTS` | default 8 |
 //! | `LINEAR_THREADS` | numbers of I/O threads, default `1,2,4` |
-//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,streams,move`, or `all`; default `all` |
+//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,move`, or `all`; default `all` |
 //! | `LINEAR_SEED` | seed of the first, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
