@@ -178,7 +178,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     core.srv.lines.leave(&core.srv.ks, waiting);
     if let Some(reader) = &waiting.reader {
         invalidate(guard, &mut core.turn);
-        tracking::remember(core.srv, guard, reader, waiting.cmd, &args);
+        tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
     }
     if let Err(e) = &result {
         answer.clear();

@@ -37,11 +37,15 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
         // The commands of a transaction have seen to it themselves.
         Outcome::EndedInParts { .. } | Outcome::Not(_) => false,
     };
-    if has_read {
+    let late = cfg!(feature = "planted-stale");
+    if has_read && !late {
         remember(task.core, task.session, task.cmd, task.request.args, &guard);
     }
     tracking::enforce(task.core, &mut guard);
     guard.release();
+    if has_read && late {
+        remember_late(&task);
+    }
     reply::finish(task, outcome)
 }
 
@@ -51,7 +55,17 @@ pub fn remember(core: &mut Core, session: &Session, cmd: &Cmd, args: &[&[u8]], g
     if let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd)) {
         // What was done before that has been read over.
         invalidate(guard, &mut core.turn);
-        tracking::remember(core.srv, guard, reader, cmd, args);
+        tracking::remember(core.srv, Some(guard), reader, cmd, args);
+    }
+}
+
+/// As [`remember`], with a fault: others come in between. Compiled into a server that nobody uses but the
+/// test that the checker of histories finds such faults.
+#[cold]
+fn remember_late(task: &Task<'_>) {
+    std::thread::yield_now();
+    if let Some(reader) = task.session.tracks.as_ref().and_then(|own| own.reader(task.cmd)) {
+        tracking::remember(task.core.srv, None, reader, task.cmd, task.request.args);
     }
 }
 

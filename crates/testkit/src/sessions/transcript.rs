@@ -32,7 +32,7 @@ impl Frame {
     pub fn of(reply: &Reply) -> Frame {
         match picture(&reply.value) {
             Some(picture) => Frame::Picture(picture),
-            None => Frame::Raw(reply.raw.clone()),
+            None => Frame::Raw(in_own_protocol(&reply.raw)),
         }
     }
 
@@ -76,6 +76,17 @@ impl Frame {
     /// Whether it is a message that was published.
     pub fn is_message(&self) -> bool {
         matches!(self.word(), Some(b"message" | b"pmessage" | b"smessage" | b"invalidate"))
+    }
+}
+
+/// An invalidation of everything has the null of its reader's protocol in the reference, whoever gets it.
+fn in_own_protocol(raw: &[u8]) -> Vec<u8> {
+    const PUSHED: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
+    const HEARD: &[u8] = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
+    match (raw.strip_prefix(PUSHED), raw.strip_prefix(HEARD)) {
+        (Some(b"$-1\r\n"), _) => [PUSHED, b"_\r\n"].concat(),
+        (_, Some(b"_\r\n")) => [HEARD, b"$-1\r\n"].concat(),
+        _ => raw.to_vec(),
     }
 }
 
