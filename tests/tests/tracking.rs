@@ -139,8 +139,11 @@ fn what_expires_or_is_evicted_is_told() {
         writer.ok(&["SET", "k", "v", "PX", "50"]);
         reader.cmd(&["GET", "k"]);
         assert_eq!(until_told(&mut reader), ["k"]);
-        assert_eq!(until_told(&mut follower), ["k"]);
-        assert_eq!(until_told(&mut follower), ["k"]);
+        let mut heard = until_told(&mut follower);
+        if heard.len() < 2 {
+            heard.extend(until_told(&mut follower));
+        }
+        assert_eq!(heard, ["k", "k"], "set, and expired");
         writer.ok(&["SET", "evicted", &"x".repeat(1000)]);
         reader.cmd(&["GET", "evicted"]);
         assert_eq!(until_told(&mut follower), ["evicted"]);

@@ -59,7 +59,6 @@ const READS: &[&str] = &[
     "SCAN 0 COUNT 0",
     "GET",
     "MGET",
-    "XREAD STREAMS K 0 0",
     "SINTERCARD 9 K",
 ];
 

@@ -200,7 +200,11 @@ fn episode(
     let mut words = 0;
     for n in 0..steps {
         let at = rng.below(CLIENTS);
-        let Step { commands } = topic.step(&mut rng);
+        let Step { mut commands } = topic.step(&mut rng);
+        if topic == Topic::Caching && n % ROUND == 0 {
+            // How many keys are remembered.
+            commands.push(draw::words("INFO stats"));
+        }
         outcome.commands += commands.len();
         ids.note(&pairs);
         let bytes = [0, 1].map(|server| ids.bytes(&pairs, server, &commands));
