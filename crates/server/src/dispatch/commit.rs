@@ -38,10 +38,9 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
         Outcome::EndedInParts { .. } | Outcome::Not(_) => false,
     };
     let late = cfg!(feature = "planted-stale");
-    if has_read && !late {
-        remember(task.core, task.session, task.cmd, task.request.args, &guard);
+    if has_read && !late && remember(task.core, task.session, task.cmd, task.request.args, &guard) {
+        tracking::enforce(task.core, &mut guard);
     }
-    tracking::enforce(task.core, &mut guard);
     guard.release();
     if has_read && late {
         remember_late(&task);
@@ -49,14 +48,21 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
     reply::finish(task, outcome)
 }
 
-/// Remembers that the client has read the keys of `cmd`, if it keeps what it reads.
+/// Remembers that the client has read the keys of `cmd`, if it keeps what it reads; whether there are any.
 #[cold]
-pub fn remember(core: &mut Core, session: &Session, cmd: &Cmd, args: &[&[u8]], guard: &Guard<'_>) {
-    if let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd)) {
-        // What was done before that has been read over.
-        invalidate(guard, &mut core.turn);
-        tracking::remember(core.srv, Some(guard), reader, cmd, args);
-    }
+pub fn remember(
+    core: &mut Core,
+    session: &Session,
+    cmd: &Cmd,
+    args: &[&[u8]],
+    guard: &Guard<'_>,
+) -> bool {
+    let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd)) else {
+        return false;
+    };
+    // What was done before that has been read over.
+    invalidate(guard, &mut core.turn);
+    tracking::remember(core.srv, Some(guard), reader, cmd, args)
 }
 
 /// As [`remember`], with a fault: others come in between. Compiled into a server that nobody uses but the

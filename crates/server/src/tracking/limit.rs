@@ -24,7 +24,7 @@ fn excess(core: &Core) -> usize {
 }
 
 /// Brings the number of remembered keys down to what is allowed, if a little is enough for that. O(1)
-/// while they are not too many. May add shards to what is held.
+/// while they are not too many. May add shards to what is held, which must be those of some keys.
 #[inline]
 pub fn enforce(core: &mut Core, guard: &mut Guard<'_>) {
     let excess = excess(core);

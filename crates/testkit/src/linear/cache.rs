@@ -19,15 +19,15 @@ use super::commands::is_read;
 use crate::{Client, Value};
 use std::collections::HashMap;
 
-/// How a client is told.
+/// Of what a client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// Of keys that it has read.
-    OfReads,
-    /// Of all keys.
-    OfAll,
-    /// Of keys that it has read and others have changed.
-    OfOthers,
+    /// Keys that it has read.
+    Reads,
+    /// All keys.
+    All,
+    /// Keys that it has read and others have changed.
+    Others,
 }
 
 /// What one connection has kept.
@@ -43,9 +43,9 @@ impl Cache {
     /// Of client `number`, which may have none. `expiry`: there are commands that give keys a lifetime.
     pub fn of_client(number: usize, expiry: bool) -> Option<Cache> {
         let told = match number % 4 {
-            0 => Told::OfReads,
-            1 => Told::OfAll,
-            2 => Told::OfOthers,
+            0 => Told::Reads,
+            1 => Told::All,
+            2 => Told::Others,
             _ => return None,
         };
         Some(Cache { told, mortal: if expiry { "xel" } else { "" }, kept: HashMap::new() })
@@ -57,9 +57,9 @@ impl Cache {
         client.hello(3);
         let mut args = vec!["CLIENT", "TRACKING", "ON"];
         match self.told {
-            Told::OfReads => {}
-            Told::OfAll => args.push("BCAST"),
-            Told::OfOthers => args.push("NOLOOP"),
+            Told::Reads => {}
+            Told::All => args.push("BCAST"),
+            Told::Others => args.push("NOLOOP"),
         }
         client.ok(&args);
     }

@@ -226,7 +226,8 @@ fn chosen(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     if rng.percent(20) {
         commands.push(words("MULTI"));
         commands.extend((0..rng.below(3)).map(|_| read(rng)));
-        commands.push(words(*rng.pick(&["EXEC", "EXEC", "DISCARD"])));
+        let end = rng.pick(&["EXEC", "EXEC", "DISCARD"]);
+        commands.push(words(end));
     }
     commands.extend((0..1 + rng.below(2)).map(|_| read(rng)));
     commands
@@ -253,8 +254,8 @@ fn transaction(rng: &mut Rng, clients: usize) -> Vec<Vec<Vec<u8>>> {
         _ => caching(rng),
     });
     let inner: Vec<_> = inner.collect();
-    [vec![words("MULTI")], inner, vec![words(*rng.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"]))]]
-        .concat()
+    let end = rng.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"]);
+    [vec![words("MULTI")], inner, vec![words(end)]].concat()
 }
 
 /// What one of so many clients does next.

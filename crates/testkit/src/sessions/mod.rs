@@ -203,7 +203,7 @@ fn episode(
         let Step { mut commands } = topic.step(&mut rng);
         if topic == Topic::Caching && n % ROUND == 0 {
             // How many keys are remembered.
-            commands.push(draw::words("INFO stats"));
+            commands = vec![draw::words("INFO stats")];
         }
         outcome.commands += commands.len();
         ids.note(&pairs);

@@ -75,11 +75,10 @@ impl Worker {
         let cancel = Arc::new(AtomicBool::new(false));
         let own = &mut self.conns[index].session;
         let mut session = own.detached();
-        if let Some(own) = &mut own.tracks {
-            own.spend();
-        }
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
+        } else if let Some(own) = &mut own.tracks {
+            own.spend();
         }
         self.core.srv.slow.send(Job { cmd, args, session, looked, cancel: cancel.clone() });
         cancel
