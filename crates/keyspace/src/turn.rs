@@ -99,7 +99,7 @@ pub struct Turn {
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
-    /// Whose command is being run, if that client wants not to be told of what it does itself; else
+    /// Whose command is being run, if that client may want not to be told of what it does itself; else
     /// [`NOBODY`](crate::stale::NOBODY).
     pub client: u64,
     /// Keys and fields whose time is at or before this have expired: `now_ms`, or no time at all

@@ -346,7 +346,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let request = Request::new(Some(cmd), &args, &blobs);
     let mark = reply.mark();
     core.begin_import(session.import_source, cmd.spec.flags);
-    core.turn.client = session.own_changes();
+    // A later command of the transaction may ask not to be told of it.
+    core.turn.client = session.shared.id;
     let result: CmdResult = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);

@@ -81,10 +81,10 @@ impl Session {
         self.subscribes && self.proto == Proto::Resp2
     }
 
-    /// Whose the changes are that it makes: its client's, if that one does not want to be told of them.
+    /// Whose the changes are that it makes, if its client may not want to be told of them.
     #[inline]
     pub fn own_changes(&self) -> u64 {
-        self.tracks.as_ref().map_or(NOBODY, Own::client)
+        if self.tracks.is_some() { self.shared.id } else { NOBODY }
     }
 
     /// A copy for a command that runs on another thread.

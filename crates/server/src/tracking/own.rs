@@ -8,7 +8,6 @@ use super::tracker::{Mode, Tracker};
 use crate::dispatch::Cmd;
 use std::sync::Arc;
 use weft_commands::Flags;
-use weft_keyspace::stale::NOBODY;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -59,10 +58,5 @@ impl Own {
         };
         let is = reads && wanted && mode.has(Mode::ON) && !mode.has(Mode::BCAST);
         is.then_some(&self.tracker)
-    }
-
-    /// Its client, if that one does not want to be told of what it does itself.
-    pub fn client(&self) -> u64 {
-        if self.tracker.mode().has(Mode::NOLOOP) { self.tracker.client } else { NOBODY }
     }
 }

@@ -120,7 +120,6 @@ const WRITES: &[&str] = &[
     "XDEL K 1-1",
     "XTRIM K MAXLEN 1",
     "XGROUP CREATE K g 0 MKSTREAM",
-    "XSETID K 9-9",
     "SETBIT K 1 1",
     "SETBIT K 2 1",
     "BITOP OR K K K",

@@ -14,7 +14,7 @@
 //! A message that was published before the PING was sent comes before its reply, so what was read by
 //! then is all there is. That holds for the reference, and is asked of the other server.
 //!
-//! Where the reference's order is that of its hash table (the patterns that one message matches, the
+//! Invalidations that come behind one another may come in any order. Where the reference's order is that of its hash table (the patterns that one message matches, the
 //! channels that UNSUBSCRIBE without a name leaves), both transcripts are sorted there: [`transcript`].
 
 pub mod caching;

@@ -184,7 +184,7 @@ fn chosen(line: &str, fields: &[&str]) -> String {
 }
 
 /// The frames with those sorted whose order means nothing: what one message is to several patterns,
-/// and the names that are left by one command that names none.
+/// invalidations behind one another, and the names that are left by one command that names none.
 pub fn sorted(frames: Vec<Frame>) -> Vec<Frame> {
     let mut out: Vec<Frame> = Vec::with_capacity(frames.len());
     let mut begin = 0;
@@ -225,6 +225,8 @@ fn sort(run: &mut [Frame]) {
 fn is_one_run(one: &Frame, other: &Frame) -> bool {
     match (one.word(), other.word()) {
         (Some(b"pmessage"), Some(b"pmessage")) => behind_pattern(one) == behind_pattern(other),
+        // The reference tells a client what it has read itself behind what it is told for others.
+        (Some(b"invalidate"), Some(b"invalidate")) => true,
         (Some(a), Some(b)) => a == b && a.ends_with(b"unsubscribe"),
         _ => false,
     }
