@@ -156,8 +156,9 @@ impl Effects {
 
     /// Whether anything has changed, whatever is said of it.
     fn is_changed(&self) -> bool {
-        !(self.of_keys.is_empty() && self.exchanged.is_empty() && self.roused.is_empty())
-            || !(self.unread.wholes.is_empty() && self.unread.changed.is_empty())
+        let Effects { of_keys, exchanged, roused, unread, .. } = self;
+        let by_key = of_keys.is_empty() && roused.is_empty() && unread.changed.is_empty();
+        !(by_key && exchanged.is_empty() && unread.wholes.is_empty())
     }
 
     fn renew_pending(&mut self) {

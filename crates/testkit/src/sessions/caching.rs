@@ -262,7 +262,11 @@ pub fn step(rng: &mut Rng, clients: usize) -> Step {
     let commands = match rng.below(100) {
         0..=29 => vec![read(rng)],
         30..=59 => vec![write(rng)],
-        60..=69 => vec![track(rng, clients)],
+        60..=69 => {
+            // Most are told only in RESP3.
+            let first = rng.percent(60).then(|| words("HELLO 3"));
+            first.into_iter().chain([track(rng, clients)]).collect()
+        }
         70..=75 => chosen(rng),
         76..=79 => vec![listen(rng)],
         80..=84 => vec![inspect(rng)],
