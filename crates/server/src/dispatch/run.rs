@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
-use weft_keyspace::stale::NOBODY;
+use weft_keyspace::stale::{NOBODY, invalidate};
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -356,7 +356,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
         }
         Run::Server(run) => {
             let (name, held) = (cmd.full_name, Held::Guard(guard));
-            // It may publish, too: what was done before it is told before it.
+            // It may publish, too, or change who is told what: what was done before it is told before it.
+            invalidate(guard, &mut core.turn);
             hand_over(guard, &mut core.turn);
             let result = run(&mut ConnCx {
                 core,
