@@ -32,6 +32,8 @@ pub mod attention {
     pub const MAXMEMORY: u32 = 4;
     /// `import-mode` is on.
     pub const IMPORT: u32 = 8;
+    /// A thread may be behind with what was published.
+    pub const CROWDED: u32 = 16;
 }
 
 /// The server: one per process.

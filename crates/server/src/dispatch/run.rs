@@ -176,6 +176,7 @@ pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
             Outcome::Not(Flow::Slow { looked: true })
         }
         (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
+        (_, End::Elsewhere) => Outcome::Not(Flow::Slow { looked: false }),
     };
     reply::finish(task, outcome)
 }
@@ -186,6 +187,8 @@ enum End {
     InSlowLane,
     /// It has not begun: that thread is behind with what was published.
     Later(usize),
+    /// It has not begun: it is much to do.
+    Elsewhere,
 }
 
 /// Runs a command of this crate that needs shards, or the world.
@@ -197,7 +200,7 @@ pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow 
 
 /// Calls the function; also answers where it has to end.
 fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, End) {
-    let Task { core, session, request, cmd, reply, .. } = task;
+    let Task { core, session, request, cmd, reply, lane, .. } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     let (args, name) = (request.args, cmd.full_name);
     let shown = session.transaction.is_some() || session.watched.is_some();
@@ -212,10 +215,15 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
         held,
         crowded: None,
         in_transaction: false,
+        lane: *lane,
+        is_much: false,
         end_in_slow_lane: looked,
     };
     let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane, crowded, .. } = cx;
+    let ConnCx { core, session, end_in_slow_lane, crowded, is_much, .. } = cx;
+    if is_much {
+        return (result, End::Elsewhere);
+    }
     if let Some(thread) = crowded {
         return (result, End::Later(thread));
     }
@@ -328,6 +336,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 held,
                 crowded: None,
                 in_transaction: true,
+                lane: Lane::Transaction,
+                is_much: false,
                 end_in_slow_lane: false,
             });
             feed_monitors(core, session, cmd, &args);
