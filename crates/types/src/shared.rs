@@ -5,7 +5,7 @@
 //! changes such a piece first, copies it if somebody else holds it: see
 //! `docs/design/shared-values.md`, and [`counted`](crate::counted) for how.
 
-use crate::{Kind, Record, counted, hash, list, set, stream, string, zset};
+use crate::{Kind, Record, counted, hash, list, set, stream, string, value, zset};
 use std::ops::Deref;
 
 /// A record with the key, the expiry and the value that another one had at a moment. It can be sent
@@ -40,6 +40,28 @@ impl Shared {
             Kind::HashPacked | Kind::HashTable => hash::share(record),
             Kind::Stream => stream::duplicate(record, key, expiry, clock),
         })
+    }
+
+    /// About how much work [`Shared::of`] is, in steps of some ten nanoseconds, beside the bytes of the
+    /// record itself. O(1).
+    #[must_use]
+    pub fn work(record: &Record) -> usize {
+        /// A page has at least so many elements, as a rule.
+        const PAGE: usize = 8 * 1024;
+        match value::pieces(record, 1) {
+            0 => 1,
+            // Its ends, or its last page, which are copied, and its pages.
+            pieces => pieces.min(512) + value::elements(record) / PAGE,
+        }
+    }
+
+    /// About how many bytes it takes that the record it was made of does not have, as long as nobody
+    /// changes that; see [`Shared::copied_bytes`] for what comes then. O(1).
+    #[must_use]
+    pub fn own_memory(&self) -> usize {
+        /// What stands for a chunk or a block at the ends, and for a page.
+        const EACH: usize = 40;
+        self.0.alloc_size() + Shared::work(&self.0) * EACH
     }
 
     /// Bytes of large values that writers have copied since somebody else held them, since the

@@ -5,8 +5,8 @@ use super::*;
 use proptest::prelude::*;
 use weft_types::list::{End, Waste};
 use weft_types::packed::Value;
-use weft_types::string::New;
 use weft_types::stream::{Keep, Stream, StreamId, Trim};
+use weft_types::string::New;
 use weft_types::{Kind, Limits, Record, Shared, Type, hash, list, set, string, value, zset};
 
 fn target(limits: &Limits) -> Target<'_> {

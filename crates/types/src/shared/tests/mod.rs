@@ -122,6 +122,26 @@ fn rounds(n: usize) -> usize {
     if cfg!(miri) { n.min(6) } else { n }
 }
 
+/// What is shared is not copied, and what is copied is counted.
+#[test]
+fn sharing_takes_next_to_nothing() {
+    let limits = Limits::default();
+    let mut record = crate::set::create(b"k", b"member", usize::MAX, None, 0, &limits);
+    for n in 0..20_000 {
+        let name = format!("member:{n}");
+        record = crate::set::add(record, crate::packed::Value::Bytes(name.as_bytes()), &limits).0;
+    }
+    let all = value::memory(&record, 0);
+    let shared = Shared::of(&record);
+    assert!(shared.own_memory() < all / 10 && Shared::work(&record) < 1000);
+    let before = Shared::copied_bytes();
+    record = crate::set::remove(record, crate::packed::Value::Bytes(b"member:77")).0;
+    let copied = Shared::copied_bytes() - before;
+    // Others copy at the same time, in other tests.
+    assert!(copied >= 1024, "a block and its page: {copied}");
+    assert_eq!(value::elements(&shared), value::elements(&record) + 1);
+}
+
 /// A small value is a copy.
 #[test]
 fn small_values_of_every_type() {
