@@ -132,10 +132,15 @@ impl Chunks {
     #[inline]
     pub(super) fn takes(&self, at: usize, text: usize) -> bool {
         let Some(chunk) = self.row.get(at) else { return false };
+        self.node_takes(chunk, !chunk.follows && self.starts(at + 1), text)
+    }
+
+    /// The same, of a chunk of which it is known whether it is `one` node.
+    #[inline]
+    fn node_takes(&self, chunk: &Chunk, one: bool, text: usize) -> bool {
         match self.fill {
             Fill::Whole => true,
             fill @ (Fill::Bytes(_) | Fill::Elements(_)) => {
-                let one = !chunk.follows && self.starts(at + 1);
                 one && !chunk.is_alone() && fill.takes(chunk.bytes(), chunk.count(), text)
             }
         }
@@ -161,22 +166,32 @@ impl Chunks {
         let entry = Encoded::of(text);
         let most = self.fill.most_bytes();
         self.len += 1;
-        let last = match end {
-            End::Left => 0,
-            End::Right => self.row.len().wrapping_sub(1),
-        };
-        if !self.takes(last, text.len()) {
+        if !self.end_takes(end, text.len()) {
             return self.push_beyond(end, &entry, text.len());
         }
-        let chunk = &mut self.row[last];
+        let chunk = self.row.end_mut(end).expect("it takes the text");
         match end {
             End::Left => chunk.push_left(&entry, most),
             End::Right => chunk.push_right(&entry, most),
         }
         if self.fill == Fill::Whole {
+            let last = match end {
+                End::Left => 0,
+                End::Right => self.row.len() - 1,
+            };
             let came = self.divide(last);
             self.keep_depth(0..0, came);
         }
+    }
+
+    /// [`Chunks::takes`] for the chunk at one end of the row.
+    #[inline]
+    fn end_takes(&self, end: End, text: usize) -> bool {
+        let (last, one) = match end {
+            End::Left => (self.row.front(), self.starts(1)),
+            End::Right => (self.row.back(), true),
+        };
+        last.is_some_and(|chunk| self.node_takes(chunk, one && !chunk.follows, text))
     }
 
     /// Adds an element in a node of its own.

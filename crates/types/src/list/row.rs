@@ -134,8 +134,17 @@ impl Row {
         }
     }
 
+    #[inline]
     pub(super) fn front(&self) -> Option<&Chunk> {
         self.front.front()
+    }
+
+    #[inline]
+    pub(super) fn back(&self) -> Option<&Chunk> {
+        match &self.rest {
+            Some(rest) => rest.back.back(),
+            None => self.front.back(),
+        }
     }
 
     #[inline]

@@ -14,11 +14,14 @@
 
 use super::StreamId;
 use super::block::Block;
-use crate::counted::CountedRow;
+use crate::counted::{CountedRow, HEADER};
 use std::collections::VecDeque;
 
-/// The most blocks of a page. Few in tests, so that small streams have several.
-pub(super) const PAGE: usize = if cfg!(test) { 16 } else { 128 };
+/// The most blocks of a page: with what stands in front of them they fill a class of the allocator.
+/// Few in tests, so that small streams have several.
+pub(super) const PAGE: usize = if cfg!(test) { 16 } else { 127 };
+
+const _: () = assert!(cfg!(test) || PAGE * size_of::<Block>() + HEADER <= 8192);
 
 /// A page of fewer is joined with its neighbour, if they have room in one.
 const FEW: usize = PAGE / 8;

@@ -66,9 +66,9 @@ impl Tree {
     /// Whether `member` with another score is at the same place. The answer may be no when only
     /// the next leaf would tell.
     fn stays(&self, place: Place, member: &[u8], score: f64) -> bool {
-        let leaf = &self.leaves[place.leaf];
-        let text = |at| self.member(Place { at, ..place });
-        if score > self.score(place) {
+        let leaf: &Leaf = &self.leaves[place.leaf];
+        let text = |at| self.member_in(leaf, at);
+        if score > leaf.score(place.at) {
             let next = place.at + 1;
             return match next < leaf.len() {
                 true => {

@@ -172,7 +172,13 @@ impl Tree {
     #[inline]
     #[must_use]
     pub fn member(&self, place: Place) -> &[u8] {
-        match self.leaves[place.leaf].text(place.at) {
+        self.member_in(&self.leaves[place.leaf], place.at)
+    }
+
+    /// The member at `at` in a leaf of this tree.
+    #[inline]
+    fn member_in<'t>(&'t self, leaf: &'t Leaf, at: usize) -> &'t [u8] {
+        match leaf.text(at) {
             Text::Here(bytes) => bytes,
             Text::Elsewhere(id) => &self.long[id],
         }
@@ -194,12 +200,12 @@ impl Tree {
 
     #[inline]
     fn find_hashed(&self, member: &[u8], hash: u32) -> Option<Place> {
-        self.index.find(hash).find_map(|leaf| {
+        self.index.find(hash).find_map(|id| {
+            let leaf: &Leaf = &self.leaves[id];
             let mut from = 0;
-            while let Some(at) = self.leaves[leaf].tagged(Tree::tag(hash), from) {
-                let place = Place { leaf, at };
-                if self.member(place) == member {
-                    return Some(place);
+            while let Some(at) = leaf.tagged(Tree::tag(hash), from) {
+                if self.member_in(leaf, at) == member {
+                    return Some(Place { leaf: id, at });
                 }
                 from = at + 1;
             }
