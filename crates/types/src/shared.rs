@@ -5,8 +5,9 @@
 //! changes such a piece first, copies it if somebody else holds it: see
 //! `docs/design/shared-values.md`, and [`counted`](crate::counted) for how.
 
+use crate::packed::Value;
 use crate::{Kind, Record, counted, hash, list, set, stream, string, value, zset};
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
 
 /// A record with the key, the expiry and the value that another one had at a moment. It can be sent
 /// to another thread and be read there, element after element; it can't be changed, nor be put into
@@ -40,6 +41,35 @@ impl Shared {
             Kind::HashPacked | Kind::HashTable => hash::share(record),
             Kind::Stream => stream::duplicate(record, key, expiry, clock),
         })
+    }
+
+    /// Shows the fields of a hash, those included whose time is over, until `seen` breaks. What was
+    /// shown is let go, page by page, so that whoever changes it need not copy it for this.
+    ///
+    /// # Panics
+    ///
+    /// If it is no hash; and so on for the next two.
+    pub fn pass_fields<B>(
+        mut self,
+        seen: impl FnMut(hash::Pair<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        hash::pass(&mut self.0, seen)
+    }
+
+    /// The same for the members of a set.
+    pub fn pass_members<B>(
+        mut self,
+        seen: impl FnMut(Value<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        set::pass(&mut self.0, seen)
+    }
+
+    /// The same for the nodes of a list.
+    pub fn pass_nodes<B>(
+        mut self,
+        seen: impl FnMut(list::Node<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        list::pass(&mut self.0, seen)
     }
 
     /// About how much work [`Shared::of`] is, in steps of some ten nanoseconds, beside the bytes of the

@@ -59,7 +59,7 @@ mod write;
 pub use code::{Code, Dialect, VERSION};
 pub use crc64::{Crc64, crc64};
 pub use decode::{Target, decode};
-pub use encode::{Form, code_of, encode};
+pub use encode::{Form, code_of, encode, encode_shared};
 pub use fault::Fault;
 pub use payload::{Opened, open, seal};
 pub use source::{Reader, Slice, Source};

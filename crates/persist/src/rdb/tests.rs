@@ -176,8 +176,17 @@ proptest! {
             let wanted = forms.map(|form| written(&record, form));
             let shared = Shared::of(&record);
             let bytes = std::thread::scope(|scope| {
+                let again = [Shared::of(&record), Shared::of(&record)];
                 let saving = scope.spawn(|| forms.map(|form| written(&shared, form)));
+                let passing = scope.spawn(move || {
+                    let mut bytes = [Vec::new(), Vec::new()];
+                    for ((shared, form), to) in again.into_iter().zip(forms).zip(&mut bytes) {
+                        encode_shared(shared, form, to).expect("a vector takes everything");
+                    }
+                    bytes
+                });
                 drop(changed(record, &limits));
+                assert!(passing.join().expect("it was saved") == wanted);
                 saving.join().expect("it was saved")
             });
             prop_assert!(bytes == wanted);

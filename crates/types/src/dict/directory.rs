@@ -97,6 +97,11 @@ impl<T: Ranged + Clone> Directory<T> {
         self.slots.iter().flatten()
     }
 
+    /// All items, in the order of their hashes, one after the other out of the slots.
+    pub(super) fn into_items(self) -> impl Iterator<Item = T> {
+        self.slots.into_vec().into_iter().flatten()
+    }
+
     /// Bytes of the slots.
     pub(super) fn memory(&self) -> usize {
         self.slots.memory()
