@@ -1,17 +1,20 @@
 //! A record's value as bytes, piece by piece: elements of a large collection, or chunks of a list,
 //! go to the writer one after the other.
+//!
+//! The record may be one that others are changing meanwhile, as it was when it was
+//! [shared](weft_types::Shared): all that is read here is there in a shared value.
 
 use super::write::Writer;
 use super::{Code, encode_stream};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use weft_types::hash::{self, Hash};
+use weft_types::hash::{self, Hash, Pair};
 use weft_types::list::{List, Node};
 use weft_types::packed::{Entries, OneWay, TwoWay, Value};
 use weft_types::set::{Ints, Set};
 use weft_types::string::{Digits, Str};
 use weft_types::zset::{Span, View};
-use weft_types::{Kind, Record};
+use weft_types::{Kind, Record, Shared, value};
 
 /// How a value is to be written.
 #[derive(Clone, Copy, Debug)]
@@ -143,16 +146,20 @@ fn list<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::R
         return done;
     }
     out.len(list.nodes())?;
-    ended(list.try_each_node(|node| {
-        step(match node {
-            Node::Alone(element) => {
-                out.len(1).and_then(|()| out.string(element.bytes(&mut Digits::new())))
-            }
-            Node::Packed { entries, count } => {
-                out.len(2).and_then(|()| listpack(entries.bytes(), count, out))
-            }
-        })
-    }))
+    ended(list.try_each_node(|n| step(node(n, out))))
+}
+
+fn node<W: Write>(node: Node<'_>, out: &mut Writer<'_, W>) -> io::Result<()> {
+    match node {
+        Node::Alone(element) => {
+            out.len(1)?;
+            out.string(element.bytes(&mut Digits::new()))
+        }
+        Node::Packed { entries, count } => {
+            out.len(2)?;
+            listpack(entries.bytes(), count, out)
+        }
+    }
 }
 
 fn set<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
@@ -202,11 +209,58 @@ fn hash<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::R
     let mut done = Ok(());
     hash.each(|pair| {
         if done.is_ok() {
-            done = value(pair.field, out).and_then(|()| value(pair.value, out));
-        }
-        if done.is_ok() && code == Code::HashExpiring {
-            done = out.raw(&pair.expiry.unwrap_or(-1).to_le_bytes());
+            done = field(pair, code, out);
         }
     });
     done
+}
+
+fn field<W: Write>(pair: Pair<'_>, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
+    value(pair.field, out)?;
+    value(pair.value, out)?;
+    match code == Code::HashExpiring {
+        true => out.raw(&pair.expiry.unwrap_or(-1).to_le_bytes()),
+        false => Ok(()),
+    }
+}
+
+/// Writes a type code and how many things follow.
+fn begin<W: Write>(code: Code, count: usize, form: Form, out: &mut W) -> io::Result<Writer<'_, W>> {
+    let mut out = Writer::new(out, form.compress);
+    out.raw(&[code as u8])?;
+    out.len(count)?;
+    Ok(out)
+}
+
+/// [`encode()`] for a value that may be changing meanwhile, and that nobody wants any more: of large
+/// hashes, sets and lists what was written is let go, page by page, so that writers need not copy
+/// it.
+///
+/// # Errors
+///
+/// Those of the writer.
+pub fn encode_shared<W: Write>(shared: Shared, form: Form, out: &mut W) -> io::Result<Code> {
+    let code = code_of(&shared, form.version);
+    let elements = value::elements(&shared);
+    match (Kind::of(shared.kind()), List::of(&shared)) {
+        (Kind::SetTable, _) => {
+            let mut out = begin(code, elements, form, out)?;
+            ended(shared.pass_members(|member| step(self::value(member, &mut out))))?;
+        }
+        (Kind::HashTable, _) => {
+            let mut out = begin(code, elements, form, out)?;
+            ended(shared.pass_fields(|pair| step(field(pair, code, &mut out))))?;
+        }
+        (Kind::ListChunks, Some(list)) if code == Code::Quicklist2 => {
+            let mut out = begin(code, list.nodes(), form, out)?;
+            ended(shared.pass_nodes(|n| step(node(n, &mut out))))?;
+        }
+        (Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob, _)
+        | (Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks, _)
+        | (Kind::SetInts | Kind::SetPacked | Kind::ZsetPacked | Kind::ZsetTree, _)
+        | (Kind::HashPacked | Kind::Stream, _) => {
+            encode(&shared, form, out)?;
+        }
+    }
+    Ok(code)
 }

@@ -45,6 +45,7 @@ use directory::{Directory, Ranged};
 use foldhash::quality::RandomState;
 use segment::{Put, Segment};
 use std::hash::{BuildHasher, Hasher};
+use std::ops::ControlFlow;
 
 /// Bits of the hash that choose a slot in a page, at most.
 const PAGE_BITS: u32 = 9;
@@ -58,6 +59,9 @@ const DRAWS: usize = 64;
 type Page = Directory<Segment>;
 
 /// A map from byte strings to byte strings; each entry can have an expiry, which is only kept.
+///
+/// A clone takes O(1) and shares all memory. Whoever changes something first then gets his own copy
+/// of the pages' row, of the page and of the block that the change is in.
 #[derive(Clone, Debug)]
 pub struct Dict<S = RandomState> {
     pages: Directory<Page>,
@@ -283,9 +287,10 @@ impl<S: BuildHasher> Dict<S> {
     /// an expiry cost nothing.
     pub fn sweep(&mut self, cursor: u64, mut dead: impl FnMut(Entry<'_>) -> bool) -> u64 {
         let place = cursor.reverse_bits();
-        let segment = self.pages.get_mut(place).get_mut(place);
+        let segment = self.pages.get(place).get(place);
         let next = after(place, segment.depth());
         if segment.expires() {
+            let segment = self.pages.get_mut(place).get_mut(place);
             let (removed, expired) = segment.remove_if(|e| e.expiry.is_some() && dead(e));
             self.len -= removed;
             self.expiring -= expired;
@@ -299,6 +304,22 @@ impl<S: BuildHasher> Dict<S> {
     /// All entries, in the order of a scan.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         self.pages.items().flat_map(Page::items).flat_map(Segment::entries)
+    }
+
+    /// Shows all entries in the order of a scan until `seen` breaks, and lets go of each page that
+    /// was shown: what somebody else changes in it from then on is not copied for this map, which is
+    /// empty behind it.
+    pub(crate) fn pass<B>(
+        &mut self,
+        mut seen: impl FnMut(Entry<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let nothing = Directory::new(0, Page::new(0, Segment::new(0)));
+        let pages = std::mem::replace(&mut self.pages, nothing);
+        (self.len, self.expiring, self.deepest, self.widest) = (0, 0, 0, COUNT_SPLIT);
+        for page in pages.into_items() {
+            page.items().flat_map(Segment::entries).try_for_each(&mut seen)?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// An entry, each with the same chance; `None` when there is none. `draw` gives uniform

@@ -357,3 +357,36 @@ fn every_entry_has_the_same_chance() {
     }
     assert_eq!(Dict::new().random(&mut draw), None);
 }
+
+/// Who has walked past a page does not make others copy it.
+#[test]
+#[cfg_attr(miri, ignore = "many entries")]
+fn what_was_passed_is_let_go() {
+    let mut owner = Dict::with_hasher(Bad::Mixed);
+    for n in 0..120_000 {
+        owner.insert(&key(n), b"value", None);
+    }
+    let order: Vec<Vec<u8>> = owner.iter().map(|entry| entry.key.to_vec()).collect();
+    let mut held = owner.clone();
+    // Overwrites a value in place; whether its block had to be copied for that.
+    let mut is_copied = |key: &[u8]| {
+        let place = |owner: &Dict<Bad>| owner.get(key).map(|entry| entry.value.as_ptr());
+        let before = place(&owner);
+        owner.insert(key, b"other", None);
+        place(&owner) != before
+    };
+    let (first, last) = (&order[10], &order[order.len() - 10]);
+    let mut shown = Vec::new();
+    let walk: ControlFlow<()> = held.pass(|entry| {
+        assert_eq!(entry.value, b"value");
+        shown.push(entry.key.to_vec());
+        if shown.len() == order.len() / 2 {
+            assert!(!is_copied(first), "its page was passed");
+            assert!(is_copied(last), "somebody will come by");
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(walk.is_continue() && shown == order);
+    check(&held, &Model::new());
+    assert_eq!(owner.len(), order.len());
+}

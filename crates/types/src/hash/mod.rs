@@ -31,6 +31,7 @@ use crate::dict::{Dict, Entry};
 use crate::packed::record::{count, entries};
 use crate::packed::{Encoded, Entries, OneWay, Value};
 use crate::{Kind, Record, Type};
+use std::ops::ControlFlow;
 
 /// The large form: fields with their values.
 pub type Table = Dict;
@@ -298,5 +299,26 @@ pub fn duplicate(
         Some(View::Packed { .. }) | None => {
             Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
         }
+    }
+}
+
+/// A record like `record`, those fields included whose time is over.
+pub(crate) fn share(record: &Record) -> Record {
+    let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
+    match table(record) {
+        Some(table) => write::table_record(key, table.clone(), expiry, clock),
+        None => Record::from_bytes(key, expiry, record.kind(), clock, record.payload()),
+    }
+}
+
+/// Shows all fields, those included whose time is over, until `seen` breaks. Lets go of what was
+/// shown, page by page, if the hash is a large one: it is empty behind it.
+pub(crate) fn pass<B>(
+    record: &mut Record,
+    mut seen: impl FnMut(Pair<'_>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    match Form::of_hash(record) {
+        Form::Packed => pairs(entries(record.payload())).try_for_each(seen),
+        Form::Table => write::table_mut(record).pass(|entry| seen(Pair::of(entry))),
     }
 }

@@ -248,7 +248,7 @@ pub fn is_timed(record: &Record) -> bool {
 
 /// The table of a HashTable.
 #[inline]
-fn table_mut(record: &mut Record) -> &mut Table {
+pub(super) fn table_mut(record: &mut Record) -> &mut Table {
     debug_assert_eq!(Form::of(record), Some(Form::Table));
     // SAFETY: a HashTable payload was made by `boxed::store` of a box of a Table; the record is
     // borrowed exclusively.

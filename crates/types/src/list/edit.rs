@@ -224,13 +224,12 @@ impl Chunks {
     /// [`Chunks::knit`] for the chunk at one end of the row.
     #[inline]
     pub(super) fn knit_end(&mut self, end: End) {
-        let last = self.row.len() - 1;
         match end {
             End::Left if !self.starts(1) => {
                 self.knit_parts(0);
             }
-            End::Right if !self.starts(last) => {
-                self.knit_parts(last);
+            End::Right if self.row.back().is_some_and(|last| last.follows) => {
+                self.knit_parts(self.row.len() - 1);
             }
             End::Left | End::Right => {}
         }

@@ -27,6 +27,7 @@ mod edit;
 mod fill;
 mod load;
 mod nodes;
+mod row;
 mod shrink;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub use chunks::Chunks;
 use fill::Fill;
 pub use load::Load;
 pub use nodes::Node;
+pub(crate) use nodes::pass;
 pub use waste::Waste;
 pub use write::{create, insert, make_room, pop, push, remove, rotate, set, trim};
 

@@ -312,7 +312,7 @@ fn trim_packed<F: Form>(record: Record, start: usize, count: usize) -> Record {
 }
 
 /// The chunks of a record that has some.
-fn chunks_mut(record: &mut Record) -> &mut Chunks {
+pub(super) fn chunks_mut(record: &mut Record) -> &mut Chunks {
     debug_assert_eq!(Kind::of(record.kind()), Kind::ListChunks);
     // SAFETY: the caller has seen the kind: the payload holds a box of Chunks, made below.
     unsafe { boxed::view_mut(record.payload_mut()) }

@@ -220,3 +220,16 @@ pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -
         }
     }
 }
+
+/// Shows every member until `seen` breaks, as [`Set::try_each`]. Lets go of what was shown, page by
+/// page, if the set is a large one: it is empty behind it.
+pub(crate) fn pass<B>(
+    record: &mut Record,
+    mut seen: impl FnMut(Value<'_>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    match Set::of(record) {
+        Some(Set::Table(_)) => table_mut(record).pass(|entry| seen(Value::Bytes(entry.key))),
+        Some(small) => small.try_each(seen),
+        None => panic!("the record holds a set"),
+    }
+}
