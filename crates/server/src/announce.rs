@@ -60,9 +60,9 @@ fn shows_logo(config: &Config) -> bool {
 }
 
 fn warnings(config: &Config) {
-    tell_memory_only(config);
-    // One line is enough about saving.
-    let told = |id: Id| id.directive().status == Id::SAVE.directive().status;
+    tell_no_log(config);
+    // One line is enough about it.
+    let told = |id: Id| id.directive().status == Id::APPENDONLY.directive().status;
     for (id, reason) in config.ineffective().into_iter().filter(|(id, _)| !told(*id)) {
         log_warning!("The directive '{}' has no effect in this version ({reason}).", id.name());
     }
@@ -96,15 +96,13 @@ fn warnings(config: &Config) {
     }
 }
 
-/// Says that nothing is saved where the configuration asks for it, as it does unless told not to.
-pub fn tell_memory_only(config: &Config) {
-    let works = |id: Id| id.directive().status == Status::Effective;
-    let snapshots = !config.save_points().is_empty() && !works(Id::SAVE);
-    let log = config.bool(Id::APPENDONLY) && !works(Id::APPENDONLY);
-    if snapshots || log {
+/// Says that there is no append-only file where the configuration asks for one.
+pub fn tell_no_log(config: &Config) {
+    let works = Id::APPENDONLY.directive().status == Status::Effective;
+    if config.bool(Id::APPENDONLY) && !works {
         log_warning!(
-            "Memory only: nothing is saved. 'save' and 'appendonly' have no effect in this \
-             version; what is in memory is lost when the server stops."
+            "No append-only file: 'appendonly' has no effect in this version; what was written since \
+             the last snapshot is lost when the server crashes."
         );
     }
 }

@@ -159,10 +159,16 @@ fn serve(
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
+    let appends = srv.config().bool(Id::APPENDONLY);
     // Who comes before the files are looked at must not write.
-    srv.set_loading(srv.config().bool(Id::APPENDONLY));
+    srv.set_loading(appends);
+    let file = if appends { None } else { load::open(srv)? };
     threads::start_prepared(srv, listeners).map_err(failed)?;
-    load::at_start(srv)?;
+    match file {
+        _ if appends => crate::aof::start::at_start(srv)?,
+        Some(file) => load::at_start(srv, file)?,
+        None => {}
+    }
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
     }

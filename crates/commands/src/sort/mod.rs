@@ -292,6 +292,9 @@ fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) ->
             ctx.notify(Classes::GENERIC, "del", &key);
             ctx.dirty();
         }
+        if options.reads_fields() && ctx.is_changed_for_log() {
+            ctx.log(&[b"DEL", key.bytes]);
+        }
     } else {
         let values: Vec<&[u8]> = stored.iter().map(|v| &v[..]).collect();
         let clock = ctx.db.turn.access.fresh();
@@ -300,6 +303,10 @@ fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) ->
         ctx.db.set(&key, record);
         ctx.notify(Classes::LIST, "sortstore", &key);
         ctx.db.turn.tally.dirty += stored.len() as u64;
+        if options.reads_fields() && ctx.is_logged() {
+            ctx.log(&[b"DEL", key.bytes]);
+            ctx.log(&[&[b"RPUSH", key.bytes], &values[..]].concat());
+        }
     }
     ctx.reply.int(stored.len() as i64);
     Ok(())

@@ -28,6 +28,17 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// Whether fields of hashes may be looked up. Those that have expired and were not removed yet are
+    /// still there for whoever repeats a log, so it is the result that is logged.
+    pub fn reads_fields(&self) -> bool {
+        let has_arrow = |pattern: &[u8]| pattern.windows(2).any(|w| w == b"->");
+        let gets = self.get.iter().any(|get| match get {
+            Get::Element => false,
+            Get::Pattern(pattern) => has_arrow(pattern),
+        });
+        gets || self.by.is_some_and(has_arrow)
+    }
+
     pub fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Options<'a>, Error> {
         let mut options = Options::default();
         let mut i = 2;

@@ -3,6 +3,7 @@
 //! See [`crate::snapshot`]. All of this is behind a look at the shard's interest.
 
 use super::{Db, Detached};
+use crate::interest::SNAPSHOT;
 use crate::keyspace::Key;
 use crate::snapshot::shards;
 use crate::snapshot::walk::Batch;
@@ -14,6 +15,10 @@ impl Db<'_> {
     pub(super) fn keep(&mut self, key: &Key<'_>) {
         self.guard.writes();
         let ks = self.keyspace();
+        // By now, which may be the cause: see `snapshot::begin`.
+        if ks.interest(key.shard) & SNAPSHOT == 0 {
+            return;
+        }
         let found = self.table(key.shard).into_found(key.hash, key.bytes);
         shards::keep(ks, self.index, key, found.as_deref());
     }

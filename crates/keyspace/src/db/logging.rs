@@ -9,14 +9,13 @@ use crate::keyspace::Key;
 use crate::log::unit::{Arg, Args, Target};
 
 impl Db<'_> {
-    /// Whether what the command does is logged, or may come to be: to be asked before anything is
-    /// made up for it. A look at a word on the line of a lock that is held.
+    /// Whether what the command does is logged: to be asked before anything is made up for it. A look at a word on the line of a lock that is held.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.guard.is_logged()
     }
 
-    /// Whether the present command has changed a key, and that is logged or may come to be.
+    /// Whether the present command has changed a key, and that is logged.
     #[inline]
     pub fn is_changed_for_log(&self) -> bool {
         self.turn.effects.log.touched
@@ -33,7 +32,7 @@ impl Db<'_> {
     pub fn log_args(&mut self, words: &mut Args<'_, '_>) {
         if self.is_logged() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
-            self.turn.effects.log.said = true;
+            self.turn.effects.say_log();
         }
     }
 
@@ -41,7 +40,7 @@ impl Db<'_> {
     #[inline]
     pub fn log_nothing(&mut self) {
         if self.is_logged() {
-            self.turn.effects.log.said = true;
+            self.turn.effects.say_log();
         }
     }
 

@@ -37,7 +37,7 @@ pub use reader::LogReader;
 pub use unit::{Entry, Piece, Target, Unit};
 
 use crate::guard::Guard;
-use crate::interest::{LOGGED, RUNNING};
+use crate::interest::LOGGED;
 use crate::keyspace::SHARDS;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, lock};
 use crate::turn::Turn;
@@ -167,24 +167,23 @@ impl Turn {
 }
 
 impl Guard<'_> {
-    /// Whether what is done under this guard is logged, or may come to be while it runs: a command of
-    /// the slow lane does not stop for who begins the log. [`seal`] asks again.
+    /// Whether what is done under this guard is logged. Of a command of the slow lane it may come to
+    /// be that it is not, while it runs: [`seal`] asks again.
     #[inline]
     pub fn is_logged(&self) -> bool {
-        self.keyspace().interest(self.any_shard()) & (LOGGED | RUNNING) != 0
+        self.keyspace().interest(self.any_shard()) & LOGGED != 0
     }
 
     /// Begins the log: every group that commits from now on is in it, whole, and none of before.
-    /// What the slow lane is doing comes after this, and is in it. `wake` is called when the reader
-    /// sleeps ([`LogReader::may_sleep`]) and there is something for it. `None` when an earlier reader
-    /// is still there. O(shards).
+    /// `wake` is called when the reader sleeps ([`LogReader::may_sleep`]) and there is something for
+    /// it. `None` when an earlier reader is still there. O(shards).
     ///
     /// # Panics
-    /// Unless this guard stops the I/O threads: one of the world, or of all that the slow lane does
-    /// not hold.
+    /// Unless this is a guard of the world: what the slow lane does gathers nothing for a log that
+    /// has not begun.
     #[must_use]
     pub fn begin_log(&self, wake: WakeReader) -> Option<LogReader> {
-        self.assert_stopped();
+        assert!(self.is_world(), "the log begins between all commands");
         let reader = self.keyspace().log.begin(wake)?;
         self.set_logged(true);
         Some(reader)
@@ -194,7 +193,8 @@ impl Guard<'_> {
     /// ([`LogReader::is_over`]). O(shards).
     ///
     /// # Panics
-    /// As [`Guard::begin_log`].
+    /// Unless this guard stops the I/O threads: one of the world, or of all that the slow lane does
+    /// not hold.
     pub fn end_log(&self) {
         self.assert_stopped();
         self.set_logged(false);
@@ -205,7 +205,7 @@ impl Guard<'_> {
     /// (and may be on its way to the reader), nothing behind it has.
     ///
     /// # Panics
-    /// As [`Guard::begin_log`].
+    /// As [`Guard::end_log`].
     pub fn log_position(&self) -> u64 {
         self.assert_stopped();
         self.keyspace().log.last()
@@ -227,7 +227,7 @@ impl Guard<'_> {
 pub fn seal(guard: &Guard<'_>, turn: &mut Turn) {
     let now_ms = turn.now_ms;
     let draft = &mut turn.effects.log;
-    // A command of the slow lane has said what it did without knowing whether anybody listens.
+    // For a command of the slow lane the log may have ended while it ran.
     if !draft.is_empty() && guard.keyspace().interest(guard.any_shard()) & LOGGED != 0 {
         draft.last = guard.keyspace().log.publish(draft, now_ms);
         draft.rings = true;

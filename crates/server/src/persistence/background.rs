@@ -40,7 +40,7 @@ pub fn begin(srv: &'static Server) -> Result<(), Refused> {
     let thread = std::thread::Builder::new().name("weft-save-0".into());
     let spawned = thread.spawn(move || {
         let done = begun.finish(srv);
-        conclude(srv, own, done.as_ref().map(|()| ()));
+        conclude(srv, own, done.as_ref().copied());
     });
     spawned.map(|_| ()).map_err(|e| {
         let failed = Failed::Disk(e);

@@ -62,37 +62,36 @@ impl Rules {
     }
 }
 
-/// Loads the file that the configuration names, if it is there. Called once, before the server has
-/// clients; those that come are told that it is loading.
+/// Opens the file that the configuration names, if it is there. To be called before there are
+/// clients: from here on they are told that the server is loading.
 ///
 /// # Errors
-/// The file is there and can't be loaded: a server without its data must not start.
-pub fn at_start(srv: &'static Server) -> Result<(), Failure> {
-    if srv.config().bool(Id::APPENDONLY) {
-        return crate::aof::start::at_start(srv);
-    }
-    const FATAL: &str = "Fatal error loading the DB, check server logs. Exiting.";
+/// The file is there and can't be opened.
+pub fn open(srv: &Server) -> Result<Option<File>, Failure> {
     let name = srv.config().str(Id::DBFILENAME).into_owned();
-    let began = Instant::now();
-    let file = match File::open(&name) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(format!("Fatal error loading the DB: {}. Exiting.", words(&e))),
-    };
-    let length = file.metadata().map_or(0, |data| data.len());
-    begin(srv, length);
-    let loaded = load_together(srv, file);
-    srv.set_loading(false);
-    match loaded {
-        Ok(()) => {
-            log_notice!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
-            Ok(())
+    match File::open(&name) {
+        Ok(file) => {
+            begin(srv, file.metadata().map_or(0, |data| data.len()));
+            Ok(Some(file))
         }
-        Err(trouble) => {
-            tell(&trouble);
-            Err(FATAL.into())
-        }
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(format!("Fatal error loading the DB: {}. Exiting.", words(&e))),
     }
+}
+
+/// Loads what [`open`] has opened.
+///
+/// # Errors
+/// It can't be loaded: a server without its data must not start.
+pub fn at_start(srv: &'static Server, file: File) -> Result<(), Failure> {
+    let began = Instant::now();
+    if let Err(trouble) = load_together(srv, file) {
+        tell(&trouble);
+        return Err("Fatal error loading the DB, check server logs. Exiting.".into());
+    }
+    srv.set_loading(false);
+    log_notice!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
+    Ok(())
 }
 
 /// Says that a file of so many bytes is being loaded.

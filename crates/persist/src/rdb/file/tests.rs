@@ -1,7 +1,7 @@
 //! Files of other servers, read; our own, written by several threads and read by several; files with
 //! something wrong in them.
 //!
-//! The files in `fixtures/` were saved by Redis 6.0, 7.0 and 8.0 and by Valkey 8.1 and 9.1, each
+//! The files in `fuzz/corpus/rdb_file/` were saved by Redis 6.0, 7.0 and 8.0 and by Valkey 8.1 and 9.1, each
 //! filled with the same commands; `-lru` and `-lfu` tell of the use of keys.
 
 use super::fuzz::{content_of, load, save};
@@ -19,13 +19,13 @@ use weft_types::zset::View;
 use weft_types::{Kind, Limits, Record, Type};
 
 const FILES: &[(&str, &[u8])] = &[
-    ("redis6", include_bytes!("fixtures/redis6.rdb")),
-    ("redis7", include_bytes!("fixtures/redis7.rdb")),
-    ("redis8", include_bytes!("fixtures/redis8.rdb")),
-    ("valkey8", include_bytes!("fixtures/valkey8.rdb")),
-    ("valkey9", include_bytes!("fixtures/valkey9.rdb")),
-    ("valkey9-lru", include_bytes!("fixtures/valkey9-lru.rdb")),
-    ("valkey9-lfu", include_bytes!("fixtures/valkey9-lfu.rdb")),
+    ("redis6", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-redis6")),
+    ("redis7", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-redis7")),
+    ("redis8", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-redis8")),
+    ("valkey8", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-valkey8")),
+    ("valkey9", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-valkey9")),
+    ("valkey9-lru", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-valkey9-lru")),
+    ("valkey9-lfu", include_bytes!("../../../../../fuzz/corpus/rdb_file/seed-valkey9-lfu")),
 ];
 
 const NEWEST: Form = Form { version: VERSION, compress: true };

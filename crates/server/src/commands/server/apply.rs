@@ -24,8 +24,8 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     if let Some((id, feature)) = refused {
         return Err((id, format!("not supported by this version, which does not have {feature}")));
     }
-    if changed.contains(&Id::SAVE) || changed.contains(&Id::APPENDONLY) {
-        crate::announce::tell_memory_only(config);
+    if changed.contains(&Id::APPENDONLY) {
+        crate::announce::tell_no_log(config);
     }
     for id in changed {
         apply_to_process(srv, config, *id).map_err(|reason| {

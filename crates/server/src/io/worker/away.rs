@@ -10,7 +10,8 @@ use crate::io::conn::{ArgBuf, Kept, State};
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
-use crate::slow::Job;
+use crate::slow::{Job, SlowLane};
+use crate::tracking;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,8 +77,11 @@ impl Worker {
         let mut session = own.detached();
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
+        } else if let Some(own) = &mut own.tracks {
+            own.spend();
         }
-        self.core.srv.slow.send(Job { cmd, args, session, looked, cancel: cancel.clone() });
+        let job = Job { cmd, args, session, looked, cancel: cancel.clone() };
+        SlowLane::send(self.core.srv, job);
         cancel
     }
 
@@ -93,6 +97,7 @@ impl Worker {
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(session) = session {
             pubsub::leave(self.core.srv, &session.shared);
+            tracking::leave(self.core.srv, &session.shared);
         }
     }
 
@@ -218,10 +223,10 @@ impl Worker {
         session.shared.touch(self.core.srv.mono_ms());
         match session.reply_mode {
             ReplyMode::On => {}
-            ReplyMode::Off => reply.clear(),
+            ReplyMode::Off => drop_reply(session, reply),
             ReplyMode::SkipNext | ReplyMode::Skipping => {
                 session.reply_mode = ReplyMode::On;
-                reply.clear();
+                drop_reply(session, reply);
             }
         }
         if session.close {
@@ -296,5 +301,13 @@ impl Worker {
         if had_turn {
             serve::pass_on(srv, waiting);
         }
+    }
+}
+
+/// CLIENT REPLY drops what a command has answered, but no pushes.
+fn drop_reply(session: &mut Session, reply: &mut Reply) {
+    match session.keep.take() {
+        Some(mark) => reply.truncate(mark),
+        None => reply.clear(),
     }
 }

@@ -221,6 +221,7 @@ pub const RULES: &[Rule] = &[
     rule(1, "MEMORY STATS", Shape),
     rule(5, "MEMORY USAGE <key> [SAMPLES <count>]", Shape),
     rule(1, "MEMORY <word>", Exact),
+    rule(1, "SAVE [<word>]", Exact),
     rule(5, "SWAPDB <db> <db>", Exact),
     rule(1, "TIME", As(deep_shape)),
     rule(1, "LATENCY", Exact),
