@@ -200,7 +200,7 @@ impl Check<'_> {
         let wrong = loop {
             let offset = parser.offset();
             let wrong = |words: String| Wrong { at: offset, words };
-            match parser.next() {
+            match parser.item() {
                 Ok(Item::Time(second)) => {
                     if self.is_too_late(target, second, offset)? {
                         return self.cut(target, offset).map(|()| Found::CutInTime);

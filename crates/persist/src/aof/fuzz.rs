@@ -21,7 +21,7 @@ type Found = (Vec<(Vec<Vec<u8>>, u64)>, u64, bool);
 fn read<R: Read>(mut parser: Parser<R>) -> Found {
     let mut commands = Vec::new();
     loop {
-        match parser.next() {
+        match parser.item() {
             Ok(Item::Command) => {
                 let args = parser.args().map(<[u8]>::to_vec).collect();
                 commands.push((args, parser.offset()));
@@ -84,5 +84,65 @@ pub fn run_manifest(data: &[u8]) {
         Ok(again) => assert_eq!(again.print(), printed),
         // Quoting may make a line too long.
         Err(fault) => assert!(long, "{fault}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aof::{Annotations, Encoder};
+    use weft_testkit::rng::Rng;
+
+    fn file() -> Vec<u8> {
+        let mut out = vec![7, 0];
+        let mut encoder = Encoder::new(Annotations { timestamps: true, checksums: true });
+        for second in 1..4 {
+            let set = (0, &b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"[..]);
+            encoder.unit(second * 1000, &[set, set], &mut out);
+        }
+        encoder.seal(&mut out);
+        out
+    }
+
+    /// Changes some bytes, or cuts, or repeats a part.
+    fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
+        for _ in 0..1 + rng.below(4) {
+            if bytes.is_empty() {
+                return;
+            }
+            let (at, other) = (rng.below(bytes.len()), rng.below(bytes.len()));
+            match rng.below(5) {
+                0 => bytes.truncate(at),
+                1 => bytes[at] = *rng.pick(b"\0*$#0129\r\n-x"),
+                2 => bytes[at] = rng.next_u64() as u8,
+                3 => drop(bytes.remove(at)),
+                _ => {
+                    let part = bytes[at.min(other)..at.max(other)].to_vec();
+                    bytes.splice(at..at, part);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_and_manifests_that_were_changed_at_random() {
+        let mut rng = Rng::new(1);
+        let manifest = b"file a.2.base.rdb seq 2 type b\n# x\nfile \"b c\" seq 3 type i\n";
+        let unchecked = |mut bytes: Vec<u8>| {
+            bytes[1] = 1;
+            bytes
+        };
+        for seed in [file(), unchecked(file())] {
+            for _ in 0..2000 {
+                let mut bytes = seed.clone();
+                mutate(&mut bytes, &mut rng);
+                run_file(&bytes);
+            }
+        }
+        for _ in 0..5000 {
+            let mut bytes = manifest.to_vec();
+            mutate(&mut bytes, &mut rng);
+            run_manifest(&bytes);
+        }
     }
 }

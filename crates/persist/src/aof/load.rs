@@ -161,7 +161,7 @@ impl File<'_> {
         let mut transaction = None;
         loop {
             let offset = parser.offset();
-            match parser.next() {
+            match parser.item() {
                 Ok(Item::Command) => {
                     match parser.args().next() {
                         Some(name) if name.eq_ignore_ascii_case(b"multi") => {

@@ -91,7 +91,7 @@ impl<R: Read> Parser<R> {
         self.offset
     }
 
-    /// The arguments of the command that [`Parser::next`] has found last.
+    /// The arguments of the command that [`Parser::item`] has found last.
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.spans.iter().map(|span| &self.buf[span.clone()])
     }
@@ -121,7 +121,7 @@ impl<R: Read> Parser<R> {
     ///
     /// # Errors
     /// Why there is none. The offset stays then.
-    pub fn next(&mut self) -> Result<Item, ParseFault> {
+    pub fn item(&mut self) -> Result<Item, ParseFault> {
         self.spans.clear();
         if !self.fill(1).map_err(ParseFault::Io)? {
             return Ok(Item::End);
@@ -345,7 +345,7 @@ mod tests {
     fn read_from<R: Read>(mut parser: Parser<R>) -> (Vec<String>, u64, String) {
         let mut items = Vec::new();
         loop {
-            match parser.next() {
+            match parser.item() {
                 Ok(Item::Command) => {
                     let args: Vec<_> = parser.args().map(String::from_utf8_lossy).collect();
                     items.push(args.join(" "));

@@ -273,13 +273,11 @@ impl Writer {
     }
 
     fn failed(&mut self, what: &str, e: &io::Error) {
+        let text = super::base::told(e);
         if !self.is_failing {
-            log_warning!("{what}: {e}");
+            log_warning!("{what}: {text}");
         }
         self.is_failing = true;
-        // In the words of the system, without the number that Rust puts behind them.
-        let text = e.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default().to_string();
         self.srv.aof.status.set_error(Some(text));
         self.srv.set_attention(attention::AOF_FAILING, true);
     }
