@@ -101,6 +101,21 @@ fn a_save_can_be_cancelled_and_scheduled() {
     }
 }
 
+/// Whoever says it and hangs up has said it.
+#[test]
+fn nobody_has_to_wait_for_the_answer() {
+    let mut weft = Server::weft(&["--save", "3600 1"]);
+    weft.client().ok(&["SET", "a", "1"]);
+    for words in ["BGSAVE", "SHUTDOWN"] {
+        let mut client = weft.client();
+        client.send_raw(format!("{words}\r\n").as_bytes()).expect("it is sent");
+        drop(client);
+        until(|| files(&weft) == ["dump.rdb"]);
+        let _ = fs::remove_file(weft.dir().join("dump.rdb"));
+    }
+    assert!(weft.wait().success());
+}
+
 #[test]
 fn save_points_are_reached() {
     let weft = Server::weft(&["--save", "1 3"]);

@@ -14,8 +14,9 @@
 //! with that.
 
 use crate::commands::transfer;
-use crate::dispatch::hold::hold_slow;
+use crate::dispatch::hold::{Need, hold_slow};
 use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
 use crate::io::conn::ArgBuf;
 use crate::io::{Message, Session};
@@ -187,13 +188,20 @@ fn run(srv: &'static Server, n: usize) {
     let mut hand = SlowHand::new(&srv.ks, waiter, &std::thread::park, clock);
     let queue = if n < LONG { &srv.slow.long } else { &srv.slow.outside };
     while let Some(job) = queue.next() {
-        if !job.cancel.load(Ordering::Relaxed) {
+        if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
         }
         srv.slow.jobs.fetch_sub(1, Ordering::Relaxed);
         core.publish();
         weft_table::epoch::collect();
     }
+}
+
+/// Whether a job is done though its client has gone: it was sent for what it does, not for its answer,
+/// as a script does that says BGSAVE and hangs up.
+fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
+    let args: Vec<&[u8]> = job.args.iter().map(ArgBuf::bytes).collect();
+    matches!(job.cmd.run, Run::Server(_)) && matches!(job.cmd.need(&srv.ks, &args), Need::Aside)
 }
 
 fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {

@@ -41,6 +41,8 @@ pub struct Persistence {
     functions: Mutex<Vec<Vec<u8>>>,
     /// Numbers files on their way to their place.
     files: AtomicU64,
+    /// The last save is being prepared or made: no other begins, and nobody else ends the server.
+    is_ending: AtomicBool,
 }
 
 /// The saves that were, the one that is and the one that will be.
@@ -134,7 +136,8 @@ impl Persistence {
     /// Makes the calling save the one that is under way; `None` if there is one.
     pub fn begin(&self, in_background: bool) -> Option<Own<'_>> {
         let mut saves = self.saves();
-        if saves.running.is_some() {
+        let must_not = in_background && self.is_ending.load(Ordering::SeqCst);
+        if saves.running.is_some() || must_not {
             return None;
         }
         let cancel = Arc::new(AtomicBool::new(false));

@@ -6,6 +6,7 @@
 use super::background::{self, Refused};
 use crate::pause::PauseMode;
 use crate::server::Server;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_keyspace::Turn;
 use weft_process::{log_notice, log_warning};
@@ -35,6 +36,11 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
         break_off(srv);
         return true;
     }
+    let is_ending = &srv.persistence.is_ending;
+    if is_ending.swap(true, Ordering::SeqCst) {
+        log_warning!("The data is being saved before the exit already.");
+        return false;
+    }
     let before = srv.pause.in_force(srv.mono_ms());
     srv.pause(PauseMode::Write, i64::MAX);
     break_off(srv);
@@ -47,8 +53,9 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     }
     log_warning!("Error trying to save the DB, can't exit.");
     if let Refused::Busy = refused {
-        log_warning!("Another save has begun meanwhile.");
+        log_warning!("Somebody else is saving.");
     }
+    is_ending.store(false, Ordering::SeqCst);
     srv.unpause();
     if let Some((mode, until)) = before {
         srv.pause(mode, until);
