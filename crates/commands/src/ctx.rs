@@ -2,6 +2,7 @@
 
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
 use weft_base::num;
+use weft_keyspace::log::unit::{Arg, SHARE_FROM};
 use weft_keyspace::{Classes, Db, Key};
 use weft_resp::Reply;
 use weft_types::Limits;
@@ -173,6 +174,45 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
         self.db.notify(class, event, key);
+    }
+
+    /// Whether what this command does is logged, or may come to be: to be asked before words are made
+    /// up for [`Ctx::log`].
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.db.is_logged()
+    }
+
+    /// Whether it has changed a key by now, and that is logged, or may come to be.
+    #[inline]
+    pub fn is_changed_for_log(&self) -> bool {
+        self.db.is_changed_for_log()
+    }
+
+    /// Logs these words in the place of the client's: what is to be repeated by whoever replays the
+    /// log or replicates. May be called again, for more commands. Without it the client's words are
+    /// logged if a key has changed. Does nothing where nothing is logged.
+    pub fn log(&mut self, words: &[&[u8]]) {
+        self.db.log(words);
+    }
+
+    /// As [`Ctx::log`], with arguments of the client's that may be large.
+    pub fn log_args(&mut self, words: &[Arg<'_>]) {
+        self.db.log_args(&mut words.iter().copied());
+    }
+
+    /// The argument `i` as it is logged.
+    pub fn arg(&self, i: usize) -> Arg<'a> {
+        match self.blobs.iter().find(|(at, _)| *at == i) {
+            Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
+            Some(_) | None => Arg::Bytes(self.args[i]),
+        }
+    }
+
+    /// Logs that `key` was deleted since its new time to live was over at once.
+    pub fn log_expired(&mut self, key: &Key<'_>) {
+        let word = self.db.turn.deletions.expiry.word();
+        self.db.log(&[word, key.bytes]);
     }
 
     /// Unix time of this command in milliseconds.

@@ -2,15 +2,17 @@
 //!
 //! Who executes commands calls [`settle`] after each of them, or after a transaction, and serves
 //! the clients whose keys it answers; that may change keys again, so it calls it until there is
-//! nothing more, and then [`hand_over`]. The sweeps of this crate, by which keys only go, call
+//! nothing more, then [`seal`], by which the group gets its place in the log of effects, and then
+//! [`hand_over`]. The sweeps of this crate, by which keys only go, call
 //! [`commit`].
 //!
-//! What comes to listen to changes (a log of effects, invalidations) is told here.
+//! What comes to listen to changes (invalidations) is told here.
 
 use crate::effect::{Became, Changes, Effect};
 use crate::guard::Guard;
 use crate::interest::{Event, FOLLOWED, JOURNALED, WAITED, WATCHED};
 use crate::keyspace::Keyspace;
+pub use crate::log::seal;
 use crate::turn::Turn;
 
 /// For whom there may be something, now that a group is settled.
@@ -66,6 +68,7 @@ pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
         let awaited = settle(guard, turn);
         assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
         turn.lose(awaited.keys);
+        seal(guard, turn);
         hand_over(guard, turn);
     }
 }

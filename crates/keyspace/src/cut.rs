@@ -23,10 +23,10 @@ use crate::interest::{Event, JOURNALED};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
 use crate::running::{self, Entry};
+use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::sync::{MutexGuard, RwLockReadGuard};
 
 /// The journals of a walk; ended on drop.
 pub(crate) struct Cut<'k> {

@@ -7,6 +7,8 @@
 
 mod alter;
 mod changes;
+mod keep;
+mod logging;
 mod rework;
 mod several;
 
@@ -73,11 +75,18 @@ impl<'g> Db<'g> {
 
     #[inline]
     fn table(&mut self, shard: u16) -> TableMut<'g, Values, Hasher> {
+        self.table_of(shard, self.index)
+    }
+
+    /// The table of `shard` in database `index`.
+    #[inline]
+    fn table_of(&self, shard: u16, index: usize) -> TableMut<'g, Values, Hasher> {
         assert!(self.guard.holds(shard), "shard {shard} is not held");
-        let table: &'g Table = self.guard.keyspace().table(shard, self.index);
+        let table: &'g Table = self.guard.keyspace().table(shard, index);
         // SAFETY: the guard holds the shard, so no other thread has a TableMut of it; on this
         // thread every TableMut made here ends before the next method of this `Db` (or of one
-        // that borrows it mutably) is called: references into it are tied to `&mut self`.
+        // that borrows it mutably) is called: references into it are tied to `&mut self`. Who
+        // calls this directly, in this module, uses one table at a time.
         unsafe { table.exclusive() }
     }
 
@@ -248,6 +257,22 @@ impl<'g> Db<'g> {
                 None
             }
         }
+    }
+
+    /// Puts in a record that comes from a file, or gives it back if its key is there already,
+    /// expired or not. Nobody is told: it is no change, but what there was before. So it is for
+    /// times at which nobody watches, waits or takes a snapshot, as before a server answers clients.
+    ///
+    /// # Errors
+    /// The key is there.
+    pub fn load(&mut self, record: Record) -> Result<(), Record> {
+        let Key { hash, shard, .. } = self.key(record.key());
+        let mut table = self.table(shard);
+        if table.find(hash, record.key()).is_some() {
+            return Err(record);
+        }
+        table.insert(hash, record);
+        Ok(())
     }
 
     /// As [`Db::set`], for a value that comes with a key of its own in the place of another: that
@@ -466,14 +491,16 @@ impl<'g> Db<'g> {
 
     /// Takes all keys out. Needs a world guard. O(shards); dropping the answer is O(n) and
     /// should happen elsewhere.
-    pub fn take_all(&mut self) -> Vec<Detached> {
-        let mut taken = Vec::new();
+    pub fn take_all(&mut self) -> Taken {
+        let mut taken = Taken::default();
         self.rouse_all();
         for shard in 0..SHARDS as u16 {
-            if self.shard_len(shard) > 0 {
-                self.before_write_all(shard);
+            let keys = self.shard_len(shard);
+            if keys > 0 {
                 self.watched_go(shard);
-                taken.push(self.table(shard).take());
+                let contents = self.table(shard).take();
+                taken.keys += keys as u64;
+                taken.contents.extend(self.unless_kept(shard, contents));
             }
         }
         taken
@@ -486,12 +513,12 @@ impl<'g> Db<'g> {
         }
         self.turn.effects.push_exchange(self.index, other);
         for shard in 0..SHARDS as u16 {
-            self.before_write_all(shard);
             self.watched_change(shard, other);
             let mut ours = self.table(shard);
             // The two databases differ, so these are two tables.
             let mut theirs = Db::new(self.guard, self.turn, other).table(shard);
             ours.swap(&mut theirs);
+            self.exchanged(shard, other);
         }
     }
 
@@ -504,6 +531,16 @@ impl<'g> Db<'g> {
     pub(crate) fn sweep_table(&mut self, shard: u16) -> TableMut<'_, Values, Hasher> {
         self.table(shard)
     }
+}
+
+/// What [`Db::take_all`] has taken out.
+#[derive(Default)]
+#[must_use]
+pub struct Taken {
+    /// How many keys there were.
+    pub keys: u64,
+    /// All of them, but for those that a snapshot still needs, which frees them itself.
+    pub contents: Vec<Detached>,
 }
 
 /// The keys of one shard, taken out of it.

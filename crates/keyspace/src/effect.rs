@@ -18,6 +18,8 @@
 //! no effect is made.
 
 use crate::keyspace::Key;
+use crate::log::draft::Draft;
+use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
 
 /// What became of a key.
@@ -73,7 +75,7 @@ pub(crate) struct Changes {
 /// The effects of a group, in order of time, and what is to be said of them.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// There is something in one of the four below.
+    /// There is something in one of the five below.
     pending: bool,
     /// Which notices anybody wants to get.
     wanted: Classes,
@@ -84,6 +86,8 @@ pub struct Effects {
     /// it was for everybody else: a consumer group has gone.
     roused: Vec<(usize, Box<[u8]>)>,
     notices: Vec<Notice>,
+    /// What is to be logged.
+    pub(crate) log: Draft,
     /// In builds with debug assertions: the key that `before_write` was told of last.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
@@ -114,7 +118,7 @@ impl Effects {
 
     /// What has changed since the last call.
     pub(crate) fn take(&mut self) -> Changes {
-        self.pending = !self.notices.is_empty();
+        self.pending = !self.notices.is_empty() || self.log.is_pending();
         Changes {
             of_keys: std::mem::take(&mut self.of_keys),
             exchanged: std::mem::take(&mut self.exchanged),
@@ -154,13 +158,47 @@ impl Effects {
     /// look again.
     pub fn forget_misses(&mut self) {
         self.notices.retain(|notice| notice.class != Classes::MISS);
-        self.pending = !self.notices.is_empty() || self.is_changed();
+        self.pending = !self.notices.is_empty() || self.log.is_pending() || self.is_changed();
     }
 
     /// What was said since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.pending = self.is_changed();
+        self.pending = self.is_changed() || self.log.is_pending();
         std::mem::take(&mut self.notices)
+    }
+
+    /// Notes that the present command has changed a key, and is to be logged.
+    pub(crate) fn touch_log(&mut self) {
+        self.log.touched = true;
+        self.pending = true;
+    }
+
+    /// Says what is to be logged: a command with these arguments.
+    pub(crate) fn push_log(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
+        self.log.push(db, target, args);
+        self.pending = true;
+    }
+
+    /// The present command has ended: whether it is to be logged in its own words.
+    pub(crate) fn end_command_of_log(&mut self) -> bool {
+        let touched = std::mem::take(&mut self.log.touched);
+        let said = std::mem::take(&mut self.log.said);
+        self.pending = self.is_changed() || !self.notices.is_empty() || !self.log.is_empty();
+        touched && !said
+    }
+
+    /// The present command has ended, and is not one that is logged in its words.
+    #[inline]
+    pub fn end_unlogged(&mut self) {
+        if self.pending {
+            self.end_command_of_log();
+        }
+    }
+
+    /// Forgets what was to be logged.
+    pub fn clear_log(&mut self) {
+        self.log.clear();
+        self.pending = self.is_changed() || !self.notices.is_empty();
     }
 
     /// Notes that `key` of database `db` is about to change.

@@ -211,7 +211,6 @@ impl Walk<'_> {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
                 let mut db = Db::new(&guard, turn, self.db);
-                db.before_sweep(shard);
                 let cursor = db.sweep_table(shard).sweep(
                     place.cursor,
                     BUCKETS_PER_STEP,

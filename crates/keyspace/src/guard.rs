@@ -154,7 +154,11 @@ impl Keyspace {
 
     #[cold]
     fn wake_all(&self, waiters: VecDeque<Waiter>) {
-        waiters.into_iter().for_each(|waiter| (self.wake)(waiter));
+        for waiter in waiters {
+            if !self.sleepers.wake(waiter) {
+                (self.wake)(waiter);
+            }
+        }
     }
 }
 
@@ -246,6 +250,14 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// Something is about to be changed through this guard. What a command of the slow lane changes
+    /// must be kept before its first write, if a snapshot is about to begin.
+    pub(crate) fn writes(&self) {
+        if let Some(long) = &self.long {
+            long.writes();
+        }
+    }
+
     /// The keys of `shard` in database `db`, before what the slow lane is doing.
     pub(crate) fn shard_len(&self, shard: u16, db: usize) -> usize {
         match &self.held {
@@ -261,6 +273,24 @@ impl<'k> Guard<'k> {
         match &self.held {
             Held::Cut(cut) => Some(cut),
             Held::One(_) | Held::Many(_) | Held::World(_) | Held::Rest(_) => None,
+        }
+    }
+
+    /// One of the shards that are held; where all may be, any.
+    #[inline]
+    pub(crate) fn any_shard(&self) -> u16 {
+        match &self.held {
+            Held::One(shard) => *shard,
+            Held::Many(set) => set.0.first().copied().unwrap_or(0),
+            Held::World(_) | Held::Cut(_) | Held::Rest(_) => 0,
+        }
+    }
+
+    /// Whether the I/O threads are stopped.
+    pub(crate) fn stops_everybody(&self) -> bool {
+        match &self.held {
+            Held::World(_) | Held::Rest(_) => true,
+            Held::One(_) | Held::Many(_) | Held::Cut(_) => false,
         }
     }
 

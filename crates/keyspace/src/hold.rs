@@ -5,6 +5,7 @@
 //!      ▲                 │  └──────world, stop────► Guard of everything ─drop──► Inside
 //!      └─────leave───────┘
 //!   SlowHand ──hold, world, cut──► Guard ──drop──► SlowHand
+//!         └──Snapshot::begin──► a Snapshot, and nothing held
 //! ```
 //!
 //! A thread with a gate is [`Outside`] of it while it reads, writes and sleeps, and [`Inside`]
@@ -49,8 +50,10 @@ use crate::guard::{Busy, Guard, Held, Rest, ShardSet};
 use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
+use crate::sleepers::Seat;
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::turn::Turn;
-use std::sync::{RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::TryLockError;
 
 /// A thread with a gate, outside of it: it holds nothing.
 #[derive(Debug)]
@@ -194,6 +197,8 @@ impl Drop for Stop<'_> {
 /// A thread of the slow lane that holds nothing: it has no gate, and may take its time.
 pub struct SlowHand<'k> {
     ks: &'k Keyspace,
+    /// Of a thread whom the server does not know how to wake.
+    _seat: Option<Seat<'k>>,
     /// By what it is known to the locks, and how it sleeps until one of them wakes it.
     waiter: Waiter,
     sleep: &'k dyn Fn(),
@@ -212,7 +217,31 @@ impl<'k> SlowHand<'k> {
         sleep: &'k dyn Fn(),
         clock: &'k dyn Fn() -> i64,
     ) -> Self {
-        SlowHand { ks, waiter, sleep, clock }
+        SlowHand { ks, _seat: None, waiter, sleep, clock }
+    }
+
+    /// The calling thread, which is none of those that the server wakes: it sleeps and is woken by
+    /// itself. `clock` tells Unix time in milliseconds.
+    pub fn background(ks: &'k Keyspace, clock: &'k dyn Fn() -> i64) -> Self {
+        let seat = ks.sleepers.seat();
+        let waiter = seat.waiter();
+        SlowHand { ks, _seat: Some(seat), waiter, sleep: &std::thread::park, clock }
+    }
+
+    pub(crate) fn keyspace(&self) -> &'k Keyspace {
+        self.ks
+    }
+
+    /// Stops the I/O threads, each between two commands. What the slow lane is doing goes on.
+    pub(crate) fn stop(&mut self) -> Stop<'k> {
+        Stop { ks: self.ks, back: None, closed: Some(self.ks.gates.close()), alone: None }
+    }
+
+    /// Reads the clock, and gives all shards that time or the latest of theirs to all. The I/O
+    /// threads are stopped, and nobody takes shards in the slow lane.
+    pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
+        turn.raise_time((self.clock)());
+        self.ks.agree_on_time(turn);
     }
 
     /// Holds all shards of `set`, however long that takes.
@@ -284,8 +313,7 @@ impl<'k> SlowHand<'k> {
         let lane = self.lane();
         let closed = self.ks.gates.close();
         let running = self.ks.running();
-        turn.raise_time((self.clock)());
-        self.ks.agree_on_time(turn);
+        self.agree_on_time(turn);
         begin_journals(self.ks);
         drop((running, closed));
         let held = (walk, lane);

@@ -24,8 +24,14 @@ pub(crate) const WAITED: u32 = 2;
 pub(crate) const FOLLOWED: u32 = 32;
 /// A walk over all keys has not come to this shard yet.
 pub(crate) const JOURNALED: u32 = 4;
+/// What is done is logged: the bit is the same in all shards. See [`crate::log`].
+pub(crate) const LOGGED: u32 = 16;
 /// A command of the slow lane holds this shard: see [`crate::running`].
 pub(crate) const RUNNING: u32 = 8;
+
+/// A snapshot has not given all keys of this shard: see [`crate::snapshot`]. Those who change keys
+/// keep old values for it, and need not tell of what has become of them.
+pub(crate) const SNAPSHOT: u32 = 64;
 
 /// What a client watches: marked when one of its keys has changed. EXEC looks at it while it holds
 /// the shards of those keys.

@@ -4,19 +4,23 @@ use crate::Table;
 use crate::gate::Gates;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::log::Log;
 use crate::notice::Listener;
 use crate::running::{Entry, Running};
-use crate::sync::Ordering;
+use crate::sleepers::Sleepers;
+use crate::snapshot::shards::Snapshots;
+use crate::sync::{Mutex, Ordering, RwLock};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
 /// one; few enough that their locks and roots stay in a core's second-level cache.
-pub const SHARDS: usize = 256;
+/// Few in models, where each lock is tried out.
+pub const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 16384);
 
 /// The seeded hash of keys (foldhash): fast on short keys, and clients can't know the seed.
@@ -62,8 +66,11 @@ pub struct Keyspace {
     /// Held by a walk over all keys: there is one set of journals.
     pub(crate) walk: Mutex<()>,
     pub(crate) interests: Box<[Interest]>,
+    pub(crate) snapshots: Snapshots,
     pub(crate) wake: Wake,
+    pub(crate) sleepers: Sleepers,
     pub(crate) listener: OnceLock<Listener>,
+    pub(crate) log: Arc<Log>,
     hasher: Hasher,
 }
 
@@ -79,17 +86,31 @@ impl Keyspace {
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
         let hasher = Hasher { seed, shared: SharedSeed::global_random() };
+        Keyspace::hashed(databases, threads, wake, hasher)
+    }
+
+    /// As [`Keyspace::new`], where the same seed gives the same places of keys in any process.
+    #[cfg(any(test, loom))]
+    pub fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
+        let hasher = Hasher { seed, shared: SharedSeed::global_fixed() };
+        Keyspace::hashed(databases, threads, Box::new(|_| {}), hasher)
+    }
+
+    fn hashed(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
         Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
             tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),
             databases,
             gates: Gates::new(threads, 1),
             slow: RwLock::new(()),
-            running: Mutex::default(),
-            walk: Mutex::default(),
+            running: Mutex::new(Vec::new()),
+            walk: Mutex::new(()),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
+            snapshots: Snapshots::new(),
             wake,
+            sleepers: Sleepers::new(),
             listener: OnceLock::new(),
+            log: Arc::default(),
             hasher,
         }
     }
@@ -100,6 +121,11 @@ impl Keyspace {
     /// If there is one already.
     pub fn listen(&self, listener: Listener) {
         assert!(self.listener.set(listener).is_ok(), "notices have one listener");
+    }
+
+    /// The log of effects: begun by [`Guard::begin_log`](crate::Guard::begin_log).
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     pub fn databases(&self) -> usize {

@@ -20,6 +20,8 @@ pub struct Tally {
     pub evicted: u64,
     /// Changes of the keyspace, as `rdb_changes_since_last_save` counts them.
     pub dirty: u64,
+    /// Commands that have removed all keys of all databases.
+    pub flushes: u64,
 }
 
 /// Who frees what was removed.
@@ -77,6 +79,40 @@ pub enum Expired {
     KeepFromReads,
 }
 
+/// In what word it is logged that a key was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deletion {
+    /// DEL: whoever repeats it frees the value at once.
+    Del,
+    /// UNLINK: in the background.
+    #[default]
+    Unlink,
+}
+
+impl Deletion {
+    pub fn word(self) -> &'static [u8] {
+        match self {
+            Deletion::Del => b"DEL",
+            Deletion::Unlink => b"UNLINK",
+        }
+    }
+
+    /// As the directives of the `lazyfree` family say it.
+    pub fn lazy(lazy: bool) -> Deletion {
+        if lazy { Deletion::Unlink } else { Deletion::Del }
+    }
+}
+
+/// The same by what has deleted the key: `lazyfree-lazy-expire` and the like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletions {
+    pub expiry: Deletion,
+    pub eviction: Deletion,
+    /// A command that takes the last element out of a collection, or puts a value in the place of
+    /// another.
+    pub server: Deletion,
+}
+
 /// Whether a server that brings data decides on what has expired (`import-mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Import {
@@ -106,6 +142,7 @@ pub struct Turn {
     /// What was changed and is not committed yet: see [`crate::effect`].
     pub effects: Effects,
     pub expired: Expired,
+    pub deletions: Deletions,
     /// Set when nobody wants the result of a long command any more.
     pub cancel: Option<Arc<AtomicBool>>,
     rng: Rng,
@@ -125,6 +162,7 @@ impl Turn {
             import: Import::No,
             effects: Effects::default(),
             expired: Expired::Remove,
+            deletions: Deletions::default(),
             cancel: None,
             rng: Rng::new(seed),
             trash: Vec::new(),

@@ -11,6 +11,8 @@
 //! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
+//! * [`aof`] - the append-only file
+//! * [`persistence`] - snapshots in files, and loading them
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
 //! * [`defrag`] - `activedefrag`
 //! * [`watchdog`] - where threads are that take too long
@@ -22,6 +24,7 @@
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod announce;
+pub mod aof;
 pub mod bio;
 pub mod blocking;
 pub mod client_eviction;
@@ -43,6 +46,7 @@ pub mod memory;
 pub mod monitor;
 pub mod notify;
 pub mod pause;
+pub mod persistence;
 pub mod pubsub;
 pub mod redact;
 pub mod server;

@@ -166,7 +166,9 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
         mark,
         lane: Lane::Slow,
     };
+    let before = task.core.turn.last_unit();
     let flow = hold_slow(task, hand);
+    let unit = Some(core.turn.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.turn.cancel = None;
     if looked {
         session.no_touch = no_touch;
@@ -174,7 +176,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let (client, thread) = (session.shared.id, session.shared.thread());
     let session = cmd.takes_session().then(|| Box::new(session));
     let message = match flow {
-        Flow::Done => Message::SlowDone { client, reply, session },
+        Flow::Done => Message::SlowDone { client, reply, session, unit },
         Flow::Paused => Message::SlowPaused { client, args, looked, session },
         // Its thread was told while the shards were held.
         Flow::Blocked(_) => return,

@@ -79,7 +79,8 @@ impl Transaction {
                 Run::Exec | Run::Watch => Need::Nothing,
             };
             match need {
-                Need::Nothing => {}
+                // What would be done aside knows that it is in a transaction.
+                Need::Nothing | Need::Aside => {}
                 Need::One(shard) => shards.push(shard),
                 Need::Shards(set) => shards.extend(set.iter()),
                 Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,

@@ -5,9 +5,11 @@
 //! nobody.
 
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 
 use crate::directory::Root;
 use crate::record::{Owner, Record};
+use crate::segment::Segment;
 
 /// Everything that was in a table. Dropping it drops the records, which takes
 /// O(n) time.
@@ -48,6 +50,15 @@ impl<O: Owner> Detached<O> {
     #[must_use]
     pub fn memory_usage(&self) -> usize {
         self.memory
+    }
+
+    /// The segment of a hash; `None` if nothing was ever in the table.
+    pub(crate) fn segment(&self, hash: u64) -> Option<Segment<'_>> {
+        // SAFETY: nobody changes or frees the directory while this value lives.
+        let word = unsafe { self.root.locate(hash, Ordering::Relaxed) };
+        // SAFETY: the segments are this value's own, which is not Sync, so this thread alone uses
+        // them; planners load words of buckets at most. The records live as long as this value.
+        (!word.is_null()).then(|| unsafe { word.view() })
     }
 }
 

@@ -92,6 +92,7 @@ mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use borrow::{RecordMut, RecordRef};
 pub use detached::Detached;
@@ -102,3 +103,4 @@ pub use record::{CLOCK_MAX, MARK, Owner, Record};
 pub use scan::{CURSOR_END, Verdict, Which};
 pub use stats::{DISPLACEMENTS, Stats};
 pub use table::{KeyHasher, Table};
+pub use walk::{POSITIONS, position};

@@ -88,6 +88,7 @@ fn replace<T>(
     let field = ctx.args[2];
     let limits = &ctx.settings.limits;
     let mut expired = false;
+    let mut result = ctx.is_logged().then(|| (Vec::new(), None));
     let answer = ctx.db.rework(&key, |record, clock| {
         let old = match &record {
             Some(record) => hash(record, now).map(|hash| hash.find(field)),
@@ -104,11 +105,24 @@ fn replace<T>(
                 let record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
                 let (record, old) = hash::set(record, field, &text, expiry, now, limits);
                 expired = old == Old::Expired;
+                if let Some(result) = &mut result {
+                    *result = (text, expiry);
+                }
                 (Rework::Changed(record), Ok(answer))
             }
         }
     })?;
     tell_set(ctx, &key, event, expired);
+    match result {
+        None => {}
+        // What has expired may still be there for whoever repeats it, and arithmetic may differ.
+        Some((text, None)) => ctx.log(&[b"HSET", key.bytes, field, &text]),
+        Some((text, Some(at))) => {
+            let at = at.to_string();
+            let when = [b"HSETEX", key.bytes, b"PXAT", at.as_bytes()];
+            ctx.log(&[&when[..], &[b"FIELDS", b"1", field, &text]].concat());
+        }
+    }
     ctx.dirty();
     Ok(answer)
 }

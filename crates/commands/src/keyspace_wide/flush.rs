@@ -43,6 +43,8 @@ pub const FLUSHALL: Command = command(
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
+        ctx.db.turn.tally.flushes += 1;
+        ctx.db.log_anyway();
         ctx.reply.ok();
         Ok(())
     },
@@ -55,6 +57,7 @@ pub const FLUSHDB: Command = command(
     |ctx| {
         let free = who_frees(ctx)?;
         flush(ctx, ctx.db.index(), free);
+        ctx.db.log_anyway();
         ctx.reply.ok();
         Ok(())
     },
@@ -73,7 +76,7 @@ fn who_frees(ctx: &Ctx<'_>) -> Result<Free, Error> {
 /// Empties one database. Every key counts as a change.
 fn flush(ctx: &mut Ctx<'_>, db: usize, free: Free) {
     let mut db = ctx.db.other(db);
-    let contents = db.take_all();
-    db.turn.tally.dirty += contents.iter().map(|table| table.len() as u64).sum::<u64>();
-    db.turn.discard_all(contents, free);
+    let taken = db.take_all();
+    db.turn.tally.dirty += taken.keys;
+    db.turn.discard_all(taken.contents, free);
 }

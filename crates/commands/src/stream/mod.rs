@@ -16,6 +16,7 @@
 mod add;
 pub mod groups;
 mod info;
+mod log;
 mod look;
 mod options;
 mod read;

@@ -7,16 +7,22 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, WATCHED, Watch};
+use crate::interest::{FOLLOWED, LOGGED, RUNNING, SNAPSHOT, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
+use crate::log::unit::Target;
 use crate::notice::Classes;
+use crate::snapshot;
+use crate::snapshot::planted::{self, Fault};
+use crate::turn::Deletion;
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
 impl Db<'_> {
+    /// Who wants to know what becomes of the keys of `shard`. A snapshot does not: what it needs it
+    /// was given before.
     #[inline]
     fn interest(&self, shard: u16) -> u32 {
-        self.keyspace().interest(shard)
+        self.keyspace().interest(shard) & !SNAPSHOT
     }
 
     /// `key` may be about to change, and is still what it was: the one place where its old value
@@ -24,22 +30,20 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.turn.effects.announce(self.index, key);
+        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING) != 0 {
+            self.keep(key);
+        }
     }
 
-    /// As [`Db::before_write`], for all keys of this database in `shard`.
-    pub(super) fn before_write_all(&mut self, shard: u16) {
-        assert!(self.holds(shard), "shard {shard} is not held");
-    }
-
-    /// As [`Db::before_write`], for the expired keys of this database in a part of `shard`.
-    pub(crate) fn before_sweep(&mut self, shard: u16) {
-        self.before_write_all(shard);
-    }
-
-    /// A sweep has taken `dead` out of its table.
+    /// A sweep has taken `dead` out of its table: an expired key, which may not have expired yet at
+    /// the cut of a snapshot.
     pub(crate) fn swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
-        self.before_write(&key);
+        self.turn.effects.announce(self.index, &key);
+        let wanted = self.keyspace().interest(key.shard) & SNAPSHOT != 0;
+        if wanted && !planted::is(Fault::SweepsForgotten) {
+            snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
+        }
         self.went(&key, dead.expiry(), Cause::Expiry);
     }
 
@@ -94,7 +98,29 @@ impl Db<'_> {
 
     #[cold]
     fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        self.effect(key, became, cause);
+        self.tell_log(key, cause);
+        if self.interest(key.shard) & !LOGGED != 0 {
+            self.effect(key, became, cause);
+        }
+    }
+
+    /// Says for the log what `cause` has done to `key`, where that is known here.
+    fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
+        if self.interest(key.shard) & (LOGGED | RUNNING) == 0 {
+            return;
+        }
+        let unlink = self.turn.deletions;
+        match cause {
+            // In what words it is to be repeated is known to the command.
+            Cause::Command => self.turn.effects.touch_log(),
+            Cause::Expiry => self.log_deletion(unlink.expiry, key),
+            Cause::Eviction => self.log_deletion(unlink.eviction, key),
+        }
+    }
+
+    /// Logs that `key` was deleted.
+    fn log_deletion(&mut self, word: Deletion, key: &Key<'_>) {
+        self.log_of(Target::ALL, &[word.word(), key.bytes]);
     }
 
     /// The record of `key` was `dead` and is another one now. Discards the dead one.
@@ -116,9 +142,15 @@ impl Db<'_> {
         if dead.expiry().is_some_and(|at| at <= now) {
             self.went(key, dead.expiry(), Cause::Expiry);
             self.came(key);
-        } else if self.interest(key.shard) != 0 && same_type {
+            return;
+        }
+        self.tell_log(key, Cause::Command);
+        if self.interest(key.shard) & !LOGGED == 0 {
+            return;
+        }
+        if same_type {
             self.effect(key, Became::Changed, Cause::Command);
-        } else if self.interest(key.shard) != 0 {
+        } else {
             // Clients may wait for a key that has the wrong type.
             self.effect(key, Became::Gone(dead.expiry()), Cause::Command);
             self.effect(key, Became::New, Cause::Command);

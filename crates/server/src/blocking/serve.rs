@@ -97,12 +97,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Tells the client.
-    pub fn tell(self, srv: &Server) {
+    /// Tells the client, and that what it got is in the log in `unit`.
+    pub fn tell(self, srv: &Server, unit: u64) {
         let Served { waiting, reply } = self;
         waiting.state.finish();
         let thread = waiting.thread;
-        srv.threads[thread].mailbox.send(Message::Served { waiting, reply });
+        srv.threads[thread].mailbox.send(Message::Served { waiting, reply, unit });
     }
 }
 

@@ -15,20 +15,9 @@ const ABSENT: &[(&str, &[&str])] = &[
         &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
     ),
     ("modules", &["module"]),
-    ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (
         "replication",
-        &[
-            "failover",
-            "psync",
-            "replconf",
-            "replicaof",
-            "role",
-            "slaveof",
-            "sync",
-            "wait",
-            "waitaof",
-        ],
+        &["failover", "psync", "replconf", "replicaof", "role", "slaveof", "sync", "wait"],
     ),
     (
         "scripts and functions",

@@ -20,6 +20,13 @@ use weft_resp::Reply;
 use weft_resp::reply::Mark;
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
+const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
+const UNSAVED: Error = Error::new(
+    "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
+     disk. Commands that may modify the data set are disabled, because this instance is configured \
+     to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
+     option). Please check the Weft logs for details about the RDB error.",
+);
 const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
@@ -249,6 +256,9 @@ fn admit_with_care(
     if is_held_back(core, flags) {
         return Ok(Some(Flow::Paused));
     }
+    if bits & attention::LOADING != 0 && !cmd.spec.flags.has(Flags::LOADING) {
+        return Err(LOADING);
+    }
     core.begin_import(session.import_source, flags);
     if bits & attention::MAXMEMORY != 0
         && !crate::eviction::make_room(core, inside)
@@ -256,6 +266,16 @@ fn admit_with_care(
     {
         core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
+    }
+    // A PING tells those who watch over a server that something is wrong.
+    if bits & attention::AOF_FAILING != 0
+        && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
+        && let Some(refusal) = core.srv.aof.refusal()
+    {
+        return Err(Error::owned(refusal));
+    }
+    if bits & attention::UNSAVED != 0 && (flags.has(Flags::WRITE) || cmd.spec.name == "ping") {
+        return Err(UNSAVED);
     }
     Ok(None)
 }

@@ -1,15 +1,15 @@
 //! Fourth stage: everybody who wants to know is told, then the shards are released.
 //!
 //! What a command has changed is committed here as one group, with the commands of the clients that
-//! it served: watches break, journals of walks are written, clients that wait for keys are served,
-//! keyspace notifications go out. What will listen to changes (a log of effects, invalidations)
-//! hooks in at [`weft_keyspace::commit::settle`]. Next: [`super::reply`].
+//! it served: watches break, journals of walks are written, clients that wait for keys are served, the
+//! group gets its place in the log of effects, keyspace notifications go out. What will listen to
+//! changes (invalidations) hooks in at [`weft_keyspace::commit::settle`]. Next: [`super::reply`].
 
 use crate::blocking::serve;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::{Core, reply};
 use weft_keyspace::Guard;
-use weft_keyspace::commit::hand_over;
+use weft_keyspace::commit::{hand_over, seal};
 
 /// A key of a database.
 pub type Name = (usize, Box<[u8]>);
@@ -33,10 +33,12 @@ pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
 pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
     let served = serve::serve(core, guard, names);
+    seal(guard, &mut core.turn);
     // Who is told may look at all keys next: what was done is no longer in the middle of it.
     guard.publish();
     hand_over(guard, &mut core.turn);
-    served.into_iter().for_each(|served| served.tell(core.srv));
+    let unit = core.turn.last_unit();
+    served.into_iter().for_each(|served| served.tell(core.srv, unit));
 }
 
 /// A client that waited has tried again, with all its keys in hand: it is done, or waits on. The

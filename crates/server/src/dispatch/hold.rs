@@ -28,6 +28,8 @@ pub enum Need {
     Rest,
     /// The names of all keys at one moment.
     Names,
+    /// Nothing, but to be in the slow lane.
+    Aside,
 }
 
 /// What is held while a command of this crate runs.
@@ -35,6 +37,8 @@ pub enum Held<'a> {
     /// Nothing: it may look at single keys by itself.
     Nothing(&'a mut Inside<'static>),
     Stop(#[allow(dead_code, reason = "held, not read")] Stop<'a>),
+    /// Nothing, on a thread of the slow lane.
+    Aside,
     /// What it needs, and possibly more: that of a whole transaction.
     Guard(&'a Guard<'a>),
 }
@@ -61,6 +65,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         Run::Server(run) => match task.cmd.need(ks, task.request.args) {
             Need::Nothing => run::server(task, run, Held::Nothing(inside)),
             Need::Stop => run::server(task, run, Held::Stop(inside.stop())),
+            Need::Aside => Flow::Slow { looked: false },
             need => match guard(&mut task.core.turn, inside, need, task.request) {
                 Ok(guard) => run::server_with(task, run, guard),
                 Err(flow) => flow,
@@ -105,7 +110,7 @@ fn guard<'g>(
             None => inside.guard(turn, set).map_err(Flow::Busy),
         },
         Need::Rest => Ok(inside.rest(turn)),
-        Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names => {
+        Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names | Need::Aside => {
             inside.world(turn).ok_or(Flow::Slow { looked: false })
         }
     }
@@ -157,6 +162,10 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         None => task.cmd.spec.flags,
     };
     task.core.begin_import(task.session.import_source, flags);
+    if let (Need::Aside, Run::Server(run)) = (&need, task.cmd.run) {
+        task.core.begin_command();
+        return run::server(task, run, Held::Aside);
+    }
     let turn = &mut task.core.turn;
     let outside = transfer::waits_outside(task.cmd.spec.name)
         || transaction.as_ref().is_some_and(|transaction| transaction.waits_outside());
@@ -166,7 +175,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),
-        Need::Nothing | Need::Stop | Need::World | Need::Rest => hand.world(turn),
+        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(turn),
     };
     let slow = &task.core.srv.slow;
     let writes = flags.has(Flags::WRITE);

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
+use weft_keyspace::log::unit::{Arg, SHARE_FROM};
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -152,6 +153,7 @@ pub fn call(
 ) -> (CmdResult, Option<Pause>) {
     let Core { turn, settings, .. } = core;
     turn.no_touch = who.no_touch;
+    let dirty = turn.tally.dirty;
     let mut ctx = Ctx {
         args: request.args,
         db: Db::new(guard, turn, who.db),
@@ -163,7 +165,23 @@ pub fn call(
         pause: None,
     };
     let result = run(&mut ctx);
-    (result, ctx.pause)
+    let pause = ctx.pause.take();
+    ctx.db.check_logged(dirty);
+    if !ctx.db.turn.effects.is_empty() {
+        log_words(&mut ctx.db, request);
+    }
+    (result, pause)
+}
+
+/// Has a command that has changed something logged in its own words, unless it has said others.
+#[cold]
+fn log_words(db: &mut Db<'_>, request: &Request<'_>) {
+    db.log_words(&mut request.args.iter().enumerate().map(|(at, word)| {
+        match request.blobs.iter().find(|(of, _)| *of == at) {
+            Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
+            Some(_) | None => Arg::Bytes(word),
+        }
+    }));
 }
 
 /// Runs a command of this crate that holds no shard.
@@ -176,6 +194,7 @@ pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
             Outcome::Not(Flow::Slow { looked: true })
         }
         (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
+        (_, End::Waiting(waiting)) => Outcome::Not(Flow::Blocked(waiting)),
     };
     reply::finish(task, outcome)
 }
@@ -186,6 +205,8 @@ enum End {
     InSlowLane,
     /// It has not begun: that thread is behind with what was published.
     Later(usize),
+    /// The client waits.
+    Waiting(Arc<Waiting>),
 }
 
 /// Runs a command of this crate that needs shards, or the world.
@@ -211,11 +232,13 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
         name,
         held,
         crowded: None,
+        blocked: None,
         in_transaction: false,
         end_in_slow_lane: looked,
     };
     let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane, crowded, .. } = cx;
+    let ConnCx { core, session, end_in_slow_lane, crowded, blocked, .. } = cx;
+    core.turn.effects.end_unlogged();
     if let Some(thread) = crowded {
         return (result, End::Later(thread));
     }
@@ -226,6 +249,9 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
     core.begin_command();
     if shown || session.transaction.is_some() {
         transaction::renew_shared(session);
+    }
+    if let Some(waiting) = blocked {
+        return (result, End::Waiting(waiting));
     }
     (result, if end_in_slow_lane { End::InSlowLane } else { End::Here })
 }
@@ -327,10 +353,12 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 name,
                 held,
                 crowded: None,
+                blocked: None,
                 in_transaction: true,
                 end_in_slow_lane: false,
             });
             feed_monitors(core, session, cmd, &args);
+            core.turn.effects.end_unlogged();
             core.renew_settings();
             core.begin_command();
             result

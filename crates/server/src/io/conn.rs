@@ -173,6 +173,8 @@ pub struct Conn {
     /// Complete requests that come before what is in `inbuf`.
     pub kept: VecDeque<Kept>,
     pub out: Backlog,
+    /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
+    pub withheld: u64,
     /// There are pushes in `out` that nobody has tried to send: it is in its thread's row of such.
     pub pushed: bool,
     /// While a command of it runs in the slow lane: pushes that come behind its reply.
@@ -209,6 +211,7 @@ impl Conn {
             big: None,
             kept: VecDeque::new(),
             out: Backlog::default(),
+            withheld: 0,
             pushed: false,
             held_back: None,
             interest: Interest::READ,
@@ -231,9 +234,14 @@ impl Conn {
         let watched = self.state.watched();
         Interest {
             read: watched.input,
-            write: self.pending_output() > 0 && !self.writing && self.state.sends(),
+            write: self.pending_output() > 0 && self.sends(),
             hangup: watched.hangup,
         }
+    }
+
+    /// Whether what waits in `out` may be sent now.
+    pub fn sends(&self) -> bool {
+        !self.writing && self.withheld == 0
     }
 
     /// Replies not taken by the client, in bytes.

@@ -25,6 +25,7 @@ mod panics;
 mod record;
 mod scan;
 mod threads;
+mod walk;
 
 use std::cell::Cell;
 use std::collections::HashSet;

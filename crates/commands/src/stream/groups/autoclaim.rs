@@ -1,5 +1,6 @@
 //! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
 
+use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -117,14 +118,19 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let each = log.look_up_work();
     ctx.lane.weigh(looked_at.saturating_mul(each), &mut ctx.pause)?;
 
+    let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let mut new_consumer = false;
     let changed = edit(db, &key, |stream| {
         let Some((log, group)) = parts(stream, name) else { return Ok(0) };
         let (owner, is_new) = consumer(group, consumer_name, now_ms);
         new_consumer = is_new;
+        if is_new {
+            done.note_consumer(consumer_name);
+        }
         let found = sweep.look(log, group, now_ms);
         for id in &found.gone {
+            done.note(group, *id);
             group.acknowledge(*id);
         }
         reply.array(3);
@@ -133,6 +139,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         for (id, before) in &found.claimed {
             let deliveries = before.deliveries.wrapping_add(i64::from(!sweep.just_ids));
             group.give(*id, Pending { owner, delivered_ms: now_ms, deliveries });
+            done.note(group, *id);
             match sweep.just_ids {
                 true => answer_id(reply, *id),
                 false => assert!(answer_found(reply, log, *id), "it was there just now"),
@@ -148,6 +155,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     if new_consumer {
         tell_consumer(db, &key);
     }
+    done.log(ctx, &key, name);
     ctx.db.turn.tally.dirty += changed as u64;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! something happens to one of its keys. What the reference tells a client whose group has gone
 //! meanwhile is what it would tell one that comes then, so nothing is done about it here.
 
+use super::log::Deliveries;
 use super::{answer_id, consumer, counts, edit, group, parts, shown, stream, tell_consumer};
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, FAST_WORK, Lane};
@@ -221,6 +222,7 @@ fn serve(
 ) -> Result<bool, Error> {
     let key = ctx.key(i);
     let now_ms = ctx.now_ms();
+    let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let mut new_consumer = false;
     let served = edit(db, &key, |stream| {
@@ -229,6 +231,9 @@ fn serve(
         };
         let (owner, is_new) = consumer(group, options.consumer, now_ms);
         new_consumer = is_new;
+        if is_new {
+            done.note_consumer(options.consumer);
+        }
         let is_something = match asked {
             Asked::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
             Asked::History(_) => true,
@@ -247,9 +252,9 @@ fn serve(
         }
         reply.bulk(key.bytes);
         match asked {
-            Asked::New => deliver(reply, log, group, owner, options, now_ms),
+            Asked::New => deliver(reply, log, group, owner, options, now_ms, &mut done),
             Asked::History(after) => {
-                deliver_again(reply, log, group, owner, after, options, now_ms)
+                deliver_again(reply, log, group, owner, after, options, now_ms, &mut done)
             }
         }
         Ok(true)
@@ -257,6 +262,7 @@ fn serve(
     if new_consumer {
         tell_consumer(db, &key);
     }
+    done.log(ctx, &key, options.group);
     if served {
         ctx.dirty();
     }
@@ -271,6 +277,7 @@ fn deliver(
     owner: Owner,
     options: &Options<'_>,
     now_ms: i64,
+    done: &mut Deliveries,
 ) {
     let stream = counts(log);
     let entries = reply.array_deferred();
@@ -281,6 +288,7 @@ fn deliver(
         answer_entry(reply, &found);
         if !options.no_ack {
             group.give(found.id, Pending { owner, delivered_ms: now_ms, deliveries: 1 });
+            done.note(group, found.id);
         }
         n += 1;
         if n == options.count {
@@ -290,10 +298,12 @@ fn deliver(
     if !options.no_ack {
         group.consumer_mut(owner).active_ms = Some(now_ms);
     }
+    done.note_position(group);
     reply.finish(entries, n);
 }
 
 /// Answers what is pending with `owner` behind the id `after`, as far as it is still there.
+#[allow(clippy::too_many_arguments, reason = "the parts of one delivery")]
 fn deliver_again(
     reply: &mut Reply,
     log: &Log,
@@ -302,6 +312,7 @@ fn deliver_again(
     after: StreamId,
     options: &Options<'_>,
     now_ms: i64,
+    done: &mut Deliveries,
 ) {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     let ids: Vec<StreamId> = match after.next() {
@@ -314,6 +325,7 @@ fn deliver_again(
             Some(found) => {
                 answer_entry(reply, &found);
                 group.delivered_again(id, now_ms);
+                done.note(group, id);
             }
             None => {
                 reply.array(2);

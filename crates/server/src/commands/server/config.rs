@@ -87,7 +87,7 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let mut config = srv.config();
     let protected = super::is_permitted(cx, config.word(Id::ENABLE_PROTECTED_CONFIGS));
-    let permit = Permit { protected, loading: false };
+    let permit = Permit { protected, loading: srv.persistence.loading.is_on() };
     let done = config.set(&pairs, permit, &mut |config, changed| apply(srv, config, changed));
     drop(config);
     match done {

@@ -101,10 +101,13 @@ impl Worker {
         client: u64,
         mut reply: Reply,
         session: Option<Box<Session>>,
+        unit: u64,
     ) {
         let Some(index) = self.index_of(client) else { return self.drop_session(session) };
         self.take_back(index, session);
+        self.withhold(index, unit);
         self.answer(index, &mut reply, Awaited::Slow);
+        self.see_to_withheld();
     }
 
     pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
@@ -153,10 +156,12 @@ impl Worker {
     }
 
     /// Another thread has served the client.
-    pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply) {
+    pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
         let Some(index) = self.index_of(waiting.client) else { return };
         if self.waits_or_is_about_to(index, waiting) {
+            self.withhold(index, unit);
             self.answer(index, &mut reply, Awaited::Key);
+            self.see_to_withheld();
         }
     }
 

@@ -14,6 +14,7 @@
 //! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
 //! * [`pushes`] - what was published
 //! * [`look`] - whether to look again before sleeping
+//! * [`withheld`] - answers that wait for the disk
 //! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
 //! * [`offload`] - `io-threads-do-reads no`
 //!
@@ -46,6 +47,7 @@ mod output;
 mod owning;
 mod pushes;
 mod turn;
+mod withheld;
 
 pub use offload::{WriteJob, Written};
 
@@ -92,6 +94,9 @@ pub struct Worker {
     /// Periods of the load so far, and connections that had requests in this one.
     period: u32,
     busy_connections: u64,
+    /// Units of the log of effects, and connections whose answers wait for them, the first first. An
+    /// entry may outlive its connection.
+    withheld: BinaryHeap<Reverse<(u64, u64)>>,
     /// When the time of which waiting client is over: monotonic milliseconds and client, the earliest
     /// first. An entry may outlive its wait.
     deadlines: BinaryHeap<Reverse<(i64, u64)>>,
@@ -136,6 +141,7 @@ impl Worker {
             has_mail: false,
             generation: 0,
             next_cron_ms: 0,
+            withheld: BinaryHeap::new(),
             deadlines: BinaryHeap::new(),
             deadlines_at_most: 64,
         };

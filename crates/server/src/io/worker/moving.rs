@@ -84,7 +84,7 @@ impl Worker {
             && (conn.state.reads() || matches!(conn.state, State::Ready))
             // Others know where who stands in line is.
             && conn.kept.front().is_none_or(|kept| kept.retry.is_none())
-            && !conn.writing
+            && conn.sends()
             && (conn.pending_output() == 0 || conn.pushed)
     }
 

@@ -90,6 +90,23 @@ fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     // However little there is to be sent, it may take as long as the timeout.
     ctx.weigh(usize::MAX)?;
+    let mut gone = vec![&b"DEL"[..]];
+    let result = send_all(ctx, &request, &found, &mut gone);
+    // What was taken is gone here, however it went on.
+    if gone.len() > 1 {
+        ctx.log(&gone);
+    }
+    result
+}
+
+/// Sends the keys at these arguments, and deletes those that were taken, whose names are added to
+/// `gone`.
+fn send_all<'a>(
+    ctx: &mut Ctx<'a>,
+    request: &Request<'_>,
+    found: &[usize],
+    gone: &mut Vec<&'a [u8]>,
+) -> CmdResult {
     let mut link = match Link::open(request.host, request.port, request.timeout) {
         Ok(link) => link,
         // The reference finds out when it writes.
@@ -100,7 +117,7 @@ fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut greeting = request.greeting();
     for keys in found.chunks(WINDOW) {
         let greetings = std::mem::take(&mut greeting);
-        send(ctx, &mut link, &request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
+        send(ctx, &mut link, request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
         for _ in &greetings {
             note(&mut refused, link.answer().map_err(|_| NOT_READ)?);
         }
@@ -113,6 +130,7 @@ fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
                 let key = ctx.key(*at);
                 if ctx.db.delete(&key) {
                     ctx.notify(Classes::GENERIC, "del", &key);
+                    gone.push(ctx.args[*at]);
                 }
                 ctx.dirty();
             }

@@ -1,0 +1,201 @@
+//! What shards keep for a snapshot, and what those who change keys do for it.
+//!
+//! A shard's part lies behind a mutex of its own. Who changes keys holds the shard and takes the
+//! mutex for an instant; so do the walkers, who may also fetch images while somebody else holds the
+//! shard. That a shard takes part is a bit of its interest, set and cleared under the mutex.
+
+use super::account::Account;
+use super::image::Image;
+use super::planted::{self, Fault};
+use super::walk::{Batch, Orphan, TableWalk};
+use crate::interest::SNAPSHOT;
+use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use std::fmt;
+use std::sync::Arc;
+use weft_table::{Detached, TableMut};
+use weft_types::{Record, Values};
+
+/// What a keyspace knows of the snapshot that is being taken.
+pub(crate) struct Snapshots {
+    shards: Box<[Mutex<Option<Part>>]>,
+    /// Of the snapshot that is being taken or prepared.
+    account: Mutex<Option<Arc<Account>>>,
+    /// While a cut is being prepared. Looked at and changed under the mutex of [`crate::running`].
+    wish: Mutex<Option<Arc<Account>>>,
+    /// A command of the slow lane has ended while a cut is being prepared.
+    pub(crate) ended: Condvar,
+}
+
+/// What one shard keeps.
+pub(crate) struct Part {
+    account: Arc<Account>,
+    /// By database as they are numbered now.
+    tables: Vec<TableWalk>,
+    /// Emptied since the cut, and not walked over to the end before.
+    orphans: Vec<Orphan>,
+    images: Vec<Image>,
+}
+
+impl fmt::Debug for Snapshots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshots").finish_non_exhaustive()
+    }
+}
+
+impl Snapshots {
+    pub(crate) fn new() -> Snapshots {
+        Snapshots {
+            shards: (0..SHARDS).map(|_| Mutex::new(None)).collect(),
+            account: Mutex::new(None),
+            wish: Mutex::new(None),
+            ended: Condvar::new(),
+        }
+    }
+
+    fn part(&self, shard: u16) -> MutexGuard<'_, Option<Part>> {
+        lock(&self.shards[usize::from(shard)])
+    }
+
+    pub(super) fn account(&self) -> Option<Arc<Account>> {
+        lock(&self.account).clone()
+    }
+
+    /// Claims the place of the one snapshot that there can be; whether it was free.
+    pub(super) fn claim(&self, account: &Arc<Account>) -> bool {
+        let mut place = lock(&self.account);
+        let is_free = place.is_none();
+        if is_free {
+            *place = Some(account.clone());
+        }
+        is_free
+    }
+
+    pub(super) fn release(&self) {
+        *lock(&self.account) = None;
+    }
+
+    /// The snapshot whose cut is being prepared. Under the mutex of [`crate::running`].
+    pub(crate) fn wish(&self) -> Option<Arc<Account>> {
+        lock(&self.wish).clone()
+    }
+
+    pub(super) fn set_wish(&self, wish: Option<Arc<Account>>) {
+        *lock(&self.wish) = wish;
+    }
+}
+
+impl Part {
+    /// Of the tables as they are now. O(databases).
+    pub(super) fn new(ks: &Keyspace, shard: u16, account: &Arc<Account>) -> Part {
+        let walk = |db| TableWalk::new(shard, db, ks.table(shard, db).is_empty());
+        let tables = (0..ks.databases()).map(walk).collect();
+        Part { account: account.clone(), tables, orphans: Vec::new(), images: Vec::new() }
+    }
+
+    fn fetch(&mut self, batch: &mut Batch) {
+        batch.images.append(&mut self.images);
+        batch.orphans.append(&mut self.orphans);
+    }
+}
+
+/// Begins the part of `shard`, whose tables are those of the cut and which nobody can change
+/// meanwhile.
+pub(crate) fn begin(ks: &Keyspace, shard: u16, account: &Arc<Account>) {
+    let mut part = ks.snapshots.part(shard);
+    *part = Some(Part::new(ks, shard, account));
+    ks.set_interest(shard, SNAPSHOT, true);
+}
+
+/// Ends the part of `shard`: what it has kept, to be dropped outside of locks.
+pub(crate) fn end(ks: &Keyspace, shard: u16) -> Option<Part> {
+    let mut part = ks.snapshots.part(shard);
+    ks.set_interest(shard, SNAPSHOT, false);
+    let ended = part.take();
+    if let Some(part) = &ended {
+        part.account.sub(shard, part.account.of_shard(shard));
+    }
+    ended
+}
+
+/// `key` of database `db` is about to change: notes that, and makes an image of the `record` that it
+/// has now, if the snapshot needs one. The caller holds the shard.
+pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Record>) {
+    let mut guard = ks.snapshots.part(key.shard);
+    let Some(part) = guard.as_mut() else { return };
+    if part.account.is_given_up() {
+        return;
+    }
+    if record.is_none() && planted::is(Fault::NewcomersForgotten) {
+        return;
+    }
+    let Some(mut bytes) = part.tables[db].keep(key) else { return };
+    if let Some(record) = record.filter(|record| part.account.is_live(record.expiry())) {
+        let mut image = part.tables[db].image(record);
+        bytes += image.weigh();
+        part.images.push(image);
+    }
+    part.account.add(key.shard, bytes);
+}
+
+/// The contents of two databases in `shard` are exchanged. The caller holds the shard. O(1).
+pub(crate) fn swap(ks: &Keyspace, shard: u16, a: usize, b: usize) {
+    if let Some(part) = ks.snapshots.part(shard).as_mut()
+        && !planted::is(Fault::SwapsForgotten)
+    {
+        part.tables.swap(a, b);
+    }
+}
+
+/// What was taken out of the table of database `db` in `shard`: back, unless the snapshot keeps it
+/// until it has walked over it. The caller holds the shard. O(1).
+pub(crate) fn take(
+    ks: &Keyspace,
+    shard: u16,
+    db: usize,
+    contents: Detached<Values>,
+) -> Option<Detached<Values>> {
+    let mut guard = ks.snapshots.part(shard);
+    let Some(part) = guard.as_mut().filter(|part| !part.account.is_given_up()) else {
+        return Some(contents);
+    };
+    // Nothing that comes into the table from now on is of the cut.
+    let walk = part.tables[db].depart();
+    if walk.is_done() || planted::is(Fault::FlushesForgotten) {
+        return Some(contents);
+    }
+    part.orphans.push(Orphan::new(walk, contents, ks.table(shard, db).hasher()));
+    None
+}
+
+/// Fetches what was handed over by those who changed keys of `shard`, whoever holds it.
+pub(super) fn fetch(ks: &Keyspace, shard: u16, batch: &mut Batch) {
+    if let Some(part) = ks.snapshots.part(shard).as_mut() {
+        part.fetch(batch);
+    }
+}
+
+/// A step of the walk over the tables of `shard`, which the caller holds. Whether the shard is done;
+/// then its part has ended.
+pub(crate) fn step<'t>(
+    ks: &Keyspace,
+    shard: u16,
+    table: impl Fn(usize) -> TableMut<'t, Values, Hasher>,
+    batch: &mut Batch,
+) -> bool {
+    let mut guard = ks.snapshots.part(shard);
+    let Some(part) = guard.as_mut() else { return true };
+    part.fetch(batch);
+    for (db, walk) in part.tables.iter_mut().enumerate() {
+        if batch.is_full() {
+            break;
+        }
+        walk.step(&table(db), &part.account, batch);
+    }
+    let is_done = part.tables.iter().all(TableWalk::is_done);
+    if is_done {
+        *guard = None;
+        ks.set_interest(shard, SNAPSHOT, false);
+    }
+    is_done
+}

@@ -1,0 +1,227 @@
+//! What the simulation has no eye for: one snapshot at a time, the limit, the wait for a long
+//! command, and the bits of shards.
+
+use super::super::{BeginError, GivenUp, Image, Snapshot, Step};
+use super::value::describe;
+use crate::db::Db;
+use crate::guard::ShardSet;
+use crate::hold::{Outside, SlowHand};
+use crate::interest::SNAPSHOT;
+use crate::keyspace::{Keyspace, SHARDS};
+use crate::turn::Turn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_types::string::{New, record};
+
+const NOW: i64 = 1000;
+
+fn clock() -> i64 {
+    NOW
+}
+
+fn keyspace(keys: usize) -> Keyspace {
+    let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+    (0..keys).for_each(|n| set(&ks, &format!("key:{n}"), "old"));
+    ks
+}
+
+fn set(ks: &Keyspace, name: &str, value: &str) {
+    let mut turn = Turn::new(NOW, 1);
+    let mut inside = Outside::new(ks, 0).enter();
+    let key = ks.key(name.as_bytes());
+    let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+    let record = record(key.bytes, New::Bytes(value.as_bytes()), None, 0);
+    Db::new(&guard, &mut turn, 0).set(&key, record);
+    crate::commit::settle(&guard, &mut turn);
+    drop(guard);
+    turn.drop_trash();
+}
+
+fn shards_that_take_part(ks: &Keyspace) -> usize {
+    (0..SHARDS as u16).filter(|shard| ks.interest(*shard) & SNAPSHOT != 0).count()
+}
+
+/// Walks to the end: name and value of every image.
+fn walk(
+    snapshot: &Snapshot<'_>,
+    hand: &mut SlowHand<'_>,
+    turn: &mut Turn,
+) -> Vec<(String, String)> {
+    let mut given = Vec::new();
+    let mut visit = |image: Image| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        given.push((text(image.key()), text(&describe(&image))));
+    };
+    while snapshot.step(hand, turn, &mut visit).expect("it is not given up") == Step::More {}
+    given.sort();
+    given
+}
+
+#[test]
+fn there_is_one_at_a_time_and_nothing_is_left_of_it() {
+    let ks = keyspace(2000);
+    let mut turn = Turn::new(NOW, 1);
+    let mut hand = SlowHand::background(&ks, &clock);
+    let (snapshot, told) = Snapshot::begin(&mut hand, &mut turn, 0, |_| 5).expect("the first");
+    assert_eq!((told, snapshot.time_ms()), (5, NOW));
+    assert_eq!(shards_that_take_part(&ks), (0..256).filter(|s| ks.shard_len(*s, 0) > 0).count());
+    assert_eq!(snapshot.counts()[0].keys, 2000);
+    let second = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).map(|_| ());
+    assert_eq!(second, Err(BeginError::Taken));
+    set(&ks, "key:1", "new");
+    set(&ks, "another", "new");
+    let given = walk(&snapshot, &mut hand, &mut turn);
+    assert_eq!(given.len(), 2000);
+    assert!(given.iter().all(|(_, value)| value == "string|old"));
+    assert_eq!(shards_that_take_part(&ks), 0, "each shard is let go when it is done");
+    assert_eq!(ks.snapshot_progress().expect("it is there").given, 2000);
+    drop(snapshot);
+    assert!(ks.snapshot_progress().is_none());
+
+    // One that is broken off.
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("it is over");
+    set(&ks, "key:1", "newer");
+    drop(snapshot);
+    assert_eq!(shards_that_take_part(&ks), 0);
+
+    let mut inside = Outside::new(&ks, 0).enter();
+    let guard = inside.world(&mut turn).expect("nobody else");
+    let snapshot = Snapshot::begin_in(&ks, &guard, &mut turn, 0).expect("the last is broken off");
+    drop(guard);
+    drop(inside);
+    let given = walk(&snapshot, &mut hand, &mut turn);
+    assert_eq!(given.iter().filter(|(_, value)| value == "string|old").count(), 1999);
+}
+
+#[test]
+fn an_empty_keyspace_is_done_at_once() {
+    let ks = keyspace(0);
+    let mut turn = Turn::new(NOW, 1);
+    let mut hand = SlowHand::background(&ks, &clock);
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("the first");
+    set(&ks, "later", "new");
+    assert!(walk(&snapshot, &mut hand, &mut turn).is_empty());
+}
+
+#[test]
+fn at_the_limit_it_is_given_up_and_writers_go_on() {
+    let ks = keyspace(500);
+    let mut turn = Turn::new(NOW, 1);
+    let mut hand = SlowHand::background(&ks, &clock);
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 20_000, |_| ()).expect("the first");
+    let mut n = 0;
+    while ks.snapshot_progress().is_some_and(|progress| progress.kept_bytes <= 20_000) {
+        set(&ks, &format!("key:{n}"), "new");
+        n += 1;
+    }
+    assert!(n < 500, "the limit was never reached");
+    let before = snapshot.progress();
+    set(&ks, "key:499", "new");
+    assert_eq!(snapshot.progress(), before, "nothing is kept any more");
+    assert_eq!(snapshot.step(&mut hand, &mut turn, &mut |_| ()), Err(GivenUp));
+    drop(snapshot);
+    assert_eq!(shards_that_take_part(&ks), 0);
+}
+
+/// Under pressure, the walkers relieve the shard that keeps most.
+#[test]
+fn what_keeps_most_is_walked_first() {
+    let ks = keyspace(3000);
+    let mut turn = Turn::new(NOW, 1);
+    let mut hand = SlowHand::background(&ks, &clock);
+    let limit = 4 << 20;
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, limit, |_| ()).expect("the first");
+    // Keys that are made and removed again have no image, and are kept all the same.
+    let mut n = 0;
+    while snapshot.progress().kept_bytes < limit / 2 {
+        set(&ks, &format!("{{key:7}}{n}"), &"v".repeat(100));
+        n += 1;
+    }
+    let mut steps = 0;
+    while snapshot.progress().kept_bytes > 1 << 20 {
+        let _ = snapshot.step(&mut hand, &mut turn, &mut |_| ()).expect("not given up");
+        steps += 1;
+    }
+    // Of that shard, and of no other.
+    let given = snapshot.progress().given;
+    assert!(steps > 1 && given <= ks.shard_len(ks.shard(b"key:7"), 0) - n, "{steps} {given}");
+    drop(snapshot);
+}
+
+/// A long command that has written before anybody wanted a snapshot is waited for, by that snapshot
+/// alone; one that begins to write meanwhile is not.
+#[test]
+fn it_waits_for_long_commands_that_have_begun_to_write_and_for_no_other() {
+    let ks = keyspace(100);
+    let (early, late) = (ks.key(b"key:1"), ks.key(b"key:2"));
+    assert_ne!(early.shard, late.shard);
+    let began = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut turn = Turn::new(NOW, 1);
+        let mut hand = SlowHand::background(&ks, &clock);
+        let long = hand.hold(&mut turn, &ShardSet::one(early.shard));
+        let new = |key: &crate::Key<'_>| record(key.bytes, New::Bytes(b"new"), None, 0);
+        Db::new(&long, &mut turn, 0).set(&early, new(&early));
+
+        let snapshot = scope.spawn(|| {
+            let mut turn = Turn::new(NOW, 2);
+            let mut hand = SlowHand::background(&ks, &clock);
+            let begun = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+            began.store(true, Ordering::SeqCst);
+            let (snapshot, ()) = begun.expect("there is no other");
+            walk(&snapshot, &mut hand, &mut turn)
+        });
+        while ks.snapshots.wish().is_none() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!began.load(Ordering::SeqCst), "the cut is in the middle of a command");
+
+        // Everybody else is at work, and another long command begins to write.
+        set(&ks, "key:3", "new");
+        let mut other_turn = Turn::new(NOW, 3);
+        let mut other_hand = SlowHand::background(&ks, &clock);
+        let other = other_hand.hold(&mut other_turn, &ShardSet::one(late.shard));
+        Db::new(&other, &mut other_turn, 0).set(&late, new(&late));
+
+        crate::commit::settle(&long, &mut turn);
+        drop(long);
+        while !began.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        // The cut was made in the middle of that one: it comes after the cut, as a whole.
+        crate::commit::settle(&other, &mut other_turn);
+        drop(other);
+        let given = snapshot.join().expect("the walk");
+        let value =
+            |name: &str| given.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..]);
+        assert_eq!(value("key:1"), Some("string|new"));
+        assert_eq!(value("key:2"), Some("string|old"));
+        assert_eq!(value("key:3"), Some("string|new"));
+        turn.drop_trash();
+        other_turn.drop_trash();
+    });
+}
+
+#[test]
+fn who_waits_for_a_long_command_may_be_called_back() {
+    let ks = keyspace(10);
+    let key = ks.key(b"key:1");
+    let mut turn = Turn::new(NOW, 1);
+    let mut hand = SlowHand::background(&ks, &clock);
+    let long = hand.hold(&mut turn, &ShardSet::one(key.shard));
+    Db::new(&long, &mut turn, 0).delete(&key);
+    let mut other = SlowHand::background(&ks, &clock);
+    let mut cancelled = Turn::new(NOW, 2);
+    cancelled.cancel = Some(Arc::new(AtomicBool::new(true)));
+    let begun = Snapshot::begin(&mut other, &mut cancelled, 0, |_| ()).map(|_| ());
+    assert_eq!(begun, Err(BeginError::Cancelled));
+    assert!(ks.snapshots.wish().is_none() && ks.snapshot_progress().is_none());
+    crate::commit::settle(&long, &mut turn);
+    drop(long);
+    let (snapshot, ()) =
+        Snapshot::begin(&mut other, &mut cancelled, 0, |_| ()).expect("it is over");
+    assert_eq!(walk(&snapshot, &mut other, &mut cancelled).len(), 9);
+    turn.drop_trash();
+}

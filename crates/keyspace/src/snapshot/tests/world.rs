@@ -1,0 +1,320 @@
+//! A keyspace in the hands of one thread, which does by chance what many would do: commands, long
+//! commands step by step, expiry, eviction, and the steps of a snapshot.
+
+use super::value::{change, describe};
+use crate::db::Db;
+use crate::defrag;
+use crate::evict::{Evictor, MaxmemoryPolicy, Step as Evicted};
+use crate::expiry::{SweepState, sweep};
+use crate::guard::{Guard, ShardSet};
+use crate::hold::{Inside, Outside, SlowHand};
+use crate::keyspace::{Keyspace, SHARDS};
+use crate::lock::Waiter;
+use crate::turn::{Rng, Turn};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use weft_types::value::duplicate;
+use weft_types::{RecordRef, string};
+
+pub(super) const DATABASES: usize = 3;
+/// Keys of one tag share a shard.
+const TAGS: u64 = 5;
+const NAMES: u64 = 60;
+/// Keys that come and go together, so that tables grow and shrink.
+const BURST: u64 = 900;
+
+/// What is in the keyspace: by database and key, the value and the expiry.
+pub(super) type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
+
+/// A command of the slow lane in the middle of its work.
+pub(super) struct Long {
+    guard: Guard<'static>,
+    turn: Turn,
+    /// What its shards held when it took them.
+    before: Content,
+}
+
+pub(super) struct World {
+    pub(super) ks: &'static Keyspace,
+    pub(super) now: &'static Cell<i64>,
+    clock: &'static dyn Fn() -> i64,
+    pub(super) rng: Rng,
+    pub(super) turn: Turn,
+    long: &'static RefCell<Option<Long>>,
+    sweeps: SweepState,
+    evictor: Evictor,
+    defrag: defrag::Walk,
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+pub(super) fn entry(
+    db: usize,
+    record: &RecordRef<'_>,
+) -> ((usize, Vec<u8>), (Vec<u8>, Option<i64>)) {
+    ((db, record.key().to_vec()), (describe(record), record.expiry()))
+}
+
+/// Adds what is in `shard`, expired or not.
+fn read_shard(guard: &Guard<'_>, turn: &mut Turn, shard: u16, into: &mut Content) {
+    for index in 0..DATABASES {
+        let mut db = Db::new(guard, turn, index);
+        db.sweep_table(shard).for_each(|record| into.extend([entry(index, &record)]));
+    }
+}
+
+/// Frees what died under a guard that was released.
+fn tidy(turn: &mut Turn) {
+    drop((turn.take_trash(), turn.take_detached(), turn.take_lost()));
+}
+
+impl World {
+    /// Everything that is referred to for ever is leaked, but for the keys: a keyspace of a few
+    /// hundred kilobytes for each world.
+    pub(super) fn new(seed: u64) -> World {
+        let now = leak(Cell::new(1_000_000));
+        World {
+            ks: leak(Keyspace::seeded(DATABASES, 1, seed)),
+            now,
+            clock: leak(|| now.get()),
+            rng: Rng::new(seed),
+            turn: Turn::new(now.get(), seed),
+            long: leak(RefCell::new(None)),
+            sweeps: SweepState::default(),
+            evictor: Evictor::new(),
+            defrag: defrag::Walk::default(),
+        }
+    }
+
+    fn hand(&self, sleep: &'static dyn Fn()) -> SlowHand<'static> {
+        SlowHand::new(self.ks, Waiter { thread: 1, token: 0 }, sleep, self.clock)
+    }
+
+    /// The hand of a walker: when it would have to sleep, the long command ends.
+    pub(super) fn walker(&self) -> SlowHand<'static> {
+        let long = self.long;
+        self.hand(leak(move || end(long)))
+    }
+
+    fn inside(&self) -> Inside<'static> {
+        Outside::new(self.ks, 0).enter()
+    }
+
+    fn any(&mut self, below: u64) -> u64 {
+        self.rng.next() % below
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        let (tag, n) = (self.any(TAGS), self.any(NAMES));
+        format!("{{{tag}}}{n}").into_bytes()
+    }
+
+    /// What a snapshot would have to give that is taken now.
+    pub(super) fn content(&mut self) -> Content {
+        let mut content = Content::new();
+        let mut inside = self.inside();
+        let guard = inside.rest(&mut self.turn);
+        for shard in (0..SHARDS as u16).filter(|shard| guard.holds(*shard)) {
+            read_shard(&guard, &mut self.turn, shard, &mut content);
+        }
+        if let Some(long) = &*self.long.borrow() {
+            content.extend(long.before.clone());
+        }
+        content
+    }
+
+    /// One thing that happens in a server.
+    pub(super) fn happen(&mut self) {
+        self.now.set(self.now.get() + (self.any(3) / 2) as i64);
+        self.turn.raise_time(self.now.get());
+        match self.any(100) {
+            0..=54 => self.command(),
+            55..=69 => self.move_key(),
+            70 => self.exchange(),
+            71 => self.empty(),
+            72..=75 => self.burst(),
+            76..=79 => self.expire(),
+            80..=82 => self.evict(),
+            83..=84 => self.defragment(),
+            85 => self.now.set(self.now.get() + 50),
+            _ => self.slow_lane(),
+        }
+        tidy(&mut self.turn);
+    }
+
+    fn command(&mut self) {
+        let (db, name) = (self.any(DATABASES as u64) as usize, self.name());
+        let mut inside = self.inside();
+        let key = self.ks.key(&name);
+        let Ok(guard) = inside.guard_one(&mut self.turn, key.shard) else { return };
+        let mut db = Db::new(&guard, &mut self.turn, db);
+        match self.rng.next() % 4 {
+            0 => drop(db.read(&key)),
+            _ => change(&mut db, &key, &mut self.rng),
+        }
+        crate::commit::settle(&guard, &mut self.turn);
+    }
+
+    /// RENAME, MOVE or COPY.
+    fn move_key(&mut self) {
+        let (from, to) = (self.name(), self.name());
+        let (db_from, db_to) =
+            (self.any(DATABASES as u64) as usize, self.any(DATABASES as u64) as usize);
+        let copies = self.any(2) == 0;
+        let (from, to) = (self.ks.key(&from), self.ks.key(&to));
+        let mut inside = self.inside();
+        let shards = ShardSet::of([from.shard, to.shard]);
+        let Ok(guard) = inside.guard(&mut self.turn, shards) else { return };
+        let now = self.turn.now_ms;
+        let mut db = Db::new(&guard, &mut self.turn, db_from);
+        let record = match copies {
+            true => db.peek(&from).map(|r| duplicate(&r, to.bytes, r.expiry(), r.clock(), now)),
+            false => db.remove(&from).map(|r| string::refit(r.with_key(to.bytes))),
+        };
+        if let Some(record) = record {
+            db.other(db_to).put(&to, record);
+        }
+        crate::commit::settle(&guard, &mut self.turn);
+    }
+
+    /// SWAPDB.
+    fn exchange(&mut self) {
+        let (a, b) = (self.any(DATABASES as u64) as usize, self.any(DATABASES as u64) as usize);
+        let mut inside = self.inside();
+        let Some(guard) = inside.world(&mut self.turn) else { return };
+        Db::new(&guard, &mut self.turn, a).swap_with(b);
+        crate::commit::settle(&guard, &mut self.turn);
+    }
+
+    /// FLUSHDB or FLUSHALL, rarely.
+    fn empty(&mut self) {
+        let (only, all) = (self.any(DATABASES as u64) as usize, self.any(4) == 0);
+        if self.any(3) > 0 {
+            return;
+        }
+        let mut inside = self.inside();
+        let Some(guard) = inside.world(&mut self.turn) else { return };
+        for index in (0..DATABASES).filter(|index| all || *index == only) {
+            drop(Db::new(&guard, &mut self.turn, index).take_all());
+        }
+        crate::commit::settle(&guard, &mut self.turn);
+    }
+
+    /// Many keys of one shard come or go.
+    fn burst(&mut self) {
+        let (db, tag, adds) =
+            (self.any(DATABASES as u64) as usize, self.any(TAGS), self.any(2) == 0);
+        let (first, n) = (self.any(BURST), self.any(BURST));
+        let mut inside = self.inside();
+        let shard = self.ks.key(format!("{{{tag}}}").as_bytes()).shard;
+        let Ok(guard) = inside.guard_one(&mut self.turn, shard) else { return };
+        let mut db = Db::new(&guard, &mut self.turn, db);
+        for n in first..(first + n).min(BURST) {
+            let name = format!("{{{tag}}}burst{n}").into_bytes();
+            let key = db.key(&name);
+            match adds {
+                true => db.set(&key, string::record_int(&name, n as i64, None, 0)),
+                false => drop(db.delete(&key)),
+            }
+        }
+        crate::commit::settle(&guard, &mut self.turn);
+    }
+
+    fn expire(&mut self) {
+        let mut inside = self.inside();
+        let shards: Vec<u16> = (0..SHARDS as u16).collect();
+        let mut left = 1 + self.rng.next() % 5;
+        let mut go_on = || {
+            left -= 1;
+            left > 0
+        };
+        sweep(&mut inside, &mut self.turn, &mut self.sweeps, &shards, 10, &mut go_on);
+    }
+
+    fn evict(&mut self) {
+        let mut inside = self.inside();
+        let policy = match self.rng.next() % 2 {
+            0 => MaxmemoryPolicy::AllkeysRandom,
+            _ => MaxmemoryPolicy::VolatileTtl,
+        };
+        match self.evictor.step(&mut inside, &mut self.turn, policy, 5) {
+            Evicted::Evicted { record, .. } => drop(record),
+            Evicted::Busy | Evicted::Nothing => {}
+        }
+    }
+
+    fn defragment(&mut self) {
+        let mut inside = self.inside();
+        let shards: Vec<u16> =
+            (0..TAGS).map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard).collect();
+        self.defrag.step(&mut inside, &mut self.turn, &shards, &mut |_, _| true);
+    }
+
+    /// A long command begins, goes on, or ends.
+    fn slow_lane(&mut self) {
+        if self.long.borrow().is_none() {
+            let tags: Vec<u64> = (0..=self.any(2)).map(|_| self.any(TAGS)).collect();
+            let shards = tags.iter().map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard);
+            let shards = ShardSet::of(shards);
+            // As long as its guard, which is somewhere else.
+            let hand =
+                Box::leak(Box::new(self.hand(&|| unreachable!("nobody else holds a shard"))));
+            let mut turn = Turn::new(self.now.get(), self.rng.next());
+            let guard = hand.hold(&mut turn, &shards);
+            let mut before = Content::new();
+            shards.iter().for_each(|shard| read_shard(&guard, &mut turn, shard, &mut before));
+            *self.long.borrow_mut() = Some(Long { guard, turn, before });
+            return;
+        }
+        let (db, name, what) = (self.any(DATABASES as u64) as usize, self.name(), self.any(16));
+        let key = self.ks.key(&name);
+        if what == 0 {
+            return end(self.long);
+        }
+        let mut long = self.long.borrow_mut();
+        let Some(long) = long.as_mut() else { return };
+        if what == 1 && !long.guard.holds(key.shard) {
+            // Somebody who waited for a key is served.
+            let added = ShardSet::one(key.shard);
+            if long.guard.try_extend(&mut long.turn, &added).is_ok() {
+                read_shard(&long.guard, &mut long.turn, key.shard, &mut long.before);
+            }
+        } else if what == 2 {
+            // It is about to end, and writes on.
+            crate::commit::settle(&long.guard, &mut long.turn);
+        }
+        if long.guard.holds(key.shard) && what > 5 {
+            change(&mut Db::new(&long.guard, &mut long.turn, db), &key, &mut self.rng);
+        }
+    }
+
+    /// No long command is in the middle of its work.
+    pub(super) fn calm(&self) {
+        end(self.long);
+    }
+
+    /// Removes all keys.
+    pub(super) fn clear(&mut self) {
+        self.calm();
+        let mut inside = self.inside();
+        let guard = inside.world(&mut self.turn).expect("nobody else");
+        for index in 0..DATABASES {
+            drop(Db::new(&guard, &mut self.turn, index).take_all());
+        }
+        crate::commit::settle(&guard, &mut self.turn);
+        tidy(&mut self.turn);
+    }
+}
+
+/// The long command, if there is one, commits.
+fn end(long: &RefCell<Option<Long>>) {
+    if let Some(Long { mut guard, mut turn, .. }) = long.take() {
+        guard.begin_commit();
+        crate::commit::settle(&guard, &mut turn);
+        guard.publish();
+        drop(guard);
+        tidy(&mut turn);
+    }
+}

@@ -1,0 +1,89 @@
+//! A walk shows every record that is there all the time exactly once, whatever the table's shape
+//! becomes between its pieces.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::{Hasher, TestTable, Token, key, number};
+use crate::table::KeyHasher;
+use crate::walk::{POSITIONS, position};
+
+/// Keys from here on come and go during a walk; those below stay.
+const PASSING: u32 = 1_000_000;
+
+fn insert(table: &mut TestTable, token: &Token, n: u32) {
+    let key = key(n);
+    let hash = table.hasher().hash(&key);
+    table.get_mut().replace_or_insert(hash, token.record(&key, None));
+}
+
+fn remove(table: &mut TestTable, n: u32) {
+    let key = key(n);
+    let hash = table.hasher().hash(&key);
+    table.get_mut().remove(hash, &key);
+}
+
+/// Between two pieces of a walk.
+#[derive(Clone, Debug)]
+enum Act {
+    Add(u32),
+    Take(u32),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let most: u32 = if cfg!(miri) { 40 } else { 1500 };
+    let act = prop_oneof![(1..most).prop_map(Act::Add), (1..most).prop_map(Act::Take)];
+    prop::collection::vec(act, 1..if cfg!(miri) { 4 } else { 30 })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 60 }))]
+
+    #[test]
+    fn what_stays_is_shown_once_and_in_order(
+        stay in 0u32..if cfg!(miri) { 30 } else { 2500 },
+        acts in acts(),
+        halves in any::<u64>(),
+        hasher in prop_oneof![Just(Hasher::Good), Just(Hasher::FewHomes), Just(Hasher::ZeroHome)],
+    ) {
+        let token = Token::default();
+        let mut table = TestTable::new(hasher);
+        (0..stay).for_each(|n| insert(&mut table, &token, n));
+        let (mut shown, mut at, mut next, mut turn) = (HashMap::new(), 0, PASSING, 0);
+        let hasher = table.hasher();
+        while at < POSITIONS {
+            match &acts[turn % acts.len()] {
+                Act::Add(n) => {
+                    (next..next + n).for_each(|n| insert(&mut table, &token, n));
+                    next += n;
+                }
+                Act::Take(n) => {
+                    let first = next.saturating_sub(*n).max(PASSING);
+                    (first..next).for_each(|n| remove(&mut table, n));
+                    next = first;
+                }
+            }
+            let Some(piece) = table.get_mut().piece(at) else { break };
+            prop_assert!(piece.contains(&at));
+            // Now and then a piece ends in the middle of a segment.
+            let cut = halves >> (turn % 64) & 1 == 1 && piece.end - at > 1;
+            let to = if cut { at + (piece.end - at) / 2 } else { piece.end };
+            table.get_mut().between(at, to, |record| {
+                let place = position(hasher.hash(record.key()));
+                assert!((at..to).contains(&place));
+                *shown.entry(number(record)).or_insert(0) += 1;
+            });
+            (at, turn) = (to, turn + 1);
+        }
+        for n in 0..stay {
+            prop_assert_eq!(shown.get(&n), Some(&1), "key {}", n);
+        }
+        // What came and went was shown once at each time that it was there.
+        let contents = table.get_mut().take();
+        let mut left = 0;
+        contents.between(hasher, 0, POSITIONS, |_| left += 1);
+        prop_assert_eq!(left, contents.len());
+        prop_assert!(contents.is_empty() || contents.piece(0).is_some());
+    }
+}
