@@ -153,7 +153,7 @@ fn take(ks: &Keyspace) -> (usize, i64) {
 
 #[test]
 fn transfers_keep_their_sum() {
-    let rounds = std::env::var("SNAPSHOT_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let rounds = std::env::var("SNAPSHOT_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
     let ks = Keyspace::new(2, IO_THREADS, Box::new(|_| {}));
     ks.gates().use_up_to(IO_THREADS);
     fill(&ks);
