@@ -173,6 +173,13 @@ impl Effects {
         self.pending = true;
     }
 
+    /// Notes that the present command is not to be logged in its own words. To be looked at when it
+    /// ends, whatever else there is.
+    pub(crate) fn say_log(&mut self) {
+        self.log.said = true;
+        self.pending = true;
+    }
+
     /// Says what is to be logged: a command with these arguments.
     pub(crate) fn push_log(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
         self.log.push(db, target, args);

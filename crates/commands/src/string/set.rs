@@ -222,7 +222,8 @@ fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over:
     if over {
         return ctx.log_expired(key);
     }
-    let mut words = vec![Arg::Bytes(b"SET"), ctx.arg(1), ctx.arg(value)];
+    let name = if ctx.is(0, "set") { ctx.arg(0) } else { Arg::Bytes(b"SET") };
+    let mut words = vec![name, ctx.arg(1), ctx.arg(value)];
     let text;
     match lifetime {
         Lifetime::Until(at) => {

@@ -33,7 +33,7 @@ impl Db<'_> {
     pub fn log_args(&mut self, words: &mut Args<'_, '_>) {
         if self.is_logged() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
-            self.turn.effects.log.said = true;
+            self.turn.effects.say_log();
         }
     }
 
@@ -41,7 +41,7 @@ impl Db<'_> {
     #[inline]
     pub fn log_nothing(&mut self) {
         if self.is_logged() {
-            self.turn.effects.log.said = true;
+            self.turn.effects.say_log();
         }
     }
 

@@ -44,7 +44,7 @@ impl Draft {
 
     /// Whether something is to be logged, or the words of the present command may have to be.
     pub(crate) fn is_pending(&self) -> bool {
-        self.touched || !self.is_empty()
+        self.touched || self.said || !self.is_empty()
     }
 
     /// Appends a command.

@@ -61,6 +61,8 @@ impl Deliveries {
         if !self.is_logged {
             return;
         }
+        // Not the words of the client, were it that there is nothing to say.
+        ctx.db.log_nothing();
         self.claims.sort_by_key(|(id, ..)| *id);
         // A claim makes its consumer.
         let claimed = |name: &[u8]| self.claims.iter().any(|(_, of, ..)| **of == *name);

@@ -128,6 +128,8 @@ const HELP: &[&str] = &[
     "    No effect: there is no cluster bus.",
     "DROP-CLUSTER-PACKET-FILTER <type>",
     "    No effect: there is no cluster bus.",
+    "EFFECTS [<path>]",
+    "    Write the log of effects to a file, from now on; without a path: no longer.",
     "ERROR <string>",
     "    Answer an error with that text.",
     "FORCE-FREE-PRIMARY-ASYNC <0|1>",
