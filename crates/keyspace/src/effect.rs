@@ -4,7 +4,8 @@
 //!  Db: set, alter, rework, remove ...  ─► before_write ─► the change ─► an effect, if anybody listens
 //!                                                                          │  Turn::effects
 //!  commit, before the shards are released:                                 ▼
-//!     watches break · clients that wait are served · journals of walks are written
+//!     watches break · clients that wait are served · journals of walks are written ·
+//!     clients that keep what they read are told
 //! ```
 //!
 //! Every change of a key goes through the same two points: [`Db`](crate::Db)'s `before_write`, when
@@ -21,6 +22,7 @@ use crate::keyspace::Key;
 use crate::log::draft::Draft;
 use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
+use crate::stale::{Changed, Unread, Whole};
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub struct Effect {
     pub key: Box<[u8]>,
     pub became: Became,
     pub cause: Cause,
+    /// Whose command it is ([`Turn::client`](crate::Turn::client)).
+    pub by: u64,
 }
 
 /// What has changed, as [`Effects::take`] answers it: each in order of time.
@@ -75,7 +79,7 @@ pub(crate) struct Changes {
 /// The effects of a group, in order of time, and what is to be said of them.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// There is something in one of the five below.
+    /// There is something in one of those below.
     pending: bool,
     /// Which notices anybody wants to get.
     wanted: Classes,
@@ -88,6 +92,8 @@ pub struct Effects {
     notices: Vec<Notice>,
     /// What is to be logged.
     pub(crate) log: Draft,
+    /// What of it is to be told to clients that keep what they read.
+    unread: Unread,
     /// In builds with debug assertions: the key that `before_write` was told of last.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
@@ -110,6 +116,30 @@ impl Effects {
         self.pending = true;
     }
 
+    /// Databases are about to be emptied, or exchanged: the effects from here on, until
+    /// [`Effects::end_whole`] is given the answer, are parts of that.
+    pub(crate) fn begin_whole(&self) -> usize {
+        self.of_keys.len()
+    }
+
+    /// That is done.
+    pub(crate) fn end_whole(&mut self, from: usize, emptied: bool) {
+        self.unread.wholes.push(Whole { from, to: self.of_keys.len(), emptied });
+        self.pending = true;
+    }
+
+    /// The effects of keys, and what readers are to be told of them.
+    pub(crate) fn unread(&mut self) -> (&[Effect], &mut Unread) {
+        (&self.of_keys, &mut self.unread)
+    }
+
+    /// What is to be spread.
+    pub(crate) fn take_spread(&mut self) -> Vec<Changed> {
+        let changed = std::mem::take(&mut self.unread.changed);
+        self.renew_pending();
+        changed
+    }
+
     /// Has those who wait for changes of a key look at it again.
     pub(crate) fn push_roused(&mut self, db: usize, key: &[u8]) {
         self.roused.push((db, key.into()));
@@ -118,17 +148,24 @@ impl Effects {
 
     /// What has changed since the last call.
     pub(crate) fn take(&mut self) -> Changes {
-        self.pending = !self.notices.is_empty() || self.log.is_pending();
-        Changes {
+        self.unread.begin();
+        let changes = Changes {
             of_keys: std::mem::take(&mut self.of_keys),
             exchanged: std::mem::take(&mut self.exchanged),
             roused: std::mem::take(&mut self.roused),
-        }
+        };
+        self.renew_pending();
+        changes
     }
 
     /// Whether anything has changed, whatever is said of it.
     fn is_changed(&self) -> bool {
         !(self.of_keys.is_empty() && self.exchanged.is_empty() && self.roused.is_empty())
+            || !(self.unread.wholes.is_empty() && self.unread.changed.is_empty())
+    }
+
+    fn renew_pending(&mut self) {
+        self.pending = !self.notices.is_empty() || self.is_changed() || self.log.is_pending();
     }
 
     /// Says which notices are wanted from now on.
@@ -158,13 +195,14 @@ impl Effects {
     /// look again.
     pub fn forget_misses(&mut self) {
         self.notices.retain(|notice| notice.class != Classes::MISS);
-        self.pending = !self.notices.is_empty() || self.log.is_pending() || self.is_changed();
+        self.renew_pending();
     }
 
     /// What was said since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.pending = self.is_changed() || self.log.is_pending();
-        std::mem::take(&mut self.notices)
+        let notices = std::mem::take(&mut self.notices);
+        self.renew_pending();
+        notices
     }
 
     /// Notes that the present command has changed a key, and is to be logged.
@@ -190,7 +228,7 @@ impl Effects {
     pub(crate) fn end_command_of_log(&mut self) -> bool {
         let touched = std::mem::take(&mut self.log.touched);
         let said = std::mem::take(&mut self.log.said);
-        self.pending = self.is_changed() || !self.notices.is_empty() || !self.log.is_empty();
+        self.renew_pending();
         touched && !said
     }
 
@@ -205,7 +243,7 @@ impl Effects {
     /// Forgets what was to be logged.
     pub fn clear_log(&mut self) {
         self.log.clear();
-        self.pending = self.is_changed() || !self.notices.is_empty();
+        self.renew_pending();
     }
 
     /// Notes that `key` of database `db` is about to change.

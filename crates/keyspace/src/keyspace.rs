@@ -9,6 +9,7 @@ use crate::notice::Listener;
 use crate::running::{Entry, Running};
 use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
+use crate::stale::Caches;
 use crate::sync::{Mutex, Ordering, RwLock};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -71,6 +72,7 @@ pub struct Keyspace {
     pub(crate) sleepers: Sleepers,
     pub(crate) listener: OnceLock<Listener>,
     pub(crate) log: Arc<Log>,
+    pub(crate) caches: OnceLock<Box<dyn Caches>>,
     hasher: Hasher,
 }
 
@@ -111,6 +113,7 @@ impl Keyspace {
             sleepers: Sleepers::new(),
             listener: OnceLock::new(),
             log: Arc::default(),
+            caches: OnceLock::new(),
             hasher,
         }
     }

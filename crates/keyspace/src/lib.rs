@@ -10,6 +10,7 @@
 //! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or all
 //! * [`db`] - a logical database seen through a guard: find, set, remove, expire
 //! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
+//! * [`stale`] - who is told that values which clients have read are no longer so
 //! * [`notice`] - what is said of it to those who listen to keyspace notifications
 //! * [`log`] - one order of all changes, for those who write them down
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
@@ -41,6 +42,7 @@ pub mod notice;
 mod running;
 mod sleepers;
 pub mod snapshot;
+pub mod stale;
 mod sync;
 pub mod turn;
 pub mod wait;

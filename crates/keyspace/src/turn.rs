@@ -135,6 +135,9 @@ pub struct Turn {
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
+    /// Whose command is being run, if that client wants not to be told of what it does itself; else
+    /// [`NOBODY`](crate::stale::NOBODY).
+    pub client: u64,
     /// Keys and fields whose time is at or before this have expired: `now_ms`, or no time at all
     /// for [`Import::Source`].
     pub over_ms: i64,
@@ -158,6 +161,7 @@ impl Turn {
             access: Access::new(Policy::Lru, now_ms, 10, 1),
             tally: Tally::default(),
             no_touch: false,
+            client: crate::stale::NOBODY,
             over_ms: now_ms,
             import: Import::No,
             effects: Effects::default(),

@@ -6,7 +6,7 @@
 //! * [`server`] - what all threads share; [`settings`]: the configuration as the fast path wants it
 //! * [`mallctl`] - the allocator's switches; `counted`: another one, where a sanitizer watches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
-//! * [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
+//! * [`tracking`]: clients that keep what they read; [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
 //! * [`pubsub`] - channels, who listens to them, and how messages reach them
 //! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
@@ -56,6 +56,7 @@ pub mod start;
 pub mod stats;
 pub mod texts;
 pub mod threads;
+pub mod tracking;
 pub mod transaction;
 pub mod watchdog;
 pub mod work;

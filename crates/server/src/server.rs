@@ -81,6 +81,7 @@ pub struct Server {
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
     pub pubsub: crate::pubsub::Registry,
+    pub tracking: crate::tracking::Tracking,
     pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
     pub latency: crate::latency::LatencyMonitor,
@@ -178,6 +179,7 @@ impl Server {
             attention: AtomicU32::new(0),
             monitors: Mutex::default(),
             pubsub: crate::pubsub::Registry::default(),
+            tracking: crate::tracking::Tracking::default(),
             pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),
             latency: crate::latency::LatencyMonitor::default(),
@@ -204,6 +206,7 @@ impl Server {
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
         srv.ks.listen(Box::new(move |wanted, notices| crate::notify::tell(srv, wanted, notices)));
+        srv.ks.tell_caches(Box::new(crate::tracking::Told(srv)));
         srv
     }
 

@@ -58,6 +58,8 @@ pub struct Settings {
     /// Writes are refused after a save in the background has failed.
     pub refuses_unsaved: bool,
     pub aof: crate::aof::policy::Policy,
+    /// Keys that are remembered for clients that keep what they read; 0: no limit.
+    pub tracked_keys: usize,
 }
 
 impl Settings {
@@ -117,6 +119,7 @@ impl Settings {
             refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
                 && !config.save_points().is_empty(),
             aof: crate::aof::policy::Policy::of(config),
+            tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
     }
 

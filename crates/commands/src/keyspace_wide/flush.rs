@@ -45,6 +45,7 @@ pub const FLUSHALL: Command = command(
         }
         ctx.db.turn.tally.flushes += 1;
         ctx.db.log_anyway();
+        ctx.db.tell_emptied();
         ctx.reply.ok();
         Ok(())
     },
@@ -58,6 +59,7 @@ pub const FLUSHDB: Command = command(
         let free = who_frees(ctx)?;
         flush(ctx, ctx.db.index(), free);
         ctx.db.log_anyway();
+        ctx.db.tell_emptied();
         ctx.reply.ok();
         Ok(())
     },

@@ -48,8 +48,8 @@ impl Db<'_> {
     }
 
     fn effect(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        let (db, shard, key) = (self.index, key.shard, key.bytes.into());
-        self.turn.effects.push(Effect { db, shard, key, became, cause });
+        let (db, shard, key, by) = (self.index, key.shard, key.bytes.into(), self.turn.client);
+        self.turn.effects.push(Effect { db, shard, key, became, cause, by });
     }
 
     /// Says what has happened to `key`, in the words of keyspace notifications, to those who want
@@ -169,6 +169,25 @@ impl Db<'_> {
     pub(super) fn rouse_all(&mut self) {
         if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
             self.turn.effects.push_exchange(self.index, self.index);
+        }
+    }
+
+    /// A database is emptied, or exchanged, as a whole by `act`: what it does to single keys is no news
+    /// to clients that keep what they read.
+    pub(super) fn as_whole(&mut self, act: impl FnOnce(&mut Self)) {
+        let from = self.turn.effects.begin_whole();
+        act(self);
+        if self.keyspace().caches.get().is_some() {
+            self.turn.effects.end_whole(from, false);
+        }
+    }
+
+    /// Tells all clients that keep what they read that nothing of it is true any more: databases were
+    /// emptied.
+    pub fn tell_emptied(&mut self) {
+        if self.keyspace().caches.get().is_some() {
+            let from = self.turn.effects.begin_whole();
+            self.turn.effects.end_whole(from, true);
         }
     }
 

@@ -14,10 +14,12 @@ use crate::dispatch::table::Run;
 use crate::dispatch::{Core, reply};
 use crate::io::Message;
 use crate::server::Server;
+use crate::tracking;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_commands::{Lane, Pause};
 use weft_keyspace::commit::settle;
+use weft_keyspace::stale::invalidate;
 use weft_keyspace::wait::{Claim, Unclaim};
 use weft_keyspace::{Db, Guard, SHARDS};
 use weft_resp::Reply;
@@ -162,8 +164,10 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     let mut answer = Reply::new(waiting.proto);
     let who = Who { db: waiting.db, no_touch: waiting.no_touch };
     let from = core.srv.clock.raw();
+    let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
+    core.turn.client = own_changes;
     match pause {
         Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);
@@ -172,6 +176,10 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
         Some(Pause::Slow) | None => {}
     }
     core.srv.lines.leave(&core.srv.ks, waiting);
+    if let Some(reader) = &waiting.reader {
+        invalidate(guard, &mut core.turn);
+        tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
+    }
     if let Err(e) = &result {
         answer.clear();
         reply::refuse(core, &mut answer, e);

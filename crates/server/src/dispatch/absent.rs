@@ -10,10 +10,6 @@ use weft_commands::Error;
 /// `client|tracking`, where its container is there.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
-    (
-        "client-side caching",
-        &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
-    ),
     ("modules", &["module"]),
     (
         "replication",

@@ -72,6 +72,9 @@ pub fn execute(
                 None => unknown_command(request.args),
             };
             fail_transaction(session);
+            if let Some(own) = &mut session.tracks {
+                own.begin(None, session.transaction.is_some());
+            }
             if session.listens {
                 pubsub::catch_up(core, session, reply);
             }

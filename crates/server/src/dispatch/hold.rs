@@ -117,6 +117,9 @@ fn guard<'g>(
 }
 
 fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
+    if task.session.listens {
+        run::begin(&mut task);
+    }
     let transaction = match transaction::take(task.session) {
         Ok(transaction) => transaction,
         Err(e) => {
@@ -190,7 +193,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         return Flow::Paused;
     }
     // What is published for the client from here on comes behind the reply.
-    if task.session.listens || flags.has(Flags::PUBSUB) {
+    if task.session.listens || flags.has(Flags::PUBSUB) || transaction.is_some() {
         let shared = &task.session.shared;
         let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
         mailbox.send(Message::SlowBegun { client: shared.id });

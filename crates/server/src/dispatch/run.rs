@@ -12,6 +12,7 @@ use crate::io::conn::ArgBuf;
 use crate::io::{Message, Session};
 use crate::pubsub;
 use crate::server::attention;
+use crate::tracking;
 use crate::transaction::{self, Queued, Transaction};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::atomic::Ordering;
 use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
 use weft_keyspace::log::unit::{Arg, SHARE_FROM};
+use weft_keyspace::stale::NOBODY;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -38,6 +40,28 @@ pub struct Who {
 #[inline]
 pub fn catch_up(task: &mut Task<'_>) {
     if task.session.listens {
+        begin(task);
+        catch_up_mail(task);
+    }
+}
+
+/// The command of a client that listens begins.
+#[cold]
+pub fn begin(task: &mut Task<'_>) {
+    let in_transaction = task.session.transaction.is_some();
+    // What runs again has begun before.
+    if let Some(own) = &mut task.session.tracks
+        && !task.request.looked
+        && task.request.retry.is_none()
+    {
+        own.begin(Some(task.cmd), in_transaction);
+    }
+}
+
+/// The second half of [`catch_up`].
+#[inline]
+fn catch_up_mail(task: &mut Task<'_>) {
+    if task.session.listens {
         pubsub::catch_up(task.core, task.session, task.reply);
         task.mark = task.reply.mark();
     }
@@ -50,18 +74,24 @@ pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     if task.session.listens {
         return data_of_listener(task, run, guard);
     }
-    data_behind(task, run, guard)
+    data_behind(task, run, guard, false)
 }
 
 #[cold]
 fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
-    data_behind(task, run, guard)
+    let Task { core, session, request, cmd, reply, mark, lane } = task;
+    let tracks = session.tracks.is_some();
+    core.turn.client = session.own_changes();
+    let task = Task { core: &mut *core, session, request, cmd, reply, mark, lane };
+    let flow = data_behind(task, run, guard, tracks);
+    core.turn.client = NOBODY;
+    flow
 }
 
-/// As [`data`], behind what was published.
+/// As [`data`], behind what was published; `tracks`: for a client that keeps what it reads.
 #[inline(always)]
-fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> Flow {
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     // While the shards are held, so that two commands on one key are shown in their order. A
@@ -74,6 +104,7 @@ fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
     match pause {
+        None if tracks => commit::commit_read(task, guard, Outcome::Ended(result)),
         None => commit::commit(task, guard, Outcome::Ended(result)),
         Some(pause) => paused(task, guard, pause, seen),
     }
@@ -105,7 +136,7 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
         }),
     };
     let task = Task { core, session, request, cmd, reply, mark, lane };
-    commit::commit(task, guard, Outcome::Not(flow))
+    commit::commit_read(task, guard, Outcome::Not(flow))
 }
 
 /// Has the client stand in line.
@@ -213,7 +244,7 @@ enum End {
 pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     let (result, _) = server_fn(&mut task, run, Held::Guard(&guard));
-    commit::commit(task, guard, Outcome::Ended(result))
+    commit::commit_read(task, guard, Outcome::Ended(result))
 }
 
 /// Calls the function; also answers where it has to end.
@@ -282,8 +313,8 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
 }
 
 /// EXEC: runs the queue with everything in hand.
-pub fn exec(mut task: Task<'_>, transaction: &Transaction, guard: Guard<'_>) -> Flow {
-    catch_up(&mut task);
+pub fn exec(mut task: Task<'_>, transaction: &Transaction, mut guard: Guard<'_>) -> Flow {
+    catch_up_mail(&mut task);
     let from = task.core.last_tick;
     let watched = task.session.watched.take();
     let broken = watched.is_some_and(|watched| watched.is_broken(task.core, &guard));
@@ -299,6 +330,12 @@ pub fn exec(mut task: Task<'_>, transaction: &Transaction, guard: Guard<'_>) -> 
         }
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
+    if let Some(own) = &mut task.session.tracks {
+        // CLIENT CACHING in a transaction is for what is behind it there.
+        own.spend();
+        tracking::enforce(task.core, &mut guard);
+    }
+    task.core.turn.client = NOBODY;
     commit::commit(task, guard, Outcome::EndedInParts { from })
 }
 
@@ -335,6 +372,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let request = Request::new(Some(cmd), &args, &blobs);
     let mark = reply.mark();
     core.begin_import(session.import_source, cmd.spec.flags);
+    core.turn.client = session.own_changes();
     let result: CmdResult = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);
@@ -365,6 +403,9 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
         }
         Run::Exec | Run::Watch => unreachable!("never queued"),
     };
+    if session.tracks.is_some() {
+        commit::remember(core, session, cmd, &args, guard);
+    }
     // HELLO may have changed it.
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, mark, &result);

@@ -9,12 +9,13 @@ use super::conn::ArgBuf;
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::pubsub::message::Published;
+use crate::tracking;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_keyspace::bell::Bell;
-use weft_resp::{Blob, Reply};
+use weft_resp::Reply;
 
 /// What can be said to an I/O thread.
 #[derive(Debug)]
@@ -39,8 +40,10 @@ pub enum Message {
     Feed { client: u64, bytes: Arc<Vec<u8>> },
     /// A message for clients of this thread that listen to its channel.
     Published(Box<Published>),
-    /// Bytes to append to this client's output.
-    Push { client: Arc<ClientShared>, bytes: Blob },
+    /// What this client is told of the values that it, or another one, keeps.
+    Push { client: Arc<ClientShared>, what: tracking::message::Message },
+    /// There will be such for this client.
+    PushedTo { client: u64 },
     /// A command of this client runs in the slow lane now: what comes for it from here on comes
     /// behind its reply.
     SlowBegun { client: u64 },

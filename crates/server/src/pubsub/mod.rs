@@ -92,14 +92,14 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
     }
     let mailbox = &core.srv.threads[core.id].mailbox;
     core.mail.stage(|| mailbox.take());
-    let (client, proto) = (session.shared.id, session.proto);
+    let (client, proto, subscribes) = (session.shared.id, session.proto, session.subscribes);
     for message in core.mail.since(session.seen) {
         match message {
             Message::Published(published) => {
                 published.for_client(client, |part| part.write(proto, reply));
             }
-            Message::Push { client: to, bytes } if to.id == client => {
-                direct::write(bytes, reply);
+            Message::Push { client: to, what } if to.id == client => {
+                what.write(proto, subscribes, reply);
             }
             _ => {}
         }

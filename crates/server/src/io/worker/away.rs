@@ -11,6 +11,7 @@ use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
 use crate::slow::Job;
+use crate::tracking;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,6 +77,8 @@ impl Worker {
         let mut session = own.detached();
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
+        } else if let Some(own) = &mut own.tracks {
+            own.spend();
         }
         self.core.srv.slow.send(Job { cmd, args, session, looked, cancel: cancel.clone() });
         cancel
@@ -93,6 +96,7 @@ impl Worker {
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(session) = session {
             pubsub::leave(self.core.srv, &session.shared);
+            tracking::leave(self.core.srv, &session.shared);
         }
     }
 

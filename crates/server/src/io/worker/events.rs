@@ -87,7 +87,8 @@ impl Worker {
                         return;
                     }
                 }
-                Message::Push { client, bytes } => self.pushed_to(&client, &bytes, number),
+                Message::Push { client, what } => self.push_to(&client, &what, number),
+                Message::PushedTo { client } => self.pushed_to(client),
                 Message::SlowBegun { client } => self.slow_begun(client),
                 Message::Accepted(accepted) => self.adopt(accepted),
                 Message::Unpark { token } => {

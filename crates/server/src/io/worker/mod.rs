@@ -30,6 +30,7 @@ use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;
 use crate::threads::placement::Placement;
+use crate::tracking;
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -269,6 +270,12 @@ impl Worker {
         if self.cron.expires(&self.core) {
             let mut inside = self.enter();
             self.cron.expire(&mut self.core, &mut inside);
+            self.leave(inside);
+        }
+        if tracking::is_over(&self.core) {
+            let mut inside = self.enter();
+            let shards = self.cron.shards(&self.core);
+            tracking::shrink(&mut self.core, &mut inside, shards);
             self.leave(inside);
         }
         if self.core.id == 0 {

@@ -15,10 +15,10 @@ use super::Worker;
 use crate::clients::ClientShared;
 use crate::io::conn::State;
 use crate::io::write::send_pending;
-use crate::pubsub::direct;
 use crate::pubsub::message::Published;
+use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
-use weft_resp::{Blob, Reply};
+use weft_resp::Reply;
 
 /// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
 /// the length of the row, so neither does what a message costs.
@@ -43,9 +43,21 @@ impl Worker {
     }
 
     /// Appends a push to the output of one client.
-    pub(super) fn pushed_to(&mut self, client: &ClientShared, bytes: &Blob, number: u64) {
+    pub(super) fn push_to(&mut self, client: &ClientShared, what: &Message, number: u64) {
+        self.pushed_to(client.id);
         if let Some(index) = self.by_client.get(&client.id).copied() {
-            self.append_push(index, number, |reply| direct::write(bytes, reply));
+            let session = &self.conns[index].session;
+            let (proto, subscribes) = (session.proto, session.subscribes);
+            self.append_push(index, number, |reply| what.write(proto, subscribes, reply));
+        }
+    }
+
+    /// Others push to a client: it looks for that in front of its replies.
+    pub(super) fn pushed_to(&mut self, client: u64) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let session = &mut self.conns[index].session;
+        if session.shared.is_redirected_to.load(Ordering::Relaxed) {
+            (session.is_pushed_to, session.listens) = (true, true);
         }
     }
 
