@@ -55,11 +55,29 @@ pub enum Lane {
 }
 
 impl Lane {
+    /// Work beyond which nobody needs to know how much more it is.
+    #[inline]
+    pub fn enough(self) -> usize {
+        match self {
+            Lane::Fast | Lane::Slow | Lane::Transaction => FAST_WORK,
+            Lane::Served => SERVED_WORK,
+        }
+    }
+
+    /// Whether a command goes on in this lane, however much it has to do.
+    #[inline]
+    fn takes_its_time(self) -> bool {
+        match self {
+            Lane::Fast | Lane::Served => false,
+            Lane::Slow | Lane::Transaction => true,
+        }
+    }
+
     /// As [`Ctx::weigh`], for who borrows the context's database meanwhile: `pause` is the
     /// context's.
     #[inline]
     pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
-        if elements <= FAST_WORK || self != Lane::Fast {
+        if elements <= FAST_WORK || elements <= self.enough() || self.takes_its_time() {
             return Ok(());
         }
         *pause = Some(Pause::Slow);
@@ -89,6 +107,10 @@ pub struct Block {
 /// Work that the fast lane does at once: elements looked at, copied or answered. About a tenth of
 /// a millisecond.
 pub const FAST_WORK: usize = 2000;
+
+/// Work that is done at once for a client that has waited, by whoever serves it: more, since the client
+/// loses its place when the slow lane has to do it. Some milliseconds.
+pub const SERVED_WORK: usize = 20 * FAST_WORK;
 
 impl<'a> Ctx<'a> {
     /// The key at argument `i`.
@@ -130,7 +152,11 @@ impl<'a> Ctx<'a> {
     /// As [`Ctx::weigh`], for a command that does something about each of its arguments.
     #[inline]
     pub fn weigh_args(&mut self) -> CmdResult {
-        self.weigh(self.args.len())
+        match self.lane {
+            // They were weighed before the client came to wait.
+            Lane::Served => Ok(()),
+            Lane::Fast | Lane::Slow | Lane::Transaction => self.weigh(self.args.len()),
+        }
     }
 
     /// Has the client wait for one of the keys at the argument positions `keys`: the command's

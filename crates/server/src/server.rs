@@ -39,6 +39,8 @@ pub mod attention {
     pub const LOADING: u32 = 16;
     /// The last save in the background has failed, and writes are refused for that.
     pub const UNSAVED: u32 = 32;
+    /// A thread may be behind with what was published.
+    pub const CROWDED: u32 = 128;
 }
 
 /// Tells Unix time in milliseconds.

@@ -10,6 +10,7 @@
 //! | [`info`] | XINFO |
 //! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
 //! | [`options`] | what XADD and XTRIM take |
+//! | [`work`] | how much they may have to do, for EXEC |
 //!
 //! A stream stays when its last entry goes: it still knows which ids there were.
 
@@ -24,6 +25,7 @@ mod remove;
 mod set_id;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
@@ -34,6 +36,7 @@ use weft_types::Record;
 use weft_types::packed::Value;
 use weft_types::stream::{Entry, Stream, StreamId};
 use weft_types::string::Digits;
+pub use work::work;
 
 pub const COMMANDS: &[&Command] = &[
     &add::XADD,

@@ -134,11 +134,11 @@ fn serve_key(
                 hand_over(core.srv, &waiting, true);
                 return;
             }
-            Claim::Ours => {
-                if let Some(reply) = serve_one(core, guard, &waiting) {
-                    served.push(Served { waiting, reply });
-                }
-            }
+            Claim::Ours => match serve_one(core, guard, &waiting) {
+                Serving::Done(reply) => served.push(Served { waiting, reply }),
+                Serving::WaitsOn => {}
+                Serving::HandedOver => return,
+            },
         }
     }
 }
@@ -154,8 +154,16 @@ fn hand_over(srv: &Server, waiting: &Arc<Waiting>, hand_over: bool) {
     }
 }
 
-/// Runs the command of a claimed client; its reply, when it was served.
-fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Option<Reply> {
+/// What came of running the command of a client that waits.
+enum Serving {
+    Done(Reply),
+    WaitsOn,
+    /// It is much to do: its own thread sees to it, and to those who stand behind it.
+    HandedOver,
+}
+
+/// Runs the command of a claimed client.
+fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serving {
     let Run::Data { run, .. } = waiting.cmd.run else {
         unreachable!("only commands on keys wait");
     };
@@ -165,15 +173,21 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     let who = Who { db: waiting.db, no_touch: waiting.no_touch };
     let from = core.srv.clock.raw();
     let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
+    let seen = (core.turn.tally.hits, core.turn.tally.misses);
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
     core.turn.client = own_changes;
     match pause {
         Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);
-            return None;
+            return Serving::WaitsOn;
         }
-        Some(Pause::Slow) | None => {}
+        Some(Pause::Slow) => {
+            (core.turn.tally.hits, core.turn.tally.misses) = seen;
+            hand_over(core.srv, waiting, true);
+            return Serving::HandedOver;
+        }
+        None => {}
     }
     core.srv.lines.leave(&core.srv.ks, waiting);
     if let Some(reader) = &waiting.reader {
@@ -189,5 +203,5 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     core.last_tick += to.saturating_sub(from);
     let ns = waiting.spent_ns + core.srv.clock.delta_as_nanos(from, to);
     reply::count_waited(core, waiting.cmd, ns, result.is_err());
-    Some(answer)
+    Serving::Done(answer)
 }

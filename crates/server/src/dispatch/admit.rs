@@ -10,12 +10,12 @@ use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
-use crate::pubsub;
+use crate::pubsub::{self, crowd};
 use crate::server::attention;
 use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags, Lane, error};
-use weft_keyspace::Inside;
+use weft_keyspace::{Classes, Inside};
 use weft_resp::Reply;
 use weft_resp::reply::Mark;
 
@@ -215,7 +215,16 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
     }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
-        bits => admit_with_care(core, inside, session, cmd, bits),
+        bits => {
+            if bits & attention::CROWDED != 0
+                && request.retry.is_none()
+                && may_publish(core, session, cmd)
+                && let Some(thread) = crowd::of_any(core.srv)
+            {
+                return Ok(Some(Flow::Crowded(thread)));
+            }
+            admit_with_care(core, inside, session, cmd, bits)
+        }
     }
 }
 
@@ -246,6 +255,20 @@ fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
     text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
     text.extend_from_slice(b" HELP.");
     Error::owned(text)
+}
+
+/// Whether the command may publish something without being able to wait with it: PUBLISH in a
+/// transaction, and whatever tells of keys. That a read finds something expired is seldom.
+fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
+    let wanted = core.turn.effects.wanted();
+    let tells =
+        |flags: Flags| !wanted.is_none() && (flags.has(Flags::WRITE) || wanted.has(Classes::MISS));
+    let flags = transaction::flags_of(session, cmd);
+    match cmd.run {
+        Run::Data { .. } => tells(flags),
+        Run::Exec => tells(flags) || flags.has(Flags::PUBSUB),
+        Run::Server(_) | Run::Watch => false,
+    }
 }
 
 fn admit_with_care(

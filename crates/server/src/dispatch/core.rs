@@ -10,7 +10,7 @@ use crate::stats::ThreadStats;
 use crate::threads::MAX_IO_THREADS;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, Flags};
+use weft_commands::{CmdResult, Error, Flags, Lane};
 use weft_keyspace::turn::Free;
 use weft_keyspace::{Expired, Guard, Import, Turn, evict::Evictor};
 use weft_resp::Reply;
@@ -191,6 +191,10 @@ pub struct ConnCx<'a> {
     pub blocked: Option<std::sync::Arc<crate::blocking::Waiting>>,
     /// It is one of the commands that EXEC runs.
     pub in_transaction: bool,
+    /// How it is run this time.
+    pub lane: Lane,
+    /// Set by [`ConnCx::weigh`]: nothing has happened, the slow lane is to run it.
+    pub is_much: bool,
     /// What its [`Needs`](super::Needs) have asked for.
     pub held: Held<'a>,
 }
@@ -203,6 +207,19 @@ impl<'a> ConnCx<'a> {
     /// The argument `i` as an integer.
     pub fn int(&self, i: usize) -> Result<i64, Error> {
         weft_base::num::parse_i64(self.args[i]).ok_or(weft_commands::error::NOT_AN_INTEGER)
+    }
+
+    /// As [`Ctx::weigh`](weft_commands::Ctx::weigh), for a command that needs to hold nothing: to be
+    /// called before it has done anything.
+    pub fn weigh(&mut self, elements: usize) -> CmdResult {
+        let weighed = self.lane.weigh(elements, &mut None);
+        self.is_much = weighed.is_err();
+        weighed
+    }
+
+    /// As [`ConnCx::weigh`], for a command that does something about each of its arguments.
+    pub fn weigh_args(&mut self) -> CmdResult {
+        self.weigh(self.args.len())
     }
 
     /// Whether argument `i` is `word`, in any case.

@@ -11,7 +11,7 @@ use crate::dispatch::{admit, commit, reply, run};
 use crate::io::Message;
 use crate::{transaction, work};
 use smallvec::SmallVec;
-use weft_commands::{Flags, Lane, generic, spec::Lock};
+use weft_commands::{FAST_WORK, Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
 
@@ -72,6 +72,9 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
             },
         },
         Run::Exec => exec(task, inside),
+        Run::Watch if task.lane == Lane::Fast && task.request.args.len() > FAST_WORK => {
+            Flow::Slow { looked: false }
+        }
         Run::Watch => {
             let need = of_watch(ks, task.request);
             match guard(&mut task.core.turn, inside, need, task.request) {
@@ -178,6 +181,8 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),
+        // What has taken effect comes to be answered when nobody else is at work here.
+        Need::Nothing if !task.request.looked => hand.hold(turn, &ShardSet::of([])),
         Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(turn),
     };
     let slow = &task.core.srv.slow;

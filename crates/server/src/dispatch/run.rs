@@ -226,6 +226,7 @@ pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
         }
         (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
         (_, End::Waiting(waiting)) => Outcome::Not(Flow::Blocked(waiting)),
+        (_, End::Elsewhere) => Outcome::Not(Flow::Slow { looked: false }),
     };
     reply::finish(task, outcome)
 }
@@ -238,6 +239,8 @@ enum End {
     Later(usize),
     /// The client waits.
     Waiting(Arc<Waiting>),
+    /// It has not begun: it is much to do.
+    Elsewhere,
 }
 
 /// Runs a command of this crate that needs shards, or the world.
@@ -249,7 +252,7 @@ pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow 
 
 /// Calls the function; also answers where it has to end.
 fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, End) {
-    let Task { core, session, request, cmd, reply, .. } = task;
+    let Task { core, session, request, cmd, reply, lane, .. } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     let (args, name) = (request.args, cmd.full_name);
     let shown = session.transaction.is_some() || session.watched.is_some();
@@ -265,11 +268,16 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
         crowded: None,
         blocked: None,
         in_transaction: false,
+        lane: *lane,
+        is_much: false,
         end_in_slow_lane: looked,
     };
     let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane, crowded, blocked, .. } = cx;
+    let ConnCx { core, session, end_in_slow_lane, crowded, blocked, is_much, .. } = cx;
     core.turn.effects.end_unlogged();
+    if is_much {
+        return (result, End::Elsewhere);
+    }
     if let Some(thread) = crowded {
         return (result, End::Later(thread));
     }
@@ -393,6 +401,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 crowded: None,
                 blocked: None,
                 in_transaction: true,
+                lane: Lane::Transaction,
+                is_much: false,
                 end_in_slow_lane: false,
             });
             feed_monitors(core, session, cmd, &args);

@@ -260,6 +260,11 @@ impl Conn {
         self.out.len()
     }
 
+    /// The same with what is held back for now.
+    pub fn untaken_output(&self) -> usize {
+        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.len())
+    }
+
     /// Unparsed input in bytes.
     pub fn pending_input(&self) -> usize {
         self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())

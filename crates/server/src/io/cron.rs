@@ -3,6 +3,8 @@
 
 use crate::dispatch::Core;
 use crate::io::look::Looks;
+use crate::pubsub::crowd;
+use crate::server::attention;
 use crate::threads::balance::Balance;
 use crate::threads::control;
 use crate::threads::load::Load;
@@ -140,6 +142,14 @@ impl Cron {
     pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         core.begin();
         if core.turn.expired == Expired::Keep {
+            return;
+        }
+        // What expires is told.
+        let attention = core.srv.attention.load(Ordering::Relaxed);
+        if attention & attention::CROWDED != 0
+            && !core.turn.effects.wanted().is_none()
+            && crowd::of_any(core.srv).is_some()
+        {
             return;
         }
         let srv = core.srv;

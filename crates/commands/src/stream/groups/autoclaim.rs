@@ -2,7 +2,7 @@
 
 use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
@@ -81,6 +81,23 @@ impl Sweep {
         Ok(sweep)
     }
 
+    /// How much work it is at most, in elements.
+    fn work(&self, log: &Log, group: &Group, now_ms: i64) -> usize {
+        let looked_at = self.count.saturating_mul(LOOKED_AT).min(group.pending_len());
+        let look_up = looked_at.saturating_mul(log.look_up_work());
+        if self.just_ids || look_up > FAST_WORK {
+            return look_up;
+        }
+        let all = group.pending_from(self.from).take(looked_at);
+        let old = all.filter(|(_, pending)| self.is_old(pending, now_ms)).map(|(id, _)| id);
+        look_up.max(log.answer_work(old.take(self.count), FAST_WORK))
+    }
+
+    fn is_old(&self, pending: &Pending, now_ms: i64) -> bool {
+        let idle_ms = now_ms.saturating_sub(pending.delivered_ms);
+        idle_ms >= self.min_idle_ms || self.min_idle_ms == 0
+    }
+
     /// Looks for what is to be given away. Nothing is changed.
     fn look(&self, log: &Log, group: &Group, now_ms: i64) -> Found {
         let mut found = Found::default();
@@ -93,9 +110,7 @@ impl Sweep {
             attempts -= 1;
             if !log.contains(id) {
                 found.gone.push(id);
-            } else if now_ms.saturating_sub(pending.delivered_ms) >= self.min_idle_ms
-                || self.min_idle_ms == 0
-            {
+            } else if self.is_old(&pending, now_ms) {
                 found.claimed.push((id, pending));
             }
         }
@@ -114,9 +129,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let stream = record.as_deref().map(super::stream).transpose()?;
     let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
     let (log, group) = found.ok_or_else(|| no_group(args))?;
-    let looked_at = sweep.count.saturating_mul(LOOKED_AT).min(group.pending_len());
-    let each = log.look_up_work();
-    ctx.lane.weigh(looked_at.saturating_mul(each), &mut ctx.pause)?;
+    ctx.lane.weigh(sweep.work(log, group, now_ms), &mut ctx.pause)?;
 
     let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;

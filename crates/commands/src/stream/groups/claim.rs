@@ -2,7 +2,7 @@
 
 use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
@@ -10,7 +10,7 @@ use crate::stream::id;
 use weft_base::num;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
-use weft_types::stream::{Log, StreamId};
+use weft_types::stream::{Log, Stream, StreamId};
 
 pub const XCLAIM: Command = Command {
     spec: Spec {
@@ -104,6 +104,15 @@ impl Claim {
         Ok(claim)
     }
 
+    /// How much work it is at most, in elements.
+    fn work(&self, log: &Log) -> usize {
+        let look_up = self.ids.len().saturating_mul(log.look_up_work());
+        match self.just_ids {
+            true => look_up,
+            false => look_up.max(log.answer_work(self.ids.iter().copied(), FAST_WORK)),
+        }
+    }
+
     /// Gives `id` to `owner`, if it may have it; whether it has it now.
     fn take(
         &self,
@@ -187,9 +196,11 @@ fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let record = ctx.db.read(&key);
     let found = record.as_deref().map(super::stream).transpose()?;
     let found = found.filter(|stream| super::group(stream, name).is_some());
-    let each = found.ok_or_else(|| no_group(args))?.log.look_up_work();
+    found.ok_or_else(|| no_group(args))?;
     let claim = Claim::parse(ctx)?;
-    ctx.weigh(claim.ids.len().saturating_mul(each))?;
+    let record = ctx.db.peek(&key);
+    let work = record.as_deref().and_then(Stream::of).map_or(0, |stream| claim.work(&stream.log));
+    ctx.lane.weigh(work, &mut ctx.pause)?;
     let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let (claimed, is_new) = edit(db, &key, |stream| {

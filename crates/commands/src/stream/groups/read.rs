@@ -7,7 +7,7 @@
 use super::log::Deliveries;
 use super::{answer_id, consumer, counts, edit, group, parts, shown, stream, tell_consumer};
 use crate::blocking::timeout_ms;
-use crate::ctx::{Ctx, FAST_WORK, Lane};
+use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
@@ -187,27 +187,35 @@ fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, As
         let found = stream.and_then(|stream| Some((&stream.log, group(stream, options.group)?)));
         let (log, group) = found.ok_or_else(|| no_group(key.bytes, options.group))?;
         let from = asked(ctx.args[i + options.keys])?;
-        work += how_much(log, group, options, from);
+        work += how_much(log, group, options, from, ctx.lane.enough());
         all.push((i, from));
     }
     ctx.weigh(work)?;
     Ok(all)
 }
 
-/// How much work it is to answer that, in elements.
-fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked) -> usize {
+/// How much work it is to answer that, in elements; not looked at further than `enough`.
+fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked, enough: usize) -> usize {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     match asked {
         Asked::New => match group.last_id.next() {
             Some(first) if log.last_id >= first => {
-                log.range_work(first, StreamId::MAX, most as u64, false, FAST_WORK)
+                log.range_work(first, StreamId::MAX, most as u64, false, enough)
             }
             Some(_) | None => 0,
         },
-        Asked::History(_) => {
-            let owner = group.find_consumer(options.consumer);
-            let pending = owner.map_or(0, |owner| group.consumer(owner).pending_len());
-            most.min(pending).saturating_mul(log.look_up_work())
+        Asked::History(after) => {
+            let (Some(owner), Some(from)) = (group.find_consumer(options.consumer), after.next())
+            else {
+                return 0;
+            };
+            let pending = group.consumer(owner).pending_len().min(most);
+            let look_up = pending.saturating_mul(log.look_up_work());
+            if look_up > enough {
+                return look_up;
+            }
+            let ids = group.ids_of(owner, from).take(most);
+            look_up.max(log.answer_work(ids, enough))
         }
     }
 }
@@ -316,7 +324,7 @@ fn deliver_again(
 ) {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     let ids: Vec<StreamId> = match after.next() {
-        Some(from) => group.pending_of(owner, from).map(|(id, _)| id).take(most).collect(),
+        Some(from) => group.ids_of(owner, from).take(most).collect(),
         None => Vec::new(),
     };
     reply.array(ids.len());

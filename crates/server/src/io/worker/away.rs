@@ -10,7 +10,7 @@ use crate::io::conn::{ArgBuf, Kept, State};
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
-use crate::slow::Job;
+use crate::slow::{Job, SlowLane};
 use crate::tracking;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -80,7 +80,8 @@ impl Worker {
         } else if let Some(own) = &mut own.tracks {
             own.spend();
         }
-        self.core.srv.slow.send(Job { cmd, args, session, looked, cancel: cancel.clone() });
+        let job = Job { cmd, args, session, looked, cancel: cancel.clone() };
+        SlowLane::send(self.core.srv, job);
         cancel
     }
 
@@ -222,10 +223,10 @@ impl Worker {
         session.shared.touch(self.core.srv.mono_ms());
         match session.reply_mode {
             ReplyMode::On => {}
-            ReplyMode::Off => reply.clear(),
+            ReplyMode::Off => drop_reply(session, reply),
             ReplyMode::SkipNext | ReplyMode::Skipping => {
                 session.reply_mode = ReplyMode::On;
-                reply.clear();
+                drop_reply(session, reply);
             }
         }
         if session.close {
@@ -300,5 +301,13 @@ impl Worker {
         if had_turn {
             serve::pass_on(srv, waiting);
         }
+    }
+}
+
+/// CLIENT REPLY drops what a command has answered, but no pushes.
+fn drop_reply(session: &mut Session, reply: &mut Reply) {
+    match session.keep.take() {
+        Some(mark) => reply.truncate(mark),
+        None => reply.clear(),
     }
 }

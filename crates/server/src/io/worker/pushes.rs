@@ -16,6 +16,8 @@ use crate::clients::ClientShared;
 use crate::io::conn::State;
 use crate::io::write::send_pending;
 use crate::pubsub::message::Published;
+use crate::pubsub::{crowd, direct};
+use crate::server::attention;
 use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
 use weft_resp::Reply;
@@ -38,8 +40,12 @@ impl Worker {
                 self.append_push(index, number, |reply| part.write(proto, reply));
             }
         }
-        let threads = &self.core.srv.threads;
-        threads[self.core.id].crowd.sub(published.weight(), threads);
+        let srv = self.core.srv;
+        let crowd = &srv.threads[self.core.id].crowd;
+        crowd.sub(published.weight(), &srv.threads);
+        if srv.attention.load(Ordering::Relaxed) & attention::CROWDED != 0 && !crowd.is_full() {
+            crowd::of_any(srv);
+        }
     }
 
     /// Appends a push to the output of one client.
@@ -69,12 +75,13 @@ impl Worker {
         if conn.session.seen > number || conn.state.is_closing() {
             return;
         }
-        if let Some(held_back) = &mut conn.held_back {
-            return held_back.write(write);
+        let is_held_back = conn.held_back.is_some();
+        match &mut conn.held_back {
+            Some(held_back) => held_back.write(write),
+            None => conn.out.write(write),
         }
-        conn.out.write(write);
-        let pending = conn.pending_output() as u64;
-        if conn.interest.write {
+        let pending = conn.untaken_output() as u64;
+        if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
             conn.session.shared.output.store(pending, Ordering::Relaxed);
         } else if !conn.pushed {
