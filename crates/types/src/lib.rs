@@ -11,6 +11,7 @@
 //! told by [`Limits`].
 
 mod boxed;
+mod counted;
 pub mod dict;
 pub mod hash;
 pub mod hyperloglog;
@@ -19,6 +20,7 @@ mod limits;
 pub mod list;
 pub mod packed;
 pub mod set;
+mod shared;
 pub mod stream;
 pub mod string;
 pub mod value;
@@ -26,6 +28,7 @@ pub mod zset;
 
 pub use kind::{Kind, Type, Values};
 pub use limits::{Limits, TEXT_MAX};
+pub use shared::Shared;
 
 /// A key with its value, as the keyspace stores it.
 pub type Record = weft_table::Record<Values>;

@@ -1,5 +1,8 @@
 //! A record's value as bytes, piece by piece: elements of a large collection, or chunks of a list,
 //! go to the writer one after the other.
+//!
+//! The record may be one that others are changing meanwhile, as it was when it was
+//! [shared](weft_types::Shared): all that is read here is there in a shared value.
 
 use super::write::Writer;
 use super::{Code, encode_stream};

@@ -5,8 +5,9 @@ use super::*;
 use proptest::prelude::*;
 use weft_types::list::{End, Waste};
 use weft_types::packed::Value;
+use weft_types::stream::{Keep, Stream, StreamId, Trim};
 use weft_types::string::New;
-use weft_types::{Limits, Record, hash, list, set, string, value, zset};
+use weft_types::{Kind, Limits, Record, Shared, Type, hash, list, set, string, value, zset};
 
 fn target(limits: &Limits) -> Target<'_> {
     Target { key: b"k", expiry: Some(77), clock: 5, limits, plain_most: usize::MAX }
@@ -93,6 +94,40 @@ fn records(texts: &[Vec<u8>], limits: &Limits) -> Vec<Record> {
     all
 }
 
+fn written(record: &Record, form: Form) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(record, form, &mut bytes).expect("a vector takes everything");
+    bytes
+}
+
+/// Adds elements to a collection and takes some away.
+fn changed(mut record: Record, limits: &Limits) -> Record {
+    for n in 0..50u8 {
+        let text = [n; 40];
+        record = match Kind::of(record.kind()).type_of() {
+            Type::String => string::append(record, &text),
+            Type::List => {
+                let record = list::push(record, End::Left, &[&text], limits);
+                list::pop(record, End::Right, 1, limits, &mut Waste::default(), |_| {})
+            }
+            Type::Set => set::pop(
+                set::add(record, Value::Bytes(&text), limits).0,
+                &mut || u64::from(n) << 57,
+                |_| {},
+            ),
+            Type::Zset => {
+                let mut edit = zset::Edit::of(record).expect("a sorted set");
+                edit.change(&text, limits, |_| Some(f64::from(n)));
+                edit.pop(1, n % 2 == 0, |_, _| {});
+                edit.finish()
+            }
+            Type::Hash => hash::set(record, &text, &text, None, 0, limits).0,
+            Type::Stream => unreachable!("streams have a test of their own"),
+        };
+    }
+    record
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -129,6 +164,23 @@ proptest! {
                     prop_assert!(read(&bytes[..short], Dialect::Valkey).is_err());
                 }
             }
+        }
+    }
+
+    /// What is saved on another thread while the key goes on changing.
+    #[test]
+    fn a_shared_value_is_written_as_the_record_was(texts in values()) {
+        let limits = Limits::default();
+        for record in records(&texts, &limits) {
+            let forms = [Form { version: 9, compress: false }, Form { version: 80, compress: true }];
+            let wanted = forms.map(|form| written(&record, form));
+            let shared = Shared::of(&record);
+            let bytes = std::thread::scope(|scope| {
+                let saving = scope.spawn(|| forms.map(|form| written(&shared, form)));
+                drop(changed(record, &limits));
+                saving.join().expect("it was saved")
+            });
+            prop_assert!(bytes == wanted);
         }
     }
 
@@ -459,3 +511,26 @@ const VALKEY_STREAM: &[u8] =
     include_bytes!("../../../../fuzz/corpus/rdb_value/seed-valkey9-stream").split_at(1).1;
 const REDIS6_STREAM: &[u8] =
     include_bytes!("../../../../fuzz/corpus/rdb_value/seed-redis6-stream").split_at(1).1;
+
+/// A stream of nodes, with groups, that is saved while entries come and go.
+#[test]
+fn a_shared_stream() {
+    let forms = [9, 10, 11, 80].map(|version| Form { version, compress: false });
+    for (bytes, dialect) in [(VALKEY_STREAM, Dialect::Valkey), (REDIS6_STREAM, Dialect::Common)] {
+        let mut record = read(bytes, dialect).expect("a stream");
+        let wanted = forms.map(|form| written(&record, form));
+        let shared = Shared::of(&record);
+        let stream = Stream::of_mut(&mut record).expect("a stream");
+        for n in 0..300 {
+            let id = StreamId::new(stream.log.last_id.ms + 1, n);
+            let pairs = [&b"some field"[..], b"and its value"];
+            stream.log.append(id, &pairs, &Limits::default()).expect("it is small");
+        }
+        let trim = Trim { keep: Keep::Newest(200), approximate: false, limit: None };
+        stream.log.trim(&trim, &mut weft_types::stream::Waste::default());
+        stream.groups = None;
+        assert!(forms.map(|form| written(&record, form)) != wanted);
+        drop(record);
+        assert!(forms.map(|form| written(&shared, form)) == wanted);
+    }
+}

@@ -19,9 +19,12 @@
 //!
 //! An entry of more than [`NEAR_MAX`] bytes is kept in a block of its own and leaves its index
 //! here.
+//!
+//! Blocks are counted: a clone shares them with its original until either is changed.
 
 use super::entry::{self, Entry, FAR_LEN};
 use super::segment::Put;
+use crate::counted::{Counted, CountedRow, HEADER};
 
 /// From how many entries on a segment is split.
 pub(super) const COUNT_SPLIT: usize = 128;
@@ -44,10 +47,9 @@ const WORD: usize = 4;
 /// The entries of a segment as long as hashes tell them apart: see above.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
-    block: Box<[u8]>,
-    /// The blocks of far entries, in no order.
-    #[allow(clippy::box_collection, reason = "rare, and segments are to be small")]
-    far: Option<Box<Vec<Box<[u8]>>>>,
+    block: CountedRow<u8>,
+    /// The blocks of far entries, in no order. Rare, and segments are to be small.
+    far: Option<Counted<Vec<CountedRow<u8>>>>,
     count: u16,
     /// Bytes of entries.
     used: u16,
@@ -65,13 +67,15 @@ pub(super) enum Room {
     Crowded,
 }
 
-/// The length of a block for `needed` bytes: four to a doubling, as allocators have them.
+/// The length of a block for `needed` bytes: with what stands in front of it, four to a doubling, as
+/// allocators have them.
 fn block_len(needed: usize) -> usize {
-    match needed {
-        0 => 0,
-        1..=64 => needed.next_multiple_of(16),
-        _ => needed.next_multiple_of(1 << ((needed - 1).ilog2() - 2)),
-    }
+    let class = match needed + HEADER {
+        HEADER => return 0,
+        all @ ..=64 => all.next_multiple_of(16),
+        all => all.next_multiple_of(1 << ((all - 1).ilog2() - 2)),
+    };
+    class - HEADER
 }
 
 /// What an entry takes in a block.
@@ -128,10 +132,11 @@ impl Packed {
     /// Bytes on the heap.
     pub(super) fn memory(&self) -> usize {
         let far = self.far.as_ref().map_or(0, |far| {
-            let each = size_of::<Box<[u8]>>() * far.capacity();
-            size_of::<Vec<Box<[u8]>>>() + each + far.iter().map(|b| b.len()).sum::<usize>()
+            let each = size_of::<CountedRow<u8>>() * far.capacity();
+            let blocks = far.iter().map(CountedRow::memory).sum::<usize>();
+            HEADER + size_of::<Vec<CountedRow<u8>>>() + each + blocks
         });
-        self.block.len() + far
+        self.block.memory() + far
     }
 
     /// Whether the contents and those of `other` fill at most half of a segment together.
@@ -195,8 +200,13 @@ impl Packed {
         let bytes = &self.block[self.block.len() - distance..];
         match entry::far_index(bytes) {
             None => bytes,
-            Some(index) => &self.far.as_ref().expect("far entries have blocks")[index],
+            Some(index) => &self.far_blocks()[index],
         }
+    }
+
+    /// The blocks of far entries, of which there is one.
+    fn far_blocks(&self) -> &[CountedRow<u8>] {
+        self.far.as_ref().expect("far entries have blocks")
     }
 
     /// The near form of the entry at `at`, to be patched.
@@ -268,12 +278,14 @@ impl Packed {
         if len == new.near_len() {
             new.write(self.open(at, fragment, len));
         } else {
-            self.add_far(at, fragment, new.to_block());
+            let mut block = CountedRow::zeros(new.near_len());
+            new.write(&mut block);
+            self.add_far(at, fragment, block);
         }
     }
 
-    fn add_far(&mut self, at: usize, fragment: u16, block: Box<[u8]>) {
-        let far = self.far.get_or_insert_default();
+    fn add_far(&mut self, at: usize, fragment: u16, block: CountedRow<u8>) {
+        let far = self.far.get_or_insert_with(|| Counted::new(Vec::new()));
         // One at a time: a far entry is large, and most segments have none or one.
         far.reserve_exact(1);
         far.push(block);
@@ -286,41 +298,36 @@ impl Packed {
         let used = usize::from(self.used) + len;
         let count = usize::from(self.count) + 1;
         self.reserve(WORD * count + used);
-        self.block.copy_within(WORD * at..WORD * (count - 1), WORD * (at + 1));
         self.count = count as u16;
         self.used = u16::try_from(used).expect("check_room keeps to USED_MAX");
-        self.words_mut()[at] = word_of(fragment, used);
-        let from = self.block.len() - used;
-        &mut self.block[from..from + len]
+        let block = &mut *self.block;
+        block.copy_within(WORD * at..WORD * (count - 1), WORD * (at + 1));
+        block[WORD * at..WORD * (at + 1)].copy_from_slice(&word_of(fragment, used));
+        let from = block.len() - used;
+        &mut block[from..from + len]
     }
 
     /// Gives the block the length for `needed` bytes, if it is shorter.
     fn reserve(&mut self, needed: usize) {
-        let old = self.block.len();
-        if needed <= old {
-            return;
+        if needed > self.block.len() {
+            self.refit(block_len(needed));
         }
-        let new = block_len(needed);
-        let mut block = std::mem::take(&mut self.block).into_vec();
-        block.reserve_exact(new - old);
-        block.resize(new, 0);
-        let used = usize::from(self.used);
-        block.copy_within(old - used..old, new - used);
-        self.block = block.into_boxed_slice();
     }
 
     /// Gives memory back once more than a quarter of the block is free.
     fn shrink(&mut self) {
         let old = self.block.len();
         let new = block_len(self.needed());
-        if old - new <= old / 4 {
-            return;
+        if old - new > old / 4 {
+            self.refit(new);
         }
-        let mut block = std::mem::take(&mut self.block).into_vec();
-        let used = usize::from(self.used);
-        block.copy_within(old - used..old, new - used);
-        block.truncate(new);
-        self.block = block.into_boxed_slice();
+    }
+
+    /// Moves words and entries to a block of another length.
+    fn refit(&mut self, len: usize) {
+        let words = &self.block[..WORD * usize::from(self.count)];
+        let entries = &self.block[self.block.len() - usize::from(self.used)..];
+        self.block = CountedRow::of_ends(len, words, entries);
     }
 
     /// Removes the entry at `at`; whether it had an expiry.
@@ -341,9 +348,10 @@ impl Packed {
             self.free_far(index);
         }
         let start = end - usize::from(self.used);
-        self.block.copy_within(start..from, start + len);
         let count = usize::from(self.count);
-        self.block.copy_within(WORD * (at + 1)..WORD * count, WORD * at);
+        let block = &mut *self.block;
+        block.copy_within(start..from, start + len);
+        block.copy_within(WORD * (at + 1)..WORD * count, WORD * at);
         self.count -= 1;
         self.used -= len as u16;
         for word in self.words_mut() {
@@ -380,12 +388,12 @@ impl Packed {
         let word = self.words()[at];
         let from = self.block.len() - distance_of(word);
         let expired = self.expires && self.entry(at).expiry.is_some();
-        let stored = &mut self.block[from..];
+        let stored = &self.block[from..];
         let len = entry::stored_len(stored);
         if new.near_len() <= NEAR_MAX && len == new.near_len() && entry::far_index(stored).is_none()
         {
             self.expires |= new.expiry.is_some();
-            new.write(&mut stored[..len]);
+            new.write(&mut self.block[from..from + len]);
         } else {
             self.close(at);
             self.add(at, fragment_of(word), new);
@@ -395,15 +403,15 @@ impl Packed {
     }
 
     /// The blocks of the two halves of the range. O(count).
-    pub(super) fn split(mut self, hash: impl Fn(&[u8]) -> u64) -> (Packed, Packed) {
+    pub(super) fn split(self, hash: impl Fn(&[u8]) -> u64) -> (Packed, Packed) {
         let words = self.words();
         let half = words.partition_point(|word| fragment_of(*word) < 0x8000);
         let count = words.len();
         (self.part(0..half, &hash), self.part(half..count, &hash))
     }
 
-    /// The entries of some words, for a range of half the size. Far blocks move over.
-    fn part(&mut self, words: std::ops::Range<usize>, hash: impl Fn(&[u8]) -> u64) -> Packed {
+    /// The entries of some words, for a range of half the size.
+    fn part(&self, words: std::ops::Range<usize>, hash: impl Fn(&[u8]) -> u64) -> Packed {
         let mut part = Packed { depth: self.depth + 1, expires: self.expires, ..Packed::default() };
         let entries: usize = words.clone().map(|at| self.stored_len(at)).sum();
         part.reserve(WORD * words.len() + entries);
@@ -419,14 +427,11 @@ impl Packed {
         part
     }
 
-    /// Takes over an entry of another segment, which keeps an index to nothing if it is far.
-    fn adopt(&mut self, at: usize, fragment: u16, from: &mut Packed, distance: usize) {
+    /// Takes over an entry of another segment, which is going to be dropped.
+    fn adopt(&mut self, at: usize, fragment: u16, from: &Packed, distance: usize) {
         let stored = &from.block[from.block.len() - distance..];
         match entry::far_index(stored) {
-            Some(index) => {
-                let blocks = from.far.as_mut().expect("far entries have blocks");
-                self.add_far(at, fragment, std::mem::take(&mut blocks[index]));
-            }
+            Some(index) => self.add_far(at, fragment, from.far_blocks()[index].clone()),
             None => {
                 let len = entry::stored_len(stored);
                 self.open(at, fragment, len).copy_from_slice(&stored[..len]);
@@ -435,14 +440,14 @@ impl Packed {
     }
 
     /// The block of the range of which these have the halves. O(count).
-    pub(super) fn join(mut low: Packed, mut high: Packed) -> Packed {
+    pub(super) fn join(low: Packed, high: Packed) -> Packed {
         let mut joined = Packed {
             depth: low.depth - 1,
             expires: low.expires || high.expires,
             ..Packed::default()
         };
         joined.reserve(low.needed() + high.needed());
-        for (half, first) in [(&mut low, 0), (&mut high, 0x8000)] {
+        for (half, first) in [(&low, 0), (&high, 0x8000)] {
             for at in 0..usize::from(half.count) {
                 let word = half.words()[at];
                 let fragment = first | fragment_of(word) >> 1;

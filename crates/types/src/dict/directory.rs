@@ -17,17 +17,20 @@
 //! R. Fagin, J. Nievergelt, N. Pippenger, H. R. Strong: Extendible Hashing — a Fast Access Method
 //! for Dynamic Files. ACM TODS 4(3), 1979.
 
+use crate::counted::CountedRow;
+
 /// Something that is responsible for all hashes with certain first bits.
 pub(super) trait Ranged {
     /// How many bits.
     fn depth(&self) -> u32;
 }
 
-/// The items responsible for all hashes whose first `base` bits led here.
+/// The items responsible for all hashes whose first `base` bits led here. A clone shares the slots
+/// until either is changed.
 #[derive(Clone, Debug)]
 pub(super) struct Directory<T> {
     /// The first is never empty, and every item is at a multiple of its run's length.
-    slots: Box<[Option<T>]>,
+    slots: CountedRow<Option<T>>,
     base: u8,
     bits: u8,
 }
@@ -38,11 +41,11 @@ impl<T> Ranged for Directory<T> {
     }
 }
 
-impl<T: Ranged> Directory<T> {
+impl<T: Ranged + Clone> Directory<T> {
     /// A directory behind `base` bits, all of which is `item`'s.
     pub(super) fn new(base: u32, item: T) -> Self {
         debug_assert_eq!(item.depth(), base);
-        Directory { slots: Box::new([Some(item)]), base: base as u8, bits: 0 }
+        Directory { slots: vec![Some(item)].into(), base: base as u8, bits: 0 }
     }
 
     /// How many bits of the hash choose a slot.
@@ -80,7 +83,8 @@ impl<T: Ranged> Directory<T> {
 
     #[inline]
     pub(super) fn get_mut(&mut self, hash: u64) -> &mut T {
-        self.slots[self.owner(hash)].as_mut().expect("an owner is there")
+        let at = self.owner(hash);
+        self.slots[at].as_mut().expect("an owner is there")
     }
 
     /// What stands in the very slot of `hash`.
@@ -95,7 +99,7 @@ impl<T: Ranged> Directory<T> {
 
     /// Bytes of the slots.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.slots)
+        self.slots.memory()
     }
 
     /// How many slots the item at `at` is responsible for.
@@ -112,9 +116,10 @@ impl<T: Ranged> Directory<T> {
         }
         let at = self.owner(hash);
         let run = self.run(at);
-        let (low, high) = cut(self.slots[at].take().expect("an owner is there"));
-        self.slots[at] = Some(low);
-        self.slots[at + run / 2] = Some(high);
+        let slots = &mut *self.slots;
+        let (low, high) = cut(slots[at].take().expect("an owner is there"));
+        slots[at] = Some(low);
+        slots[at + run / 2] = Some(high);
     }
 
     /// Joins the item responsible for `hash` with the one that has the other half of their common
@@ -137,9 +142,10 @@ impl<T: Ranged> Directory<T> {
         if a.depth() != b.depth() || !may(a, b) {
             return false;
         }
-        let a = self.slots[low].take().expect("it was just looked at");
-        let b = self.slots[high].take().expect("it was just looked at");
-        self.slots[low] = Some(join(a, b));
+        let slots = &mut *self.slots;
+        let a = slots[low].take().expect("it was just looked at");
+        let b = slots[high].take().expect("it was just looked at");
+        slots[low] = Some(join(a, b));
         if run == 1 && self.slots.iter().skip(1).step_by(2).all(Option::is_none) {
             self.halve();
         }
@@ -147,14 +153,16 @@ impl<T: Ranged> Directory<T> {
     }
 
     fn double(&mut self) {
-        let old = std::mem::take(&mut self.slots);
-        self.slots = old.into_iter().flat_map(|item| [item, None]).collect();
+        let old = std::mem::take(&mut self.slots).into_vec();
+        let doubled: Vec<Option<T>> = old.into_iter().flat_map(|item| [item, None]).collect();
+        self.slots = doubled.into();
         self.bits += 1;
     }
 
     fn halve(&mut self) {
-        let old = std::mem::take(&mut self.slots);
-        self.slots = old.into_iter().step_by(2).collect();
+        let old = std::mem::take(&mut self.slots).into_vec();
+        let halved: Vec<Option<T>> = old.into_iter().step_by(2).collect();
+        self.slots = halved.into();
         self.bits -= 1;
     }
 
@@ -163,10 +171,7 @@ impl<T: Ranged> Directory<T> {
         let mut low = self.slots.into_vec();
         let high = low.split_off(low.len() / 2);
         let (base, bits) = (self.base + 1, self.bits - 1);
-        (
-            Directory { slots: low.into_boxed_slice(), base, bits },
-            Directory { slots: high.into_boxed_slice(), base, bits },
-        )
+        (Directory { slots: low.into(), base, bits }, Directory { slots: high.into(), base, bits })
     }
 
     /// The inverse of [`Directory::divide`].
@@ -176,12 +181,12 @@ impl<T: Ranged> Directory<T> {
         let mut slots: Vec<Option<T>> = Vec::with_capacity(2 << bits);
         for half in [low, high] {
             let gap = 1 << (bits - half.bits);
-            for item in half.slots {
+            for item in half.slots.into_vec() {
                 let next = slots.len() + gap;
                 slots.push(item);
                 slots.resize_with(next, || None);
             }
         }
-        Directory { slots: slots.into_boxed_slice(), base, bits: bits + 1 }
+        Directory { slots: slots.into(), base, bits: bits + 1 }
     }
 }

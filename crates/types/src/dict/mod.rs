@@ -58,6 +58,9 @@ const DRAWS: usize = 64;
 type Page = Directory<Segment>;
 
 /// A map from byte strings to byte strings; each entry can have an expiry, which is only kept.
+///
+/// A clone takes O(1) and shares all memory. Whoever changes something first then gets his own copy
+/// of the pages' row, of the page and of the block that the change is in.
 #[derive(Clone, Debug)]
 pub struct Dict<S = RandomState> {
     pages: Directory<Page>,
@@ -283,9 +286,10 @@ impl<S: BuildHasher> Dict<S> {
     /// an expiry cost nothing.
     pub fn sweep(&mut self, cursor: u64, mut dead: impl FnMut(Entry<'_>) -> bool) -> u64 {
         let place = cursor.reverse_bits();
-        let segment = self.pages.get_mut(place).get_mut(place);
+        let segment = self.pages.get(place).get(place);
         let next = after(place, segment.depth());
         if segment.expires() {
+            let segment = self.pages.get_mut(place).get_mut(place);
             let (removed, expired) = segment.remove_if(|e| e.expiry.is_some() && dead(e));
             self.len -= removed;
             self.expiring -= expired;

@@ -7,6 +7,7 @@
 use super::block::{Packed, Room};
 use super::directory::Ranged;
 use super::entry::{self, Entry};
+use crate::counted::{Counted, Piece};
 use std::collections::BTreeMap;
 
 /// The entries of one range of hashes.
@@ -21,10 +22,18 @@ const _: () = assert!(size_of::<Option<Segment>>() == 32);
 
 type Entries = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
-/// What is left to do when hashes don't tell keys apart: near forms by key.
+impl Piece for Entries {
+    fn outside(&self) -> usize {
+        let each = 2 * size_of::<Box<[u8]>>();
+        self.iter().map(|(key, block)| each + key.len() + block.len()).sum()
+    }
+}
+
+/// What is left to do when hashes don't tell keys apart: near forms by key. A tree that is shared is
+/// copied as a whole when it is changed.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    entries: Box<Entries>,
+    entries: Counted<Entries>,
     depth: u8,
 }
 
@@ -42,7 +51,7 @@ pub(super) enum Put {
 impl Tree {
     fn of(packed: &Packed) -> Self {
         let entries: Entries = packed.entries().map(|e| (e.key.into(), e.to_block())).collect();
-        Tree { entries: Box::new(entries), depth: packed.depth() as u8 }
+        Tree { entries: Counted::new(entries), depth: packed.depth() as u8 }
     }
 }
 
@@ -82,10 +91,7 @@ impl Segment {
     pub(super) fn memory(&self) -> usize {
         match self {
             Segment::Packed(packed) => packed.memory(),
-            Segment::Tree(tree) => {
-                let each = 2 * size_of::<Box<[u8]>>();
-                tree.entries.iter().map(|(key, block)| each + key.len() + block.len()).sum()
-            }
+            Segment::Tree(tree) => tree.entries.outside(),
         }
     }
 

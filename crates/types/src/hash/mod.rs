@@ -300,3 +300,12 @@ pub fn duplicate(
         }
     }
 }
+
+/// A record like `record`, those fields included whose time is over.
+pub(crate) fn share(record: &Record) -> Record {
+    let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
+    match table(record) {
+        Some(table) => write::table_record(key, table.clone(), expiry, clock),
+        None => Record::from_bytes(key, expiry, record.kind(), clock, record.payload()),
+    }
+}

@@ -23,12 +23,15 @@
 //! An inner chunk may be *pressed*: its entries are compressed (LZ4, for its speed: what a chunk
 //! costs is paid whenever something in it is wanted). Whoever reads it gets a copy of the entries,
 //! whoever changes it has it plain again; which chunks are pressed is decided in `chunks`.
+//!
+//! Buffers are counted: a clone shares them with its original until either is changed.
 
+use crate::counted::{CountedRow, HEADER};
 use crate::packed::{self, Encoded, Entries, Room, TwoWay};
 use std::borrow::Cow;
 
 /// The smallest buffer of a chunk that grows (bytes).
-const SMALLEST: usize = 128;
+const SMALLEST: usize = 128 - HEADER;
 
 /// The fewest bytes of entries that are compressed, and the fewest that must be won by it; as in
 /// the reference.
@@ -51,7 +54,7 @@ pub(super) struct Chunk {
 enum Body {
     Plain(Plain),
     Pressed {
-        block: Box<[u8]>,
+        block: CountedRow<u8>,
         /// Bytes of entries.
         len: usize,
     },
@@ -60,7 +63,7 @@ enum Body {
 /// Entries with slack at either end.
 #[derive(Clone, Debug, Default)]
 struct Plain {
-    buf: Vec<u8>,
+    buf: CountedRow<u8>,
     start: usize,
     end: usize,
 }
@@ -82,10 +85,12 @@ impl Plain {
     fn grow(&mut self, right: usize, left: usize, most: usize) {
         let used = self.len();
         let need = used + right + left;
-        let size = (need + need / 2).max(SMALLEST).min(most.max(need));
-        let start = if left > 0 { size - used } else { 0 };
-        let mut buf = vec![0; size];
-        buf[start..start + used].copy_from_slice(self.entries().bytes());
+        let size = (need + need / 2).max(SMALLEST).min((most - HEADER).max(need));
+        let entries = self.entries().bytes();
+        let (start, buf) = match left > 0 {
+            true => (size - used, CountedRow::of_ends(size, &[], entries)),
+            false => (0, CountedRow::of_ends(size, entries, &[])),
+        };
         *self = Plain { buf, start, end: start + used };
     }
 
@@ -97,9 +102,7 @@ impl Plain {
     /// Moves the entries into a buffer that has `slack` bytes behind them.
     #[cold]
     fn fit(&mut self, slack: usize) {
-        let mut buf = Vec::with_capacity(self.len() + slack);
-        buf.extend_from_slice(self.entries().bytes());
-        buf.resize(self.len() + slack, 0);
+        let buf = CountedRow::of_ends(self.len() + slack, self.entries().bytes(), &[]);
         *self = Plain { start: 0, end: self.len(), buf };
     }
 
@@ -132,18 +135,18 @@ impl Plain {
 
 impl Default for Chunk {
     fn default() -> Self {
-        Chunk::new(Vec::new(), 0)
+        Chunk::new(CountedRow::new(), 0)
     }
 }
 
 impl Chunk {
     /// A chunk of these entries, without slack.
     pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize) -> Self {
-        Chunk::new(entries.bytes().to_vec(), count)
+        Chunk::new(entries.bytes().into(), count)
     }
 
     /// A chunk of the entries that `buf` consists of, with backward lengths.
-    pub(super) fn new(buf: Vec<u8>, count: usize) -> Self {
+    pub(super) fn new(buf: CountedRow<u8>, count: usize) -> Self {
         let plain = Plain { start: 0, end: buf.len(), buf };
         let count = u32::try_from(count).expect("no more entries than a record or a node holds");
         Chunk { body: Body::Plain(plain), count, alone: false, follows: false, gone: false }
@@ -151,7 +154,9 @@ impl Chunk {
 
     /// A chunk of one entry, `alone` or with room for others by the rules of the reference.
     pub(super) fn of_one(entry: &Encoded<'_>, alone: bool) -> Self {
-        Chunk { alone, ..Chunk::new(entry.to_vec::<TwoWay>(), 1) }
+        let mut buf = CountedRow::zeros(entry.len::<TwoWay>());
+        entry.write::<TwoWay>(&mut buf);
+        Chunk { alone, ..Chunk::new(buf, 1) }
     }
 
     /// Whether the one element has this chunk to itself.
@@ -187,8 +192,8 @@ impl Chunk {
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
         match &self.body {
-            Body::Plain(plain) => plain.buf.capacity(),
-            Body::Pressed { block, .. } => block.len(),
+            Body::Plain(plain) => plain.buf.memory(),
+            Body::Pressed { block, .. } => block.memory(),
         }
     }
 
@@ -214,14 +219,14 @@ impl Chunk {
         }
         let block = lz4_flex::block::compress(entries.bytes());
         if block.len() + PRESS_WIN <= len {
-            self.body = Body::Pressed { block: block.into_boxed_slice(), len };
+            self.body = Body::Pressed { block: block.into(), len };
         }
     }
 
     /// Decompresses the entries if they are pressed.
     pub(super) fn unpress(&mut self) {
         if let Body::Pressed { block, len } = &self.body {
-            let plain = Plain { buf: unpressed(block, *len), start: 0, end: *len };
+            let plain = Plain { buf: unpressed(block, *len).into(), start: 0, end: *len };
             self.body = Body::Plain(plain);
         }
     }
@@ -310,7 +315,7 @@ impl Chunk {
             from = entries.after(*at);
         }
         buf.extend_from_slice(entries.from(from).bytes());
-        *self.plain() = Plain { start: 0, end: buf.len(), buf };
+        *self.plain() = Plain { start: 0, end: buf.len(), buf: buf.into() };
         self.count -= hits.len() as u32;
     }
 
@@ -327,7 +332,8 @@ impl Chunk {
 
     /// Appends the entries of `other`.
     pub(super) fn join(&mut self, other: &Chunk) {
-        let entries = [self.text(), other.text()].concat();
+        let (left, right) = (self.text(), other.text());
+        let entries = CountedRow::of_ends(left.len() + right.len(), &left, &right);
         let joined = Chunk::new(entries, self.count() + other.count());
         *self = Chunk { follows: self.follows, ..joined };
     }
@@ -371,14 +377,13 @@ impl Room for Plain {
     fn splice(&mut self, at: usize, old: usize, new: usize) -> &mut [u8] {
         let len = self.len();
         if self.buf.len() - self.end < new.saturating_sub(old) {
-            let mut buf = Vec::with_capacity(len + new - old);
-            buf.extend_from_slice(self.entries().bytes());
-            buf.resize(len + new - old, 0);
+            let buf = CountedRow::of_ends(len + new - old, self.entries().bytes(), &[]);
             *self = Plain { buf, start: 0, end: len };
         }
         let from = self.start + at;
-        self.buf.copy_within(from + old..self.end, from + new);
+        let buf = &mut *self.buf;
+        buf.copy_within(from + old..self.end, from + new);
         self.end = self.end + new - old;
-        &mut self.buf[from..from + new]
+        &mut buf[from..from + new]
     }
 }

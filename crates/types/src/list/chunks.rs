@@ -14,24 +14,26 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `chunks` | the row, its ends, positions |
+//! | `row` | chunks in a row, of which a clone shares pages |
+//! | `chunks` | the list's ends, positions |
 //! | `edit` | changes at a place: elements set and inserted, nodes cut and joined |
 //! | `shrink` | ranges and equal elements removed, what becomes of a list that is short again |
 
 use super::End;
 use super::chunk::Chunk;
 use super::fill::Fill;
+use super::row::Row;
 use super::waste::Waste;
 use crate::Limits;
 use crate::packed::{Encoded, Entries, TwoWay, Value};
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::ops::Range;
 
-/// See the module's description.
+/// See the module's description. A clone shares all chunks but copies a page of them at either end:
+/// see [`Row`].
 #[derive(Clone, Debug)]
 pub struct Chunks {
-    pub(super) row: VecDeque<Chunk>,
+    pub(super) row: Row,
     pub(super) len: usize,
     pub(super) fill: Fill,
     /// `list-compress-depth`: how many chunks at either end are never pressed, while all others
@@ -51,7 +53,7 @@ impl Chunks {
     /// The list of these packed entries, as its one node.
     pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize, limits: &Limits) -> Self {
         let (fill, depth) = (Fill::of(limits), limits.list_compress);
-        let mut chunks = Chunks { row: VecDeque::new(), len: count, fill, depth };
+        let mut chunks = Chunks { row: Row::default(), len: count, fill, depth };
         if count > 0 {
             chunks.row.push_back(Chunk::of(entries, count));
             let came = chunks.divide(0);
@@ -61,7 +63,7 @@ impl Chunks {
     }
 
     /// What is to be freed and nothing else. O(chunks).
-    pub(super) fn of_waste(row: VecDeque<Chunk>) -> Self {
+    pub(super) fn of_waste(row: Row) -> Self {
         let len = row.iter().map(Chunk::count).sum();
         Chunks { row, len, fill: Fill::Whole, depth: 0 }
     }
@@ -83,8 +85,7 @@ impl Chunks {
 
     /// Bytes of memory, this value included. O(chunks).
     pub fn memory(&self) -> usize {
-        let row = self.row.capacity() * size_of::<Chunk>() + size_of::<Chunks>();
-        row + self.row.iter().map(Chunk::memory).sum::<usize>()
+        size_of::<Chunks>() + self.row.memory() + self.row.iter().map(Chunk::memory).sum::<usize>()
     }
 
     /// The bytes of the entries of each chunk.
@@ -102,7 +103,7 @@ impl Chunks {
     pub(super) fn bytes_of(&self, index: usize, n: usize) -> usize {
         let (first, nth) = self.locate(index);
         let (mut bytes, mut left) = (0, nth + n);
-        for chunk in self.row.range(first..) {
+        for chunk in self.row.iter().skip(first) {
             bytes += chunk.bytes();
             left = left.saturating_sub(chunk.count());
             if left == 0 {
@@ -182,12 +183,9 @@ impl Chunks {
     #[cold]
     fn push_beyond(&mut self, end: End, entry: &Encoded<'_>, len: usize) {
         // The one that was the last becomes an inner one, unless it is the only one.
-        let settled = match end {
-            _ if self.row.len() < 2 => None,
-            End::Left => self.row.front_mut(),
-            End::Right => self.row.back_mut(),
-        };
-        if let Some(chunk) = settled {
+        if self.row.len() > 1
+            && let Some(chunk) = self.row.end_mut(end)
+        {
             chunk.settle();
         }
         let most = self.fill.most_bytes();
@@ -221,10 +219,13 @@ impl Chunks {
 
     fn press_inner(&mut self, touched: Range<usize>, came: usize) {
         let (depth, end) = (self.depth, self.row.len());
-        for at in 0..depth.min(end) {
-            self.row[at].unpress();
-            self.row[end - 1 - at].unpress();
-        }
+        let pressed = |(at, chunk): (usize, &Chunk)| chunk.is_pressed().then_some(at);
+        let outer: Vec<usize> = {
+            let left = self.row.iter().enumerate().take(depth).filter_map(pressed);
+            let right = self.row.iter().rev().enumerate().take(depth).filter_map(pressed);
+            left.chain(right.map(|at| end - 1 - at)).collect()
+        };
+        outer.into_iter().for_each(|at| self.row[at].unpress());
         let inner = depth..end.saturating_sub(depth);
         let within = |range: Range<usize>| range.start.max(inner.start)..range.end.min(inner.end);
         // Chunks that came at the ends have moved others away from them.
@@ -244,21 +245,13 @@ impl Chunks {
         seen: &mut impl FnMut(Value<'_>),
     ) {
         while n > 0 {
-            let chunk = match end {
-                End::Left => self.row.front_mut(),
-                End::Right => self.row.back_mut(),
-            };
-            let Some(chunk) = chunk else { return };
+            let Some(chunk) = self.row.end_mut(end) else { return };
             let taken = n.min(chunk.count());
             let bytes = show(Entries::new(&chunk.text()), end, taken, seen);
             self.len -= taken;
             n -= taken;
             if taken == chunk.count() {
-                let gone = match end {
-                    End::Left => self.row.pop_front(),
-                    End::Right => self.row.pop_back(),
-                };
-                gone.into_iter().for_each(|chunk| waste.add(chunk));
+                self.row.pop(end).into_iter().for_each(|chunk| waste.add(chunk));
                 self.after_cut();
                 continue;
             }
@@ -275,9 +268,7 @@ impl Chunks {
         if let Some(first) = self.row.front_mut() {
             first.follows = false;
         }
-        if self.row.capacity() > 4 * self.row.len() + 16 {
-            self.row.shrink_to(2 * self.row.len());
-        }
+        self.row.ease();
         self.keep_depth(0..0, 0);
     }
 
@@ -294,11 +285,11 @@ impl Chunks {
             (found.expect("below the length"), index - before)
         } else {
             let mut behind = self.len;
-            let found = self.row.iter().rposition(|chunk| {
+            let found = self.row.iter().rev().position(|chunk| {
                 behind -= chunk.count();
                 index >= behind
             });
-            (found.expect("below the length"), index - behind)
+            (self.row.len() - 1 - found.expect("below the length"), index - behind)
         }
     }
 
@@ -317,7 +308,7 @@ impl Chunks {
         }
         let (first, nth) = self.locate(index);
         let mut skip = nth;
-        for chunk in self.row.range(first..) {
+        for chunk in self.row.iter().skip(first) {
             let text = chunk.text();
             let entries = Entries::<TwoWay>::new(&text);
             let entries = match std::mem::take(&mut skip) {
@@ -338,7 +329,7 @@ impl Chunks {
         }
         let (last, nth) = self.locate(self.len - 1 - back);
         let mut keep = Some(nth + 1);
-        for chunk in self.row.range(..=last).rev() {
+        for chunk in self.row.iter().rev().skip(self.row.len() - 1 - last) {
             let text = chunk.text();
             let entries = Entries::<TwoWay>::new(&text);
             let entries = match keep.take() {

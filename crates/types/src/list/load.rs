@@ -48,7 +48,7 @@ impl Load {
     pub fn node(&mut self, elements: Collected<TwoWay>) {
         let count = elements.count();
         if count > 0 {
-            self.add(Chunk::new(elements.into_bytes(), count), count);
+            self.add(Chunk::new(elements.into_bytes().into(), count), count);
         }
     }
 

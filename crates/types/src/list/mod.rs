@@ -27,6 +27,7 @@ mod edit;
 mod fill;
 mod load;
 mod nodes;
+mod row;
 mod shrink;
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,14 @@
 //! is short again.
 
 use super::End;
-use super::chunk::Chunk;
 use super::chunks::Chunks;
 use super::fill::{FRAME, Fill};
+use super::row::Row;
 use super::waste::Waste;
 use crate::Limits;
 use crate::packed::{COUNT_MAX, Encoded, Entries, Form, TwoWay};
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::cell::Cell;
 
 /// A row for so many chunks is brought to its length whenever its list is trimmed.
 const SHORT_ROW: usize = 8;
@@ -26,30 +26,25 @@ pub(super) enum Size<'a> {
 }
 
 impl Chunks {
-    /// Keeps `count` elements, at least one, from `start` on. O(chunks) beside the elements of
-    /// the outermost ones that are kept.
+    /// Keeps `count` elements, at least one, from `start` on. O(chunks) to find them, beside the
+    /// elements of the outermost chunks that are kept.
     pub(super) fn trim(&mut self, start: usize, count: usize, waste: &mut Waste) {
         let (first, skip) = self.locate(start);
         let (last, nth) = self.locate(start + count - 1);
         let surplus = self.row[last].count() - 1 - nth;
-        waste.add_row(cut_right(&mut self.row, last + 1));
-        waste.add_row(cut_left(&mut self.row, first));
+        waste.add_row(self.row.split_off(last + 1));
+        let kept = self.row.split_off(first);
+        waste.add_row(std::mem::replace(&mut self.row, kept));
         self.len = count;
         self.after_cut();
         self.shorten(End::Right, surplus);
         self.shorten(End::Left, skip);
-        if self.row.capacity() <= SHORT_ROW {
-            self.row.shrink_to_fit();
-        }
+        self.row.fit(SHORT_ROW);
     }
 
     /// Drops `n` elements of the chunk at one end, which has more.
     fn shorten(&mut self, end: End, n: usize) {
-        let chunk = match end {
-            End::Left => self.row.front_mut(),
-            End::Right => self.row.back_mut(),
-        };
-        let Some(chunk) = chunk.filter(|_| n > 0) else { return };
+        let Some(chunk) = self.row.end_mut(end).filter(|_| n > 0) else { return };
         let kept = match end {
             End::Left => n,
             End::Right => chunk.count() - n,
@@ -77,30 +72,26 @@ impl Chunks {
         waste: &mut Waste,
     ) -> usize {
         let wanted = Encoded::of(text);
-        let chunks = self.row.len();
-        let (mut removed, mut gone) = (0, false);
-        for n in 0..chunks {
-            let chunk = match end {
-                End::Left => &mut self.row[n],
-                End::Right => &mut self.row[chunks - 1 - n],
-            };
-            let hits = {
+        let removed = Cell::new(0);
+        let mut gone = false;
+        self.row.change_some(
+            end,
+            |chunk| {
                 let text = chunk.text();
-                hits(Entries::<TwoWay>::new(&text), &wanted, end, most - removed)
-            };
-            if hits.is_empty() {
-                continue;
-            }
-            removed += hits.len();
-            match hits.len() == chunk.count() {
-                true => chunk.gone = true,
-                false => chunk.remove(&hits),
-            }
-            gone |= chunk.gone;
-            if removed == most {
-                break;
-            }
-        }
+                let entries = Entries::<TwoWay>::new(&text);
+                Some(hits(entries, &wanted, end, most - removed.get())).filter(|h| !h.is_empty())
+            },
+            |chunk, hits| {
+                removed.set(removed.get() + hits.len());
+                match hits.len() == chunk.count() {
+                    true => chunk.gone = true,
+                    false => chunk.remove(&hits),
+                }
+                gone |= chunk.gone;
+                removed.get() < most
+            },
+        );
+        let removed = removed.get();
         if removed > 0 {
             self.len -= removed;
             self.close_ranks(gone, waste);
@@ -112,10 +103,10 @@ impl Chunks {
     fn close_ranks(&mut self, gone: bool, waste: &mut Waste) {
         if gone || self.row.iter().any(|chunk| chunk.follows) {
             let most = self.fill.most_bytes();
-            let mut row: VecDeque<Chunk> = VecDeque::new();
+            let mut row = Row::default();
             // Whether the first part of a node has gone.
             let mut headless = false;
-            for mut chunk in self.row.drain(..) {
+            for mut chunk in std::mem::take(&mut self.row).into_chunks() {
                 if chunk.gone {
                     headless |= !chunk.follows;
                     waste.add(chunk);
@@ -178,7 +169,7 @@ impl Chunks {
     /// up to there.
     fn framed_up_to(&self, most: usize) -> usize {
         let mut bytes = FRAME;
-        for chunk in &self.row {
+        for chunk in self.row.iter() {
             bytes += chunk.bytes();
             if bytes > most {
                 break;
@@ -219,32 +210,15 @@ impl Chunks {
         self.change_fill(fill);
         if self.depth != limits.list_compress {
             self.depth = limits.list_compress;
-            self.row.iter_mut().for_each(Chunk::unpress);
+            self.row.change_some(
+                End::Left,
+                |chunk| chunk.is_pressed().then_some(()),
+                |chunk, ()| {
+                    chunk.unpress();
+                    true
+                },
+            );
             self.keep_depth(0..self.row.len(), 0);
-        }
-    }
-}
-
-/// Takes the chunks from `at` on out of a row. O(the fewer of both parts).
-fn cut_right(row: &mut VecDeque<Chunk>, at: usize) -> VecDeque<Chunk> {
-    match at {
-        at if at == row.len() => VecDeque::new(),
-        at if at < row.len() / 2 => {
-            let kept = row.drain(..at).collect();
-            std::mem::replace(row, kept)
-        }
-        at => row.split_off(at),
-    }
-}
-
-/// Takes the chunks in front of `at` out of a row. O(the fewer of both parts).
-fn cut_left(row: &mut VecDeque<Chunk>, at: usize) -> VecDeque<Chunk> {
-    match at {
-        0 => VecDeque::new(),
-        at if at < row.len() / 2 => row.drain(..at).collect(),
-        at => {
-            let kept = row.split_off(at);
-            std::mem::replace(row, kept)
         }
     }
 }

@@ -6,8 +6,8 @@
 
 use super::chunk::Chunk;
 use super::chunks::Chunks;
+use super::row::Row;
 use crate::{Kind, Record, boxed};
-use std::collections::VecDeque;
 
 /// A chunk of this many bytes is kept.
 const LARGE: usize = 16 * 1024;
@@ -18,7 +18,7 @@ const FEW: usize = 8;
 /// See the module's description.
 #[derive(Debug, Default)]
 pub struct Waste {
-    row: VecDeque<Chunk>,
+    row: Row,
     freed: usize,
 }
 
@@ -33,11 +33,11 @@ impl Waste {
         }
     }
 
-    /// Takes a row of chunks, which are freed elsewhere if they are many. O(chunks).
-    pub(super) fn add_row(&mut self, mut row: VecDeque<Chunk>) {
+    /// Takes a row of chunks, which are freed elsewhere if they are many. O(pages).
+    pub(super) fn add_row(&mut self, row: Row) {
         match row.len() > FEW {
-            true => self.row.append(&mut row),
-            false => row.drain(..).for_each(|chunk| self.add(chunk)),
+            true => self.row.append(row),
+            false => row.into_chunks().for_each(|chunk| self.add(chunk)),
         }
     }
 
@@ -51,7 +51,7 @@ impl Waste {
 }
 
 #[cold]
-fn record_of(row: VecDeque<Chunk>) -> Record {
+fn record_of(row: Row) -> Record {
     let payload = boxed::store(Box::new(Chunks::of_waste(row)));
     Record::from_bytes(b"", None, Kind::ListChunks as u8, 0, &payload)
 }

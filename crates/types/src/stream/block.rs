@@ -26,6 +26,7 @@
 use super::entry::Entry;
 use super::{StreamId, varint};
 use crate::Limits;
+use crate::counted::{Counted, HEADER};
 use crate::packed::{Encoded, Entries, OneWay, TwoWay};
 use smallvec::SmallVec;
 
@@ -42,14 +43,14 @@ const LISTPACK: usize = 7;
 /// The most bytes of a node, whatever `stream-node-max-bytes` says.
 pub(super) const NODE_MAX: usize = 1 << 30;
 
-/// See the module's description.
+/// See the module's description. A clone shares the bytes until either is changed.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     /// The id of the first entry that was here; the others are told apart from it.
     pub(super) master: StreamId,
     /// The id of the last entry that was here.
     pub(super) last: StreamId,
-    bytes: Vec<u8>,
+    bytes: Counted<Vec<u8>>,
     /// The offset of the first entry. What was deleted in front of it may still be there.
     first: u32,
     /// Entries that are here.
@@ -106,7 +107,7 @@ impl Block {
             master: id,
             last: id,
             first: bytes.len() as u32,
-            bytes,
+            bytes: Counted::new(bytes),
             live: 0,
             deleted: 0,
             reference: reference as u32,
@@ -161,7 +162,7 @@ impl Block {
 
     /// Bytes of memory, beside the block itself.
     pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity()
+        HEADER + size_of::<Vec<u8>>() + self.bytes.capacity()
     }
 
     /// Whether an entry with texts of so many bytes must begin another block.
@@ -195,13 +196,13 @@ impl Block {
 
         let texts: usize = pairs.iter().map(|text| text.len() + 2).sum();
         let room = texts + 4 * varint::MOST;
-        if self.bytes.capacity() - self.bytes.len() < room {
+        let bytes: &mut Vec<u8> = &mut self.bytes;
+        if bytes.capacity() - bytes.len() < room {
             // A block has a few kilobytes at most, as a rule, and a small stream has one block.
-            let grown = (self.bytes.len() / 2).max(room).next_multiple_of(32);
-            self.bytes.reserve_exact(grown);
+            let grown = (bytes.len() / 2).max(room).next_multiple_of(32);
+            bytes.reserve_exact(grown);
         }
-        let at = self.bytes.len();
-        let bytes = &mut self.bytes;
+        let at = bytes.len();
         // The place of the length, for one of a single byte.
         bytes.push(0);
         put_head(own_fields, seq != 0, ms, bytes);

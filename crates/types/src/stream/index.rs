@@ -7,14 +7,18 @@
 //!
 //! Adding a block at the end and finding one by its id take O(log n) steps, removing one moves a page
 //! of others at most. Nothing that grows with the stream is moved as a whole but the row of pages,
-//! which is some thousand times shorter than the stream.
+//! which is ten thousand times shorter than the stream.
+//!
+//! Full pages are counted, as the bytes of the blocks are: a clone copies the row of pages and the
+//! last page, and shares the others until one side changes something in them.
 
 use super::StreamId;
 use super::block::Block;
+use crate::counted::CountedRow;
 use std::collections::VecDeque;
 
-/// The most blocks of a page.
-pub(super) const PAGE: usize = 256;
+/// The most blocks of a page. Few in tests, so that small streams have several.
+pub(super) const PAGE: usize = if cfg!(test) { 16 } else { 128 };
 
 /// A page of fewer is joined with its neighbour, if they have room in one.
 const FEW: usize = PAGE / 8;
@@ -29,7 +33,7 @@ pub(super) struct Place {
 /// See the module's description.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocks {
-    full: VecDeque<Vec<Block>>,
+    full: VecDeque<CountedRow<Block>>,
     /// Only empty when there is no block at all.
     last: Vec<Block>,
 }
@@ -37,22 +41,17 @@ pub(super) struct Blocks {
 impl Blocks {
     /// How many blocks. O(pages).
     pub(super) fn len(&self) -> usize {
-        self.full.iter().map(Vec::len).sum::<usize>() + self.last.len()
+        self.full.iter().map(|page| page.len()).sum::<usize>() + self.last.len()
     }
 
-    /// How many blocks, and some pages.
+    /// How many allocations of blocks and pages, about.
     pub(super) fn pieces(&self) -> usize {
-        self.full.len() * PAGE + self.full.len() + self.last.len() + 1
+        2 * (self.full.len() * PAGE + self.last.len()) + self.full.len() + 1
     }
 
     #[inline]
     fn page(&self, page: usize) -> &[Block] {
-        self.full.get(page).unwrap_or(&self.last)
-    }
-
-    #[inline]
-    fn page_mut(&mut self, page: usize) -> &mut Vec<Block> {
-        self.full.get_mut(page).unwrap_or(&mut self.last)
+        self.full.get(page).map_or(&self.last[..], |page| page)
     }
 
     #[inline]
@@ -62,7 +61,10 @@ impl Blocks {
 
     #[inline]
     pub(super) fn get_mut(&mut self, place: Place) -> &mut Block {
-        &mut self.page_mut(place.page)[place.at]
+        match self.full.get_mut(place.page) {
+            Some(page) => &mut page[place.at],
+            None => &mut self.last[place.at],
+        }
     }
 
     /// The place of the first block.
@@ -123,13 +125,14 @@ impl Blocks {
 
     /// How many blocks stand in front of this place. O(pages).
     pub(super) fn rank(&self, place: Place) -> usize {
-        self.full.iter().take(place.page).map(Vec::len).sum::<usize>() + place.at
+        self.full.iter().take(place.page).map(|page| page.len()).sum::<usize>() + place.at
     }
 
     /// Adds a block behind all others.
     pub(super) fn push(&mut self, block: Block) {
         if self.last.len() == PAGE {
-            self.full.push_back(std::mem::replace(&mut self.last, Vec::with_capacity(PAGE)));
+            let page = std::mem::replace(&mut self.last, Vec::with_capacity(PAGE));
+            self.full.push_back(page.into());
         }
         if self.last.is_empty() && self.last.capacity() == 0 {
             self.last.reserve_exact(1);
@@ -139,16 +142,20 @@ impl Blocks {
 
     /// Takes the block at this place out. O(page).
     pub(super) fn remove(&mut self, place: Place) -> Block {
-        let page = self.page_mut(place.page);
-        let block = page.remove(place.at);
-        let left = page.len();
-        if left == 0 {
-            if place.page < self.full.len() {
-                self.full.remove(place.page);
-            } else {
-                self.last = self.full.pop_back().unwrap_or_default();
+        let Some(page) = self.full.get_mut(place.page) else {
+            let block = self.last.remove(place.at);
+            if self.last.is_empty() {
+                self.last = self.full.pop_back().map(CountedRow::into_vec).unwrap_or_default();
             }
-        } else if left <= FEW && place.page < self.full.len() {
+            return block;
+        };
+        let mut blocks = std::mem::take(page).into_vec();
+        let block = blocks.remove(place.at);
+        let left = blocks.len();
+        *page = blocks.into();
+        if left == 0 {
+            self.full.remove(place.page);
+        } else if left <= FEW {
             self.join(place.page);
         }
         block
@@ -159,23 +166,31 @@ impl Blocks {
         if self.full[page].len() + self.page(page + 1).len() > PAGE / 2 {
             return;
         }
-        let Some(mut joined) = self.full.remove(page) else { return };
-        let next = self.page_mut(page);
-        joined.append(next);
-        *next = joined;
-        next.shrink_to(PAGE / 2);
+        let Some(joined) = self.full.remove(page) else { return };
+        let mut joined = joined.into_vec();
+        match self.full.get_mut(page) {
+            Some(next) => {
+                joined.extend(std::mem::take(next).into_vec());
+                *next = joined.into();
+            }
+            None => {
+                joined.append(&mut self.last);
+                joined.shrink_to(PAGE / 2);
+                self.last = joined;
+            }
+        }
     }
 
     /// All blocks, in order.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Block> {
-        self.full.iter().flatten().chain(&self.last)
+        self.full.iter().flat_map(|page| page.iter()).chain(&self.last)
     }
 
     /// Bytes of memory of the rows, without what the blocks own. O(pages).
     pub(super) fn memory(&self) -> usize {
-        let pages: usize = self.full.iter().map(Vec::capacity).sum();
-        let blocks = pages + self.last.capacity();
-        blocks * size_of::<Block>() + self.full.capacity() * size_of::<Vec<Block>>()
+        let pages: usize = self.full.iter().map(CountedRow::memory).sum();
+        let last = self.last.capacity() * size_of::<Block>();
+        pages + last + self.full.capacity() * size_of::<CountedRow<Block>>()
     }
 
     /// Panics unless everything is as the module says.

@@ -69,3 +69,15 @@ pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -
         }
     }
 }
+
+/// A record like `record`, whose set can only be walked if it is large: see [`Tree::share`].
+pub(crate) fn share(record: &Record) -> Record {
+    let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
+    match view(record) {
+        View::Packed(..) => duplicate(record, key, expiry, clock),
+        View::Tree(tree) => {
+            let payload = boxed::store(Box::new(tree.share()));
+            Record::from_bytes(key, expiry, Kind::ZsetTree as u8, clock, &payload)
+        }
+    }
+}

@@ -154,6 +154,7 @@ fn check(record: &Record, model: &VecDeque<String>) {
 /// What always holds for a row of chunks.
 fn check_chunks(chunks: &Chunks) {
     assert!(chunks.keeps_depth(), "{chunks:?}");
+    chunks.row.check();
     assert_eq!(chunks.row.iter().map(|chunk| chunk.count()).sum::<usize>(), chunks.len);
     assert!(chunks.starts(0));
     let most = chunks.fill.most_bytes();

@@ -9,6 +9,7 @@
 //! (`gone`) and not moved away; the room is won back when the block is full or few are left.
 
 use super::Dated;
+use crate::counted::Piece;
 use crate::stream::StreamId;
 
 /// Entries of a full block: a power of two, so that vectors which grew to it have nothing to spare.
@@ -25,6 +26,12 @@ pub(super) struct Block<V> {
     gone: usize,
     /// No value that is here is older than this (Unix milliseconds); there may be none as old.
     pub(super) oldest_ms: i64,
+}
+
+impl<V: Dated> Piece for Block<V> {
+    fn outside(&self) -> usize {
+        self.memory()
+    }
 }
 
 impl<V: Dated> Block<V> {

@@ -2,6 +2,7 @@
 //! pending entry by a number of four bytes.
 
 use super::sorted::Sorted;
+use crate::counted::{Counted, HEADER, Piece};
 use crate::stream::StreamId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,12 @@ pub struct Consumer {
     pub active_ms: Option<i64>,
     /// The ids of the pending entries that are its.
     pub(super) pending: Sorted<()>,
+}
+
+impl Piece for Consumer {
+    fn outside(&self) -> usize {
+        self.pending.own()
+    }
 }
 
 impl Consumer {
@@ -41,7 +48,7 @@ impl Consumer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Consumers {
     by_name: BTreeMap<Arc<[u8]>, Owner>,
-    by_number: Vec<Option<Box<Consumer>>>,
+    by_number: Vec<Option<Counted<Consumer>>>,
     /// Numbers below the length of `by_number` that nobody has.
     free: Vec<Owner>,
 }
@@ -76,7 +83,7 @@ impl Consumers {
         self.by_name.insert(name.clone(), owner);
         let consumer =
             Consumer { name, seen_ms: now_ms, active_ms: None, pending: Sorted::default() };
-        self.by_number[owner as usize] = Some(Box::new(consumer));
+        self.by_number[owner as usize] = Some(Counted::new(consumer));
         owner
     }
 
@@ -84,12 +91,18 @@ impl Consumers {
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Consumer> {
         let owner = self.by_name.remove(name)?;
         self.free.push(owner);
-        self.by_number[owner as usize].take().map(|consumer| *consumer)
+        self.by_number[owner as usize].take().map(Counted::into_inner)
     }
 
     /// All of them in the order of their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Owner, &Consumer)> {
         self.by_name.values().map(|owner| (*owner, self.get(*owner)))
+    }
+
+    /// Bytes of memory of the lists of them, about.
+    pub(super) fn list(&self) -> usize {
+        const EACH: usize = size_of::<Arc<[u8]>>() + size_of::<Owner>() + size_of::<usize>();
+        self.by_number.len() * EACH
     }
 
     /// How many allocations they are.
@@ -103,7 +116,7 @@ impl Consumers {
         /// A node of the tree is about two thirds full; the name has two counters.
         const SLOT: usize = (size_of::<Arc<[u8]>>() + size_of::<Owner>()) * 3 / 2 + 16;
         let each = |consumer: &Consumer| {
-            size_of::<Consumer>() + SLOT + consumer.name.len() + consumer.pending.memory()
+            HEADER + size_of::<Consumer>() + SLOT + consumer.name.len() + consumer.pending.memory()
         };
         let sampled: usize = self.iter().take(SAMPLES).map(|(_, consumer)| each(consumer)).sum();
         sampled * self.len() / self.len().clamp(1, SAMPLES)

@@ -14,6 +14,7 @@ use super::lag::Counts;
 use super::sorted::{Sorted, Walk};
 use super::{Dated, Groups};
 use crate::Record;
+use crate::counted::Piece;
 use crate::stream::{Stream, StreamId};
 
 /// What is known of an entry that was delivered and not acknowledged.
@@ -77,6 +78,12 @@ pub struct Group {
     pub entries_read: Option<i64>,
     pending: Sorted<Packed>,
     consumers: Consumers,
+}
+
+impl Piece for Group {
+    fn outside(&self) -> usize {
+        self.consumers.list()
+    }
 }
 
 impl Group {

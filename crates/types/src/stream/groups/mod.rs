@@ -5,9 +5,13 @@
 //! | [`group`] | one group: how far it has read, and what is pending with whom |
 //! | [`consumers`] | its consumers, by name and by number |
 //! | [`lag`] | how far a group has read, counted in entries |
-//! | [`sorted`], [`block`] | maps from ids to small values, which the lists of pending entries are |
+//! | [`sorted`], [`blocks`], [`block`] | maps from ids to small values, which the lists of pending entries are |
+//!
+//! Groups and consumers are counted: a clone of all groups shares each until it is changed. Who
+//! changes a group then copies the lists of its consumers and of its pages of pending entries.
 
 mod block;
+mod blocks;
 mod consumers;
 mod group;
 mod lag;
@@ -15,6 +19,7 @@ mod sorted;
 #[cfg(test)]
 mod tests;
 
+use crate::counted::{Counted, HEADER};
 pub use consumers::{Consumer, Owner};
 pub use group::{Group, Old, Pending};
 pub use lag::Counts;
@@ -35,7 +40,7 @@ impl Dated for () {
 /// All groups of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    by_name: BTreeMap<Box<[u8]>, Group>,
+    by_name: BTreeMap<Box<[u8]>, Counted<Group>>,
 }
 
 impl Groups {
@@ -49,11 +54,11 @@ impl Groups {
 
     /// The group of that name. O(log n), as those below.
     pub fn get(&self, name: &[u8]) -> Option<&Group> {
-        self.by_name.get(name)
+        self.by_name.get(name).map(|group| &**group)
     }
 
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
-        self.by_name.get_mut(name)
+        self.by_name.get_mut(name).map(|group| &mut **group)
     }
 
     /// Adds a group; whether there was none of that name.
@@ -61,25 +66,25 @@ impl Groups {
         if self.by_name.contains_key(name) {
             return false;
         }
-        self.by_name.insert(name.into(), group);
+        self.by_name.insert(name.into(), Counted::new(group));
         true
     }
 
     /// Takes a group out. To drop one with many pending entries takes long.
     pub fn remove(&mut self, name: &[u8]) -> Option<Group> {
-        self.by_name.remove(name)
+        self.by_name.remove(name).map(Counted::into_inner)
     }
 
     /// All groups in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Group)> {
-        self.by_name.iter().map(|(name, group)| (&name[..], group))
+        self.by_name.iter().map(|(name, group)| (&name[..], &**group))
     }
 
     /// Of about how many allocations they are made, counted up to `most` or a little beyond.
     pub fn pieces(&self, most: usize) -> usize {
         let mut pieces = 0;
         for group in self.by_name.values() {
-            pieces += 2 + group.pieces();
+            pieces += 3 + group.pieces();
             if pieces >= most {
                 break;
             }
@@ -93,7 +98,8 @@ impl Groups {
         let sampled = self.by_name.iter().take(SAMPLES);
         let bytes: usize = sampled
             .map(|(name, group)| {
-                name.len() + (size_of::<Group>() + size_of::<Box<[u8]>>()) * 3 / 2 + group.memory()
+                let slot = (size_of::<Box<[u8]>>() + size_of::<Counted<Group>>()) * 3 / 2;
+                name.len() + slot + HEADER + size_of::<Group>() + group.memory()
             })
             .sum();
         bytes * self.len() / self.len().clamp(1, SAMPLES)

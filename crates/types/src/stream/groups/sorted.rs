@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  up to 128 entries:   one block, nothing else
-//!  more:                B tree of blocks by the least id that belongs into each
+//!  more:                blocks by the least id that belongs into each, in pages
 //!                         [ 0-0 ─► block ][ 17-3 ─► block ][ 90-0 ─► block ] ...
 //! ```
 //!
@@ -11,12 +11,14 @@
 //! operation is O(log n) with steps of bounded size, wherever it happens.
 //!
 //! An empty block is never kept beside others, so every block that a walk meets has an entry.
+//!
+//! A clone copies one block or the list of pages, and shares everything else until it is changed:
+//! see [`blocks`](super::blocks).
 
 use super::Dated;
 use super::block::{Block, FEW, FULL};
+use super::blocks::{Blocks, Place};
 use crate::stream::StreamId;
-use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
 
 /// See the module's description.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ enum Shape<V> {
     One(Block<V>),
     /// Two blocks or more, as a rule; each under an id that is not above its first entry, and above
     /// the last entry of the one before.
-    Many(BTreeMap<StreamId, Block<V>>),
+    Many(Blocks<V>),
 }
 
 impl<V: Dated> Default for Sorted<V> {
@@ -48,35 +50,33 @@ impl<V: Dated> Sorted<V> {
     fn blocks(&self) -> impl Iterator<Item = &Block<V>> {
         let (one, many) = match &self.shape {
             Shape::One(block) => (Some(block), None),
-            Shape::Many(blocks) => (None, Some(blocks.values())),
+            Shape::Many(blocks) => (None, Some(blocks.iter())),
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// The block into which `id` belongs.
+    /// The block into which `id` belongs, with its place if it has one.
     #[inline]
-    fn block(&self, id: StreamId) -> Option<&Block<V>> {
+    fn block(&self, id: StreamId) -> Option<(Option<Place>, &Block<V>)> {
         match &self.shape {
-            Shape::One(block) => Some(block),
-            Shape::Many(blocks) => blocks.range(..=id).next_back().map(|(_, block)| block),
+            Shape::One(block) => Some((None, block)),
+            Shape::Many(blocks) => blocks.find(id).map(|at| (Some(at), blocks.get(at))),
         }
     }
 
-    /// The same with the id under which it stands, if it stands under one.
+    /// The same, to be changed.
     #[inline]
-    fn block_mut(&mut self, id: StreamId) -> Option<(Option<StreamId>, &mut Block<V>)> {
+    fn block_mut(&mut self, id: StreamId) -> Option<&mut Block<V>> {
         match &mut self.shape {
-            Shape::One(block) => Some((None, block)),
-            Shape::Many(blocks) => {
-                blocks.range_mut(..=id).next_back().map(|(at, block)| (Some(*at), block))
-            }
+            Shape::One(block) => Some(block),
+            Shape::Many(blocks) => blocks.find(id).map(|at| blocks.get_mut(at)),
         }
     }
 
     /// The value of `id`. O(log n).
     #[inline]
     pub(super) fn get(&self, id: StreamId) -> Option<V> {
-        let block = self.block(id)?;
+        let (_, block) = self.block(id)?;
         block.find(id).ok().map(|at| block.values()[at])
     }
 
@@ -87,12 +87,11 @@ impl<V: Dated> Sorted<V> {
             return None;
         }
         if let Shape::Many(blocks) = &mut self.shape
-            && blocks.first_key_value().is_some_and(|(least, _)| id < *least)
-            && let Some((_, block)) = blocks.pop_first()
+            && blocks.first().is_some_and(|first| id < blocks.least(first))
         {
-            blocks.insert(id, block);
+            blocks.begin_at(id);
         }
-        let (_, block) = self.block_mut(id)?;
+        let block = self.block_mut(id)?;
         let at = match block.find(id) {
             Ok(at) => {
                 block.note(value.time_ms());
@@ -118,14 +117,14 @@ impl<V: Dated> Sorted<V> {
     /// Adds an entry that comes behind all others; whether it does.
     #[inline]
     fn push(&mut self, id: StreamId, value: V) -> bool {
-        let last = match &mut self.shape {
-            Shape::One(block) => Some(block),
-            Shape::Many(blocks) => blocks.last_entry().map(|entry| entry.into_mut()),
-        };
-        let Some(block) = last else { return false };
-        if block.last().is_some_and(|last| id <= last) {
+        if self.last().is_some_and(|last| id <= last) {
             return false;
         }
+        let last = match &mut self.shape {
+            Shape::One(block) => Some(block),
+            Shape::Many(blocks) => blocks.last().map(|at| blocks.get_mut(at)),
+        };
+        let Some(block) = last else { return false };
         self.len += 1;
         if block.is_empty() {
             *block = Block::with(id, value);
@@ -145,7 +144,7 @@ impl<V: Dated> Sorted<V> {
     fn add_block(&mut self, block: Block<V>) {
         if let Shape::One(first) = &mut self.shape {
             let first = std::mem::replace(first, Block::new());
-            self.shape = Shape::Many(BTreeMap::from([(StreamId::MIN, first)]));
+            self.shape = Shape::Many(Blocks::of(first));
         }
         if let (Shape::Many(blocks), Some(least)) = (&mut self.shape, block.ids().first().copied())
         {
@@ -156,13 +155,18 @@ impl<V: Dated> Sorted<V> {
     /// Takes `id` out; its value. O(log n).
     #[inline]
     pub(super) fn remove(&mut self, id: StreamId) -> Option<V> {
-        let (key, block) = self.block_mut(id)?;
+        let (place, block) = self.block(id)?;
         let at = block.find(id).ok()?;
+        let block = match (&mut self.shape, place) {
+            (Shape::Many(blocks), Some(place)) => blocks.get_mut(place),
+            (Shape::One(block), _) => block,
+            (Shape::Many(_), None) => unreachable!("a block of many has a place"),
+        };
         let value = block.remove(at);
         let left = block.len();
         self.len -= 1;
-        match key {
-            Some(key) if left <= FEW => self.shrink(key, left),
+        match place {
+            Some(place) if left <= FEW => self.shrink(place, left),
             Some(_) => {}
             None if left == 0 => self.shape = Shape::One(Block::new()),
             None => {}
@@ -170,22 +174,23 @@ impl<V: Dated> Sorted<V> {
         Some(value)
     }
 
-    /// The block under `key` has become small.
+    /// The block at `place` has become small.
     #[cold]
-    fn shrink(&mut self, key: StreamId, left: usize) {
+    fn shrink(&mut self, place: Place, left: usize) {
         let Shape::Many(blocks) = &mut self.shape else { return };
-        let fits = |found: Option<(&StreamId, &Block<V>)>| {
-            found.filter(|(_, block)| left + block.len() <= FULL / 2).map(|(at, _)| *at)
-        };
+        let fits = |other: &Place| left + blocks.get(*other).len() <= FULL / 2;
         if left == 0 {
-            blocks.remove(&key);
-        } else if let Some(behind) = fits(blocks.range((Excluded(key), Unbounded)).next()) {
-            join(blocks, key, behind);
-        } else if let Some(before) = fits(blocks.range(..key).next_back()) {
-            join(blocks, before, key);
+            blocks.remove(place);
+        } else if let Some(behind) = blocks.next(place).filter(fits) {
+            join(blocks, place, behind);
+        } else if let Some(before) = blocks.before(place).filter(fits) {
+            join(blocks, before, place);
         }
         if blocks.len() <= 1 {
-            let mut last = blocks.pop_first().map_or_else(Block::new, |(_, block)| block);
+            let mut last = match blocks.first() {
+                Some(place) => blocks.remove(place),
+                None => Block::new(),
+            };
             last.tidy();
             self.shape = Shape::One(last);
         }
@@ -194,7 +199,10 @@ impl<V: Dated> Sorted<V> {
     /// Changes the value of `id`, if it is there. O(log n).
     #[inline]
     pub(super) fn change(&mut self, id: StreamId, change: impl FnOnce(&mut V)) -> bool {
-        let Some((_, block)) = self.block_mut(id) else { return false };
+        if self.get(id).is_none() {
+            return false;
+        }
+        let Some(block) = self.block_mut(id) else { return false };
         let Ok(at) = block.find(id) else { return false };
         change(block.value_mut(at));
         let time_ms = block.values()[at].time_ms();
@@ -215,10 +223,8 @@ impl<V: Dated> Sorted<V> {
             Shape::One(block) => (Some(block), None),
             Shape::Many(blocks) => {
                 // The first entries of the block into which `from` belongs may come before it.
-                let here = blocks.range(..=from).next_back();
-                let mut rest = blocks.range((Excluded(from), Unbounded));
-                let block = here.or_else(|| rest.next()).map(|(_, block)| block);
-                (block, Some(rest))
+                let place = blocks.find(from).or_else(|| blocks.first());
+                (place.map(|at| blocks.get(at)), place.map(|at| (blocks, at)))
             }
         };
         let at = block.map_or(0, |block| block.find(from).unwrap_or_else(|at| at));
@@ -234,7 +240,7 @@ impl<V: Dated> Sorted<V> {
     pub(super) fn last(&self) -> Option<StreamId> {
         match &self.shape {
             Shape::One(block) => block.last(),
-            Shape::Many(blocks) => blocks.last_key_value().and_then(|(_, block)| block.last()),
+            Shape::Many(blocks) => blocks.last().and_then(|at| blocks.get(at).last()),
         }
     }
 
@@ -246,16 +252,22 @@ impl<V: Dated> Sorted<V> {
         }
     }
 
+    /// Bytes of memory beside the map itself that a clone does not share.
+    pub(super) fn own(&self) -> usize {
+        match &self.shape {
+            Shape::One(block) => block.memory(),
+            Shape::Many(blocks) => blocks.own(),
+        }
+    }
+
     /// Bytes of memory beside the map itself, exactly with up to 256 blocks, else from the first 256.
     pub(super) fn memory(&self) -> usize {
         const SAMPLES: usize = 256;
-        /// A node of the tree is about two thirds full.
-        const SLOT: usize = (size_of::<StreamId>() + size_of::<usize>()) * 3 / 2;
         let blocks = self.pieces();
         let sampled: usize = self.blocks().take(SAMPLES).map(Block::memory).sum();
         let outside = match &self.shape {
             Shape::One(_) => 0,
-            Shape::Many(_) => blocks * (SLOT + size_of::<Block<V>>() * 3 / 2),
+            Shape::Many(_) => blocks * Blocks::<V>::memory_each(),
         };
         sampled * blocks / blocks.clamp(1, SAMPLES) + outside
     }
@@ -276,23 +288,25 @@ impl<V: Dated> Sorted<V> {
         }
         assert_eq!(len, self.len);
         if let Shape::Many(blocks) = &self.shape {
-            assert!(blocks.len() > 1 && blocks.values().all(|block| !block.is_empty()));
-            for (least, block) in blocks {
-                let next = blocks.range((Excluded(*least), Unbounded)).next();
-                assert!(block.ids().iter().all(|id| id >= least));
-                assert!(next.is_none_or(|(next, _)| block.ids().iter().all(|id| id < next)));
+            blocks.check();
+            assert!(blocks.len() > 1 && blocks.iter().all(|block| !block.is_empty()));
+            let mut place = blocks.first();
+            while let Some(at) = place {
+                let (least, block) = (blocks.least(at), blocks.get(at));
+                place = blocks.next(at);
+                assert!(block.ids().iter().all(|id| *id >= least));
+                assert!(
+                    place.is_none_or(|at| { block.ids().iter().all(|id| *id < blocks.least(at)) })
+                );
             }
         }
     }
 }
 
-/// Joins the block under `behind` to the one before it.
-fn join<V: Dated>(blocks: &mut BTreeMap<StreamId, Block<V>>, before: StreamId, behind: StreamId) {
-    if let Some(behind) = blocks.remove(&behind)
-        && let Some(block) = blocks.get_mut(&before)
-    {
-        block.join(behind);
-    }
+/// Joins the block at `behind` to the one in front of it.
+fn join<V: Dated>(blocks: &mut Blocks<V>, before: Place, behind: Place) {
+    let behind = blocks.remove(behind);
+    blocks.get_mut(before).join(behind);
 }
 
 /// A walk over entries: see [`Sorted::onward`].
@@ -300,7 +314,8 @@ fn join<V: Dated>(blocks: &mut BTreeMap<StreamId, Block<V>>, before: StreamId, b
 pub(super) struct Walk<'a, V> {
     block: Option<&'a Block<V>>,
     at: usize,
-    rest: Option<std::collections::btree_map::Range<'a, StreamId, Block<V>>>,
+    /// The block's place among others.
+    rest: Option<(&'a Blocks<V>, Place)>,
     until_ms: i64,
     enough: usize,
     /// Entries and blocks that were looked at so far: how much work it was.
@@ -332,7 +347,8 @@ impl<'a, V: Dated> Iterator for Walk<'a, V> {
             if self.looked_at > self.enough {
                 return None;
             }
-            self.block = self.rest.as_mut().and_then(|rest| rest.next()).map(|(_, block)| block);
+            self.rest = self.rest.and_then(|(all, at)| all.next(at).map(|next| (all, next)));
+            self.block = self.rest.map(|(all, at)| all.get(at));
         }
     }
 }

@@ -92,11 +92,6 @@ impl<T: Default> Arena<T> {
         nodes + self.chunks.capacity() * size_of::<Chunk<T>>() + self.partial.capacity() * 4
     }
 
-    /// The most nodes that it has.
-    pub(super) fn most(&self) -> usize {
-        self.chunks.len() * CHUNK
-    }
-
     /// The nodes in use.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|c| {

@@ -4,6 +4,7 @@ use super::arena::{Id, NONE};
 use super::branch::{self, Branch, Kid};
 use super::leaf::{self, LONG, Leaf, Text};
 use super::{Place, Tree};
+use crate::counted::Counted;
 
 /// A member on its way into a leaf.
 #[derive(Clone, Copy)]
@@ -153,7 +154,7 @@ impl Tree {
     /// Puts a new leaf with elements behind or before the leaf `beside`; returns its number.
     fn link(&mut self, beside: Id, behind: bool, new: Leaf) -> Id {
         let (count, score) = (new.len() as u64, new.score(0));
-        let id = self.leaves.insert(new);
+        let id = self.leaves.insert(Counted::new(new));
         let (before, after) = match behind {
             true => (beside, self.leaves[beside].behind),
             false => (self.leaves[beside].before, beside),

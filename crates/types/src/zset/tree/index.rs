@@ -121,6 +121,11 @@ impl Index {
         Index { directory: vec![only], depth: 0, segments, count: 1, deepest: 1 }
     }
 
+    /// Of a tree in which nobody looks for members: to do so is a bug, and panics.
+    pub(super) fn none() -> Self {
+        Index { directory: Vec::new(), depth: 0, segments: Arena::new(), count: 0, deepest: 0 }
+    }
+
     #[inline]
     fn slot(&self, hash: u32) -> usize {
         (u64::from(hash) << self.depth >> 32) as usize

@@ -13,6 +13,7 @@
 //! text has its number in the tree's list of those: moving elements never moves much.
 
 use super::arena::{Id, NONE};
+use crate::counted::Piece;
 
 /// Elements of a full leaf. Few in tests, so that small trees are high.
 pub(super) const FULL: usize = if cfg!(test) { 16 } else { 64 };
@@ -85,6 +86,12 @@ impl Default for Leaf {
             heads: Vec::new(),
             text: Vec::new(),
         }
+    }
+}
+
+impl Piece for Leaf {
+    fn outside(&self) -> usize {
+        self.memory()
     }
 }
 

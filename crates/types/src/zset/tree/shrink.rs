@@ -8,6 +8,7 @@ use super::arena::{Id, NONE};
 use super::branch;
 use super::leaf::{self, Leaf, Text};
 use super::{Place, Tree};
+use crate::counted::Counted;
 
 impl Tree {
     /// Removes the element at `place`. O(log n).
@@ -65,7 +66,7 @@ impl Tree {
 
     /// Removes an empty leaf, unless it is the only one.
     fn unlink(&mut self, id: Id) {
-        let Leaf { parent, before, behind, .. } = self.leaves[id];
+        let Leaf { parent, before, behind, .. } = *self.leaves[id];
         if parent == NONE {
             return;
         }
@@ -111,7 +112,7 @@ impl Tree {
     /// The last leaf is gone.
     fn start_over(&mut self) {
         debug_assert_eq!(self.len, 0);
-        self.root = self.leaves.insert(Leaf::default());
+        self.root = self.leaves.insert(Counted::new(Leaf::default()));
         self.height = 0;
         self.first = self.root;
         self.last = self.root;
@@ -152,10 +153,10 @@ impl Tree {
         self.branches[parent].subtract(right, moved);
         self.branches[parent].add(left, moved);
         let had = self.leaves[to].len();
-        let mut gone = std::mem::take(&mut self.leaves[from]);
+        let mut gone = std::mem::take::<Leaf>(&mut self.leaves[from]);
         gone.move_tail(0, &mut self.leaves[to]);
         // Empty, but still in its place until it is unlinked.
-        self.leaves[from] = gone;
+        *self.leaves[from] = gone;
         self.members_moved(to, had, from, to);
         self.unlink(from);
     }

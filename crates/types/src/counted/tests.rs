@@ -1,0 +1,143 @@
+//! Counted pieces: who copies, who frees. Under Miri these tests check the `unsafe` blocks, too.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::AtomicIsize;
+
+/// Counts how many of it there are.
+struct Witness(Arc<AtomicIsize>, u32);
+
+impl Witness {
+    fn new(alive: &Arc<AtomicIsize>, n: u32) -> Self {
+        alive.fetch_add(1, Ordering::SeqCst);
+        Witness(alive.clone(), n)
+    }
+}
+
+impl Clone for Witness {
+    fn clone(&self) -> Self {
+        Witness::new(&self.0, self.1)
+    }
+}
+
+impl Piece for Witness {
+    fn outside(&self) -> usize {
+        0
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn the_only_holder_changes_in_place_and_others_keep_what_they_have() {
+    let mut one = Counted::new(vec![1, 2]);
+    let place = ptr::from_ref(&*one);
+    one.push(3);
+    assert_eq!(ptr::from_ref(&*one), place, "nobody else held it");
+    let kept = one.clone();
+    one.push(4);
+    assert_eq!((&kept[..], &one[..]), (&[1, 2, 3][..], &[1, 2, 3, 4][..]));
+    let place = ptr::from_ref(&*kept);
+    let mut kept = kept;
+    kept.clear();
+    assert_eq!(ptr::from_ref(&*kept), place, "the other one has its own");
+
+    let mut row = CountedRow::from(vec![1u16, 2, 3]);
+    let place = row.as_ptr();
+    row[1] = 20;
+    assert_eq!(row.as_ptr(), place);
+    let kept = row.clone();
+    row[2] = 30;
+    assert_eq!((&*kept, &*row), (&[1, 20, 3][..], &[1, 20, 30][..]));
+    drop(kept);
+    let place = row.as_ptr();
+    row[0] = 10;
+    assert_eq!((row.as_ptr(), &*row), (place, &[10, 20, 30][..]));
+}
+
+#[test]
+fn every_element_is_dropped_once() {
+    let alive = Arc::new(AtomicIsize::new(0));
+    let left = || alive.load(Ordering::SeqCst);
+    let row: CountedRow<Witness> =
+        (0..5).map(|n| Witness::new(&alive, n)).collect::<Vec<_>>().into();
+    let mut other = row.clone();
+    assert_eq!(left(), 5);
+    other[0].1 = 7;
+    assert_eq!(left(), 10);
+    let vec = row.into_vec();
+    assert_eq!((vec[0].1, left()), (0, 10), "they moved");
+    let again = other.clone();
+    let copies = other.into_vec();
+    assert_eq!((copies[0].1, left()), (7, 15), "they were copied");
+    drop((vec, copies));
+    assert_eq!(left(), 5);
+    drop(again);
+    assert_eq!(left(), 0);
+
+    let one = Counted::new(Witness::new(&alive, 1));
+    let other = one.clone();
+    let copy = one.into_inner();
+    assert_eq!(left(), 2);
+    let last = other.into_inner();
+    assert_eq!((copy.1, last.1, left()), (1, 1, 2));
+    drop((copy, last));
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn empty_rows_are_no_memory() {
+    let mut empty: CountedRow<u64> = CountedRow::new();
+    let mut other = empty.clone();
+    assert!(empty.is_empty() && other.iter_mut().next().is_none() && empty.first_mut().is_none());
+    assert_eq!((empty.memory(), empty.into_vec()), (0, Vec::new()));
+    assert!(CountedRow::<u8>::from(Vec::new()).is_empty());
+    assert!(CountedRow::from(&b""[..]).is_empty() && CountedRow::zeros(0).is_empty());
+}
+
+#[test]
+fn bytes_at_both_ends() {
+    assert_eq!(*CountedRow::of_ends(9, b"abc", b"yz"), *b"abc\0\0\0\0yz");
+    assert_eq!(*CountedRow::of_ends(3, b"abc", b""), *b"abc");
+    assert_eq!(*CountedRow::of_ends(2, b"", b"yz"), *b"yz");
+    assert_eq!(*CountedRow::zeros(2), [0, 0]);
+    assert_eq!(CountedRow::from(&b"abc"[..]).memory(), 3 + HEADER);
+}
+
+/// One thread goes on changing what others look at, and everybody sees what was there when he got
+/// it.
+#[test]
+fn threads_let_go_in_any_order() {
+    let rounds = if cfg!(miri) { 20 } else { 2000 };
+    let alive = Arc::new(AtomicIsize::new(0));
+    std::thread::scope(|scope| {
+        let (send, receive) = std::sync::mpsc::channel::<(u32, CountedRow<Counted<Witness>>)>();
+        let receive = Arc::new(std::sync::Mutex::new(receive));
+        for _ in 0..3 {
+            let receive = receive.clone();
+            scope.spawn(move || {
+                loop {
+                    let next = receive.lock().expect("no thread panics").recv();
+                    let Ok((round, row)) = next else { break };
+                    assert!(row.iter().all(|witness| witness.1 == round));
+                    let mut mine = row.clone();
+                    drop(row);
+                    mine[0].1 = u32::MAX;
+                    assert!(mine[1..].iter().all(|witness| witness.1 == round));
+                }
+            });
+        }
+        let mut row: CountedRow<_> =
+            (0..4).map(|_| Counted::new(Witness::new(&alive, 0))).collect::<Vec<_>>().into();
+        for round in 1..=rounds {
+            row.iter_mut().for_each(|witness| witness.1 = round);
+            send.send((round, row.clone())).expect("somebody listens");
+        }
+        drop(send);
+    });
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+}

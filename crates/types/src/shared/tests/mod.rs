@@ -1,0 +1,177 @@
+//! Values that are shared while their owner changes them, against models: what a holder reads on
+//! another thread is what was there when it was shared, whatever came since and in whatever order
+//! holders let go.
+
+mod lists;
+mod maps;
+mod streams;
+mod zsets;
+
+use super::Shared;
+use crate::{Limits, Record, value};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Random numbers, the same in every run with the same seed.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    /// In one of `n` times.
+    fn once_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A value with a model of it.
+trait Subject: Send {
+    /// What a holder compares with.
+    type Model: Clone + PartialEq + std::fmt::Debug + Send;
+
+    fn record(&self) -> &Record;
+    fn model(&self) -> &Self::Model;
+
+    /// One random change, of both.
+    fn step(&mut self, draws: &mut Draws);
+
+    /// The content of a record, read as who saves it does.
+    fn read(record: &Record) -> Self::Model;
+}
+
+/// Something that somebody holds, with what it must be.
+type Held<S> = (Shared, <S as Subject>::Model);
+
+/// Changes `subject` in `rounds` rounds of up to `steps` steps each, shares it in between, and has
+/// other threads look at what they hold now and then, and let go of it in any order.
+fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: usize) {
+    let seeds = [draws.next(), draws.next()];
+    std::thread::scope(|scope| {
+        let holders = seeds.map(|seed| {
+            let (send, receive) = mpsc::channel();
+            scope.spawn(move || hold::<S>(&receive, Draws(seed)));
+            send
+        });
+        let mut mine: Vec<Held<S>> = Vec::new();
+        for round in 0..rounds {
+            for _ in 0..=draws.below(steps) {
+                subject.step(draws);
+            }
+            let shared = || (Shared::of(subject.record()), subject.model().clone());
+            match draws.below(5) {
+                // Nobody, so that pieces are the owner's alone again.
+                0 => mine.clear(),
+                1 => mine.push(shared()),
+                n => drop(holders[n % 2].send(shared())),
+            }
+            if mine.len() > 3 {
+                mine.swap_remove(draws.below(4));
+            }
+            if round % 8 == 0 {
+                assert!(&S::read(subject.record()) == subject.model(), "the owner's own");
+                mine.iter().for_each(look::<S>);
+            }
+        }
+        mine.iter().for_each(look::<S>);
+        assert!(&S::read(subject.record()) == subject.model(), "the owner's own");
+        // Half of the time the value goes first, else the holders do.
+        if draws.once_in(2) {
+            drop(subject);
+        }
+        drop(holders);
+    });
+}
+
+fn look<S: Subject>((shared, model): &Held<S>) {
+    // Not `assert_eq`: they would be printed.
+    assert!(&S::read(shared) == model, "what a holder has");
+    assert!(value::memory_about(shared) > 0 && value::pieces(shared, 10) < usize::MAX);
+}
+
+/// A thread that holds a few values at a time.
+fn hold<S: Subject>(receive: &mpsc::Receiver<Held<S>>, mut draws: Draws) {
+    let mut held: Vec<Held<S>> = Vec::new();
+    loop {
+        match receive.recv_timeout(Duration::from_millis(1)) {
+            Ok(one) => held.push(one),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+        if !held.is_empty() && draws.once_in(3) {
+            look::<S>(&held[draws.below(held.len())]);
+        }
+        while held.len() > 4 {
+            let gone = held.swap_remove(draws.below(5));
+            look::<S>(&gone);
+        }
+    }
+    held.iter().for_each(look::<S>);
+}
+
+/// How often, when somebody looks at every step of the machine.
+fn rounds(n: usize) -> usize {
+    if cfg!(miri) { n.min(6) } else { n }
+}
+
+/// What is shared is not copied, and what is copied is counted.
+#[test]
+fn sharing_takes_next_to_nothing() {
+    let limits = Limits::default();
+    let mut record = crate::set::create(b"k", b"member", usize::MAX, None, 0, &limits);
+    for n in 0..20_000 {
+        let name = format!("member:{n}");
+        record = crate::set::add(record, crate::packed::Value::Bytes(name.as_bytes()), &limits).0;
+    }
+    let all = value::memory(&record, 0);
+    let shared = Shared::of(&record);
+    assert!(shared.own_memory() < all / 10 && Shared::work(&record) < 1000);
+    let before = Shared::copied_bytes();
+    record = crate::set::remove(record, crate::packed::Value::Bytes(b"member:77")).0;
+    let copied = Shared::copied_bytes() - before;
+    // Others copy at the same time, in other tests.
+    assert!(copied >= 1024, "a block and its page: {copied}");
+    assert_eq!(value::elements(&shared), value::elements(&record) + 1);
+}
+
+/// A small value is a copy.
+#[test]
+fn small_values_of_every_type() {
+    use crate::list::End;
+    use crate::string::New;
+    let limits = Limits::default();
+    let texts: Vec<&[u8]> = vec![b"a", b"12", b"ccc"];
+    let mut hash = crate::hash::create(b"k", &[], 0, &limits);
+    let mut set = crate::set::create(b"k", texts[0], 3, None, 0, &limits);
+    for text in &texts {
+        hash = crate::hash::set(hash, text, text, None, 0, &limits).0;
+        set = crate::set::add(set, crate::packed::Value::Bytes(text), &limits).0;
+    }
+    let scored: Vec<(&[u8], f64)> = texts.iter().map(|t| (*t, 1.5)).collect();
+    let records = [
+        crate::string::record(b"k", New::Bytes(b"text"), Some(77), 5),
+        crate::string::record(b"k", New::Bytes(b"123"), None, 5),
+        crate::string::record(b"k", New::Bytes(&[b'x'; 100_000]), None, 5),
+        crate::list::create(b"k", 5, End::Right, &texts, &limits),
+        crate::set::create(b"k", b"17", 1, None, 5, &limits),
+        set,
+        crate::zset::build(b"k", Some(3), 5, &scored, &limits),
+        hash,
+    ];
+    for record in records {
+        let shared = Shared::of(&record);
+        assert_eq!((shared.key(), shared.expiry()), (record.key(), record.expiry()));
+        assert_eq!((shared.kind(), shared.clock()), (record.kind(), record.clock()));
+        assert_eq!(value::elements(&shared), value::elements(&record));
+        let read = std::thread::spawn(move || value::memory(&shared, 0)).join();
+        assert_eq!(read.expect("it was read"), value::memory(&record, 0));
+    }
+}
