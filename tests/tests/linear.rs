@@ -6,10 +6,11 @@
 //! | `LINEAR_OPERATIONS` | of each client, default 1,000 |
 //! | `LINEAR_CLIENTS` | default 8 |
 //! | `LINEAR_THREADS` | numbers of I/O threads, default `1,2,4` |
-//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,streams,move`, or `all`; default `all` |
+//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,move`, or `all`; default `all` |
 //! | `LINEAR_SEED` | seed of the first, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
+//! | `WEFT_PLANTED_STALE` | one built with `planted-stale`, which remembers too late what clients read |
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -146,8 +147,20 @@ fn dump(history: &[Vec<Event>]) -> String {
 /// be seen.
 #[test]
 fn a_planted_race_is_found() {
-    let Ok(program) = std::env::var("WEFT_PLANTED") else {
-        weft_testkit::skipped::note("a_planted_race_is_found", "no WEFT_PLANTED");
+    is_found("a_planted_race_is_found", "WEFT_PLANTED", load);
+}
+
+/// The same of one that has clients keep old values.
+#[test]
+fn a_value_that_nobody_is_told_of_is_found() {
+    let with = "slow,streams,tracking".parse().expect("they exist");
+    let keeping = |seed| Load { with, ..load(seed) };
+    is_found("a_value_that_nobody_is_told_of_is_found", "WEFT_PLANTED_STALE", keeping);
+}
+
+fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
+    let Ok(program) = std::env::var(variable) else {
+        weft_testkit::skipped::note(test, &format!("no {variable}"));
         return;
     };
     let server = Server::start("planted", Path::new(&program), &THREADS);
@@ -158,7 +171,7 @@ fn a_planted_race_is_found() {
             return;
         }
     }
-    panic!("20 histories of a server whose EXEC is not atomic passed as linearizable");
+    panic!("20 histories of a server with a fault passed as linearizable");
 }
 
 /// Money is moved between accounts in all shards by transactions; whoever reads all of them at

@@ -1,4 +1,4 @@
-//! Several clients that subscribe and publish: the same replies and pushes as the reference gives.
+//! Several clients that subscribe and publish, or keep what they read: the same replies and pushes as the reference gives.
 //!
 //! How it works is told in `weft_testkit::sessions`.
 //!
@@ -7,20 +7,24 @@
 //! | `DIFF_COMMANDS` | commands of each test, default 4,000 |
 //! | `DIFF_SEED` | seed of the first episode, default 1; a failure prints the one to use |
 
+use weft_testkit::sessions::Topic;
 use weft_testkit::{Server, sessions, skip_without};
 use weft_tests::env_or;
+
+const SEVERAL: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Steps of an episode.
 const STEPS: usize = 400;
 
-fn compare(test: &str, weft: &[&str]) {
+fn compare(test: &str, topic: Topic, weft: &[&str]) {
     let reference = Server::valkey(&[]);
     if skip_without(test, &reference, "valkey-server") {
         return;
     }
     let (weft, reference) = (Server::weft(weft), reference.expect("not skipped"));
     let (seed, commands) = (env_or("DIFF_SEED", 1), env_or("DIFF_COMMANDS", 4_000));
-    match sessions::run(weft.port(), reference.port(), seed, commands, STEPS) {
+    let (ours, theirs) = (weft.port(), reference.port());
+    match sessions::run(ours, theirs, seed, commands, STEPS, topic) {
         Ok(outcome) => {
             println!("{test}: {outcome:?}");
             assert!(outcome.messages * 20 > outcome.commands, "hardly any message: {outcome:?}");
@@ -34,10 +38,20 @@ fn compare(test: &str, weft: &[&str]) {
 
 #[test]
 fn one_thread() {
-    compare("one_thread", &["--io-threads", "1"]);
+    compare("one_thread", Topic::PubSub, &["--io-threads", "1"]);
 }
 
 #[test]
 fn several_threads() {
-    compare("several_threads", &["--io-threads", "4", "--io-threads-always-active", "yes"]);
+    compare("several_threads", Topic::PubSub, &SEVERAL);
+}
+
+#[test]
+fn caching_by_one_thread() {
+    compare("caching_by_one_thread", Topic::Caching, &["--io-threads", "1"]);
+}
+
+#[test]
+fn caching_by_several_threads() {
+    compare("caching_by_several_threads", Topic::Caching, &SEVERAL);
 }

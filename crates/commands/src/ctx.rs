@@ -2,6 +2,7 @@
 
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
 use weft_base::num;
+use weft_keyspace::log::unit::{Arg, SHARE_FROM};
 use weft_keyspace::{Classes, Db, Key};
 use weft_resp::Reply;
 use weft_types::Limits;
@@ -54,11 +55,29 @@ pub enum Lane {
 }
 
 impl Lane {
+    /// Work beyond which nobody needs to know how much more it is.
+    #[inline]
+    pub fn enough(self) -> usize {
+        match self {
+            Lane::Fast | Lane::Slow | Lane::Transaction => FAST_WORK,
+            Lane::Served => SERVED_WORK,
+        }
+    }
+
+    /// Whether a command goes on in this lane, however much it has to do.
+    #[inline]
+    fn takes_its_time(self) -> bool {
+        match self {
+            Lane::Fast | Lane::Served => false,
+            Lane::Slow | Lane::Transaction => true,
+        }
+    }
+
     /// As [`Ctx::weigh`], for who borrows the context's database meanwhile: `pause` is the
     /// context's.
     #[inline]
     pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
-        if elements <= FAST_WORK || self != Lane::Fast {
+        if elements <= FAST_WORK || elements <= self.enough() || self.takes_its_time() {
             return Ok(());
         }
         *pause = Some(Pause::Slow);
@@ -88,6 +107,10 @@ pub struct Block {
 /// Work that the fast lane does at once: elements looked at, copied or answered. About a tenth of
 /// a millisecond.
 pub const FAST_WORK: usize = 2000;
+
+/// Work that is done at once for a client that has waited, by whoever serves it: more, since the client
+/// loses its place when the slow lane has to do it. Some milliseconds.
+pub const SERVED_WORK: usize = 20 * FAST_WORK;
 
 impl<'a> Ctx<'a> {
     /// The key at argument `i`.
@@ -129,7 +152,11 @@ impl<'a> Ctx<'a> {
     /// As [`Ctx::weigh`], for a command that does something about each of its arguments.
     #[inline]
     pub fn weigh_args(&mut self) -> CmdResult {
-        self.weigh(self.args.len())
+        match self.lane {
+            // They were weighed before the client came to wait.
+            Lane::Served => Ok(()),
+            Lane::Fast | Lane::Slow | Lane::Transaction => self.weigh(self.args.len()),
+        }
     }
 
     /// Has the client wait for one of the keys at the argument positions `keys`: the command's
@@ -173,6 +200,45 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
         self.db.notify(class, event, key);
+    }
+
+    /// Whether what this command does is logged, or may come to be: to be asked before words are made
+    /// up for [`Ctx::log`].
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.db.is_logged()
+    }
+
+    /// Whether it has changed a key by now, and that is logged, or may come to be.
+    #[inline]
+    pub fn is_changed_for_log(&self) -> bool {
+        self.db.is_changed_for_log()
+    }
+
+    /// Logs these words in the place of the client's: what is to be repeated by whoever replays the
+    /// log or replicates. May be called again, for more commands. Without it the client's words are
+    /// logged if a key has changed. Does nothing where nothing is logged.
+    pub fn log(&mut self, words: &[&[u8]]) {
+        self.db.log(words);
+    }
+
+    /// As [`Ctx::log`], with arguments of the client's that may be large.
+    pub fn log_args(&mut self, words: &[Arg<'_>]) {
+        self.db.log_args(&mut words.iter().copied());
+    }
+
+    /// The argument `i` as it is logged.
+    pub fn arg(&self, i: usize) -> Arg<'a> {
+        match self.blobs.iter().find(|(at, _)| *at == i) {
+            Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
+            Some(_) | None => Arg::Bytes(self.args[i]),
+        }
+    }
+
+    /// Logs that `key` was deleted since its new time to live was over at once.
+    pub fn log_expired(&mut self, key: &Key<'_>) {
+        let word = self.db.turn.deletions.expiry.word();
+        self.db.log(&[word, key.bytes]);
     }
 
     /// Unix time of this command in milliseconds.

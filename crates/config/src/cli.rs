@@ -32,6 +32,10 @@ pub enum Cli {
     Version,
     /// Print [`USAGE`].
     Help,
+    /// Check these files of snapshots.
+    CheckRdb(Vec<PathBuf>),
+    /// Check the files of an append-only log: these words.
+    CheckAof(Vec<OsString>),
     /// Write man pages and completions below this folder.
     InstallDocs(PathBuf),
 }
@@ -41,10 +45,15 @@ pub const USAGE: &str = "\
 Usage: weft-server [/path/to/weft.conf] [options] [-]
        weft-server -v or --version
        weft-server -h or --help
+       weft-server --check-rdb <file>
+       weft-server --check-aof [--fix|--truncate-to-timestamp <seconds>] <file>
        weft-server --install-docs <folder>
 
 Options are directives of weft.conf behind two dashes and override the file.
 With - the configuration continues on standard input, before the options.
+With --check-rdb, a snapshot is read and what is wrong with it is told.
+With --check-aof, the manifest and the files of an append-only log, or one file
+of it, are read, what is wrong is told, and on demand the end is repaired.
 With --install-docs, man pages and completions for bash, zsh and fish are
 written below a folder such as /usr/local/share or ~/.local/share.
 
@@ -66,6 +75,13 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
         Some(b"-h" | b"--help") => return Cli::Help,
         Some(b"--install-docs") if arguments.len() == 2 => {
             return Cli::InstallDocs(file(&arguments[1]));
+        }
+        Some(b"--check-rdb") => {
+            return Cli::CheckRdb(arguments[1..].iter().map(|name| file(name)).collect());
+        }
+        Some(b"--check-aof") => {
+            let words = arguments[1..].iter().map(|word| file(word).into_os_string());
+            return Cli::CheckAof(words.collect());
         }
         Some(_) => {}
     }
@@ -167,6 +183,8 @@ mod tests {
         }
         let docs = ["--install-docs", "/a"].map(OsString::from);
         assert_eq!(parse(docs), Cli::InstallDocs("/a".into()));
+        let check = ["--check-rdb", "/a"].map(OsString::from);
+        assert_eq!(parse(check), Cli::CheckRdb(vec!["/a".into()]));
     }
 
     /// What the help shows works in this version.
@@ -174,7 +192,15 @@ mod tests {
     fn help_names_only_what_works() {
         let options = USAGE.split_whitespace().filter_map(|word| word.strip_prefix("--"));
         let options = options.map(|name| name.trim_end_matches(','));
-        let own = ["version", "help", "install-docs"];
+        let own = [
+            "version",
+            "help",
+            "check-rdb",
+            "install-docs",
+            "check-aof",
+            "fix",
+            "truncate-to-timestamp",
+        ];
         let directives: Vec<&str> = options.filter(|name| !own.contains(name)).collect();
         assert!(directives.len() >= 4, "{directives:?}");
         for name in directives {

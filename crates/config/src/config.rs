@@ -254,6 +254,17 @@ impl Config {
     /// A pattern without `*`, `?` and `[` is a name; it finds hidden directives
     /// too and is answered as the client spelled it.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        self.answers(Config::find(patterns))
+    }
+
+    /// What [`Config::get`] answers for directives that were found.
+    pub fn answers(&self, found: Vec<(String, Id)>) -> Vec<(String, Vec<u8>)> {
+        found.into_iter().map(|(spelling, id)| (spelling, self.answer(id))).collect()
+    }
+
+    /// The directives of these names and patterns, each with the spelling to answer, in the order of
+    /// those: see [`Config::get`]. O(patterns * directives).
+    pub fn find(patterns: &[&[u8]]) -> Vec<(String, Id)> {
         // By name in lower case, with the spelling to answer.
         let mut found: BTreeMap<String, (String, Id)> = BTreeMap::new();
         for pattern in patterns {
@@ -271,10 +282,9 @@ impl Config {
                 found.entry(name.spelling.to_string()).or_insert((asked, name.id));
             }
         }
-        let mut answers: Vec<_> =
-            found.into_values().map(|(spelling, id)| (spelling, self.answer(id))).collect();
-        answers.sort();
-        answers
+        let mut found: Vec<(String, Id)> = found.into_values().collect();
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found
     }
 
     /// The text that `CONFIG GET` answers for one directive.

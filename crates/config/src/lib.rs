@@ -16,6 +16,8 @@
 //!     Cli::Run(args) => args,
 //!     Cli::Version => return println!("..."),
 //!     Cli::Help => return print!("{}", cli::USAGE),
+//!     Cli::CheckAof(words) => return println!("{words:?} ..."),
+//!     Cli::CheckRdb(files) => return println!("{files:?} ..."),
 //!     Cli::InstallDocs(dir) => return drop(weft_config::install_docs(&dir)),
 //! };
 //! let config = match Config::load(&args) {

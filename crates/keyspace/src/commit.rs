@@ -2,15 +2,15 @@
 //!
 //! Who executes commands calls [`settle`] after each of them, or after a transaction, and serves
 //! the clients whose keys it answers; that may change keys again, so it calls it until there is
-//! nothing more, and then [`hand_over`]. The sweeps of this crate, by which keys only go, call
-//! [`commit`].
-//!
-//! What comes to listen to changes (a log of effects, invalidations) is told here.
+//! nothing more, then [`seal`], by which the group gets its place in the log of effects, and then
+//! [`end_group`]. The sweeps of this crate, by which keys only go, call [`commit`].
 
 use crate::effect::{Became, Changes, Effect};
 use crate::guard::Guard;
 use crate::interest::{Event, FOLLOWED, JOURNALED, WAITED, WATCHED};
 use crate::keyspace::Keyspace;
+pub use crate::log::seal;
+use crate::stale::{invalidate, spread};
 use crate::turn::Turn;
 
 /// For whom there may be something, now that a group is settled.
@@ -23,9 +23,10 @@ pub struct Awaited {
     pub exchanged: Vec<(usize, usize)>,
 }
 
-/// Tells watches and journals of the turn's effects, whose shards `guard` holds; answers which keys
+/// Tells watches, journals and readers of the turn's effects, whose shards `guard` holds; answers which keys
 /// clients may wait for. O(effects).
 pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
+    invalidate(guard, turn);
     let Changes { of_keys, exchanged, roused } = turn.effects.take();
     let ks = guard.keyspace();
     let mut keys = Vec::new();
@@ -57,7 +58,13 @@ pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
     }
 }
 
-/// As [`settle`], for changes by which no key came to be, expiry and eviction; and [`hand_over`].
+/// Ends a group: [`hand_over`], and who keeps keys of some prefix is told of those that have changed.
+pub fn end_group(guard: &Guard<'_>, turn: &mut Turn) {
+    hand_over(guard, turn);
+    spread(guard, turn);
+}
+
+/// As [`settle`], for changes by which no key came to be, expiry and eviction; and [`end_group`].
 /// Nobody is served; who waits for a stream as a consumer of one of its groups is told later that it
 /// has gone ([`Turn::take_lost`]).
 #[inline]
@@ -66,7 +73,8 @@ pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
         let awaited = settle(guard, turn);
         assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
         turn.lose(awaited.keys);
-        hand_over(guard, turn);
+        seal(guard, turn);
+        end_group(guard, turn);
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
         let guard = inside.world(turn).expect("nobody else");
         act(&mut Db::new(&guard, turn, 1));
         settle(&guard, turn);
-        hand_over(&guard, turn);
+        end_group(&guard, turn);
         assert!(turn.effects.is_empty());
     }
 

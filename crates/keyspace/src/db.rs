@@ -8,6 +8,7 @@
 mod alter;
 mod changes;
 mod keep;
+mod logging;
 mod rework;
 mod several;
 
@@ -258,6 +259,22 @@ impl<'g> Db<'g> {
         }
     }
 
+    /// Puts in a record that comes from a file, or gives it back if its key is there already,
+    /// expired or not. Nobody is told: it is no change, but what there was before. So it is for
+    /// times at which nobody watches, waits or takes a snapshot, as before a server answers clients.
+    ///
+    /// # Errors
+    /// The key is there.
+    pub fn load(&mut self, record: Record) -> Result<(), Record> {
+        let Key { hash, shard, .. } = self.key(record.key());
+        let mut table = self.table(shard);
+        if table.find(hash, record.key()).is_some() {
+            return Err(record);
+        }
+        table.insert(hash, record);
+        Ok(())
+    }
+
     /// As [`Db::set`], for a value that comes with a key of its own in the place of another: that
     /// one goes and this one comes, if anybody wants to know.
     pub fn put(&mut self, key: &Key<'_>, record: Record) {
@@ -477,15 +494,17 @@ impl<'g> Db<'g> {
     pub fn take_all(&mut self) -> Taken {
         let mut taken = Taken::default();
         self.rouse_all();
-        for shard in 0..SHARDS as u16 {
-            let keys = self.shard_len(shard);
-            if keys > 0 {
-                self.watched_go(shard);
-                let contents = self.table(shard).take();
-                taken.keys += keys as u64;
-                taken.contents.extend(self.unless_kept(shard, contents));
+        self.as_whole(|db| {
+            for shard in 0..SHARDS as u16 {
+                let keys = db.shard_len(shard);
+                if keys > 0 {
+                    db.watched_go(shard);
+                    let contents = db.table(shard).take();
+                    taken.keys += keys as u64;
+                    taken.contents.extend(db.unless_kept(shard, contents));
+                }
             }
-        }
+        });
         taken
     }
 
@@ -495,14 +514,16 @@ impl<'g> Db<'g> {
             return;
         }
         self.turn.effects.push_exchange(self.index, other);
-        for shard in 0..SHARDS as u16 {
-            self.watched_change(shard, other);
-            let mut ours = self.table(shard);
-            // The two databases differ, so these are two tables.
-            let mut theirs = Db::new(self.guard, self.turn, other).table(shard);
-            ours.swap(&mut theirs);
-            self.exchanged(shard, other);
-        }
+        self.as_whole(|db| {
+            for shard in 0..SHARDS as u16 {
+                db.watched_change(shard, other);
+                let mut ours = db.table(shard);
+                // The two databases differ, so these are two tables.
+                let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
+                ours.swap(&mut theirs);
+                db.exchanged(shard, other);
+            }
+        });
     }
 
     /// The shape of one shard's table, which the guard must hold. O(capacity).

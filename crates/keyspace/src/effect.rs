@@ -4,7 +4,8 @@
 //!  Db: set, alter, rework, remove ...  ─► before_write ─► the change ─► an effect, if anybody listens
 //!                                                                          │  Turn::effects
 //!  commit, before the shards are released:                                 ▼
-//!     watches break · clients that wait are served · journals of walks are written
+//!     watches break · clients that wait are served · journals of walks are written ·
+//!     clients that keep what they read are told
 //! ```
 //!
 //! Every change of a key goes through the same two points: [`Db`](crate::Db)'s `before_write`, when
@@ -18,7 +19,10 @@
 //! no effect is made.
 
 use crate::keyspace::Key;
+use crate::log::draft::Draft;
+use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
+use crate::stale::{Changed, Unread, Whole};
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub struct Effect {
     pub key: Box<[u8]>,
     pub became: Became,
     pub cause: Cause,
+    /// Whose command it is ([`Turn::client`](crate::Turn::client)).
+    pub by: u64,
 }
 
 /// What has changed, as [`Effects::take`] answers it: each in order of time.
@@ -73,7 +79,7 @@ pub(crate) struct Changes {
 /// The effects of a group, in order of time, and what is to be said of them.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// There is something in one of the four below.
+    /// There is something in one of those below.
     pending: bool,
     /// Which notices anybody wants to get.
     wanted: Classes,
@@ -84,6 +90,10 @@ pub struct Effects {
     /// it was for everybody else: a consumer group has gone.
     roused: Vec<(usize, Box<[u8]>)>,
     notices: Vec<Notice>,
+    /// What is to be logged.
+    pub(crate) log: Draft,
+    /// What of it is to be told to clients that keep what they read.
+    unread: Unread,
     /// In builds with debug assertions: the key that `before_write` was told of last.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
@@ -106,6 +116,30 @@ impl Effects {
         self.pending = true;
     }
 
+    /// Databases are about to be emptied, or exchanged: the effects from here on, until
+    /// [`Effects::end_whole`] is given the answer, are parts of that.
+    pub(crate) fn begin_whole(&self) -> usize {
+        self.of_keys.len()
+    }
+
+    /// That is done.
+    pub(crate) fn end_whole(&mut self, from: usize, emptied: bool) {
+        self.unread.wholes.push(Whole { from, to: self.of_keys.len(), emptied });
+        self.pending = true;
+    }
+
+    /// The effects of keys, and what readers are to be told of them.
+    pub(crate) fn unread(&mut self) -> (&[Effect], &mut Unread) {
+        (&self.of_keys, &mut self.unread)
+    }
+
+    /// What is to be spread.
+    pub(crate) fn take_spread(&mut self) -> Vec<Changed> {
+        let changed = std::mem::take(&mut self.unread.changed);
+        self.renew_pending();
+        changed
+    }
+
     /// Has those who wait for changes of a key look at it again.
     pub(crate) fn push_roused(&mut self, db: usize, key: &[u8]) {
         self.roused.push((db, key.into()));
@@ -114,17 +148,24 @@ impl Effects {
 
     /// What has changed since the last call.
     pub(crate) fn take(&mut self) -> Changes {
-        self.pending = !self.notices.is_empty();
-        Changes {
+        self.unread.begin();
+        let changes = Changes {
             of_keys: std::mem::take(&mut self.of_keys),
             exchanged: std::mem::take(&mut self.exchanged),
             roused: std::mem::take(&mut self.roused),
-        }
+        };
+        self.renew_pending();
+        changes
     }
 
     /// Whether anything has changed, whatever is said of it.
     fn is_changed(&self) -> bool {
         !(self.of_keys.is_empty() && self.exchanged.is_empty() && self.roused.is_empty())
+            || !(self.unread.wholes.is_empty() && self.unread.changed.is_empty())
+    }
+
+    fn renew_pending(&mut self) {
+        self.pending = !self.notices.is_empty() || self.is_changed() || self.log.is_pending();
     }
 
     /// Says which notices are wanted from now on.
@@ -154,13 +195,55 @@ impl Effects {
     /// look again.
     pub fn forget_misses(&mut self) {
         self.notices.retain(|notice| notice.class != Classes::MISS);
-        self.pending = !self.notices.is_empty() || self.is_changed();
+        self.renew_pending();
     }
 
     /// What was said since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.pending = self.is_changed();
-        std::mem::take(&mut self.notices)
+        let notices = std::mem::take(&mut self.notices);
+        self.renew_pending();
+        notices
+    }
+
+    /// Notes that the present command has changed a key, and is to be logged.
+    pub(crate) fn touch_log(&mut self) {
+        self.log.touched = true;
+        self.pending = true;
+    }
+
+    /// Notes that the present command is not to be logged in its own words. To be looked at when it
+    /// ends, whatever else there is.
+    pub(crate) fn say_log(&mut self) {
+        self.log.said = true;
+        self.pending = true;
+    }
+
+    /// Says what is to be logged: a command with these arguments.
+    pub(crate) fn push_log(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
+        self.log.push(db, target, args);
+        self.pending = true;
+    }
+
+    /// The present command has ended: whether it is to be logged in its own words.
+    pub(crate) fn end_command_of_log(&mut self) -> bool {
+        let touched = std::mem::take(&mut self.log.touched);
+        let said = std::mem::take(&mut self.log.said);
+        self.renew_pending();
+        touched && !said
+    }
+
+    /// The present command has ended, and is not one that is logged in its words.
+    #[inline]
+    pub fn end_unlogged(&mut self) {
+        if self.pending {
+            self.end_command_of_log();
+        }
+    }
+
+    /// Forgets what was to be logged.
+    pub fn clear_log(&mut self) {
+        self.log.clear();
+        self.renew_pending();
     }
 
     /// Notes that `key` of database `db` is about to change.

@@ -276,6 +276,24 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// One of the shards that are held; where all may be, any.
+    #[inline]
+    pub(crate) fn any_shard(&self) -> u16 {
+        match &self.held {
+            Held::One(shard) => *shard,
+            Held::Many(set) => set.0.first().copied().unwrap_or(0),
+            Held::World(_) | Held::Cut(_) | Held::Rest(_) => 0,
+        }
+    }
+
+    /// Whether the I/O threads are stopped.
+    pub(crate) fn stops_everybody(&self) -> bool {
+        match &self.held {
+            Held::World(_) | Held::Rest(_) => true,
+            Held::One(_) | Held::Many(_) | Held::Cut(_) => false,
+        }
+    }
+
     /// Whether this guard holds every shard.
     pub fn is_world(&self) -> bool {
         match &self.held {

@@ -5,11 +5,12 @@
 //!  BLPOP k          k came to be: see who waits for it        commit::Awaited
 //!  XREAD k          the same with every change of k
 //!  KEYS, stepwise   keys that came and went since the cut     journal
+//!  GET k            by who caches: k has changed              stale::Caches
 //! ```
 //!
 //! Nobody wants to know anything, as a rule, and then all this costs one look at a word that lies
 //! beside the shard's lock. The word and what is behind it are changed only by who holds the
-//! shard, the bit of waiting clients excepted, whose lines are kept by the server.
+//! shard, but for the bits of waiting clients and of those who follow prefixes, whom the server keeps.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use std::collections::HashMap;
@@ -22,14 +23,33 @@ pub(crate) const WAITED: u32 = 2;
 /// Some of these clients wait for changes of keys, not only for keys that come to be: readers of
 /// streams.
 pub(crate) const FOLLOWED: u32 = 32;
+/// Keys of this shard were read by clients that keep what they read: see [`crate::stale`].
+pub(crate) const READ: u32 = 128;
+/// Clients keep keys of some prefix, and are told of all changes. Set in all shards or in none.
+pub(crate) const FOLLOWED_BY_PREFIX: u32 = 256;
 /// A walk over all keys has not come to this shard yet.
 pub(crate) const JOURNALED: u32 = 4;
+/// What is done is logged: the bit is the same in all shards. See [`crate::log`].
+pub(crate) const LOGGED: u32 = 16;
 /// A command of the slow lane holds this shard: see [`crate::running`].
 pub(crate) const RUNNING: u32 = 8;
 
 /// A snapshot has not given all keys of this shard: see [`crate::snapshot`]. Those who change keys
 /// keep old values for it, and need not tell of what has become of them.
 pub(crate) const SNAPSHOT: u32 = 64;
+
+const ALL: [u32; 9] =
+    [WATCHED, WAITED, FOLLOWED, READ, FOLLOWED_BY_PREFIX, JOURNALED, LOGGED, RUNNING, SNAPSHOT];
+
+/// Each of them has a bit of its own.
+const _: () = {
+    let (mut bits, mut at) = (0, 0);
+    while at < ALL.len() {
+        assert!(ALL[at].count_ones() == 1 && bits & ALL[at] == 0);
+        bits |= ALL[at];
+        at += 1;
+    }
+};
 
 /// What a client watches: marked when one of its keys has changed. EXEC looks at it while it holds
 /// the shards of those keys.

@@ -4,16 +4,18 @@ use crate::Table;
 use crate::gate::Gates;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
+use crate::log::Log;
 use crate::notice::Listener;
 use crate::running::{Entry, Running};
 use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
+use crate::stale::Caches;
 use crate::sync::{Mutex, Ordering, RwLock};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use weft_table::KeyHasher;
 
 /// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
@@ -69,6 +71,8 @@ pub struct Keyspace {
     pub(crate) wake: Wake,
     pub(crate) sleepers: Sleepers,
     pub(crate) listener: OnceLock<Listener>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) caches: OnceLock<Box<dyn Caches>>,
     hasher: Hasher,
 }
 
@@ -108,6 +112,8 @@ impl Keyspace {
             wake,
             sleepers: Sleepers::new(),
             listener: OnceLock::new(),
+            log: Arc::default(),
+            caches: OnceLock::new(),
             hasher,
         }
     }
@@ -118,6 +124,11 @@ impl Keyspace {
     /// If there is one already.
     pub fn listen(&self, listener: Listener) {
         assert!(self.listener.set(listener).is_ok(), "notices have one listener");
+    }
+
+    /// The log of effects: begun by [`Guard::begin_log`](crate::Guard::begin_log).
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     pub fn databases(&self) -> usize {

@@ -10,7 +10,9 @@
 //! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or all
 //! * [`db`] - a logical database seen through a guard: find, set, remove, expire
 //! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
+//! * [`stale`] - who is told that values which clients have read are no longer so
 //! * [`notice`] - what is said of it to those who listen to keyspace notifications
+//! * [`log`] - one order of all changes, for those who write them down
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
 //! * [`snapshot`] - all keys of one moment, read while commands go on
@@ -35,10 +37,12 @@ pub mod hold;
 pub mod interest;
 pub mod keyspace;
 pub mod lock;
+pub mod log;
 pub mod notice;
 mod running;
 mod sleepers;
 pub mod snapshot;
+pub mod stale;
 mod sync;
 pub mod turn;
 pub mod wait;
@@ -50,8 +54,9 @@ pub use hold::{Inside, Outside, SlowHand, Stop};
 pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
+pub use log::{Log, LogReader};
 pub use notice::Classes;
-pub use turn::{Expired, Import, Rng, Tally, Turn};
+pub use turn::{Deletion, Deletions, Expired, Import, Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};
 
 /// The table of one shard and one logical database.

@@ -20,6 +20,8 @@ pub struct Tally {
     pub evicted: u64,
     /// Changes of the keyspace, as `rdb_changes_since_last_save` counts them.
     pub dirty: u64,
+    /// Commands that have removed all keys of all databases.
+    pub flushes: u64,
 }
 
 /// Who frees what was removed.
@@ -77,6 +79,40 @@ pub enum Expired {
     KeepFromReads,
 }
 
+/// In what word it is logged that a key was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deletion {
+    /// DEL: whoever repeats it frees the value at once.
+    Del,
+    /// UNLINK: in the background.
+    #[default]
+    Unlink,
+}
+
+impl Deletion {
+    pub fn word(self) -> &'static [u8] {
+        match self {
+            Deletion::Del => b"DEL",
+            Deletion::Unlink => b"UNLINK",
+        }
+    }
+
+    /// As the directives of the `lazyfree` family say it.
+    pub fn lazy(lazy: bool) -> Deletion {
+        if lazy { Deletion::Unlink } else { Deletion::Del }
+    }
+}
+
+/// The same by what has deleted the key: `lazyfree-lazy-expire` and the like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletions {
+    pub expiry: Deletion,
+    pub eviction: Deletion,
+    /// A command that takes the last element out of a collection, or puts a value in the place of
+    /// another.
+    pub server: Deletion,
+}
+
 /// Whether a server that brings data decides on what has expired (`import-mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Import {
@@ -99,6 +135,9 @@ pub struct Turn {
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
+    /// Whose command is being run, if that client wants not to be told of what it does itself; else
+    /// [`NOBODY`](crate::stale::NOBODY).
+    pub client: u64,
     /// Keys and fields whose time is at or before this have expired: `now_ms`, or no time at all
     /// for [`Import::Source`].
     pub over_ms: i64,
@@ -106,6 +145,7 @@ pub struct Turn {
     /// What was changed and is not committed yet: see [`crate::effect`].
     pub effects: Effects,
     pub expired: Expired,
+    pub deletions: Deletions,
     /// Set when nobody wants the result of a long command any more.
     pub cancel: Option<Arc<AtomicBool>>,
     rng: Rng,
@@ -121,10 +161,12 @@ impl Turn {
             access: Access::new(Policy::Lru, now_ms, 10, 1),
             tally: Tally::default(),
             no_touch: false,
+            client: crate::stale::NOBODY,
             over_ms: now_ms,
             import: Import::No,
             effects: Effects::default(),
             expired: Expired::Remove,
+            deletions: Deletions::default(),
             cancel: None,
             rng: Rng::new(seed),
             trash: Vec::new(),

@@ -12,6 +12,7 @@
 
 use crate::memory::ThreadMemory;
 use crate::server::Server;
+use crate::tracking;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,6 +25,8 @@ enum Garbage {
     /// An evicted record, and about how many bytes it has.
     Evicted(Record, usize),
     Tables(Vec<Detached>),
+    /// What was remembered for clients that keep what they read.
+    Tracked(Vec<tracking::Table>),
 }
 
 impl Garbage {
@@ -31,6 +34,8 @@ impl Garbage {
         match self {
             Garbage::Records(records) => records.len() as u64,
             Garbage::Evicted(..) => 1,
+            // They are no values.
+            Garbage::Tracked(_) => 0,
             Garbage::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
         }
     }
@@ -90,6 +95,11 @@ impl Bio {
         }
     }
 
+    /// Frees what was remembered of keys that were read.
+    pub fn free_tracked(&self, tables: Vec<tracking::Table>) {
+        self.send(Garbage::Tracked(tables));
+    }
+
     fn send(&self, garbage: Garbage) {
         self.pending.fetch_add(garbage.objects(), Ordering::Relaxed);
         // Without the thread (it ends last) the garbage is freed right here.
@@ -131,6 +141,10 @@ fn run(from: &Receiver<Garbage>, srv: &Server) {
                 done(srv, &mut memory, 1);
                 // Not before the memory is seen to be free: else it would look used in between.
                 srv.bio.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            Garbage::Tracked(tables) => {
+                drop(tables);
+                done(srv, &mut memory, 0);
             }
             Garbage::Tables(tables) => tables.into_iter().for_each(|table| {
                 let objects = table.len() as u64;

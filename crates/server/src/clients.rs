@@ -7,9 +7,10 @@
 
 use crate::pubsub::Shown;
 use crate::pubsub::subscriber::Subscriber;
+use crate::tracking::Tracker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use weft_keyspace::Watch;
 
 /// The public face of one client.
@@ -65,6 +66,10 @@ pub struct ClientShared {
     /// What it listens to, if anything. Changed by its owner, and taken away when it is killed.
     subscriber: Mutex<Option<Box<Subscriber>>>,
     route: Mutex<Route>,
+    /// There once it has had tracking on.
+    tracker: OnceLock<Arc<Tracker>>,
+    /// Others have what is for them be told to it.
+    pub is_redirected_to: AtomicBool,
     pub no_evict: AtomicBool,
     /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
     pub readonly: AtomicBool,
@@ -114,6 +119,16 @@ impl ClientShared {
     /// Keeps the client where it is.
     pub fn route(&self) -> MutexGuard<'_, Route> {
         self.route.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Who is told of the values that the client keeps, if it has ever had tracking on.
+    pub fn tracker(&self) -> Option<Arc<Tracker>> {
+        self.tracker.get().cloned()
+    }
+
+    /// The same, made if there is none.
+    pub fn make_tracker(self: &Arc<Self>) -> Arc<Tracker> {
+        self.tracker.get_or_init(|| Arc::new(Tracker::new(self))).clone()
     }
 
     /// Whether the client listens to a channel or a pattern.
@@ -166,6 +181,8 @@ impl ClientShared {
             subscriptions: Shown::default(),
             subscriber: Mutex::default(),
             route: Mutex::default(),
+            tracker: OnceLock::new(),
+            is_redirected_to: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             readonly: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

@@ -6,11 +6,13 @@
 //! * [`server`] - what all threads share; [`settings`]: the configuration as the fast path wants it
 //! * [`mallctl`] - the allocator's switches; `counted`: another one, where a sanitizer watches
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
-//! * [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
+//! * [`tracking`]: clients that keep what they read; [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
 //! * [`pubsub`] - channels, who listens to them, and how messages reach them
 //! * [`client_eviction`] - keeping clients within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
+//! * [`aof`] - the append-only file
+//! * [`persistence`] - snapshots in files, and loading them
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
 //! * [`defrag`] - `activedefrag`
 //! * [`watchdog`] - where threads are that take too long
@@ -22,6 +24,7 @@
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod announce;
+pub mod aof;
 pub mod bio;
 pub mod blocking;
 pub mod client_eviction;
@@ -43,6 +46,7 @@ pub mod memory;
 pub mod monitor;
 pub mod notify;
 pub mod pause;
+pub mod persistence;
 pub mod pubsub;
 pub mod redact;
 pub mod server;
@@ -52,6 +56,7 @@ pub mod start;
 pub mod stats;
 pub mod texts;
 pub mod threads;
+pub mod tracking;
 pub mod transaction;
 pub mod watchdog;
 pub mod work;

@@ -5,6 +5,7 @@ use crate::clients::Clients;
 use crate::dispatch::CommandTable;
 use crate::io::Message;
 use crate::memory::Memory;
+use crate::persistence::stop::Stop;
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
@@ -13,13 +14,13 @@ use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_base::cpulist::CpuSet;
 use weft_base::machine::Machine;
 use weft_base::timeline::Timeline;
 use weft_config::{Config, Id};
-use weft_keyspace::{Keyspace, Waiter};
+use weft_keyspace::{Keyspace, SlowHand, Waiter};
 use weft_process::log_warning;
 
 /// Reasons to leave the straight path when a command is executed; see [`Server::attention`].
@@ -30,9 +31,20 @@ pub mod attention {
     pub const PAUSED: u32 = 2;
     /// `maxmemory` is set.
     pub const MAXMEMORY: u32 = 4;
+    /// The append-only file can't be written.
+    pub const AOF_FAILING: u32 = 64;
     /// `import-mode` is on.
     pub const IMPORT: u32 = 8;
+    /// A file is being loaded.
+    pub const LOADING: u32 = 16;
+    /// The last save in the background has failed, and writes are refused for that.
+    pub const UNSAVED: u32 = 32;
+    /// A thread may be behind with what was published.
+    pub const CROWDED: u32 = 128;
 }
+
+/// Tells Unix time in milliseconds.
+type HandClock = &'static (dyn Fn() -> i64 + Send + Sync);
 
 /// The server: one per process.
 pub struct Server {
@@ -53,12 +65,15 @@ pub struct Server {
     pub listening: crate::listening::Listening,
     pub watchdog: crate::watchdog::Watchdog,
     pub defrag: crate::defrag::Defrag,
+    pub persistence: crate::persistence::Persistence,
     pub bio: Bio,
+    pub aof: crate::aof::Aof,
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::Lines,
     pub clock: quanta::Clock,
     first_tick: u64,
     timeline: Timeline,
+    hand_clock: OnceLock<HandClock>,
     is_wall_behind: AtomicBool,
     pub config: Mutex<Config>,
     settings: RwLock<Arc<Settings>>,
@@ -68,6 +83,7 @@ pub struct Server {
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
     pub pubsub: crate::pubsub::Registry,
+    pub tracking: crate::tracking::Tracking,
     pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
     pub latency: crate::latency::LatencyMonitor,
@@ -88,8 +104,8 @@ pub struct Server {
     seed: u64,
     http_seen_ms: AtomicI64,
     stop: AtomicBool,
-    /// A signal has asked to stop, and the first thread has not seen to it.
-    stop_requested: AtomicBool,
+    /// A signal has asked to stop so, and the first thread has not seen to it.
+    stop_requested: Mutex<Option<Stop>>,
     /// Exit code asked for by SHUTDOWN or a signal.
     pub exit_code: AtomicU32,
 }
@@ -144,23 +160,28 @@ impl Server {
             machine: Machine::read(Path::new("/")),
             allowed_cpus: weft_base::topology::allowed_cpus(),
             placement: RwLock::default(),
-            slow_stats: (0..slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
+            // The last one is that of who loads.
+            slow_stats: (0..=slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             listening: crate::listening::Listening::default(),
             watchdog: crate::watchdog::Watchdog::default(),
             defrag: crate::defrag::Defrag::default(),
+            persistence: crate::persistence::Persistence::default(),
             bio: Bio::default(),
+            aof: crate::aof::Aof::default(),
             slow,
             lines: crate::blocking::Lines::default(),
             first_tick: clock.raw(),
             clock,
             timeline: Timeline::new(0, unix_us()),
+            hand_clock: OnceLock::new(),
             is_wall_behind: AtomicBool::new(false),
             settings: RwLock::new(settings.clone()),
             version: AtomicU64::new(1),
             attention: AtomicU32::new(0),
             monitors: Mutex::default(),
             pubsub: crate::pubsub::Registry::default(),
+            tracking: crate::tracking::Tracking::default(),
             pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),
             latency: crate::latency::LatencyMonitor::default(),
@@ -180,19 +201,27 @@ impl Server {
             active_expire: AtomicBool::new(true),
             http_seen_ms: AtomicI64::new(0),
             stop: AtomicBool::new(false),
-            stop_requested: AtomicBool::new(false),
+            stop_requested: Mutex::default(),
             exit_code: AtomicU32::new(0),
             config: Mutex::new(config),
         }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
         srv.ks.listen(Box::new(move |wanted, notices| crate::notify::tell(srv, wanted, notices)));
+        srv.ks.tell_caches(Box::new(crate::tracking::Told(srv)));
         srv
     }
 
     /// Unix time in milliseconds; it never goes back, whatever thread asks.
     pub fn now_ms(&self) -> i64 {
         self.unix_ms_at(self.clock.raw())
+    }
+
+    /// A hand for the calling thread, which is none of those that execute commands, by which it may
+    /// take hold of shards as the slow lane does.
+    pub fn hand(&'static self) -> SlowHand<'static> {
+        let clock = self.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
+        SlowHand::background(&self.ks, clock)
     }
 
     /// Milliseconds since the start, however the wall clock is set: for timeouts and idle times.
@@ -264,6 +293,8 @@ impl Server {
         *slot = Arc::new(Settings::of(config, version));
         self.renew_attention(&slot);
         self.version.store(version, Ordering::Release);
+        drop(slot);
+        self.renew_unsaved();
     }
 
     fn renew_attention(&self, settings: &Settings) {
@@ -298,31 +329,51 @@ impl Server {
 
     /// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
     /// has stopped them. Until then SHUTDOWN ABORT can take it back.
-    pub fn request_stop(&self) {
-        self.stop_requested.store(true, Ordering::SeqCst);
+    pub fn request_stop(&self, stop: Stop) {
+        *self.stop_requested() = Some(stop);
         self.threads[0].mailbox.send(Message::Wake);
+    }
+
+    fn stop_requested(&self) -> MutexGuard<'_, Option<Stop>> {
+        self.stop_requested.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Takes the request of a signal back; whether there was one.
     pub fn abort_stop(&self) -> bool {
-        let was_requested = self.stop_requested.swap(false, Ordering::SeqCst);
+        let was_requested = self.stop_requested().take().is_some();
         if was_requested {
             weft_process::signals::forget();
         }
         was_requested
     }
 
-    /// Ends the server if a signal has asked for that.
-    pub fn stop_if_requested(&self) {
-        if self.stop_requested.load(Ordering::Relaxed) {
-            log_warning!("User requested shutdown...");
-            self.shut_down(0);
+    /// Ends the server if a signal has asked for that. If there is something to save, a thread of
+    /// its own sees to it.
+    pub fn stop_if_requested(&'static self) {
+        let Some(stop) = self.stop_requested().take() else { return };
+        log_warning!("User requested shutdown...");
+        if !stop.saves(self) {
+            return self.shut_down(0);
+        }
+        let thread = std::thread::Builder::new().name("weft-stop".into());
+        let spawned = thread.spawn(move || {
+            if crate::persistence::stop::prepare(self, stop) {
+                return self.shut_down(0);
+            }
+            weft_process::signals::forget();
+            log_warning!(
+                "Errors trying to shut down the server. Check the logs for more information."
+            );
+        });
+        if let Err(e) = spawned {
+            weft_process::signals::forget();
+            log_warning!("Can't save before the exit, not shutting down: {e}");
         }
     }
 
     /// Whether expired keys are looked for, and not only met.
     pub fn active_expire(&self) -> bool {
-        self.active_expire.load(Ordering::Relaxed)
+        self.active_expire.load(Ordering::Relaxed) && !self.persistence.loading.is_on()
     }
 
     pub fn is_stopping(&self) -> bool {

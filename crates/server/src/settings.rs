@@ -3,10 +3,10 @@
 //! CONFIG SET changes the [`Config`] and publishes a new `Settings`; each thread picks it up at
 //! the start of its next batch by comparing a version number.
 
-use weft_config::{Config, Id, OutputBufferLimits};
-use weft_keyspace::Classes;
+use weft_config::{Config, Id, OutputBufferLimits, SavePoint};
 use weft_keyspace::access::{Access, Policy};
 use weft_keyspace::evict::MaxmemoryPolicy;
+use weft_keyspace::{Classes, Deletion, Deletions};
 use weft_types::Limits;
 
 /// Derived from the configuration; immutable.
@@ -52,6 +52,14 @@ pub struct Settings {
     pub import_mode: bool,
     /// What is told of keys in keyspace notifications.
     pub notices: Classes,
+    /// In what words deletions are logged.
+    pub deletions: Deletions,
+    pub save_points: Vec<SavePoint>,
+    /// Writes are refused after a save in the background has failed.
+    pub refuses_unsaved: bool,
+    pub aof: crate::aof::policy::Policy,
+    /// Keys that are remembered for clients that keep what they read; 0: no limit.
+    pub tracked_keys: usize,
 }
 
 impl Settings {
@@ -102,6 +110,16 @@ impl Settings {
             has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
             notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
+            deletions: Deletions {
+                expiry: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EXPIRE)),
+                eviction: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EVICTION)),
+                server: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_SERVER_DEL)),
+            },
+            save_points: config.save_points().to_vec(),
+            refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
+                && !config.save_points().is_empty(),
+            aof: crate::aof::policy::Policy::of(config),
+            tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
     }
 

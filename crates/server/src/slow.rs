@@ -8,7 +8,12 @@
 //! These threads have no gate, and may sleep for a shard; what they hold is the business of
 //! [`weft_keyspace::hold::SlowHand`]. Commands that need the world while another is at work here
 //! come here, too: an I/O thread never waits for a long command.
+//!
+//! Commands that wait for another server (MIGRATE) have threads of their own, which are started with
+//! the first of them: whoever they wait for may never answer, and a long command has nothing to do
+//! with that.
 
+use crate::commands::transfer;
 use crate::dispatch::hold::hold_slow;
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::{Cmd, Core};
@@ -21,10 +26,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use weft_commands::Lane;
 use weft_keyspace::{SlowHand, Waiter};
+use weft_process::log_warning;
 use weft_resp::{Blob, Reply};
 
 /// How many threads. Most wait: for a shard, or to stop the world.
-pub const THREADS: usize = 4;
+const LONG: usize = 4;
+/// How many more there are for what waits for another server.
+const OUTSIDE: usize = 4;
+/// All of them.
+pub const THREADS: usize = LONG + OUTSIDE;
 
 /// One command to be run.
 #[derive(Debug)]
@@ -39,11 +49,47 @@ pub struct Job {
     pub cancel: Arc<AtomicBool>,
 }
 
+impl Job {
+    /// Whether it may wait for another server.
+    fn waits_outside(&self) -> bool {
+        let transaction = self.session.transaction.as_ref();
+        transfer::waits_outside(self.cmd.spec.name)
+            || transaction.is_some_and(|transaction| transaction.waits_outside())
+    }
+}
+
+/// Jobs that no thread has begun.
+#[derive(Debug)]
+struct Queue {
+    to: Sender<Job>,
+    from: Mutex<Receiver<Job>>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        let (to, from) = channel();
+        Queue { to, from: Mutex::new(from) }
+    }
+}
+
+impl Queue {
+    fn put(&self, job: Job) {
+        // The receiver lives as long as the server.
+        let _ = self.to.send(job);
+    }
+
+    fn next(&self) -> Option<Job> {
+        self.from.lock().unwrap_or_else(|p| p.into_inner()).recv().ok()
+    }
+}
+
 /// The way to the slow lane.
 #[derive(Debug)]
 pub struct SlowLane {
-    to: Sender<Job>,
-    from: Mutex<Receiver<Job>>,
+    long: Queue,
+    outside: Queue,
+    /// Whether there are threads for what waits outside, once somebody has wanted them.
+    has_outside: OnceLock<bool>,
     /// The threads, to be woken when a shard is free.
     threads: [OnceLock<Thread>; THREADS],
     jobs: AtomicUsize,
@@ -62,11 +108,11 @@ impl Drop for Writing<'_> {
 
 impl Default for SlowLane {
     fn default() -> Self {
-        let (to, from) = channel();
         let threads = std::array::from_fn(|_| OnceLock::new());
         SlowLane {
-            to,
-            from: Mutex::new(from),
+            long: Queue::default(),
+            outside: Queue::default(),
+            has_outside: OnceLock::new(),
             threads,
             jobs: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
@@ -77,19 +123,35 @@ impl Default for SlowLane {
 impl SlowLane {
     /// Starts the threads. They end with the process.
     pub fn start(srv: &'static Server) -> std::io::Result<()> {
-        for n in 0..THREADS {
-            let thread = std::thread::Builder::new().name(format!("weft-slow-{n}"));
-            let handle = thread.spawn(move || run(srv, n))?;
-            let _ = srv.slow.threads[n].set(handle.thread().clone());
-        }
+        (0..LONG).try_for_each(|n| SlowLane::start_one(srv, n, &format!("weft-slow-{n}")))
+    }
+
+    fn start_one(srv: &'static Server, n: usize, name: &str) -> std::io::Result<()> {
+        let thread = std::thread::Builder::new().name(name.into());
+        let handle = thread.spawn(move || run(srv, n))?;
+        let _ = srv.slow.threads[n].set(handle.thread().clone());
         Ok(())
     }
 
+    /// Whether there are threads for what waits outside, which are started if need be.
+    fn has_outside(srv: &'static Server) -> bool {
+        let start = |n: usize| SlowLane::start_one(srv, n, &format!("weft-far-{}", n - LONG));
+        *srv.slow.has_outside.get_or_init(|| match (LONG..THREADS).try_for_each(start) {
+            Ok(()) => true,
+            Err(e) => {
+                log_warning!("Can't start threads for MIGRATE, which goes to the others: {e}");
+                false
+            }
+        })
+    }
+
     /// Queues a job. Its outcome reaches the client's thread as a message.
-    pub fn send(&self, job: Job) {
-        self.jobs.fetch_add(1, Ordering::Relaxed);
-        // The receiver lives as long as the server.
-        let _ = self.to.send(job);
+    pub fn send(srv: &'static Server, job: Job) {
+        srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
+        match job.waits_outside() && SlowLane::has_outside(srv) {
+            true => srv.slow.outside.put(job),
+            false => srv.slow.long.put(job),
+        }
     }
 
     /// Jobs that are running or queued.
@@ -114,10 +176,6 @@ impl SlowLane {
             thread.unpark();
         }
     }
-
-    fn next(&self) -> Option<Job> {
-        self.from.lock().unwrap_or_else(|p| p.into_inner()).recv().ok()
-    }
 }
 
 fn run(srv: &'static Server, n: usize) {
@@ -127,7 +185,8 @@ fn run(srv: &'static Server, n: usize) {
     let waiter = Waiter { thread: core.waiter(), token: 0 };
     let clock: &'static _ = Box::leak(Box::new(move || srv.now_ms()));
     let mut hand = SlowHand::new(&srv.ks, waiter, &std::thread::park, clock);
-    while let Some(job) = srv.slow.next() {
+    let queue = if n < LONG { &srv.slow.long } else { &srv.slow.outside };
+    while let Some(job) = queue.next() {
         if !job.cancel.load(Ordering::Relaxed) {
             run_job(&mut core, &mut hand, job);
         }
@@ -166,7 +225,9 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
         mark,
         lane: Lane::Slow,
     };
+    let before = task.core.turn.last_unit();
     let flow = hold_slow(task, hand);
+    let unit = Some(core.turn.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.turn.cancel = None;
     if looked {
         session.no_touch = no_touch;
@@ -174,7 +235,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let (client, thread) = (session.shared.id, session.shared.thread());
     let session = cmd.takes_session().then(|| Box::new(session));
     let message = match flow {
-        Flow::Done => Message::SlowDone { client, reply, session },
+        Flow::Done => Message::SlowDone { client, reply, session, unit },
         Flow::Paused => Message::SlowPaused { client, args, looked, session },
         // Its thread was told while the shards were held.
         Flow::Blocked(_) => return,

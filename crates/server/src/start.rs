@@ -7,6 +7,8 @@ use crate::commandlog::LogKind;
 use crate::failure::{self, Failure, words};
 use crate::io::Listener;
 use crate::listening;
+use crate::persistence::load;
+use crate::persistence::stop::Stop;
 use crate::server::Server;
 use crate::slow::{self, SlowLane};
 use crate::threads::{self, MAX_IO_THREADS};
@@ -35,6 +37,8 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
+        Cli::CheckAof(words) => crate::aof::check::run(&words),
+        Cli::CheckRdb(files) => crate::persistence::check::run(&files),
         Cli::InstallDocs(dir) => install_docs(&dir),
         Cli::Run(args) => start(&args),
     }
@@ -155,16 +159,18 @@ fn serve(
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
+    threads::start_prepared(srv, listeners).map_err(failed)?;
+    load::at_start(srv)?;
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
     }
-    threads::start_prepared(srv, listeners).map_err(failed)?;
     let config = srv.config();
     let period = watchdog::possible_period(config.int(Id::WATCHDOG_PERIOD), &config);
     drop(config);
     srv.set_watchdog(period).map_err(failed)?;
     supervisor.ready();
     threads::join(srv);
+    srv.aof.finish();
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
 }
 
@@ -174,24 +180,18 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
         loop {
             let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
             // The handler has said in the log which signal it was.
-            let (name, words) = match signals.pending() {
-                Some(StopSignal::Interrupt) => ("SIGINT", Id::SHUTDOWN_ON_SIGINT),
-                Some(StopSignal::Terminate) => ("SIGTERM", Id::SHUTDOWN_ON_SIGTERM),
+            let words = match signals.pending() {
+                Some(StopSignal::Interrupt) => Id::SHUTDOWN_ON_SIGINT,
+                Some(StopSignal::Terminate) => Id::SHUTDOWN_ON_SIGTERM,
                 None => continue,
             };
             let config = srv.config();
-            if config.has_word(words, "save") && !config.has_word(words, "force") {
-                log_warning!(
-                    "{name} received but there is no persistence yet: the data can't be saved as \
-                     '{}' demands. Not shutting down.",
-                    words.name()
-                );
-                signals.clear();
-                continue;
-            }
+            let has = |word| config.has_word(words, word);
+            let save = if has("nosave") { Some(false) } else { has("save").then_some(true) };
+            let stop = Stop { save, force: has("force") };
             drop(config);
             signals.acknowledge();
-            srv.request_stop();
+            srv.request_stop(stop);
         }
     })?;
     Ok(())

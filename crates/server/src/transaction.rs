@@ -14,6 +14,8 @@ use crate::dispatch::table::{Cmd, Run};
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
 use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
@@ -79,13 +81,14 @@ impl Transaction {
                 Run::Exec | Run::Watch => Need::Nothing,
             };
             match need {
-                Need::Nothing => {}
+                // What would be done aside knows that it is in a transaction.
+                Need::Nothing | Need::Aside => {}
                 Need::One(shard) => shards.push(shard),
                 Need::Shards(set) => shards.extend(set.iter()),
                 Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
             }
         }
-        let watched = session.watched.iter().flat_map(|w| &w.keys);
+        let watched = session.watched.iter().flat_map(|w| w.keys.keys());
         shards.extend(watched.map(|watched| ks.shard(&watched.name)));
         Need::Shards(ShardSet::of(shards))
     }
@@ -100,14 +103,19 @@ impl Transaction {
 #[derive(Debug, Default)]
 pub struct Watched {
     watch: Arc<Watch>,
-    keys: Vec<WatchedKey>,
+    keys: HashMap<WatchedKey, Begun, foldhash::fast::RandomState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct WatchedKey {
     db: usize,
-    name: Vec<u8>,
-    /// It had expired when the watch began, and was only not removed: that it is gone is no news.
+    name: Box<[u8]>,
+}
+
+/// How a key was when the watch began.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    /// It had expired, and was only not removed: that it is gone is no news.
     was_expired: bool,
 }
 
@@ -119,21 +127,19 @@ impl Watched {
 
     /// Watches `key` of the database `index`, whose shard `guard` holds, unless it is watched.
     pub fn add(&mut self, db: &mut Db<'_>, key: &[u8]) {
-        let index = db.index();
-        if self.keys.iter().any(|watched| watched.db == index && watched.name == key) {
-            return;
+        if let Entry::Vacant(new) = self.keys.entry(WatchedKey { db: db.index(), name: key.into() })
+        {
+            let key = db.key(key);
+            db.watch(&key, &self.watch);
+            new.insert(Begun { was_expired: db.is_expired(&key) });
         }
-        let name = key.to_vec();
-        let key = db.key(key);
-        db.watch(&key, &self.watch);
-        self.keys.push(WatchedKey { db: index, name, was_expired: db.is_expired(&key) });
     }
 
     /// Whether a watched key has changed, or has expired and nobody has noticed. The shards of
     /// all of them are held.
     pub fn is_broken(&self, core: &mut Core, guard: &Guard<'_>) -> bool {
         self.watch.is_broken()
-            || self.keys.iter().filter(|watched| !watched.was_expired).any(|watched| {
+            || self.keys.iter().filter(|(_, begun)| !begun.was_expired).any(|(watched, _)| {
                 let mut db = Db::new(guard, &mut core.turn, watched.db);
                 let key = db.key(&watched.name);
                 db.is_expired(&key)

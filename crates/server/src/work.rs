@@ -14,7 +14,7 @@ use crate::transaction::Transaction;
 use smallvec::SmallVec;
 use weft_commands::spec::{Group, Spec};
 use weft_commands::string::range::BYTES_PER_ELEMENT;
-use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, string};
+use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, stream, string};
 use weft_keyspace::{Db, Guard, Record};
 use weft_types::value;
 
@@ -47,7 +47,8 @@ pub fn is_heavy(
     session: &Session,
     guard: &Guard<'_>,
 ) -> bool {
-    let mut work = 0usize;
+    // Each of them is looked at.
+    let mut work = session.watched.as_ref().map_or(0, |watched| watched.watched());
     let mut db = Db::new(guard, &mut core.turn, session.db);
     for queued in &transaction.queue {
         let spec = queued.cmd.spec;
@@ -58,19 +59,24 @@ pub fn is_heavy(
         work = work.saturating_add(of_arguments(spec, queued.args.len()) + of_bytes(spec, long));
         let measure = of_value(spec, queued.args.len());
         let transfers = transfer::is_one(spec.name);
-        if measure.is_none() && !transfers {
+        let is_of_stream = spec.group == Group::Stream;
+        if measure.is_none() && !transfers && !is_of_stream {
             continue;
         }
         let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
         if transfers {
             work = work.saturating_add(transfer::work(spec.name, &args));
         }
-        let Some(measure) = measure else { continue };
+        let of_key = |record: &Record| match measure {
+            Some(measure) => measure(record),
+            None if is_of_stream => stream::work(spec.name, &args, record),
+            None => 0,
+        };
         let _ = spec.key_positions(&args, |at| {
             let key = db.key(args[at]);
             // After a SELECT, the keys of another database: a guess, which is all this is.
             if db.holds(key.shard) {
-                work = work.saturating_add(db.peek(&key).map_or(0, |record| measure(&record)));
+                work = work.saturating_add(db.peek(&key).map_or(0, |record| of_key(&record)));
             }
         });
     }
@@ -89,13 +95,7 @@ fn of_arguments(spec: &Spec, arguments: usize) -> usize {
 /// What a command may do about the value of each of its keys; `None`: next to nothing.
 fn of_value(spec: &Spec, arguments: usize) -> Option<Measure> {
     let measure: Measure = match spec.group {
-        Group::List
-        | Group::Set
-        | Group::SortedSet
-        | Group::Geo
-        | Group::Hash
-        | Group::Stream
-        | Group::Generic => {
+        Group::List | Group::Set | Group::SortedSet | Group::Geo | Group::Hash | Group::Generic => {
             if spec.name == "dump" {
                 return Some(transfer::write_work);
             }
@@ -111,6 +111,8 @@ fn of_value(spec: &Spec, arguments: usize) -> Option<Measure> {
             // The others go to their bits, or share what is long.
             _ => return None,
         },
+        // They are asked one by one.
+        Group::Stream => return None,
         Group::PubSub
         | Group::Transactions
         | Group::Connection

@@ -13,6 +13,7 @@
 //! | [`server`] | starts a server on a free loopback port and ends it with the test |
 //! | [`locate`] | finds the server under test and the peers it is compared with |
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
+//! | [`disk`] | a disk that fails, tears and forgets by a seed |
 //! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
 //! | [`chaos`] | everything at once, and what is left afterwards |
@@ -27,6 +28,7 @@
 pub mod chaos;
 pub mod client;
 pub mod differential;
+pub mod disk;
 pub mod glob;
 pub mod linear;
 pub mod locate;

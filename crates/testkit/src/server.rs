@@ -96,7 +96,7 @@ impl Server {
             let port = free_port();
             let child = spawn(program, port, dir.path(), &args, descriptors);
             let (program, args) = (program.to_path_buf(), args.clone());
-            match wait_for_ping(child, port) {
+            match wait_for_ping(child, port, Ready::Loaded) {
                 Ok(child) => return Server { name, child, port, dir, args, program, descriptors },
                 Err(why) => failure = why,
             }
@@ -111,7 +111,22 @@ impl Server {
         self.port = free_port();
         let (dir, descriptors) = (self.dir.path(), self.descriptors);
         let child = spawn(&self.program, self.port, dir, &self.args, descriptors);
-        match wait_for_ping(child, self.port) {
+        match wait_for_ping(child, self.port, Ready::Loaded) {
+            Ok(child) => self.child = child,
+            Err(why) => panic!("{} does not start again: {why}\n{}", self.name, self.log_tail()),
+        }
+    }
+
+    /// As [`Server::restart`] with other arguments, for a server that may not have loaded its data
+    /// when this returns.
+    #[track_caller]
+    pub fn restart_loading(&mut self, args: &[&str]) {
+        self.kill();
+        self.port = free_port();
+        self.args = args.iter().map(|arg| arg.to_string()).collect();
+        let (dir, descriptors) = (self.dir.path(), self.descriptors);
+        let child = spawn(&self.program, self.port, dir, &self.args, descriptors);
+        match wait_for_ping(child, self.port, Ready::Answering) {
             Ok(child) => self.child = child,
             Err(why) => panic!("{} does not start again: {why}\n{}", self.name, self.log_tail()),
         }
@@ -256,9 +271,17 @@ fn spawn(
         .unwrap_or_else(|e| panic!("cannot run {}: {e}", program.display()))
 }
 
+/// What a server that starts is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Answering,
+    /// It has loaded its data, too.
+    Loaded,
+}
+
 /// Waits until the server answers a PING, be it by an error: one that asks for a password
 /// has started too.
-fn wait_for_ping(mut child: Child, port: u16) -> Result<Child, String> {
+fn wait_for_ping(mut child: Child, port: u16, ready: Ready) -> Result<Child, String> {
     for _ in 0..ASKS {
         match child.try_wait() {
             Ok(None) => {}
@@ -266,7 +289,10 @@ fn wait_for_ping(mut child: Child, port: u16) -> Result<Child, String> {
             Err(e) => return Err(e.to_string()),
         }
         let asked = Client::try_tcp(port).and_then(|mut client| {
-            client.try_cmd(&["PING"])?;
+            let answer = client.try_cmd(&["PING"])?.value;
+            if ready == Ready::Loaded && is_loading(&answer) {
+                return Err(std::io::ErrorKind::WouldBlock.into());
+            }
             Ok(client.try_cmd(&["INFO", "server"])?.value)
         });
         match asked {
@@ -283,6 +309,10 @@ fn wait_for_ping(mut child: Child, port: u16) -> Result<Child, String> {
     let _ = child.kill();
     let _ = child.wait();
     Err("no answer to PING".to_string())
+}
+
+fn is_loading(answer: &Value) -> bool {
+    matches!(answer, Value::Error(text) if text.starts_with(b"LOADING"))
 }
 
 /// Whether this INFO is that of another process than `pid`. One that refuses to tell may be ours.

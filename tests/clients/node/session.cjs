@@ -80,10 +80,31 @@ async function streams(redis) {
   waiter.disconnect();
 }
 
+// Values that are kept here, invalidations by way of a subscriber: as programs do it in RESP2.
+async function caching(redis) {
+  const ear = connect(), other = connect();
+  const id = await ear.client("ID");
+  await ear.subscribe("__redis__:invalidate");
+  assert.equal(await redis.call("CLIENT", "TRACKING", "ON", "REDIRECT", String(id)), "OK");
+  assert.equal(await redis.call("CLIENT", "GETREDIR"), id);
+  for (let round = 0; round < 5; round++) {
+    await redis.mget("a", "b");
+    const told = events(ear, ["message"], 1);
+    await other.set("b", String(round));
+    assert.deepEqual(await told, [["message", "__redis__:invalidate", "b"]]);
+  }
+  assert.equal(await redis.call("CLIENT", "TRACKING", "OFF"), "OK");
+  ear.disconnect();
+  other.disconnect();
+}
+
 async function main() {
   for (protocol of [2, 3]) {
     const redis = connect();
-    for (const part of [values, pubsub, streams]) await part(redis);
+    const parts = [values, pubsub, streams];
+    // The library takes no such messages for pushes in RESP3.
+    if (protocol === 2) parts.push(caching);
+    for (const part of parts) await part(redis);
     assert.equal(await redis.flushall(), "OK");
     redis.disconnect();
   }

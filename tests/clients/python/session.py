@@ -6,6 +6,8 @@ import sys
 import threading
 
 import redis
+from redis.cache import CacheConfig
+from redis.connection import CacheProxyConnection
 
 
 def connect(protocol):
@@ -165,12 +167,40 @@ def entries(reply):
     return [tuple(entry) for entry in found]
 
 
+def caching():
+    """The library keeps values by itself, and forgets them when the server says so. It wants to hear of
+    a Redis of 7.4 for that, whatever the server can do."""
+    greeting = connect(3).execute_command("HELLO")
+    CacheProxyConnection.DEFAULT_SERVER_NAME = greeting["server"]
+    CacheProxyConnection.MIN_ALLOWED_VERSION = greeting["version"]
+    keeper = redis.Redis(
+        port=int(sys.argv[1]), protocol=3, decode_responses=True, cache_config=CacheConfig(max_size=100)
+    )
+    other = connect(3)
+    other.mset({"a": "1", "b": "1"})
+    assert keeper.get("a") == "1" and keeper.mget("a", "b") == ["1", "1"]
+    asked = other.info("commandstats")["cmdstat_get"]["calls"]
+    for _ in range(100):
+        assert keeper.get("a") == "1"
+    assert other.info("commandstats")["cmdstat_get"]["calls"] == asked, "it asks every time"
+    for round in range(100):
+        other.set("a", round)
+        # What the server says is read when the next command is about to be sent.
+        while keeper.get("a") != str(round):
+            pass
+    other.flushall()
+    while keeper.get("a") is not None:
+        pass
+    keeper.close()
+
+
 def main():
     for protocol in (2, 3):
         r = connect(protocol)
         for part in (values, transactions, pubsub, streams):
             part(r)
             assert r.flushall() is True and r.dbsize() == 0
+    caching()
     print("done")
 
 

@@ -102,10 +102,17 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     if at <= ctx.past_ms() {
         ctx.db.delete(&key);
         ctx.notify(Classes::EXPIRED, "expired", &key);
+        ctx.log_expired(&key);
         ctx.db.turn.tally.expired += 1;
     } else {
         ctx.db.set_expiry(&key, Some(at));
         ctx.notify(Classes::GENERIC, "expire", &key);
+        if ctx.is_logged() {
+            let at = at.to_string();
+            let mut words = vec![&b"PEXPIREAT"[..], key.bytes, at.as_bytes()];
+            words.extend_from_slice(&ctx.args[3..]);
+            ctx.log(&words);
+        }
     }
     ctx.dirty();
     ctx.reply.int(1);

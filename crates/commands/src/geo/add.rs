@@ -49,5 +49,23 @@ fn geoadd(ctx: &mut Ctx<'_>) -> CmdResult {
     for triple in words.chunks_exact(3) {
         elements.push((place(triple[0], triple[1])?.score(), triple[2]));
     }
-    add_elements(ctx, options, &elements)
+    let added = add_elements(ctx, options, &elements);
+    if ctx.is_changed_for_log() {
+        log(ctx, ctx.args.len() - words.len(), &elements);
+    }
+    added
+}
+
+/// Logs what has been computed, as ZADD with the options up to argument `options`: not to be computed
+/// again, by arithmetic that may differ.
+#[cold]
+fn log(ctx: &mut Ctx<'_>, options: usize, elements: &[(f64, &[u8])]) {
+    // Scores are whole numbers of 52 bits.
+    let scores: Vec<String> = elements.iter().map(|(score, _)| score.to_string()).collect();
+    let mut words = vec![&b"ZADD"[..]];
+    words.extend_from_slice(&ctx.args[1..options]);
+    for (score, (_, member)) in scores.iter().zip(elements) {
+        words.extend([score.as_bytes(), member]);
+    }
+    ctx.log(&words);
 }

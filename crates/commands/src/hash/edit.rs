@@ -1,5 +1,6 @@
 //! Setting and removing fields: HSET, HMSET, HSETNX, HDEL.
 
+use super::log::Changed;
 use super::{hash, tell_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
@@ -136,6 +137,9 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
     })?;
     if is_set {
         tell_set(ctx, &key, "hset", expired);
+        if expired {
+            ctx.log(&[b"HSET", key.bytes, data[0], data[1]]);
+        }
         ctx.dirty();
     }
     ctx.reply.int(i64::from(is_set));
@@ -147,6 +151,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[2..];
     let mut emptied = false;
+    let mut gone = Changed::new(ctx);
     let removed = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
@@ -157,6 +162,11 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
         for field in fields {
             let old;
             (record, old) = hash::remove(record, field, now);
+            match old {
+                Old::Live => gone.push(field),
+                Old::Expired => gone.missed(&record, field),
+                Old::Absent => {}
+            }
             removed += usize::from(old == Old::Live);
             if len(&record) == 0 {
                 emptied = true;
@@ -168,6 +178,9 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     })?;
     if removed > 0 {
         ctx.notify(Classes::HASH, "hdel", &key);
+    }
+    if gone.stale {
+        gone.log_removed(ctx, &key);
     }
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);

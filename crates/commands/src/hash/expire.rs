@@ -5,8 +5,9 @@
 
 use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
 use super::hash;
+use super::log::Changed;
 use crate::ctx::Ctx;
-use crate::error::{CmdResult, WRONG_TYPE};
+use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::generic::expire::{Base, Condition, Unit};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
@@ -99,7 +100,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     let (now, past) = (ctx.over_ms(), ctx.past_ms());
     let at = When { text: ctx.args[2], unit, base }.at(ctx.now_ms(), name)?;
     let event = if at <= past { "hexpired" } else { "hexpire" };
-    each(ctx, fields + 2, event, |record, field| {
+    let done = each(ctx, fields + 2, event, |record, field| {
         let Some(found) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
             return (record, NO_FIELD);
         };
@@ -110,33 +111,56 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
             return (hash::remove(record, field, now).0, REMOVED);
         }
         (hash::expire(record, field, Some(at)), DONE)
-    })
+    })?;
+    if ctx.is_changed_for_log() {
+        log(ctx, &done, at);
+    }
+    Ok(())
+}
+
+/// Logs that the fields that were `done` expire at this time.
+#[cold]
+fn log(ctx: &mut Ctx<'_>, done: &Changed<'_>, at: i64) {
+    let (key, text) = (ctx.key(1), at.to_string());
+    let words = [b"HPEXPIREAT", key.bytes, text.as_bytes()];
+    if at <= ctx.past_ms() {
+        done.log_removed(ctx, &key);
+    } else if done.stale {
+        done.log(ctx, &words);
+    } else {
+        ctx.log(&[&words, &ctx.args[3..]].concat());
+    }
 }
 
 fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
-    each(ctx, 4, "hpersist", |record, field| {
+    let done = each(ctx, 4, "hpersist", |record, field| {
         let found = hash(&record, now).ok().and_then(|hash| hash.find(field));
         match found.map(|pair| pair.expiry) {
             None => (record, NO_FIELD),
             Some(None) => (record, NO_EXPIRY),
             Some(Some(_)) => (hash::expire(record, field, None), DONE),
         }
-    })
+    })?;
+    if done.stale {
+        done.log(ctx, &[b"HPERSIST", ctx.args[1]]);
+    }
+    Ok(())
 }
 
 /// Does `one` to every field from the argument `first` on, and answers what it says. If that has
-/// changed anything, it is told as `event`.
-fn each(
-    ctx: &mut Ctx<'_>,
+/// changed anything, it is told as `event`; to what is for the log.
+fn each<'a>(
+    ctx: &mut Ctx<'a>,
     first: usize,
     event: &'static str,
     mut one: impl FnMut(Record, &[u8]) -> (Record, i64),
-) -> CmdResult {
+) -> Result<Changed<'a>, Error> {
     let key = ctx.key(1);
-    let fields = &ctx.args[first..];
+    let fields: &'a [&'a [u8]] = &ctx.args[first..];
+    let mut done = Changed::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
     let changes = ctx.db.rework(&key, |record, _| {
@@ -155,7 +179,14 @@ fn each(
             let code;
             (record, code) = one(record, field);
             reply.int(code);
-            changes += u64::from(code == DONE || code == REMOVED);
+            match code {
+                DONE | REMOVED => {
+                    changes += 1;
+                    done.push(field);
+                }
+                NO_FIELD => done.missed(&record, field),
+                _ => {}
+            }
         }
         emptied = hash::len(&record) == 0;
         (changed(record, changes), Ok(changes))
@@ -167,5 +198,5 @@ fn each(
         ctx.notify(Classes::GENERIC, "del", &key);
     }
     ctx.db.turn.tally.dirty += changes;
-    Ok(())
+    Ok(done)
 }

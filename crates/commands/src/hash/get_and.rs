@@ -1,6 +1,7 @@
 //! Reading fields and doing something to them: HGETEX, HGETDEL.
 
 use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
+use super::log::Changed;
 use super::{bulk, hash};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
@@ -88,7 +89,9 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(WRONG_TYPE);
     }
     let expiry = match then {
-        Then::Nothing => return each(ctx, fields + 2, "", |_| false, |record, _| record),
+        Then::Nothing => {
+            return each(ctx, fields + 2, "", |_| false, |record, _| record).map(|_| ());
+        }
         Then::Expire(when) => Some(when.at(ctx.now_ms(), "hgetex")?),
         Then::Persist => None,
     };
@@ -97,7 +100,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(at) if at <= past => "hexpired",
         Some(_) => "hexpire",
     };
-    each(
+    let done = each(
         ctx,
         fields + 2,
         event,
@@ -106,27 +109,40 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
             Some(at) if at <= past => hash::remove(record, field, now).0,
             Some(_) | None => hash::expire(record, field, expiry),
         },
-    )
+    )?;
+    if ctx.is_changed_for_log() {
+        match expiry {
+            None => done.log(ctx, &[b"HPERSIST", key.bytes]),
+            Some(at) if at <= past => done.log_removed(ctx, &key),
+            Some(at) => done.log(ctx, &[b"HPEXPIREAT", key.bytes, at.to_string().as_bytes()]),
+        }
+    }
+    Ok(())
 }
 
 fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
-    each(ctx, 4, "hdel", |_| true, |record, field| hash::remove(record, field, now).0)
+    let gone = each(ctx, 4, "hdel", |_| true, |record, field| hash::remove(record, field, now).0)?;
+    if gone.stale {
+        gone.log_removed(ctx, &ctx.key(1));
+    }
+    Ok(())
 }
 
 /// Answers the value of every field from the argument `first` on, and does `change` to those for
-/// which `wants` says so, which is told as `event`.
-fn each(
-    ctx: &mut Ctx<'_>,
+/// which `wants` says so, which is told as `event`; which those are is for the log.
+fn each<'a>(
+    ctx: &mut Ctx<'a>,
     first: usize,
     event: &'static str,
     wants: impl Fn(Pair<'_>) -> bool,
     change: impl Fn(Record, &[u8]) -> Record,
-) -> CmdResult {
+) -> Result<Changed<'a>, Error> {
     let (key, now) = (ctx.key(1), ctx.over_ms());
-    let fields = &ctx.args[first..];
+    let fields: &'a [&'a [u8]] = &ctx.args[first..];
+    let mut done = Changed::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
     let changes = ctx.db.rework(&key, |record, _| {
@@ -144,11 +160,13 @@ fn each(
         for field in fields {
             let Some(pair) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
                 reply.null();
+                done.missed(&record, field);
                 continue;
             };
             bulk(reply, pair.value);
             if wants(pair) {
                 record = change(record, field);
+                done.push(field);
                 changes += 1;
             }
         }
@@ -162,5 +180,5 @@ fn each(
         ctx.notify(Classes::GENERIC, "del", &key);
     }
     ctx.db.turn.tally.dirty += changes;
-    Ok(())
+    Ok(done)
 }

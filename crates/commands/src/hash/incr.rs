@@ -52,7 +52,7 @@ const SUM_NOT_FINITE: Error = Error::new("ERR increment would produce NaN or Inf
 
 fn hincrby(ctx: &mut Ctx<'_>) -> CmdResult {
     let increment = ctx.int(3)?;
-    let sum = replace(ctx, "hincrby", |old| {
+    let sum = replace(ctx, "hincrby", false, |old| {
         let old = old.map_or(Some(0), Value::int).ok_or(NOT_AN_INTEGER)?;
         let sum = old.checked_add(increment).ok_or(OVERFLOW)?;
         Ok((sum, Digits::new().format(sum).as_bytes().to_vec()))
@@ -66,7 +66,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
     if !increment.is_finite() {
         return Err(NOT_FINITE);
     }
-    let sum = replace(ctx, "hincrbyfloat", |old| {
+    let sum = replace(ctx, "hincrbyfloat", true, |old| {
         let old = old.unwrap_or(Value::Int(0));
         let old = LongDouble::parse(old.bytes(&mut Digits::new())).ok_or(VALUE_NOT_A_FLOAT)?;
         let sum = old.add(increment).format().ok_or(SUM_NOT_FINITE)?;
@@ -77,17 +77,20 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Replaces the value of the field at argument 2 by the text that `change` makes of it, which is told
-/// as `event`, and returns the other thing that it answers.
+/// as `event`, and returns the other thing that it answers. What is logged is the result where that is
+/// asked for, or fields of the hash expire.
 #[inline]
 fn replace<T>(
     ctx: &mut Ctx<'_>,
     event: &'static str,
+    log_result: bool,
     change: impl FnOnce(Option<Value<'_>>) -> Result<(T, Vec<u8>), Error>,
 ) -> Result<T, Error> {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let field = ctx.args[2];
     let limits = &ctx.settings.limits;
     let mut expired = false;
+    let mut result = ctx.is_logged().then(|| (Vec::new(), None));
     let answer = ctx.db.rework(&key, |record, clock| {
         let old = match &record {
             Some(record) => hash(record, now).map(|hash| hash.find(field)),
@@ -104,11 +107,27 @@ fn replace<T>(
                 let record = record.unwrap_or_else(|| create(key.bytes, &[], clock, limits));
                 let (record, old) = hash::set(record, field, &text, expiry, now, limits);
                 expired = old == Old::Expired;
+                match &mut result {
+                    Some(result) if log_result || expired || hash::is_timed(&record) => {
+                        *result = (text, expiry);
+                    }
+                    Some(_) | None => result = None,
+                }
                 (Rework::Changed(record), Ok(answer))
             }
         }
     })?;
     tell_set(ctx, &key, event, expired);
+    match result {
+        None => {}
+        // What has expired may still be there for whoever repeats it, and arithmetic may differ.
+        Some((text, None)) => ctx.log(&[b"HSET", key.bytes, field, &text]),
+        Some((text, Some(at))) => {
+            let at = at.to_string();
+            let when = [b"HSETEX", key.bytes, b"PXAT", at.as_bytes()];
+            ctx.log(&[&when[..], &[b"FIELDS", b"1", field, &text]].concat());
+        }
+    }
     ctx.dirty();
     Ok(answer)
 }

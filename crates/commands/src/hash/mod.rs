@@ -8,6 +8,7 @@ mod expire;
 mod fields;
 mod get_and;
 mod incr;
+mod log;
 mod look;
 mod pick;
 mod scan;

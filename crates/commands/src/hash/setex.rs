@@ -1,6 +1,7 @@
 //! HSETEX: sets fields together with the time when they expire.
 
 use super::fields::{When, changed, listed, place};
+use super::log::{Changed, present};
 use super::{hash, tell_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
@@ -118,6 +119,13 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Expiry::Keep => Expiry::Keep,
         Expiry::At(when) => Expiry::At(when.at(ctx.now_ms(), "hsetex")?),
     };
+    let over = matches!(expiry, Expiry::At(at) if at <= past);
+    // For the log: those that are removed, or keep no time.
+    let before = match expiry {
+        Expiry::Keep => present(ctx, &key, data.iter().step_by(2).copied(), true),
+        Expiry::At(_) if over => present(ctx, &key, data.iter().step_by(2).copied(), false),
+        Expiry::At(_) | Expiry::Never => Changed::default(),
+    };
     let limits = &ctx.settings.limits;
     let (mut expired, mut emptied) = (false, false);
     let changes = ctx.db.rework(&key, |record, clock| {
@@ -146,9 +154,31 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     if changes.is_some() {
         tell(ctx, &key, expiry, [!is_there, expired, emptied]);
     }
+    if ctx.is_changed_for_log() {
+        log(ctx, expiry, &before, at);
+    }
     ctx.db.turn.tally.dirty += changes.unwrap_or(0);
     ctx.reply.int(i64::from(changes.is_some()));
     Ok(())
+}
+
+/// Logs what was done to the fields at argument `at`, without the conditions.
+#[cold]
+fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) {
+    let key = ctx.key(1);
+    let data = &ctx.args[at..];
+    match expiry {
+        Expiry::At(time) if time <= ctx.past_ms() => before.log_removed(ctx, &key),
+        Expiry::At(time) => {
+            let time = time.to_string();
+            ctx.log(&[&[b"HSETEX", key.bytes, b"PXAT", time.as_bytes()], data].concat());
+        }
+        Expiry::Never => ctx.log(&[&[b"HSETEX", key.bytes], data].concat()),
+        Expiry::Keep => {
+            before.log(ctx, &[b"HPERSIST", key.bytes]);
+            ctx.log(&[&[b"HSETEX", key.bytes, b"KEEPTTL"], data].concat());
+        }
+    }
 }
 
 /// Tells that fields were set: of a key that is new, over fields that had expired, until the key is

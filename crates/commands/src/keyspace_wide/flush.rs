@@ -43,6 +43,9 @@ pub const FLUSHALL: Command = command(
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
+        ctx.db.turn.tally.flushes += 1;
+        ctx.db.log_anyway();
+        ctx.db.tell_emptied();
         ctx.reply.ok();
         Ok(())
     },
@@ -55,6 +58,8 @@ pub const FLUSHDB: Command = command(
     |ctx| {
         let free = who_frees(ctx)?;
         flush(ctx, ctx.db.index(), free);
+        ctx.db.log_anyway();
+        ctx.db.tell_emptied();
         ctx.reply.ok();
         Ok(())
     },

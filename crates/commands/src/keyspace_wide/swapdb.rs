@@ -41,6 +41,7 @@ fn swapdb(ctx: &mut Ctx<'_>) -> CmdResult {
     let known = |n: i32| usize::try_from(n).ok().filter(|n| *n < databases).ok_or(DB_OUT_OF_RANGE);
     let (first, second) = (known(first)?, known(second)?);
     ctx.db.other(first).swap_with(second);
+    ctx.db.log_anyway();
     ctx.dirty();
     ctx.reply.ok();
     Ok(())

@@ -1,6 +1,6 @@
 //! BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: those that wait when there is nothing.
 
-use super::pop::{Several, counted_keys, take};
+use super::pop::{Several, counted_keys, pop_word, take};
 use super::transfer::transfer;
 use super::{end, list, pop, transfer as moving};
 use crate::blocking::timeout;
@@ -9,6 +9,14 @@ use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, KeySpec, Spec};
 use weft_types::list::End;
+
+/// As it is said to LMOVE.
+fn side(end: End) -> &'static [u8] {
+    match end {
+        End::Left => b"LEFT",
+        End::Right => b"RIGHT",
+    }
+}
 
 /// All arguments but the last.
 const KEYS: &[KeySpec] = &[KeySpec {
@@ -109,7 +117,9 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
         found?;
         ctx.reply.array(2);
         ctx.reply.bulk(key.bytes);
-        return take(ctx, &key, from, 1);
+        take(ctx, &key, from, 1)?;
+        ctx.log(&[pop_word(from), key.bytes]);
+        return Ok(());
     }
     ctx.reply.null_array();
     ctx.block((1..last).collect(), wait)
@@ -133,6 +143,12 @@ fn blmove(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> CmdResult {
     if transfer(ctx, from, to)? {
+        let (source, target) = (ctx.args[1], ctx.args[2]);
+        match ctx.args.len() {
+            // BRPOPLPUSH
+            4 => ctx.log(&[b"RPOPLPUSH", source, target]),
+            _ => ctx.log(&[b"LMOVE", source, target, side(from), side(to)]),
+        }
         return Ok(());
     }
     // For an element that is not there, and for a time that is over.

@@ -142,6 +142,14 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
     Ok(())
 }
 
+/// The command that takes elements from this end.
+pub fn pop_word(from: End) -> &'static [u8] {
+    match from {
+        End::Left => b"LPOP",
+        End::Right => b"RPOP",
+    }
+}
+
 /// The arguments of LMPOP and BLMPOP from the number of keys, at `at`, on.
 pub struct Several {
     /// Positions of the keys.
@@ -189,6 +197,9 @@ impl Several {
             ctx.reply.bulk(key.bytes);
             ctx.reply.array(n);
             take(ctx, &key, self.from, self.count)?;
+            if ctx.is_logged() {
+                ctx.log(&[pop_word(self.from), key.bytes, n.to_string().as_bytes()]);
+            }
             return Ok(true);
         }
         Ok(false)

@@ -11,6 +11,8 @@ use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::num;
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key, Rng};
+use weft_resp::Reply;
+use weft_types::packed::Value;
 use weft_types::set::{Set, is_set, len, pop, pop_many, split_most};
 
 pub const SPOP: Command = Command {
@@ -72,6 +74,7 @@ fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
 fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let mut rng = Rng::new(ctx.db.turn.random());
+    let mut taken = Taken::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
     let popped = ctx.db.rework(&key, |record, _| match record {
@@ -81,16 +84,51 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         Some(record) if !is_set(&record) => (Rework::Same(record), Err(WRONG_TYPE)),
         Some(record) => {
-            let record = pop(record, &mut || rng.next(), |member| bulk(reply, member));
+            let record = pop(record, &mut || rng.next(), |member| taken.answer(reply, member));
             emptied = len(&record) == 0;
             (if emptied { Rework::Emptied(record) } else { Rework::Changed(record) }, Ok(true))
         }
     })?;
     if popped {
         tell_popped(ctx, &key, emptied);
+        taken.log(ctx, &key);
         ctx.dirty();
     }
     Ok(())
+}
+
+/// The members that SPOP has taken, where that is logged: chance would not take them again.
+struct Taken(Option<Vec<Vec<u8>>>);
+
+/// Members in one command of the log: so many that a command for each would be much more, and so few
+/// that whoever repeats them does something else in between.
+const LOGGED_AT_ONCE: usize = 1024;
+
+impl Taken {
+    fn new(ctx: &Ctx<'_>) -> Taken {
+        Taken(ctx.is_logged().then(Vec::new))
+    }
+
+    /// Answers `member`.
+    #[inline]
+    fn answer(&mut self, reply: &mut Reply, member: Value<'_>) {
+        bulk(reply, member);
+        if let Some(taken) = &mut self.0 {
+            taken.push(match member {
+                Value::Bytes(text) => text.to_vec(),
+                Value::Int(n) => n.to_string().into_bytes(),
+            });
+        }
+    }
+
+    /// Logs that they were removed from `key`.
+    fn log(self, ctx: &mut Ctx<'_>, key: &Key<'_>) {
+        for some in self.0.iter().flat_map(|taken| taken.chunks(LOGGED_AT_ONCE)) {
+            let mut words = vec![&b"SREM"[..], key.bytes];
+            words.extend(some.iter().map(Vec::as_slice));
+            ctx.log(&words);
+        }
+    }
 }
 
 /// Tells that members were taken from a set; `emptied`: the last ones.
@@ -121,6 +159,8 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     ctx.reply.set(count.min(size));
     if kept == 0 {
         pop_all(ctx, &key);
+        let word = ctx.db.turn.deletions.server.word();
+        ctx.log(&[word, key.bytes]);
     } else if is_table && !few {
         pop_most(ctx, &key, kept);
     } else {
@@ -144,26 +184,32 @@ fn pop_all(ctx: &mut Ctx<'_>, key: &Key<'_>) {
 fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
     let mut rng = Rng::new(ctx.db.turn.random());
     let limits = &ctx.settings.limits;
+    let mut taken = Taken::new(ctx);
+    let reply = &mut *ctx.reply;
     let rest = ctx.db.peek(key).map(|record| {
-        split_most(&record, kept, limits, &mut || rng.next(), |member| bulk(ctx.reply, member))
+        let answer = |member: Value<'_>| taken.answer(reply, member);
+        split_most(&record, kept, limits, &mut || rng.next(), answer)
     });
     if let Some(rest) = rest {
         ctx.db.set(key, rest);
     }
+    taken.log(ctx, key);
 }
 
 /// Answers and removes `count` members, fewer than there are.
 fn pop_some(ctx: &mut Ctx<'_>, key: &Key<'_>, count: usize) {
     let mut rng = Rng::new(ctx.db.turn.random());
+    let mut taken = Taken::new(ctx);
     let reply = &mut *ctx.reply;
     ctx.db.rework(key, |record, _| match record {
         None => (Rework::Absent, ()),
         Some(record) => {
             let draw = &mut || rng.next();
-            let record = pop_many(record, count, draw, |member| bulk(reply, member));
+            let record = pop_many(record, count, draw, |member| taken.answer(reply, member));
             (Rework::Changed(record), ())
         }
     });
+    taken.log(ctx, key);
 }
 
 fn srandmember(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -182,7 +182,10 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
     let stream = asked(&record)?;
     let full = full?;
     let work = match full {
-        None => 0,
+        None => {
+            let last = stream.log.last_entry_id();
+            stream.log.answer_work([stream.log.first_id()].into_iter().chain(last), FAST_WORK)
+        }
         Some(most) => full_work(stream, most),
     };
     // The nodes of the reference's tree are counted anew each time, some at a time.
@@ -201,7 +204,12 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
 fn full_work(stream: &Stream, most: usize) -> usize {
     let count = most.min(usize::MAX / 2) as u64;
     let mut work = stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
-    for (_, group) in stream.groups.iter().flat_map(|groups| groups.iter()) {
+    let groups = stream.groups.as_ref();
+    work += groups.map_or(0, |groups| groups.len());
+    for (_, group) in groups.into_iter().flat_map(|groups| groups.iter()) {
+        if work > FAST_WORK {
+            break;
+        }
         let pending = group.pending_len();
         // Each pending entry is shown once more with its consumer.
         work += pending.min(most)

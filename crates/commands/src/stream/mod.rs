@@ -10,12 +10,14 @@
 //! | [`info`] | XINFO |
 //! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
 //! | [`options`] | what XADD and XTRIM take |
+//! | [`work`] | how much they may have to do, for EXEC |
 //!
 //! A stream stays when its last entry goes: it still knows which ids there were.
 
 mod add;
 pub mod groups;
 mod info;
+mod log;
 mod look;
 mod options;
 mod read;
@@ -23,6 +25,7 @@ mod remove;
 mod set_id;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
@@ -33,6 +36,7 @@ use weft_types::Record;
 use weft_types::packed::Value;
 use weft_types::stream::{Entry, Stream, StreamId};
 use weft_types::string::Digits;
+pub use work::work;
 
 pub const COMMANDS: &[&Command] = &[
     &add::XADD,

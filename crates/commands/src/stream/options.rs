@@ -5,6 +5,7 @@
 use super::{INVALID_ID, id};
 use crate::ctx::Ctx;
 use crate::error::{Error, SYNTAX};
+use weft_base::num::parse_i64;
 use weft_types::stream::{Keep, Trim, Wanted};
 
 const TWO_STRATEGIES: Error =
@@ -130,4 +131,20 @@ pub(super) fn trim(ctx: &Ctx<'_>) -> Result<Trim, Error> {
         i = options.read(ctx, i)?.ok_or(SYNTAX)?;
     }
     options.trim(ctx, true)?.ok_or(NO_STRATEGY)
+}
+
+/// How these arguments of XADD or XTRIM trim, as far as that can be told without reading all of them as
+/// the command does: for who wants to know how much work it is.
+pub(super) fn trim_of(args: &[&[u8]]) -> Option<Trim> {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    // A field of an entry may have such a name; it stands behind the id.
+    let at = args.iter().skip(2).position(|word| is(word, "maxlen") || is(word, "minid"))? + 2;
+    let approximate = *args.get(at + 1)? == b"~";
+    let sign = matches!(*args.get(at + 1)?, b"~" | b"=");
+    let threshold = args.get(at + 1 + usize::from(sign))?;
+    let keep = match is(args[at], "maxlen") {
+        true => Keep::Newest(parse_i64(threshold).and_then(|n| u64::try_from(n).ok())?),
+        false => Keep::From(id(threshold).ok()?),
+    };
+    Some(Trim { keep, approximate, limit: None })
 }

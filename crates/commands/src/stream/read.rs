@@ -7,7 +7,7 @@
 
 use super::{answer_entries, id, stream};
 use crate::blocking::timeout_ms;
-use crate::ctx::{Ctx, FAST_WORK, Lane};
+use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
@@ -139,6 +139,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     for n in at..at + streams {
         let key = ctx.key(n);
         let text = ctx.args[n + streams];
+        let enough = ctx.lane.enough();
         let found = with_log(ctx, &key, |log| {
             let id = match text {
                 b"$" => log.last_id,
@@ -148,7 +149,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
             };
             let served = log.last_entry_id().is_some_and(|last| last > id);
             let work = match (served, id.next()) {
-                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, FAST_WORK),
+                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, enough),
                 (true, None) | (false, _) => 0,
             };
             Ok((Wanted { id, served, missing: false }, work))

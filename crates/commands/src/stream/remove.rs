@@ -122,6 +122,9 @@ fn xtrim(ctx: &mut Ctx<'_>) -> CmdResult {
     if let Some(record) = waste.into_record() {
         ctx.db.turn.discard(record);
     }
+    if trim.approximate && ctx.is_changed_for_log() {
+        super::log::log(ctx, &key, ctx.args.len(), None);
+    }
     ctx.reply.int(deleted as i64);
     Ok(())
 }

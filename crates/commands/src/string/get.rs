@@ -99,6 +99,7 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
     answer(ctx.reply, &record)?;
     ctx.db.delete(&key);
     ctx.notify(Classes::GENERIC, "del", &key);
+    ctx.log(&[b"DEL", key.bytes]);
     ctx.dirty();
     Ok(())
 }
@@ -119,15 +120,20 @@ fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
         Lifetime::Persist => {
             ctx.db.set_expiry(&key, None);
             ctx.notify(Classes::GENERIC, "persist", &key);
+            ctx.log(&[b"PERSIST", key.bytes]);
         }
         Lifetime::Until(at) if at <= past => {
             ctx.db.delete(&key);
             ctx.notify(Classes::EXPIRED, "expired", &key);
+            ctx.log_expired(&key);
             ctx.db.turn.tally.expired += 1;
         }
         Lifetime::Until(at) => {
             ctx.db.set_expiry(&key, Some(at));
             ctx.notify(Classes::GENERIC, "expire", &key);
+            if ctx.is_logged() {
+                ctx.log(&[b"PEXPIREAT", key.bytes, at.to_string().as_bytes()]);
+            }
         }
     }
     ctx.dirty();
@@ -143,6 +149,7 @@ fn delifeq(ctx: &mut Ctx<'_>) -> CmdResult {
     if equal {
         ctx.db.delete(&key);
         ctx.notify(Classes::GENERIC, "del", &key);
+        ctx.log(&[b"DEL", key.bytes]);
         ctx.dirty();
     }
     ctx.reply.int(i64::from(equal));

@@ -142,6 +142,8 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
     });
     let sum = result?;
     ctx.notify(Classes::STRING, "incrbyfloat", &key);
+    // Not to be computed again, by arithmetic that may differ.
+    ctx.log(&[b"SET", key.bytes, &sum, b"KEEPTTL"]);
     ctx.dirty();
     ctx.reply.bulk(&sum);
     Ok(())

@@ -5,7 +5,7 @@
 //! hundred keys waits for memory a few times and not a hundred. MGET and MSET hash each key
 //! once; those with a condition go through their keys twice.
 
-use super::options::{Asking, Condition, Lifetime, Options};
+use super::options::{Asking, Condition, Lifetime, Options, Unit};
 use super::set::write;
 use super::{answer, string};
 use crate::ctx::Ctx;
@@ -14,6 +14,7 @@ use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use smallvec::SmallVec;
 use weft_base::num;
+use weft_keyspace::log::unit::Arg;
 use weft_keyspace::{Classes, Key};
 
 pub const MGET: Command = Command {
@@ -166,9 +167,29 @@ fn msetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let held = all_hold(ctx, pairs.clone(), said.condition);
     if held {
         set_all(ctx, pairs, said.lifetime);
+        if let Lifetime::Until(at) = said.lifetime
+            && ctx.is_logged()
+        {
+            log_until(ctx, options, at);
+        }
     }
     ctx.reply.int(i64::from(held));
     Ok(())
+}
+
+/// Logs MSETEX, the words from argument `options` on with a time that means the same whenever it is
+/// repeated.
+#[cold]
+fn log_until(ctx: &mut Ctx<'_>, options: usize, at: i64) {
+    let at = at.to_string();
+    let mut words: Vec<Arg<'_>> = (0..ctx.args.len()).map(|i| ctx.arg(i)).collect();
+    for i in options..ctx.args.len() {
+        if Unit::of(ctx.args[i]).is_some() {
+            words[i] = Arg::Bytes(b"PXAT");
+            words[i + 1] = Arg::Bytes(at.as_bytes());
+        }
+    }
+    ctx.log_args(&words);
 }
 
 /// Whether every key meets `condition`. Stops looking at the first one that doesn't.

@@ -66,7 +66,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    fn of(word: &[u8]) -> Option<Unit> {
+    pub(super) fn of(word: &[u8]) -> Option<Unit> {
         [
             (&b"EX"[..], Unit::Seconds),
             (b"PX", Unit::Millis),

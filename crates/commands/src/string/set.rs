@@ -10,6 +10,7 @@ use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_keyspace::db::Change;
+use weft_keyspace::log::unit::Arg;
 use weft_keyspace::{Classes, Key, Record};
 use weft_types::RecordMut;
 use weft_types::string::{Digits, New, overwrite, record, replacement};
@@ -112,8 +113,7 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         [_, _, _] => Options::default(),
         args => Options::parse(&args[3..], Asking::Set, ctx.now_ms())?,
     };
-    let value = ctx.value(2);
-    let stored = store(ctx, value, options)?;
+    let stored = store(ctx, 2, options)?;
     match (options.get, stored) {
         (true, _) => {}
         (false, true) => ctx.reply.ok(),
@@ -123,9 +123,8 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn setnx(ctx: &mut Ctx<'_>) -> CmdResult {
-    let value = ctx.value(2);
     let options = Options { condition: Condition::Absent, ..Options::default() };
-    let stored = store(ctx, value, options)?;
+    let stored = store(ctx, 2, options)?;
     ctx.reply.int(i64::from(stored));
     Ok(())
 }
@@ -140,23 +139,22 @@ fn psetex(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn set_until(ctx: &mut Ctx<'_>, unit: Unit, name: &str) -> CmdResult {
     let at = expiry(ctx.args[2], unit, ctx.now_ms(), name)?;
-    let value = ctx.value(3);
-    store(ctx, value, Options { lifetime: Lifetime::Until(at), ..Options::default() })?;
+    store(ctx, 3, Options { lifetime: Lifetime::Until(at), ..Options::default() })?;
     ctx.reply.ok();
     Ok(())
 }
 
 fn getset(ctx: &mut Ctx<'_>) -> CmdResult {
-    let value = ctx.value(2);
-    store(ctx, value, Options { get: true, ..Options::default() })?;
+    store(ctx, 2, Options { get: true, ..Options::default() })?;
     Ok(())
 }
 
-/// Sets the key at argument 1 if the condition holds; whether it did. With `get` the old value,
+/// Sets the key at argument 1 to the value at argument `at` if the condition holds; whether it did. With `get` the old value,
 /// or null, is the reply.
 #[inline]
-fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool, Error> {
+fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Error> {
     let key = ctx.key(1);
+    let value = ctx.value(at);
     // Set and over at once: all that may happen is that the old value goes.
     let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
     if options.get && ctx.db.turn.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
@@ -182,10 +180,14 @@ fn store(ctx: &mut Ctx<'_>, value: New<'_>, options: Options<'_>) -> Result<bool
             Ok(false) | Err(_) => Change::Nothing,
         }
     });
-    if let Ok(true) = result
-        && !ctx.db.turn.effects.wanted().is_none()
-    {
-        tell(ctx, &key, options.lifetime, over, found);
+    if let Ok(true) = result {
+        if !ctx.db.turn.effects.wanted().is_none() {
+            tell(ctx, &key, options.lifetime, over, found);
+        }
+        let until = matches!(options.lifetime, Lifetime::Until(_));
+        if (options.get || until) && (found || !over) && ctx.is_logged() {
+            log(ctx, &key, at, options.lifetime, over);
+        }
     }
     let tally = &mut ctx.db.turn.tally;
     if options.get {
@@ -211,6 +213,36 @@ fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found:
     } else if found {
         ctx.notify(Classes::EXPIRED, "expired", key);
     }
+}
+
+/// Logs what was done: SET of the value at argument `value`, in words that mean the same at any time
+/// and answer nothing.
+#[cold]
+fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over: bool) {
+    if over {
+        return ctx.log_expired(key);
+    }
+    let name = if ctx.is(0, "set") { ctx.arg(0) } else { Arg::Bytes(b"SET") };
+    let mut words = vec![name, ctx.arg(1), ctx.arg(value)];
+    let text;
+    match lifetime {
+        Lifetime::Until(at) => {
+            text = at.to_string();
+            words.extend([Arg::Bytes(b"PXAT"), Arg::Bytes(text.as_bytes())]);
+        }
+        Lifetime::Unsaid | Lifetime::Keep | Lifetime::Persist => {
+            let mut options = (3..ctx.args.len()).filter(|i| *i != value);
+            while let Some(i) = options.next() {
+                if !ctx.is(i, "get") {
+                    words.push(ctx.arg(i));
+                }
+                if ctx.is(i, "ifeq") {
+                    words.extend(options.next().map(|i| ctx.arg(i)));
+                }
+            }
+        }
+    }
+    ctx.log_args(&words);
 }
 
 #[inline]

@@ -172,11 +172,26 @@ fn pop(
         emptied = edit.is_empty();
         (changed(edit, count), Ok(Some(count)))
     })?;
-    if popped.is_some_and(|count| count > 0) {
+    if let Some(count) = popped.filter(|count| *count > 0) {
         tell_removed(ctx, key, if max { "zpopmax" } else { "zpopmin" }, emptied);
+        if ctx.is_changed_for_log() {
+            log(ctx, key, max, count, shape);
+        }
     }
     ctx.db.turn.tally.dirty += popped.unwrap_or(0) as u64;
     Ok(popped.is_some())
+}
+
+/// Logs that `count` elements were popped, by a command that knows its key.
+#[cold]
+fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, max: bool, count: usize, shape: Shape) {
+    let word: &[u8] = if max { b"ZPOPMAX" } else { b"ZPOPMIN" };
+    match shape {
+        // ZPOPMIN and ZPOPMAX themselves.
+        Shape::Flat | Shape::Elements => {}
+        Shape::Keyed => ctx.log(&[word, key.bytes]),
+        Shape::Nested => ctx.log(&[word, key.bytes, count.to_string().as_bytes()]),
+    }
 }
 
 /// Pops `count` elements, which are there, and answers them.

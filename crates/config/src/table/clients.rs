@@ -1,6 +1,6 @@
 //! Limits on clients.
 
-use super::{EFFECTIVE, LONG_MAX, SIZE_MAX, TRACKING};
+use super::{EFFECTIVE, LONG_MAX, SIZE_MAX};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, int};
 
@@ -49,7 +49,7 @@ section! {
     TRACKING_TABLE_MAX_KEYS = "tracking-table-max-keys" {
         kind: int(0, LONG_MAX),
         default: "1000000",
-        status: TRACKING,
+        status: EFFECTIVE,
         doc: "How many keys the server remembers for clients that cache values. Over it, some \
               are declared invalid early. 0 sets no limit.",
     }

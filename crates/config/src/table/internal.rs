@@ -48,7 +48,7 @@ section! {
         kind: int(i32::MIN as i64, INT_MAX),
         default: "0",
         flags: Flags::HIDDEN,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Microseconds to wait after every key of a snapshot; negative waits once for so \
               many keys.",
     }
@@ -56,7 +56,7 @@ section! {
         kind: int(i32::MIN as i64, INT_MAX),
         default: "0",
         flags: Flags::HIDDEN,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "The same for loading.",
     }
     LOADING_PROCESS_EVENTS_INTERVAL_BYTES = "loading-process-events-interval-bytes" {
@@ -70,7 +70,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::HIDDEN,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Keep append-only files that a rewrite has made superfluous.",
     }
     CLUSTER_PING_INTERVAL = "cluster-ping-interval" {

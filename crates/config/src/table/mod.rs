@@ -196,5 +196,4 @@ const CLUSTER: Status = Status::NotYet("cluster mode");
 const TLS: Status = Status::NotYet("TLS");
 const SCRIPTING: Status = Status::NotYet("scripts and functions");
 const MODULES: Status = Status::NotYet("modules");
-const TRACKING: Status = Status::NotYet("client-side caching");
 const ACL: Status = Status::NotYet("access control lists");

@@ -1,6 +1,6 @@
 //! Snapshots and the append-only file.
 
-use super::{INT_MAX, LONG_MAX, PERSISTENCE, REPLICATION};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, REPLICATION, SIZE_MAX};
 use crate::checks::{append_dir_name, append_file_name, db_file_name};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, checked, int, one_of};
@@ -14,7 +14,7 @@ section! {
         kind: Kind::SavePoints,
         default: "3600 1 300 100 60 10000",
         flags: Flags::MULTI.and(Flags::REPEATABLE),
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Write a snapshot when so many seconds have passed and at least so many keys have \
               changed. Pairs on one line or on several add up; \"\" removes those before it, and \
               alone turns snapshots off.",
@@ -23,26 +23,26 @@ section! {
         kind: checked(db_file_name),
         default: "dump.rdb",
         flags: Flags::PROTECTED,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Name of the snapshot in dir.",
     }
     RDBCOMPRESSION = "rdbcompression" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Compress strings in snapshots.",
     }
     RDBCHECKSUM = "rdbchecksum" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "End snapshots with a checksum and check it when they are loaded.",
     }
     RDB_VERSION_CHECK = "rdb-version-check" {
         kind: one_of(&["strict", "relaxed"]),
         default: "strict",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "What to do with a snapshot of a later format: refuse it, or try to load it as far \
               as it is understood.",
     }
@@ -56,14 +56,22 @@ section! {
     RDB_SAVE_INCREMENTAL_FSYNC = "rdb-save-incremental-fsync" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Sync a snapshot every few megabytes while it is written, so that the disk is never \
               asked for all of it at once.",
+    }
+    SNAPSHOT_MEMORY_LIMIT = "snapshot-memory-limit" {
+        kind: bytes(0, SIZE_MAX),
+        default: "0",
+        status: EFFECTIVE,
+        doc: "Memory that a snapshot may take beside the data, for what clients change while it is \
+              written. Near it, what is kept most of is written first; beyond it the snapshot \
+              fails, and no client waits. 0: a quarter of the memory in use, at least 64mb.",
     }
     STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Refuse writes after a snapshot has failed, until one succeeds: so somebody \
               notices.",
     }
@@ -71,73 +79,88 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::DENY_LOADING,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Log every write to a file, to lose at most the last second in a crash.",
     }
     APPENDFILENAME = "appendfilename" {
         kind: checked(append_file_name),
         default: "appendonly.aof",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "What the names of the append-only files begin with.",
     }
     APPENDDIRNAME = "appenddirname" {
         kind: checked(append_dir_name),
         default: "appendonlydir",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Directory in dir for the append-only files.",
     }
     APPENDFSYNC = "appendfsync" {
         kind: one_of(&["everysec", "always", "no"]),
         default: "everysec",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "When writes are made safe on disk: once a second, before every answer, or when \
               the system likes.",
     }
     NO_APPENDFSYNC_ON_REWRITE = "no-appendfsync-on-rewrite" {
         kind: Kind::Bool,
         default: "no",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Do not sync while a rewrite or a snapshot is written: steadier latency, but a \
               crash then loses more.",
     }
     AUTO_AOF_REWRITE_PERCENTAGE = "auto-aof-rewrite-percentage" {
         kind: int(0, INT_MAX),
         default: "100",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Rewrite the append-only file when it has grown by so many percent since the last \
               time. 0 never does by itself.",
     }
     AUTO_AOF_REWRITE_MIN_SIZE = "auto-aof-rewrite-min-size" {
         kind: bytes(0, LONG_MAX as u64),
         default: "64mb",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Size below which it is not rewritten by itself.",
     }
     AOF_LOAD_TRUNCATED = "aof-load-truncated" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Load an append-only file whose end is missing, as after a crash, and log it. \
               Otherwise refuse to start.",
+    }
+    AOF_LOAD_CORRUPT_TAIL_MAX_SIZE = "aof-load-corrupt-tail-max-size" {
+        kind: bytes(0, LONG_MAX as u64),
+        default: "0",
+        status: EFFECTIVE,
+        doc: "So many bytes at the end of the last append-only file may be damaged in any way, as \
+              after a power loss; they are cut off and that is logged. Beyond it the server refuses \
+              to start.",
+    }
+    AOF_CHECKSUM = "aof-checksum" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: EFFECTIVE,
+        doc: "Write a checksum in front of what is written to the append-only file together, in a \
+              line that other servers pass over, and check it when the file is loaded.",
     }
     AOF_USE_RDB_PREAMBLE = "aof-use-rdb-preamble" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Begin a rewritten append-only file with a snapshot: smaller and faster to load.",
     }
     AOF_REWRITE_INCREMENTAL_FSYNC = "aof-rewrite-incremental-fsync" {
         kind: Kind::Bool,
         default: "yes",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Sync a rewrite every few megabytes, as rdb-save-incremental-fsync does.",
     }
     AOF_TIMESTAMP_ENABLED = "aof-timestamp-enabled" {
         kind: Kind::Bool,
         default: "no",
-        status: PERSISTENCE,
+        status: EFFECTIVE,
         doc: "Note the time in the append-only file, to restore the data as of a moment. Older \
               servers cannot read such files.",
     }

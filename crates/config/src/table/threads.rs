@@ -1,6 +1,6 @@
 //! Threads, and the rhythm of background work.
 
-use super::{EFFECTIVE, INT_MAX, PERSISTENCE};
+use super::{EFFECTIVE, INT_MAX};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int, text};
 
@@ -51,15 +51,17 @@ section! {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
-        doc: "CPUs for rewriting the append-only file. Checked at the start.",
+        status: EFFECTIVE,
+        doc: "CPUs for the threads that rewrite the append-only file, as bgsave-cpulist has them for \
+              snapshots.",
     }
     BGSAVE_CPULIST = "bgsave-cpulist" aka "bgsave_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
-        status: PERSISTENCE,
-        doc: "CPUs for writing snapshots. Checked at the start.",
+        status: EFFECTIVE,
+        doc: "CPUs for the threads that write snapshots, and as many threads; without it half as \
+              many threads as the process may use CPUs. auto: as for bio-cpulist.",
     }
     HZ = "hz" {
         kind: Kind::Clamped { min: 0, max: INT_MAX, low: 1, high: 500 },

@@ -7,11 +7,13 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, RUNNING, SNAPSHOT, WATCHED, Watch};
+use crate::interest::{FOLLOWED, LOGGED, RUNNING, SNAPSHOT, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
+use crate::log::unit::Target;
 use crate::notice::Classes;
 use crate::snapshot;
 use crate::snapshot::planted::{self, Fault};
+use crate::turn::Deletion;
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -46,8 +48,8 @@ impl Db<'_> {
     }
 
     fn effect(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        let (db, shard, key) = (self.index, key.shard, key.bytes.into());
-        self.turn.effects.push(Effect { db, shard, key, became, cause });
+        let (db, shard, key, by) = (self.index, key.shard, key.bytes.into(), self.turn.client);
+        self.turn.effects.push(Effect { db, shard, key, became, cause, by });
     }
 
     /// Says what has happened to `key`, in the words of keyspace notifications, to those who want
@@ -96,7 +98,29 @@ impl Db<'_> {
 
     #[cold]
     fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        self.effect(key, became, cause);
+        self.tell_log(key, cause);
+        if self.interest(key.shard) & !LOGGED != 0 {
+            self.effect(key, became, cause);
+        }
+    }
+
+    /// Says for the log what `cause` has done to `key`, where that is known here.
+    fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
+        if self.interest(key.shard) & (LOGGED | RUNNING) == 0 {
+            return;
+        }
+        let unlink = self.turn.deletions;
+        match cause {
+            // In what words it is to be repeated is known to the command.
+            Cause::Command => self.turn.effects.touch_log(),
+            Cause::Expiry => self.log_deletion(unlink.expiry, key),
+            Cause::Eviction => self.log_deletion(unlink.eviction, key),
+        }
+    }
+
+    /// Logs that `key` was deleted.
+    fn log_deletion(&mut self, word: Deletion, key: &Key<'_>) {
+        self.log_of(Target::ALL, &[word.word(), key.bytes]);
     }
 
     /// The record of `key` was `dead` and is another one now. Discards the dead one.
@@ -118,9 +142,15 @@ impl Db<'_> {
         if dead.expiry().is_some_and(|at| at <= now) {
             self.went(key, dead.expiry(), Cause::Expiry);
             self.came(key);
-        } else if self.interest(key.shard) != 0 && same_type {
+            return;
+        }
+        self.tell_log(key, Cause::Command);
+        if self.interest(key.shard) & !LOGGED == 0 {
+            return;
+        }
+        if same_type {
             self.effect(key, Became::Changed, Cause::Command);
-        } else if self.interest(key.shard) != 0 {
+        } else {
             // Clients may wait for a key that has the wrong type.
             self.effect(key, Became::Gone(dead.expiry()), Cause::Command);
             self.effect(key, Became::New, Cause::Command);
@@ -139,6 +169,25 @@ impl Db<'_> {
     pub(super) fn rouse_all(&mut self) {
         if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
             self.turn.effects.push_exchange(self.index, self.index);
+        }
+    }
+
+    /// A database is emptied, or exchanged, as a whole by `act`: what it does to single keys is no news
+    /// to clients that keep what they read.
+    pub(super) fn as_whole(&mut self, act: impl FnOnce(&mut Self)) {
+        let from = self.turn.effects.begin_whole();
+        act(self);
+        if self.keyspace().caches.get().is_some() {
+            self.turn.effects.end_whole(from, false);
+        }
+    }
+
+    /// Tells all clients that keep what they read that nothing of it is true any more: databases were
+    /// emptied.
+    pub fn tell_emptied(&mut self) {
+        if self.keyspace().caches.get().is_some() {
+            let from = self.turn.effects.begin_whole();
+            self.turn.effects.end_whole(from, true);
         }
     }
 

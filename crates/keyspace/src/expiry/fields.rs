@@ -106,10 +106,13 @@ fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
     let no_touch = std::mem::replace(&mut db.turn.no_touch, true);
     let now = db.turn.now_ms;
     let mut emptied = false;
+    let mut gone: Option<Vec<Vec<u8>>> = db.is_logged().then(Vec::new);
     let step = db.rework(key, |record, _| match record {
         None => (Rework::Absent, hash::Step::default()),
         Some(record) if hash::is_hash(&record) => {
-            let (rework, step) = expire_some_of(record, cursor, now);
+            let (rework, step) = expire_some_of(record, cursor, now, &mut |field| {
+                gone.iter_mut().for_each(|gone| gone.push(field.to_vec()));
+            });
             emptied = matches!(rework, Rework::Emptied(_));
             (rework, step)
         }
@@ -123,11 +126,19 @@ fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
     if emptied {
         db.notify(Classes::GENERIC, "del", key);
     }
+    if let Some(gone) = gone.filter(|gone| !gone.is_empty()) {
+        db.log_expired_fields(key, &gone, emptied);
+    }
     step
 }
 
-fn expire_some_of(record: Record, cursor: u64, now_ms: i64) -> (Rework, hash::Step) {
-    let (record, step) = hash::expire_some(record, cursor, now_ms);
+fn expire_some_of(
+    record: Record,
+    cursor: u64,
+    now_ms: i64,
+    gone: &mut dyn FnMut(&[u8]),
+) -> (Rework, hash::Step) {
+    let (record, step) = hash::expire_some(record, cursor, now_ms, gone);
     if step.removed == 0 {
         (Rework::Same(record), step)
     } else if hash::len(&record) == 0 {

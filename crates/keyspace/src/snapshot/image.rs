@@ -11,7 +11,8 @@ use weft_types::{Record, Shared};
 /// hash whose time was over at the cut may still be in it.
 #[derive(Debug)]
 pub struct Image {
-    value: Shared,
+    /// Large values share their pieces with the keyspace.
+    shared: Shared,
     db: u32,
     shard: u16,
     /// What is on the account for it.
@@ -21,12 +22,13 @@ pub struct Image {
 impl Image {
     /// Of a record in `shard` and database `db`, as that was numbered at the cut.
     pub(super) fn new(shard: u16, db: u32, record: &Record) -> Image {
-        Image { value: Shared::of(record), db, shard, bytes: 0 }
+        Image { shared: Shared::of(record), db, shard, bytes: 0 }
     }
 
-    /// Notes how many bytes it takes that the key does not, which the answer is: about. O(1).
+    /// Notes how many bytes it takes, which the answer is: about, and without what writers copy since
+    /// it shares that with them. O(1).
     pub(super) fn weigh(&mut self) -> usize {
-        self.bytes = size_of::<Image>() + self.value.own_memory();
+        self.bytes = size_of::<Image>() + self.shared.own_memory();
         self.bytes
     }
 
@@ -44,10 +46,9 @@ impl Image {
         self.db as usize
     }
 
-    /// The value, which may be large and the last of its kind: to be dropped where that may take its
-    /// time.
-    pub fn into_value(self) -> Shared {
-        self.value
+    /// The record, which may be large: to be dropped where that may take its time.
+    pub fn into_record(self) -> Record {
+        self.shared.into_waste()
     }
 }
 
@@ -55,6 +56,6 @@ impl Deref for Image {
     type Target = Record;
 
     fn deref(&self) -> &Record {
-        &self.value
+        &self.shared
     }
 }

@@ -163,8 +163,8 @@ fn fitting(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
 
 /// What it costs to make an image of `record`. O(1).
 fn weight(record: &RecordRef<'_>) -> usize {
-    /// One step of sharing a large value.
-    const SHARE_WEIGHT: usize = 16;
+    /// A step of sharing, some ten nanoseconds.
+    const SHARE_WEIGHT: usize = 64;
     RECORD_WEIGHT + record.alloc_size() + Shared::work(record) * SHARE_WEIGHT
 }
 

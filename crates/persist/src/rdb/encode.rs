@@ -55,8 +55,23 @@ pub fn code_of(record: &Record, version: u16) -> Code {
 /// Those of the writer.
 pub fn encode<W: Write>(record: &Record, form: Form, out: &mut W) -> io::Result<Code> {
     let code = code_of(record, form.version);
+    out.write_all(&[code as u8])?;
+    encode_body(record, code, form, out)?;
+    Ok(code)
+}
+
+/// Writes a body behind the type code, which is that of [`code_of`]. As [`encode()`] otherwise.
+///
+/// # Errors
+///
+/// Those of the writer.
+pub fn encode_body<W: Write>(
+    record: &Record,
+    code: Code,
+    form: Form,
+    out: &mut W,
+) -> io::Result<()> {
     let mut out = Writer::new(out, form.compress);
-    out.raw(&[code as u8])?;
     match Kind::of(record.kind()) {
         Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => string(record, &mut out),
         Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => list(record, code, &mut out),
@@ -64,8 +79,7 @@ pub fn encode<W: Write>(record: &Record, form: Form, out: &mut W) -> io::Result<
         Kind::ZsetPacked | Kind::ZsetTree => zset(record, code, &mut out),
         Kind::HashPacked | Kind::HashTable => hash(record, code, &mut out),
         Kind::Stream => encode_stream::stream(record, code, &mut out),
-    }?;
-    Ok(code)
+    }
 }
 
 /// For walks that end at an error.

@@ -39,6 +39,7 @@
 //! | `decode`, `read`, `source` | bytes as a record; lengths and strings; where bytes come from |
 //! | `lzf`, `crc64` | compression, checksum |
 //! | `payload` | value, version and checksum together |
+//! | [`file`] | whole files |
 
 mod code;
 mod crc64;
@@ -46,6 +47,7 @@ mod decode;
 mod encode;
 mod encode_stream;
 mod fault;
+pub mod file;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod lzf;
@@ -58,8 +60,8 @@ mod write;
 
 pub use code::{Code, Dialect, VERSION};
 pub use crc64::{Crc64, crc64};
-pub use decode::{Target, decode};
-pub use encode::{Form, code_of, encode};
+pub use decode::{Target, decode, decode_body};
+pub use encode::{Form, code_of, encode, encode_body};
 pub use fault::Fault;
 pub use payload::{Opened, open, seal};
 pub use source::{Reader, Slice, Source};

@@ -79,6 +79,18 @@ pub fn string<S: Source>(
     }
 }
 
+/// Goes past a string. O(1) in memory.
+pub fn skip_string<S: Source>(from: &mut S) -> Result<(), Fault> {
+    match head(from)? {
+        Head::Len(n) => from.skip(size(n)?),
+        Head::Int(_) => Ok(()),
+        Head::Lzf => {
+            let (packed, _plain) = (count(from)?, len(from)?);
+            from.skip(packed)
+        }
+    }
+}
+
 /// A score in binary form. It may be no number.
 pub fn double<S: Source>(from: &mut S) -> Result<f64, Fault> {
     Ok(f64::from_le_bytes(from.array()?))

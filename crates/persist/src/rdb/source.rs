@@ -20,6 +20,13 @@ pub trait Source {
     ///
     /// As [`Source::append`].
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault>;
+
+    /// Goes past the next `n` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::append`].
+    fn skip(&mut self, n: usize) -> Result<(), Fault>;
 }
 
 /// Bytes in memory.
@@ -39,6 +46,11 @@ impl Source for Slice<'_> {
         let (bytes, rest) = self.0.split_first_chunk().ok_or(Fault::Short)?;
         self.0 = rest;
         Ok(*bytes)
+    }
+
+    fn skip(&mut self, n: usize) -> Result<(), Fault> {
+        self.0 = self.0.get(n..).ok_or(Fault::Short)?;
+        Ok(())
     }
 }
 
@@ -66,6 +78,14 @@ impl<R: Read> Source for Reader<R> {
         let mut bytes = [0; N];
         self.0.read_exact(&mut bytes).map_err(fault)?;
         Ok(bytes)
+    }
+
+    fn skip(&mut self, n: usize) -> Result<(), Fault> {
+        let skipped = std::io::copy(&mut (&mut self.0).take(n as u64), &mut std::io::sink());
+        match skipped.map_err(Fault::Io)? {
+            all if all == n as u64 => Ok(()),
+            _ => Err(Fault::Short),
+        }
     }
 }
 

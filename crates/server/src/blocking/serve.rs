@@ -14,10 +14,12 @@ use crate::dispatch::table::Run;
 use crate::dispatch::{Core, reply};
 use crate::io::Message;
 use crate::server::Server;
+use crate::tracking;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_commands::{Lane, Pause};
 use weft_keyspace::commit::settle;
+use weft_keyspace::stale::invalidate;
 use weft_keyspace::wait::{Claim, Unclaim};
 use weft_keyspace::{Db, Guard, SHARDS};
 use weft_resp::Reply;
@@ -97,12 +99,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Tells the client.
-    pub fn tell(self, srv: &Server) {
+    /// Tells the client, and that what it got is in the log in `unit`.
+    pub fn tell(self, srv: &Server, unit: u64) {
         let Served { waiting, reply } = self;
         waiting.state.finish();
         let thread = waiting.thread;
-        srv.threads[thread].mailbox.send(Message::Served { waiting, reply });
+        srv.threads[thread].mailbox.send(Message::Served { waiting, reply, unit });
     }
 }
 
@@ -132,11 +134,11 @@ fn serve_key(
                 hand_over(core.srv, &waiting, true);
                 return;
             }
-            Claim::Ours => {
-                if let Some(reply) = serve_one(core, guard, &waiting) {
-                    served.push(Served { waiting, reply });
-                }
-            }
+            Claim::Ours => match serve_one(core, guard, &waiting) {
+                Serving::Done(reply) => served.push(Served { waiting, reply }),
+                Serving::WaitsOn => {}
+                Serving::HandedOver => return,
+            },
         }
     }
 }
@@ -152,8 +154,16 @@ fn hand_over(srv: &Server, waiting: &Arc<Waiting>, hand_over: bool) {
     }
 }
 
-/// Runs the command of a claimed client; its reply, when it was served.
-fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Option<Reply> {
+/// What came of running the command of a client that waits.
+enum Serving {
+    Done(Reply),
+    WaitsOn,
+    /// It is much to do: its own thread sees to it, and to those who stand behind it.
+    HandedOver,
+}
+
+/// Runs the command of a claimed client.
+fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serving {
     let Run::Data { run, .. } = waiting.cmd.run else {
         unreachable!("only commands on keys wait");
     };
@@ -162,16 +172,28 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     let mut answer = Reply::new(waiting.proto);
     let who = Who { db: waiting.db, no_touch: waiting.no_touch };
     let from = core.srv.clock.raw();
+    let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
+    let seen = (core.turn.tally.hits, core.turn.tally.misses);
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
+    core.turn.client = own_changes;
     match pause {
         Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);
-            return None;
+            return Serving::WaitsOn;
         }
-        Some(Pause::Slow) | None => {}
+        Some(Pause::Slow) => {
+            (core.turn.tally.hits, core.turn.tally.misses) = seen;
+            hand_over(core.srv, waiting, true);
+            return Serving::HandedOver;
+        }
+        None => {}
     }
     core.srv.lines.leave(&core.srv.ks, waiting);
+    if let Some(reader) = &waiting.reader {
+        invalidate(guard, &mut core.turn);
+        tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
+    }
     if let Err(e) = &result {
         answer.clear();
         reply::refuse(core, &mut answer, e);
@@ -181,5 +203,5 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     core.last_tick += to.saturating_sub(from);
     let ns = waiting.spent_ns + core.srv.clock.delta_as_nanos(from, to);
     reply::count_waited(core, waiting.cmd, ns, result.is_err());
-    Some(answer)
+    Serving::Done(answer)
 }

@@ -4,8 +4,10 @@ use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
+use crate::tracking::Tracker;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use weft_commands::Group;
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
@@ -22,6 +24,10 @@ pub struct Waiting {
     pub db: usize,
     pub proto: Proto,
     pub no_touch: bool,
+    /// Who is to be remembered as a reader of the command's keys.
+    pub reader: Option<Arc<Tracker>>,
+    /// Whose the changes are that it makes.
+    pub own_changes: u64,
     pub cmd: &'static Cmd,
     pub args: Vec<ArgBuf>,
     /// The keys that it waits for, each with its shard.
@@ -67,6 +73,8 @@ impl Waiting {
             db: session.db,
             proto: session.proto,
             no_touch: session.no_touch,
+            reader: session.tracks.as_ref().and_then(|own| own.reader(cmd)).cloned(),
+            own_changes: session.own_changes(),
             cmd,
             args: args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect(),
             keys: named.into_iter().collect(),

@@ -10,25 +10,10 @@ use weft_commands::Error;
 /// `client|tracking`, where its container is there.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
-    (
-        "client-side caching",
-        &["client|caching", "client|getredir", "client|tracking", "client|trackinginfo"],
-    ),
     ("modules", &["module"]),
-    ("persistence", &["bgrewriteaof", "bgsave", "save"]),
     (
         "replication",
-        &[
-            "failover",
-            "psync",
-            "replconf",
-            "replicaof",
-            "role",
-            "slaveof",
-            "sync",
-            "wait",
-            "waitaof",
-        ],
+        &["failover", "psync", "replconf", "replicaof", "role", "slaveof", "sync", "wait"],
     ),
     (
         "scripts and functions",

@@ -10,16 +10,23 @@ use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
-use crate::pubsub;
+use crate::pubsub::{self, crowd};
 use crate::server::attention;
 use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags, Lane, error};
-use weft_keyspace::Inside;
+use weft_keyspace::{Classes, Inside};
 use weft_resp::Reply;
 use weft_resp::reply::Mark;
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
+const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
+const UNSAVED: Error = Error::new(
+    "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
+     disk. Commands that may modify the data set are disabled, because this instance is configured \
+     to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
+     option). Please check the Weft logs for details about the RDB error.",
+);
 const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
@@ -65,6 +72,9 @@ pub fn execute(
                 None => unknown_command(request.args),
             };
             fail_transaction(session);
+            if let Some(own) = &mut session.tracks {
+                own.begin(None, session.transaction.is_some());
+            }
             if session.listens {
                 pubsub::catch_up(core, session, reply);
             }
@@ -205,7 +215,16 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
     }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
-        bits => admit_with_care(core, inside, session, cmd, bits),
+        bits => {
+            if bits & attention::CROWDED != 0
+                && request.retry.is_none()
+                && may_publish(core, session, cmd)
+                && let Some(thread) = crowd::of_any(core.srv)
+            {
+                return Ok(Some(Flow::Crowded(thread)));
+            }
+            admit_with_care(core, inside, session, cmd, bits)
+        }
     }
 }
 
@@ -238,6 +257,20 @@ fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
     Error::owned(text)
 }
 
+/// Whether the command may publish something without being able to wait with it: PUBLISH in a
+/// transaction, and whatever tells of keys. That a read finds something expired is seldom.
+fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
+    let wanted = core.turn.effects.wanted();
+    let tells =
+        |flags: Flags| !wanted.is_none() && (flags.has(Flags::WRITE) || wanted.has(Classes::MISS));
+    let flags = transaction::flags_of(session, cmd);
+    match cmd.run {
+        Run::Data { .. } => tells(flags),
+        Run::Exec => tells(flags) || flags.has(Flags::PUBSUB),
+        Run::Server(_) | Run::Watch => false,
+    }
+}
+
 fn admit_with_care(
     core: &mut Core,
     inside: &mut Inside<'static>,
@@ -249,6 +282,9 @@ fn admit_with_care(
     if is_held_back(core, flags) {
         return Ok(Some(Flow::Paused));
     }
+    if bits & attention::LOADING != 0 && !cmd.spec.flags.has(Flags::LOADING) {
+        return Err(LOADING);
+    }
     core.begin_import(session.import_source, flags);
     if bits & attention::MAXMEMORY != 0
         && !crate::eviction::make_room(core, inside)
@@ -256,6 +292,16 @@ fn admit_with_care(
     {
         core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
+    }
+    // A PING tells those who watch over a server that something is wrong.
+    if bits & attention::AOF_FAILING != 0
+        && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
+        && let Some(refusal) = core.srv.aof.refusal()
+    {
+        return Err(Error::owned(refusal));
+    }
+    if bits & attention::UNSAVED != 0 && (flags.has(Flags::WRITE) || cmd.spec.name == "ping") {
+        return Err(UNSAVED);
     }
     Ok(None)
 }

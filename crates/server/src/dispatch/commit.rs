@@ -2,14 +2,18 @@
 //!
 //! What a command has changed is committed here as one group, with the commands of the clients that
 //! it served: watches break, journals of walks are written, clients that wait for keys are served,
-//! keyspace notifications go out. What will listen to changes (a log of effects, invalidations)
-//! hooks in at [`weft_keyspace::commit::settle`]. Next: [`super::reply`].
+//! clients that keep what they read are told, the group gets its place in the log of effects, keyspace
+//! notifications go out. What the client itself has read is remembered last. Next: [`super::reply`].
 
 use crate::blocking::serve;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::table::Cmd;
 use crate::dispatch::{Core, reply};
+use crate::io::Session;
+use crate::tracking;
 use weft_keyspace::Guard;
-use weft_keyspace::commit::hand_over;
+use weft_keyspace::commit::{end_group, seal};
+use weft_keyspace::stale::invalidate;
 
 /// A key of a database.
 pub type Name = (usize, Box<[u8]>);
@@ -17,14 +21,68 @@ pub type Name = (usize, Box<[u8]>);
 /// Commits what the task has changed and releases what it holds.
 #[inline(always)]
 pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    if task.request.retry.is_some() {
-        let behind = after_retry(task.core, task.request, &outcome);
-        tell(task.core, &mut guard, behind);
-    } else if !task.core.turn.effects.is_empty() {
-        tell(task.core, &mut guard, Vec::new());
-    }
+    tell_all(task.core, task.request, &mut guard, &outcome);
     guard.release();
     reply::finish(task, outcome)
+}
+
+/// As [`commit`], for a client that keeps what it reads: that it has read its keys is remembered.
+#[cold]
+pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
+    tell_all(task.core, task.request, &mut guard, &outcome);
+    let has_read = match &outcome {
+        // Who waits for a key has seen that it is not there.
+        Outcome::Ended(_) | Outcome::Not(Flow::Blocked(_)) => true,
+        // The commands of a transaction have seen to it themselves.
+        Outcome::EndedInParts { .. } | Outcome::Not(_) => false,
+    };
+    let late = cfg!(feature = "planted-stale");
+    if has_read && !late && remember(task.core, task.session, task.cmd, task.request.args, &guard) {
+        tracking::enforce(task.core, &mut guard);
+    }
+    guard.release();
+    if has_read && late {
+        remember_late(&task);
+    }
+    reply::finish(task, outcome)
+}
+
+/// Remembers that the client has read the keys of `cmd`, if it keeps what it reads; whether there are any.
+#[cold]
+pub fn remember(
+    core: &mut Core,
+    session: &Session,
+    cmd: &Cmd,
+    args: &[&[u8]],
+    guard: &Guard<'_>,
+) -> bool {
+    let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd)) else {
+        return false;
+    };
+    // What was done before that has been read over.
+    invalidate(guard, &mut core.turn);
+    tracking::remember(core.srv, Some(guard), reader, cmd, args)
+}
+
+/// As [`remember`], with a fault: others come in between. Compiled into a server that nobody uses but the
+/// test that the checker of histories finds such faults.
+#[cold]
+fn remember_late(task: &Task<'_>) {
+    std::thread::yield_now();
+    if let Some(reader) = task.session.tracks.as_ref().and_then(|own| own.reader(task.cmd)) {
+        tracking::remember(task.core.srv, None, reader, task.cmd, task.request.args);
+    }
+}
+
+/// Tells everybody who wants to know.
+#[inline(always)]
+fn tell_all(core: &mut Core, request: &Request<'_>, guard: &mut Guard<'_>, outcome: &Outcome) {
+    if request.retry.is_some() {
+        let behind = after_retry(core, request, outcome);
+        tell(core, guard, behind);
+    } else if !core.turn.effects.is_empty() {
+        tell(core, guard, Vec::new());
+    }
 }
 
 /// Settles the effects of the turn and serves those who wait: for keys that came to be, and for
@@ -33,10 +91,12 @@ pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
 pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
     let served = serve::serve(core, guard, names);
+    seal(guard, &mut core.turn);
     // Who is told may look at all keys next: what was done is no longer in the middle of it.
     guard.publish();
-    hand_over(guard, &mut core.turn);
-    served.into_iter().for_each(|served| served.tell(core.srv));
+    end_group(guard, &mut core.turn);
+    let unit = core.turn.last_unit();
+    served.into_iter().for_each(|served| served.tell(core.srv, unit));
 }
 
 /// A client that waited has tried again, with all its keys in hand: it is done, or waits on. The

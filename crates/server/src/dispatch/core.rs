@@ -10,7 +10,7 @@ use crate::stats::ThreadStats;
 use crate::threads::MAX_IO_THREADS;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, Flags};
+use weft_commands::{CmdResult, Error, Flags, Lane};
 use weft_keyspace::turn::Free;
 use weft_keyspace::{Expired, Guard, Import, Turn, evict::Evictor};
 use weft_resp::Reply;
@@ -45,12 +45,18 @@ impl Core {
         Core::with_stats(MAX_IO_THREADS + n, srv, &srv.slow_stats[n])
     }
 
+    /// For who executes what was logged, at the start.
+    pub fn loading(srv: &'static Server) -> Self {
+        Core::slow(crate::slow::THREADS, srv)
+    }
+
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
         turn.access = settings.access(now_ms);
         turn.effects.want(settings.notices);
+        turn.deletions = settings.deletions;
         Core {
             id,
             turn,
@@ -82,6 +88,7 @@ impl Core {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
             self.turn.effects.want(self.settings.notices);
+            self.turn.deletions = self.settings.deletions;
         }
     }
 
@@ -120,7 +127,8 @@ impl Core {
         self.turn.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }
 
-    /// Makes this thread's tallies visible to others.
+    /// Makes this thread's tallies visible to others, and wakes who reads the log of effects, if that
+    /// is to be: the end of a batch.
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.turn.tally);
         let stats = self.stats;
@@ -130,7 +138,11 @@ impl Core {
         stats.expired_fields.add(tally.expired_fields);
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
+        if tally.flushes > 0 {
+            crate::persistence::points::note_flush(self.srv);
+        }
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
+        self.turn.ring(self.srv.ks.log());
     }
 
     /// Frees what died under the locks: large things in the background.
@@ -175,8 +187,14 @@ pub struct ConnCx<'a> {
     /// Set by PUBLISH where nothing has happened, since this thread is behind with what was
     /// published before: the client waits for it.
     pub crowded: Option<usize>,
+    /// Set by WAITAOF: the client waits, and somebody knows.
+    pub blocked: Option<std::sync::Arc<crate::blocking::Waiting>>,
     /// It is one of the commands that EXEC runs.
     pub in_transaction: bool,
+    /// How it is run this time.
+    pub lane: Lane,
+    /// Set by [`ConnCx::weigh`]: nothing has happened, the slow lane is to run it.
+    pub is_much: bool,
     /// What its [`Needs`](super::Needs) have asked for.
     pub held: Held<'a>,
 }
@@ -191,6 +209,19 @@ impl<'a> ConnCx<'a> {
         weft_base::num::parse_i64(self.args[i]).ok_or(weft_commands::error::NOT_AN_INTEGER)
     }
 
+    /// As [`Ctx::weigh`](weft_commands::Ctx::weigh), for a command that needs to hold nothing: to be
+    /// called before it has done anything.
+    pub fn weigh(&mut self, elements: usize) -> CmdResult {
+        let weighed = self.lane.weigh(elements, &mut None);
+        self.is_much = weighed.is_err();
+        weighed
+    }
+
+    /// As [`ConnCx::weigh`], for a command that does something about each of its arguments.
+    pub fn weigh_args(&mut self) -> CmdResult {
+        self.weigh(self.args.len())
+    }
+
     /// Whether argument `i` is `word`, in any case.
     pub fn is(&self, i: usize, word: &str) -> bool {
         self.args[i].eq_ignore_ascii_case(word.as_bytes())
@@ -203,7 +234,9 @@ impl<'a> ConnCx<'a> {
     pub fn guard(&self) -> &'a Guard<'a> {
         match self.held {
             Held::Guard(guard) => guard,
-            Held::Nothing(_) | Held::Stop(_) => unreachable!("{} needs no shards", self.name),
+            Held::Nothing(_) | Held::Stop(_) | Held::Aside => {
+                unreachable!("{} needs no shards", self.name)
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::dispatch::{admit, commit, reply, run};
 use crate::io::Message;
 use crate::{transaction, work};
 use smallvec::SmallVec;
-use weft_commands::{Flags, Lane, generic, spec::Lock};
+use weft_commands::{FAST_WORK, Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
 
@@ -28,6 +28,8 @@ pub enum Need {
     Rest,
     /// The names of all keys at one moment.
     Names,
+    /// Nothing, but to be in the slow lane.
+    Aside,
 }
 
 /// What is held while a command of this crate runs.
@@ -35,6 +37,8 @@ pub enum Held<'a> {
     /// Nothing: it may look at single keys by itself.
     Nothing(&'a mut Inside<'static>),
     Stop(#[allow(dead_code, reason = "held, not read")] Stop<'a>),
+    /// Nothing, on a thread of the slow lane.
+    Aside,
     /// What it needs, and possibly more: that of a whole transaction.
     Guard(&'a Guard<'a>),
 }
@@ -61,12 +65,16 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         Run::Server(run) => match task.cmd.need(ks, task.request.args) {
             Need::Nothing => run::server(task, run, Held::Nothing(inside)),
             Need::Stop => run::server(task, run, Held::Stop(inside.stop())),
+            Need::Aside => Flow::Slow { looked: false },
             need => match guard(&mut task.core.turn, inside, need, task.request) {
                 Ok(guard) => run::server_with(task, run, guard),
                 Err(flow) => flow,
             },
         },
         Run::Exec => exec(task, inside),
+        Run::Watch if task.lane == Lane::Fast && task.request.args.len() > FAST_WORK => {
+            Flow::Slow { looked: false }
+        }
         Run::Watch => {
             let need = of_watch(ks, task.request);
             match guard(&mut task.core.turn, inside, need, task.request) {
@@ -105,13 +113,16 @@ fn guard<'g>(
             None => inside.guard(turn, set).map_err(Flow::Busy),
         },
         Need::Rest => Ok(inside.rest(turn)),
-        Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names => {
+        Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names | Need::Aside => {
             inside.world(turn).ok_or(Flow::Slow { looked: false })
         }
     }
 }
 
 fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
+    if task.session.listens {
+        run::begin(&mut task);
+    }
     let transaction = match transaction::take(task.session) {
         Ok(transaction) => transaction,
         Err(e) => {
@@ -157,6 +168,10 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         None => task.cmd.spec.flags,
     };
     task.core.begin_import(task.session.import_source, flags);
+    if let (Need::Aside, Run::Server(run)) = (&need, task.cmd.run) {
+        task.core.begin_command();
+        return run::server(task, run, Held::Aside);
+    }
     let turn = &mut task.core.turn;
     let outside = transfer::waits_outside(task.cmd.spec.name)
         || transaction.as_ref().is_some_and(|transaction| transaction.waits_outside());
@@ -166,7 +181,9 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),
-        Need::Nothing | Need::Stop | Need::World | Need::Rest => hand.world(turn),
+        // What has taken effect comes to be answered when nobody else is at work here.
+        Need::Nothing if !task.request.looked => hand.hold(turn, &ShardSet::of([])),
+        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(turn),
     };
     let slow = &task.core.srv.slow;
     let writes = flags.has(Flags::WRITE);
@@ -181,7 +198,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         return Flow::Paused;
     }
     // What is published for the client from here on comes behind the reply.
-    if task.session.listens || flags.has(Flags::PUBSUB) {
+    if task.session.listens || flags.has(Flags::PUBSUB) || transaction.is_some() {
         let shared = &task.session.shared;
         let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
         mailbox.send(Message::SlowBegun { client: shared.id });

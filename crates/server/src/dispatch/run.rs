@@ -12,12 +12,15 @@ use crate::io::conn::ArgBuf;
 use crate::io::{Message, Session};
 use crate::pubsub;
 use crate::server::attention;
+use crate::tracking;
 use crate::transaction::{self, Queued, Transaction};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
+use weft_keyspace::log::unit::{Arg, SHARE_FROM};
+use weft_keyspace::stale::NOBODY;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
 
@@ -37,6 +40,28 @@ pub struct Who {
 #[inline]
 pub fn catch_up(task: &mut Task<'_>) {
     if task.session.listens {
+        begin(task);
+        catch_up_mail(task);
+    }
+}
+
+/// The command of a client that listens begins.
+#[cold]
+pub fn begin(task: &mut Task<'_>) {
+    let in_transaction = task.session.transaction.is_some();
+    // What runs again has begun before.
+    if let Some(own) = &mut task.session.tracks
+        && !task.request.looked
+        && task.request.retry.is_none()
+    {
+        own.begin(Some(task.cmd), in_transaction);
+    }
+}
+
+/// The second half of [`catch_up`].
+#[inline]
+fn catch_up_mail(task: &mut Task<'_>) {
+    if task.session.listens {
         pubsub::catch_up(task.core, task.session, task.reply);
         task.mark = task.reply.mark();
     }
@@ -49,18 +74,24 @@ pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     if task.session.listens {
         return data_of_listener(task, run, guard);
     }
-    data_behind(task, run, guard)
+    data_behind(task, run, guard, false)
 }
 
 #[cold]
 fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
-    data_behind(task, run, guard)
+    let Task { core, session, request, cmd, reply, mark, lane } = task;
+    let tracks = session.tracks.is_some();
+    core.turn.client = session.own_changes();
+    let task = Task { core: &mut *core, session, request, cmd, reply, mark, lane };
+    let flow = data_behind(task, run, guard, tracks);
+    core.turn.client = NOBODY;
+    flow
 }
 
-/// As [`data`], behind what was published.
+/// As [`data`], behind what was published; `tracks`: for a client that keeps what it reads.
 #[inline(always)]
-fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
+fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> Flow {
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     // While the shards are held, so that two commands on one key are shown in their order. A
@@ -73,6 +104,7 @@ fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
     match pause {
+        None if tracks => commit::commit_read(task, guard, Outcome::Ended(result)),
         None => commit::commit(task, guard, Outcome::Ended(result)),
         Some(pause) => paused(task, guard, pause, seen),
     }
@@ -104,7 +136,7 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
         }),
     };
     let task = Task { core, session, request, cmd, reply, mark, lane };
-    commit::commit(task, guard, Outcome::Not(flow))
+    commit::commit_read(task, guard, Outcome::Not(flow))
 }
 
 /// Has the client stand in line.
@@ -152,6 +184,7 @@ pub fn call(
 ) -> (CmdResult, Option<Pause>) {
     let Core { turn, settings, .. } = core;
     turn.no_touch = who.no_touch;
+    let dirty = turn.tally.dirty;
     let mut ctx = Ctx {
         args: request.args,
         db: Db::new(guard, turn, who.db),
@@ -163,7 +196,23 @@ pub fn call(
         pause: None,
     };
     let result = run(&mut ctx);
-    (result, ctx.pause)
+    let pause = ctx.pause.take();
+    ctx.db.check_logged(dirty);
+    if !ctx.db.turn.effects.is_empty() {
+        log_words(&mut ctx.db, request);
+    }
+    (result, pause)
+}
+
+/// Has a command that has changed something logged in its own words, unless it has said others.
+#[cold]
+fn log_words(db: &mut Db<'_>, request: &Request<'_>) {
+    db.log_words(&mut request.args.iter().enumerate().map(|(at, word)| {
+        match request.blobs.iter().find(|(of, _)| *of == at) {
+            Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
+            Some(_) | None => Arg::Bytes(word),
+        }
+    }));
 }
 
 /// Runs a command of this crate that holds no shard.
@@ -176,6 +225,8 @@ pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
             Outcome::Not(Flow::Slow { looked: true })
         }
         (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
+        (_, End::Waiting(waiting)) => Outcome::Not(Flow::Blocked(waiting)),
+        (_, End::Elsewhere) => Outcome::Not(Flow::Slow { looked: false }),
     };
     reply::finish(task, outcome)
 }
@@ -186,18 +237,22 @@ enum End {
     InSlowLane,
     /// It has not begun: that thread is behind with what was published.
     Later(usize),
+    /// The client waits.
+    Waiting(Arc<Waiting>),
+    /// It has not begun: it is much to do.
+    Elsewhere,
 }
 
 /// Runs a command of this crate that needs shards, or the world.
 pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     let (result, _) = server_fn(&mut task, run, Held::Guard(&guard));
-    commit::commit(task, guard, Outcome::Ended(result))
+    commit::commit_read(task, guard, Outcome::Ended(result))
 }
 
 /// Calls the function; also answers where it has to end.
 fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, End) {
-    let Task { core, session, request, cmd, reply, .. } = task;
+    let Task { core, session, request, cmd, reply, lane, .. } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
     let (args, name) = (request.args, cmd.full_name);
     let shown = session.transaction.is_some() || session.watched.is_some();
@@ -211,11 +266,18 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
         name,
         held,
         crowded: None,
+        blocked: None,
         in_transaction: false,
+        lane: *lane,
+        is_much: false,
         end_in_slow_lane: looked,
     };
     let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane, crowded, .. } = cx;
+    let ConnCx { core, session, end_in_slow_lane, crowded, blocked, is_much, .. } = cx;
+    core.turn.effects.end_unlogged();
+    if is_much {
+        return (result, End::Elsewhere);
+    }
     if let Some(thread) = crowded {
         return (result, End::Later(thread));
     }
@@ -226,6 +288,9 @@ fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, 
     core.begin_command();
     if shown || session.transaction.is_some() {
         transaction::renew_shared(session);
+    }
+    if let Some(waiting) = blocked {
+        return (result, End::Waiting(waiting));
     }
     (result, if end_in_slow_lane { End::InSlowLane } else { End::Here })
 }
@@ -256,8 +321,8 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
 }
 
 /// EXEC: runs the queue with everything in hand.
-pub fn exec(mut task: Task<'_>, transaction: &Transaction, guard: Guard<'_>) -> Flow {
-    catch_up(&mut task);
+pub fn exec(mut task: Task<'_>, transaction: &Transaction, mut guard: Guard<'_>) -> Flow {
+    catch_up_mail(&mut task);
     let from = task.core.last_tick;
     let watched = task.session.watched.take();
     let broken = watched.is_some_and(|watched| watched.is_broken(task.core, &guard));
@@ -273,6 +338,12 @@ pub fn exec(mut task: Task<'_>, transaction: &Transaction, guard: Guard<'_>) -> 
         }
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
+    if let Some(own) = &mut task.session.tracks {
+        // CLIENT CACHING in a transaction is for what is behind it there.
+        own.spend();
+        tracking::enforce(task.core, &mut guard);
+    }
+    task.core.turn.client = NOBODY;
     commit::commit(task, guard, Outcome::EndedInParts { from })
 }
 
@@ -309,6 +380,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let request = Request::new(Some(cmd), &args, &blobs);
     let mark = reply.mark();
     core.begin_import(session.import_source, cmd.spec.flags);
+    core.turn.client = session.own_changes();
     let result: CmdResult = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);
@@ -327,16 +399,23 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
                 name,
                 held,
                 crowded: None,
+                blocked: None,
                 in_transaction: true,
+                lane: Lane::Transaction,
+                is_much: false,
                 end_in_slow_lane: false,
             });
             feed_monitors(core, session, cmd, &args);
+            core.turn.effects.end_unlogged();
             core.renew_settings();
             core.begin_command();
             result
         }
         Run::Exec | Run::Watch => unreachable!("never queued"),
     };
+    if session.tracks.is_some() {
+        commit::remember(core, session, cmd, &args, guard);
+    }
     // HELLO may have changed it.
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, mark, &result);

@@ -35,6 +35,8 @@ pub enum Needs {
     /// That the other I/O threads are between two commands.
     Stop,
     World,
+    /// Nothing, on a thread that may take its time: it takes what it needs by itself.
+    Aside,
 }
 
 /// Says what a request needs, by its arguments.
@@ -56,6 +58,7 @@ impl Needs {
             Needs::KeysFrom(at) => shards(at, args.len()),
             Needs::Stop => Need::Stop,
             Needs::World => Need::World,
+            Needs::Aside => Need::Aside,
         }
     }
 }

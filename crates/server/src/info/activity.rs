@@ -73,7 +73,10 @@ fn write_features(core: &Core, text: &mut Text) {
         "slave_expires_tracked_keys",
     ]);
     write_defrag(core, text);
-    text.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    let tracking = &core.srv.tracking;
+    text.field("tracking_total_keys", tracking.keys());
+    text.field("tracking_total_items", tracking.readers());
+    text.field("tracking_total_prefixes", tracking.prefixes());
 }
 
 /// A record is one allocation, so keys and allocations are counted alike.

@@ -24,7 +24,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("client_recent_max_output_buffer", recent.output);
     let blocked = clients.iter().filter(|c| c.blocked.load(Ordering::Relaxed)).count();
     text.field("blocked_clients", blocked);
-    text.zeros(&["tracking_clients"]);
+    text.field("tracking_clients", srv.tracking.clients());
     let subscribers = clients.iter().filter(|c| c.is_subscriber()).count();
     text.field("pubsub_clients", subscribers);
     let watched = |c: &ClientShared| c.watched.load(Ordering::Relaxed);

@@ -66,7 +66,7 @@ fn average_ttl(core: &mut Core, held: &mut Held<'_>, db: usize) -> i64 {
                 Err(_) => continue,
             },
             Held::Guard(guard) if guard.holds(shard) => look(guard, turn),
-            Held::Guard(_) | Held::Stop(_) => continue,
+            Held::Guard(_) | Held::Stop(_) | Held::Aside => continue,
         }
     }
     (sum / i128::from(count.max(1))) as i64

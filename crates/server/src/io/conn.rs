@@ -5,12 +5,14 @@ use crate::clients::ClientShared;
 use crate::io::backlog::Backlog;
 use crate::io::poll::Interest;
 use crate::io::state;
+use crate::tracking::Own;
 use crate::transaction::{Transaction, Watched};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weft_keyspace::stale::NOBODY;
 use weft_resp::reply::Mark;
 use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
 
@@ -56,6 +58,8 @@ pub struct Session {
     pub subscribes: bool,
     /// Others push to it, whatever it listens to.
     pub is_pushed_to: bool,
+    /// CLIENT TRACKING is on: it is told of what it has read. Then others push to it.
+    pub tracks: Option<Own>,
     /// There may be something for it in its thread's mail, to come in front of its next reply.
     pub listens: bool,
     /// The number of the first message of its thread's mail that was not looked at for it.
@@ -77,6 +81,12 @@ impl Session {
         self.subscribes && self.proto == Proto::Resp2
     }
 
+    /// Whose the changes are that it makes: its client's, if that one does not want to be told of them.
+    #[inline]
+    pub fn own_changes(&self) -> u64 {
+        self.tracks.as_ref().map_or(NOBODY, Own::client)
+    }
+
     /// A copy for a command that runs on another thread.
     pub fn detached(&self) -> Session {
         Session {
@@ -92,6 +102,7 @@ impl Session {
             redirect_capable: self.redirect_capable,
             subscribes: self.subscribes,
             is_pushed_to: self.is_pushed_to,
+            tracks: self.tracks.clone(),
             listens: self.listens,
             seen: self.seen,
             keep: None,
@@ -173,6 +184,8 @@ pub struct Conn {
     /// Complete requests that come before what is in `inbuf`.
     pub kept: VecDeque<Kept>,
     pub out: Backlog,
+    /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
+    pub withheld: u64,
     /// There are pushes in `out` that nobody has tried to send: it is in its thread's row of such.
     pub pushed: bool,
     /// While a command of it runs in the slow lane: pushes that come behind its reply.
@@ -209,6 +222,7 @@ impl Conn {
             big: None,
             kept: VecDeque::new(),
             out: Backlog::default(),
+            withheld: 0,
             pushed: false,
             held_back: None,
             interest: Interest::READ,
@@ -231,14 +245,24 @@ impl Conn {
         let watched = self.state.watched();
         Interest {
             read: watched.input,
-            write: self.pending_output() > 0 && !self.writing && self.state.sends(),
+            write: self.pending_output() > 0 && self.sends(),
             hangup: watched.hangup,
         }
+    }
+
+    /// Whether what waits in `out` may be sent now.
+    pub fn sends(&self) -> bool {
+        !self.writing && self.withheld == 0
     }
 
     /// Replies not taken by the client, in bytes.
     pub fn pending_output(&self) -> usize {
         self.out.len()
+    }
+
+    /// The same with what is held back for now.
+    pub fn untaken_output(&self) -> usize {
+        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.len())
     }
 
     /// Unparsed input in bytes.

@@ -3,6 +3,8 @@
 
 use crate::dispatch::Core;
 use crate::io::look::Looks;
+use crate::pubsub::crowd;
+use crate::server::attention;
 use crate::threads::balance::Balance;
 use crate::threads::control;
 use crate::threads::load::Load;
@@ -62,6 +64,8 @@ impl Cron {
         weft_table::epoch::collect();
         if self.first {
             core.srv.stop_if_requested();
+            crate::persistence::points::tick(core.srv);
+            core.srv.aof.watch_pressure(core.srv);
             core.srv.follow_wall();
             core.srv.end_pause_in_time();
             core.srv.memory.peak(core.srv.now_ms() / 1000);
@@ -138,6 +142,14 @@ impl Cron {
     pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         core.begin();
         if core.turn.expired == Expired::Keep {
+            return;
+        }
+        // What expires is told.
+        let attention = core.srv.attention.load(Ordering::Relaxed);
+        if attention & attention::CROWDED != 0
+            && !core.turn.effects.wanted().is_none()
+            && crowd::of_any(core.srv).is_some()
+        {
             return;
         }
         let srv = core.srv;

@@ -9,12 +9,13 @@ use super::conn::ArgBuf;
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::pubsub::message::Published;
+use crate::tracking;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_keyspace::bell::Bell;
-use weft_resp::{Blob, Reply};
+use weft_resp::Reply;
 
 /// What can be said to an I/O thread.
 #[derive(Debug)]
@@ -39,28 +40,34 @@ pub enum Message {
     Feed { client: u64, bytes: Arc<Vec<u8>> },
     /// A message for clients of this thread that listen to its channel.
     Published(Box<Published>),
-    /// Bytes to append to this client's output.
-    Push { client: Arc<ClientShared>, bytes: Blob },
+    /// What this client is told of the values that it, or another one, keeps.
+    Push { client: Arc<ClientShared>, what: tracking::message::Message },
+    /// There will be such for this client.
+    PushedTo { client: u64 },
     /// A command of this client runs in the slow lane now: what comes for it from here on comes
     /// behind its reply.
     SlowBegun { client: u64 },
     /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
     Unpause,
-    /// A waiting client was served, with this reply.
-    Served { waiting: Arc<Waiting>, reply: Reply },
+    /// A waiting client was served, with this reply, by the unit of that number in the log of effects;
+    /// 0 or an old one where nothing is logged.
+    Served { waiting: Arc<Waiting>, reply: Reply, unit: u64 },
     /// A waiting client is to try again by itself.
     Retry { waiting: Arc<Waiting> },
     /// CLIENT UNBLOCK: the client waits no more, and gets the reply for the end of its time, or an
     /// error.
     Unblocked { waiting: Arc<Waiting>, error: bool },
-    /// A command has left the slow lane, with this reply; and the session, if it went along.
-    SlowDone { client: u64, reply: Reply, session: Option<Box<Session>> },
+    /// A command has left the slow lane, with this reply; and the session, if it went along. What it
+    /// did is in the log of effects in `unit`; 0: it did nothing that is logged.
+    SlowDone { client: u64, reply: Reply, session: Option<Box<Session>>, unit: u64 },
     /// A command in the slow lane waits for a key.
     SlowBlocked { waiting: Arc<Waiting> },
     /// A command in the slow lane is held back by a pause, and was not run.
     SlowPaused { client: u64, args: Vec<ArgBuf>, looked: bool, session: Option<Box<Session>> },
     /// Accept connections from these TCP sockets, and from no others.
     Listen { listeners: Vec<super::Listener> },
+    /// More of what was withheld may be answered.
+    Durable,
     /// Something changed that this thread must look at: the configuration, or whether it is active.
     Wake,
     /// End the loop.

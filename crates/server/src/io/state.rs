@@ -220,11 +220,6 @@ impl<W, J> State<W, J> {
         matches!(self, State::Closing)
     }
 
-    /// Whether replies may be sent.
-    pub fn sends(&self) -> bool {
-        !matches!(self, State::Withheld(_))
-    }
-
     /// Whether the client has nothing to wait for but what it does itself.
     pub fn is_idle(&self) -> bool {
         matches!(self, State::Reading | State::Full | State::Closing)

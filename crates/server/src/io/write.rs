@@ -25,7 +25,7 @@ pub enum Sent {
 /// Sends `reply`, whole in the usual case; what the socket does not take is moved to the
 /// connection. Answers the bytes sent.
 pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
-    if conn.pending_output() > 0 || conn.writing || !conn.state.sends() {
+    if conn.pending_output() > 0 || !conn.sends() {
         conn.out.push(reply, 0);
         return (Sent::Some, 0);
     }
@@ -57,7 +57,7 @@ pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
 /// Sends what waits on the connection, up to a turn's share.
 pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
     let mut total = 0;
-    if conn.writing || !conn.state.sends() {
+    if !conn.sends() {
         return (Sent::Some, 0);
     }
     while conn.pending_output() > 0 {

@@ -3,10 +3,15 @@
 //! Publishing costs the publisher's thread one message, and each thread with subscribers as much as
 //! there are: a publisher of another thread could fill a mailbox without end. So what lies there is
 //! weighed. PUBLISH by a client finds a full thread and is parked, as behind a busy shard: its
-//! thread goes on with other clients, and the full one wakes it. What is published in a transaction
-//! or by a change of a key does not wait: there is only as much of that as of commands.
+//! thread goes on with other clients, and the full one wakes it.
+//!
+//! What is published in a transaction or by a change of a key can't wait. But the command that does it
+//! can, before it begins: while a thread is full, who might publish in that way is not admitted
+//! ([`of_any`]). So a mailbox holds no more than what is full, and what commands that were under way
+//! have added. What lies there is also what a new connection or a served client waits behind.
 
 use crate::io::Message;
+use crate::server::{Server, attention};
 use crate::threads::Pool;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -25,8 +30,9 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    pub fn add(&self, weight: usize) {
-        self.weight.fetch_add(weight, Ordering::SeqCst);
+    /// Whether the thread is full by that.
+    pub fn add(&self, weight: usize) -> bool {
+        self.weight.fetch_add(weight, Ordering::SeqCst) + weight > FULL
     }
 
     /// Whether publishers are to wait.
@@ -71,6 +77,18 @@ impl Crowd {
     }
 }
 
+/// A thread that is full, if there is one; if not, nobody is asked to look for one any more. O(threads).
+#[cold]
+pub fn of_any(srv: &Server) -> Option<usize> {
+    // First, since a thread may become full while the others are looked at.
+    srv.set_attention(attention::CROWDED, false);
+    let full = srv.threads.iter().position(|thread| thread.crowd.is_full());
+    if full.is_some() {
+        srv.set_attention(attention::CROWDED, true);
+    }
+    full
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,8 +100,7 @@ mod tests {
         let crowd = &threads[0].crowd;
         let waiter = Waiter { thread: 0, token: 7 };
         assert!(!crowd.park(waiter), "there is room");
-        crowd.add(FULL + 1);
-        assert!(crowd.is_full());
+        assert!(crowd.add(FULL + 1) && crowd.is_full());
         assert!(crowd.park(waiter));
         crowd.sub(FULL / 2, &threads);
         assert!(threads[0].mailbox.take().is_none());

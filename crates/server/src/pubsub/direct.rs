@@ -5,28 +5,20 @@
 //! through it once more, those of after behind the client in the new one's.
 
 use crate::clients::ClientShared;
-use crate::io::Message;
+use crate::io;
 use crate::server::Server;
+use crate::tracking::message::Message;
 use std::sync::Arc;
-use weft_resp::{Blob, Reply};
 
-/// Pushes of so many bytes and more are not copied.
-const SHARE_FROM: usize = 512;
-
-/// Appends `bytes`, which are a push in the protocol that the client speaks, to the output of
-/// `client`: behind all that was pushed to it before, and in front of the replies of commands that
-/// it executes from now on, if its session [listens](crate::io::Session::listens). Any thread may
-/// call it, also while it holds shards; it waits for nobody. Nothing happens when the client is gone.
-pub fn push(srv: &Server, client: &Arc<ClientShared>, bytes: &Blob) {
+/// Appends `what`, in the protocol that the client speaks then, to the output of `client`: behind all
+/// that was pushed to it before, and in front of the replies of commands that it executes from now on,
+/// if its session [listens](crate::io::Session::listens). Any thread may call it, also while it holds
+/// shards; it waits for nobody. Nothing happens when the client is gone.
+pub fn push(srv: &Server, client: &Arc<ClientShared>, what: Message) {
     let mut route = client.route();
     route.was_pushed_to = true;
     let mailbox = &srv.threads[client.thread()].mailbox;
-    mailbox.put(Message::Push { client: client.clone(), bytes: bytes.clone() });
+    mailbox.put(io::Message::Push { client: client.clone(), what });
     drop(route);
     mailbox.ring();
-}
-
-/// Appends such a push to an output.
-pub fn write(bytes: &Blob, reply: &mut Reply) {
-    reply.raw_shared(bytes, SHARE_FROM);
 }

@@ -31,26 +31,28 @@ pub use registry::{Kind, Registry};
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::io::{Message, Session};
-use crate::server::Server;
-use crate::threads::{MAX_IO_THREADS, Pool};
+use crate::server::{Server, attention};
+use crate::threads::MAX_IO_THREADS;
 use message::Published;
 use registry::{Crowded, Patience, Post};
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_resp::Reply;
 
-impl Post for Pool {
+impl Post for Server {
     fn put(&self, thread: usize, published: Published) {
-        let place = &self[thread];
-        place.crowd.add(published.weight());
+        let place = &self.threads[thread];
+        if place.crowd.add(published.weight()) {
+            self.set_attention(attention::CROWDED, true);
+        }
         place.mailbox.put(Message::Published(Box::new(published)));
     }
 
     fn ring(&self, thread: usize) {
-        self[thread].mailbox.ring();
+        self.threads[thread].mailbox.ring();
     }
 
     fn is_crowded(&self, thread: usize) -> bool {
-        self[thread].crowd.is_full()
+        self.threads[thread].crowd.is_full()
     }
 }
 
@@ -62,7 +64,7 @@ impl Post for Pool {
 /// later command on that key, for every client that gets both.
 pub fn publish(srv: &Server, channel: &[u8], message: &[u8]) -> usize {
     let (kind, patience) = (Kind::Channel, Patience::None);
-    let told = srv.pubsub.publish(kind, channel, message, patience, &*srv.threads);
+    let told = srv.pubsub.publish(kind, channel, message, patience, srv);
     told.unwrap_or_default()
 }
 
@@ -77,7 +79,7 @@ pub fn publish_patiently(
     message: &[u8],
     patience: Patience,
 ) -> Result<usize, Crowded> {
-    srv.pubsub.publish(kind, channel, message, patience, &*srv.threads)
+    srv.pubsub.publish(kind, channel, message, patience, srv)
 }
 
 /// Appends what was published for the client until now, so that what it is answered next comes
@@ -92,14 +94,14 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
     }
     let mailbox = &core.srv.threads[core.id].mailbox;
     core.mail.stage(|| mailbox.take());
-    let (client, proto) = (session.shared.id, session.proto);
+    let (client, proto, subscribes) = (session.shared.id, session.proto, session.subscribes);
     for message in core.mail.since(session.seen) {
         match message {
             Message::Published(published) => {
                 published.for_client(client, |part| part.write(proto, reply));
             }
-            Message::Push { client: to, bytes } if to.id == client => {
-                direct::write(bytes, reply);
+            Message::Push { client: to, what } if to.id == client => {
+                what.write(proto, subscribes, reply);
             }
             _ => {}
         }
@@ -134,8 +136,14 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// How many there are of all kinds.
+    pub fn all(&self) -> usize {
+        let all = [&self.channels, &self.patterns, &self.shards];
+        all.iter().map(|n| n.load(Ordering::Relaxed) as usize).sum()
+    }
+
     /// Whether there are any.
     pub fn any(&self) -> bool {
-        [&self.channels, &self.patterns, &self.shards].iter().any(|n| n.load(Ordering::Relaxed) > 0)
+        self.all() > 0
     }
 }

@@ -4,8 +4,9 @@
 //! | directive | threads |
 //! |---|---|
 //! | `server-cpulist` | I/O threads; those of the slow lane may use all of the list |
-//! | `bio-cpulist` | the one that frees memory |
-//! | `aof-rewrite-cpulist`, `bgsave-cpulist` | none yet: checked at the start, used when there is persistence |
+//! | `bio-cpulist` | the one that frees memory; those that write and sync the append-only file |
+//! | `bgsave-cpulist` | those that write snapshots |
+//! | `aof-rewrite-cpulist` | those that rewrite the append-only file |
 //!
 //! A list with at least as many CPUs as there are I/O threads gives each thread one CPU of its own,
 //! distinct cores of one node first ([`Machine::preferred`]); with fewer, each thread may use all of
@@ -35,6 +36,9 @@ pub struct Placement {
     pub io: Vec<CpuSet>,
     pub slow: CpuSet,
     pub bio: CpuSet,
+    pub save: CpuSet,
+    /// Of the append-only file.
+    pub rewrite: CpuSet,
 }
 
 impl Placement {
@@ -51,20 +55,20 @@ impl Placement {
     ) -> Result<Self, String> {
         let read = |id| read(config, id, machine, allowed);
         let (server, bio) = (read(Id::SERVER_CPULIST)?, read(Id::BIO_CPULIST)?);
-        // Nobody uses them yet, but a mistake in them should not wait for the first snapshot.
-        read(Id::AOF_REWRITE_CPULIST)?;
-        read(Id::BGSAVE_CPULIST)?;
+        let rewrite = read(Id::AOF_REWRITE_CPULIST)?;
+        let save = read(Id::BGSAVE_CPULIST)?;
         let (io, slow) = match server {
             List::Unset => (vec![CpuSet::new(); threads], CpuSet::new()),
             List::Auto => (spread(machine, allowed, threads), allowed.clone()),
             List::Cpus(cpus) => (spread(machine, &cpus, threads), cpus),
         };
-        let bio = match bio {
+        let background = |list| match list {
             List::Unset => CpuSet::new(),
             List::Auto => left_over(allowed, &io),
             List::Cpus(cpus) => cpus,
         };
-        Ok(Placement { io, slow, bio })
+        let (bio, save, rewrite) = (background(bio), background(save), background(rewrite));
+        Ok(Placement { io, slow, bio, save, rewrite })
     }
 }
 
@@ -189,6 +193,7 @@ mod tests {
         assert_eq!(place(&lists, "0-7", 4).unwrap().bio, set("1,3,5,7"));
         assert_eq!(place(&lists, "0-1", 2).unwrap().bio, set("0-1"));
         assert_eq!(place(&[("bio_cpulist", "5-6")], "0-7", 4).unwrap().bio, set("5-6"));
+        assert_eq!(place(&[("bgsave_cpulist", "5-6")], "0-7", 4).unwrap().save, set("5-6"));
     }
 
     #[test]

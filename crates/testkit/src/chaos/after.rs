@@ -139,6 +139,8 @@ pub fn nobody_is_left(client: &mut Client) {
         "clients_in_timeout_table",
         "watching_clients",
         "total_watched_keys",
+        "tracking_clients",
+        "tracking_total_prefixes",
     ] {
         wait_until(field, || info(client, field), |n| n == 0);
     }

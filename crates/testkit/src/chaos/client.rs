@@ -70,7 +70,7 @@ impl Life<'_> {
         for _ in 0..1 + self.rng.below(USES) {
             let batch = self.source.batch(&mut self.rng);
             Tally::count(&self.tally.requests, batch.answered as u64);
-            client = match self.rng.below(20) {
+            client = match self.rng.below(21) {
                 0..=11 => match self.polite(client, batch)? {
                     (client, Then::GoOn) => client.expect("a connection to go on with"),
                     (_, Then::Leave) => return Ok(()),
@@ -84,6 +84,7 @@ impl Life<'_> {
                 16 => return self.deaf(client),
                 17 => self.in_pieces(client, &batch)?,
                 18 => return self.nonsense(client),
+                19 => return self.keeper(client),
                 _ => return self.watcher(client),
             };
         }
@@ -193,6 +194,29 @@ impl Life<'_> {
         // an error and a close, or silence
         while let Ok(reply) = client.read_reply() {
             self.note(&reply.value);
+        }
+        Ok(())
+    }
+
+    /// Keeps what it reads, and is told of changes until it leaves.
+    fn keeper(&mut self, mut client: Client) -> io::Result<()> {
+        const HOW: &[&str] = &["", "", " NOLOOP", " OPTOUT", " BCAST", " BCAST PREFIX k PREFIX s"];
+        let how = *self.rng.pick(HOW);
+        client.send_raw(format!("HELLO 3\r\nCLIENT TRACKING ON{how}\r\n").as_bytes())?;
+        client.read_reply()?;
+        client.read_reply()?;
+        for _ in 0..1 + self.rng.below(USES) {
+            let batch = self.source.batch(&mut self.rng);
+            Tally::count(&self.tally.requests, batch.answered as u64);
+            client = match self.polite(client, batch)? {
+                (client, Then::GoOn) => client.expect("a connection to go on with"),
+                (_, Then::Leave) => return Ok(()),
+                (_, Then::Keep(pending)) => {
+                    self.pending = Some(pending);
+                    return Ok(());
+                }
+            };
+            client.take_pushes();
         }
         Ok(())
     }

@@ -34,6 +34,13 @@ impl Answer {
             Value::Array(items) | Value::Push(items) | Value::Set(items) => {
                 Answer::list(items.iter().map(Answer::of).collect())
             }
+            // pairs in RESP2, where this is asked for
+            Value::Map(pairs) => Answer::list(
+                pairs
+                    .iter()
+                    .map(|(k, v)| Answer::List(vec![Answer::of(k), Answer::of(v)]))
+                    .collect(),
+            ),
             other => Answer::Text(other.text()),
         }
     }

@@ -46,7 +46,8 @@ struct Entry {
 /// One database. Cheap to clone, since the search does little else.
 #[derive(Clone, Debug, Default)]
 pub struct Db {
-    keys: BTreeMap<Arc<str>, Entry>,
+    /// Shared with the states that differ in other things: most operations only look.
+    keys: Arc<BTreeMap<Arc<str>, Entry>>,
     /// Keys that have expired and need not have been removed: they may be counted until somebody
     /// makes them anew. With whether they are hashes, which may be named, too.
     ghosts: BTreeMap<Arc<str>, bool>,
@@ -150,13 +151,16 @@ impl Db {
             let entry = Entry { digest: digest(&(key, &*held)), held, deadline };
             self.digest ^= whole(&entry);
             self.ghosts.remove(key);
-            self.keys.insert(key.into(), entry);
+            Arc::make_mut(&mut self.keys).insert(key.into(), entry);
         }
     }
 
     /// Gives a key that is there a deadline, or takes it away.
     pub fn set_deadline(&mut self, key: &str, deadline: Option<Deadline>) {
-        if let Some(entry) = self.keys.get_mut(key) {
+        if !self.has(key) {
+            return;
+        }
+        if let Some(entry) = Arc::make_mut(&mut self.keys).get_mut(key) {
             self.digest ^= whole(entry);
             entry.deadline = deadline;
             self.digest ^= whole(entry);
@@ -164,12 +168,14 @@ impl Db {
     }
 
     pub fn remove(&mut self, key: &str) -> bool {
-        self.faded.remove(key);
-        let old = self.keys.remove(key);
-        if let Some(old) = &old {
-            self.digest ^= whole(old);
+        if !self.has(key) {
+            return false;
         }
-        old.is_some()
+        self.faded.remove(key);
+        if let Some(old) = Arc::make_mut(&mut self.keys).remove(key) {
+            self.digest ^= whole(&old);
+        }
+        true
     }
 
     pub fn text(&self, key: &str) -> Option<String> {

@@ -30,6 +30,8 @@ pub struct Disturbances {
     pub world: bool,
     /// Streams and their groups.
     pub streams: bool,
+    /// Clients that keep what they read: see [`super::cache`].
+    pub tracking: bool,
 }
 
 impl Disturbances {
@@ -42,6 +44,7 @@ impl Disturbances {
         expiry: true,
         world: true,
         streams: true,
+        tracking: true,
     };
 
     fn any_of_clients(self) -> bool {
@@ -67,6 +70,7 @@ impl FromStr for Disturbances {
                 "expiry" => with.expiry = true,
                 "world" => with.world = true,
                 "streams" => with.streams = true,
+                "tracking" => with.tracking = true,
                 other => return Err(format!("no disturbance {other}")),
             }
         }

@@ -171,6 +171,7 @@ const SLOW: &[&str] = &[
 ];
 
 /// What is about all keys.
+/// Of the last one nobody is told who keeps what he reads.
 const WORLD: &[&str] = &["DBSIZE", "KEYS [a-z][0-9]*", "FLUSHALL", "SWAPDB 0 1"];
 
 impl Draw {
@@ -182,7 +183,9 @@ impl Draw {
             0..=19 if self.with.expiry => filler.pick(EXPIRING),
             20 if self.with.slow => filler.pick(SLOW),
             21 if self.with.slow && filler.rng.percent(40) => self.refill(filler.rng, group),
-            24 if self.with.world && self.groups == 1 => filler.pick(WORLD),
+            24 if self.with.world && self.groups == 1 => {
+                filler.pick(&WORLD[..WORLD.len() - usize::from(self.with.tracking)])
+            }
             25..=44 if self.with.streams => filler.pick(STREAMS),
             _ => filler.pick(PLAIN),
         }

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::answer::Answer;
+use super::cache::Cache;
 use super::commands::{expand, timeout_ms};
 use super::disturb::{self, Disturbances, Target};
 use super::draw::Draw;
 use super::{Event, History, Op};
-use crate::client::{PATIENCE, describe, encode_into};
+use crate::client::{PATIENCE, describe, encode, encode_into};
 use crate::rng::Rng;
 use crate::{Client, Server, Value};
 
@@ -155,6 +156,7 @@ struct Life<'a> {
     connection: u32,
     /// The group of the keys it watches.
     watching: Option<usize>,
+    cache: Option<Cache>,
     events: Vec<Event>,
 }
 
@@ -166,9 +168,14 @@ impl<'a> Life<'a> {
         number: usize,
         target: &'a Target,
     ) -> Life<'a> {
-        let client = connect(server, target, 0);
+        let mut cache = match draw.with.tracking {
+            true => Cache::of_client(number, draw.with.expiry),
+            false => None,
+        };
+        let client = connect(server, target, 0, &mut cache);
         let events = Vec::new();
-        Life { server, clock, draw, number, target, client, connection: 0, watching: None, events }
+        let (connection, watching) = (0, None);
+        Life { server, clock, draw, number, target, client, connection, watching, cache, events }
     }
 
     fn run(mut self, mut rng: Rng, operations: usize) -> Vec<Event> {
@@ -183,9 +190,54 @@ impl<'a> Life<'a> {
                     self.draw.op(&mut rng, &unique, &mut self.watching)
                 })
                 .collect();
-            self.perform(ops, together > 1);
+            match &ops[..] {
+                [Op::Command(args)] if self.is_kept(args) => self.recall(ops),
+                _ => self.perform(ops, together > 1),
+            }
         }
         self.events
+    }
+
+    fn is_kept(&self, args: &[String]) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.get(args).is_some())
+    }
+
+    /// Reads what is kept, if nothing that was told by now makes it untrue; else asks.
+    fn recall(&mut self, ops: Vec<Op>) {
+        let [Op::Command(args)] = &ops[..] else { unreachable!("one command") };
+        let call = self.clock.now();
+        let mut ended = self.client.send_raw(&encode(&["PING"])).is_err();
+        ended = ended || self.answer(&Op::Command(vec!["PING".into()]), 1).is_none();
+        if ended {
+            return self.reconnect();
+        }
+        match self.cache.as_ref().and_then(|cache| cache.get(args)) {
+            None => self.perform(ops, false),
+            Some(answer) => {
+                let (ret, connection) = (self.clock.now(), self.connection);
+                let op = Op::Command(args.clone());
+                let answer = Some(answer);
+                self.events.push(Event { op, call, ret, answer, connection, half_closed: false });
+            }
+        }
+    }
+
+    /// Notes what is read, and what the client does itself.
+    fn note(&mut self, op: &Op, answer: Option<&Answer>) {
+        let Some(cache) = &mut self.cache else { return };
+        match (op, answer) {
+            (Op::Command(args), None) => cache.will_do(args),
+            (Op::Exec(commands), None) => commands.iter().for_each(|args| cache.will_do(args)),
+            (Op::Command(args), Some(answer)) => cache.keep(args, answer),
+            (Op::Exec(commands), Some(Answer::List(answers))) => {
+                // What it has read and changed afterwards is not what it has read.
+                for (n, (args, answer)) in commands.iter().zip(answers).enumerate() {
+                    cache.keep(args, answer);
+                    commands[n + 1..].iter().for_each(|later| cache.will_do(later));
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Sends some operations at once; `half_close`: and that there will be no more.
@@ -201,6 +253,7 @@ impl<'a> Life<'a> {
                 requests.len()
             })
             .collect();
+        ops.iter().for_each(|op| self.note(op, None));
         let call = self.clock.now();
         let mut ended = self.client.send_raw(&bytes).is_err();
         if half_close && !ended {
@@ -221,10 +274,14 @@ impl<'a> Life<'a> {
             }
         }
         if ended {
-            self.connection += 1;
-            self.watching = None;
-            self.client = connect(self.server, self.target, self.connection);
+            self.reconnect();
         }
+    }
+
+    fn reconnect(&mut self) {
+        self.connection += 1;
+        self.watching = None;
+        self.client = connect(self.server, self.target, self.connection, &mut self.cache);
     }
 
     /// The answer of `op`, the last of so many replies; `None` when the connection has ended.
@@ -232,7 +289,14 @@ impl<'a> Life<'a> {
         let mut last = None;
         for _ in 0..replies {
             match self.client.read_reply() {
-                Ok(reply) => last = Some(Answer::of(&reply.value)),
+                Ok(reply) => {
+                    last = Some(Answer::of(&reply.value));
+                    // What came before it.
+                    let pushes = self.client.take_pushes();
+                    if let Some(cache) = &mut self.cache {
+                        cache.heed(&pushes);
+                    }
+                }
                 Err(e) if is_silence(&e) => panic!(
                     "client {} got no answer and no close for {PATIENCE:?}, connection {}: {op:?}",
                     self.number, self.connection
@@ -241,6 +305,7 @@ impl<'a> Life<'a> {
                 Err(_) => return None,
             }
         }
+        self.note(op, last.as_ref());
         last
     }
 }
@@ -250,8 +315,11 @@ fn is_silence(e: &io::Error) -> bool {
 }
 
 /// A connection whose id the disturber knows; it can't be killed before.
-fn connect(server: &Server, target: &Target, number: u32) -> Client {
+fn connect(server: &Server, target: &Target, number: u32, cache: &mut Option<Cache>) -> Client {
     let mut client = server.client();
+    if let Some(cache) = cache {
+        cache.begin(&mut client);
+    }
     let id = client.cmd(&["CLIENT", "ID"]).int();
     *target.connection.lock().expect("no holder panics") = (number, id);
     client

@@ -37,8 +37,10 @@
 //! | [`check`](mod@check) | the search for the moments |
 //! | [`draw`] | random operations |
 //! | [`load`] | clients that make histories on a server; [`disturb`]: who disturbs them |
+//! | [`cache`] | clients that keep what they read, and are told when it is no longer so |
 
 pub mod answer;
+pub mod cache;
 pub mod check;
 pub mod commands;
 pub mod db;

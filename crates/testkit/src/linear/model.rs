@@ -8,21 +8,33 @@ use super::commands::{self, Context};
 use super::db::{Db, Mortal};
 use super::time::{Life, Moment, SLACK};
 use super::{Event, Op};
-use std::collections::hash_map::DefaultHasher;
+use foldhash::SharedSeed;
+use foldhash::quality::FoldHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// Two hashes at once, over one way through the value.
+struct Twice(FoldHasher<'static>, FoldHasher<'static>);
+
+impl Hasher for Twice {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+        self.1.write(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
 /// A hash of 128 bits in the place of what it is of: a collision is less likely than a fault of
 /// the machine.
 pub(super) fn digest(of: &impl Hash) -> u128 {
-    let half = |salt: u64| {
-        let mut hasher = DefaultHasher::new();
-        salt.hash(&mut hasher);
-        of.hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(1) << 64 | half(2)
+    let hasher = |seed| FoldHasher::with_seed(seed, SharedSeed::global_fixed());
+    let mut twice = Twice(hasher(1), hasher(2));
+    of.hash(&mut twice);
+    u128::from(twice.0.finish()) << 64 | u128::from(twice.1.finish())
 }
 
 /// What a client watches.

@@ -1,4 +1,4 @@
-//! What a client does next.
+//! What a client does next where clients subscribe and publish.
 
 use crate::rng::Rng;
 
@@ -13,7 +13,7 @@ const CHANNELS: &[&[u8]] =
 const PATTERNS: &[&[u8]] =
     &[b"*", b"a*", b"news.*", b"?", b"[ab]", b"[^a]*", b"", b"\\*", b"h*x", b"news.[1-", b"a"];
 
-fn words(text: &str) -> Vec<Vec<u8>> {
+pub(super) fn words(text: &str) -> Vec<Vec<u8>> {
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 

@@ -1,11 +1,13 @@
 //! Sessions of several clients on two servers, pushes compared as well as replies.
 //!
 //! What [`crate::differential`] does with one client, for commands whose effect others see: clients
-//! subscribe, publish and change what they are, in an order that is drawn. Both servers get the same
+//! subscribe and publish ([`draw`]), or keep what they read and change it ([`caching`]), and change what
+//! they are, in an order that is drawn. Both servers get the same
 //! steps one after the other, and each client must be sent the same bytes in the same order.
 //!
 //! ```text
 //!  a step of client 3        its bytes, then PING with a new word      read until the word comes
+//!                            (twice, as the reference tells some only when it has nothing to do)
 //!  now and then              everybody: PING with a new word           read until the word comes
 //! ```
 //!
@@ -15,12 +17,14 @@
 //! Where the reference's order is that of its hash table (the patterns that one message matches, the
 //! channels that UNSUBSCRIBE without a name leaves), both transcripts are sorted there: [`transcript`].
 
+pub mod caching;
 pub mod draw;
 pub mod transcript;
 
 use crate::client::{Client, describe, encode};
 use crate::rng::Rng;
 use draw::Step;
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 use transcript::Frame;
@@ -33,6 +37,24 @@ const ROUND: usize = 6;
 
 /// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// They subscribe and publish.
+    PubSub,
+    /// They keep what they read.
+    Caching,
+}
+
+impl Topic {
+    fn step(self, rng: &mut Rng) -> Step {
+        match self {
+            Topic::PubSub => draw::step(rng),
+            Topic::Caching => caching::step(rng, CLIENTS),
+        }
+    }
+}
 
 /// Where two servers differ.
 #[derive(Debug)]
@@ -65,7 +87,7 @@ pub struct Outcome {
     pub commands: usize,
     /// Frames that were compared.
     pub frames: usize,
-    /// Of those, messages.
+    /// Of those, messages and invalidations.
     pub messages: usize,
 }
 
@@ -73,12 +95,16 @@ pub struct Outcome {
 struct Peer {
     port: u16,
     client: Client,
+    /// The server's number of this connection, and how many there were.
+    id: i64,
+    connection: usize,
     frames: Vec<Frame>,
 }
 
 impl Peer {
     fn new(port: u16) -> Peer {
-        Peer { port, client: connect(port), frames: Vec::new() }
+        let (client, id) = connect(port);
+        Peer { port, client, id, connection: 0, frames: Vec::new() }
     }
 
     /// Sends `bytes`, and `word` with a PING; reads until that is answered.
@@ -98,7 +124,8 @@ impl Peer {
                 }
                 Err(e) if is_end(&e) => {
                     self.frames.push(Frame::End);
-                    self.client = connect(self.port);
+                    (self.client, self.id) = connect(self.port);
+                    self.connection += 1;
                     return;
                 }
                 Err(e) => {
@@ -117,12 +144,12 @@ fn is_end(e: &io::Error) -> bool {
     )
 }
 
-fn connect(port: u16) -> Client {
+fn connect(port: u16) -> (Client, i64) {
     let mut client = Client::tcp(port);
     client.set_timeout(PATIENCE);
     // Others are shown it by then.
-    client.cmd(&["PING"]);
-    client
+    let id = client.cmd(&["CLIENT", "ID"]).int();
+    (client, id)
 }
 
 /// Waits until a server has no other clients than those of this episode.
@@ -144,11 +171,12 @@ pub fn run(
     first_seed: u64,
     commands: usize,
     steps: usize,
+    topic: Topic,
 ) -> Result<Outcome, Box<Difference>> {
     let mut outcome = Outcome::default();
     let mut seed = first_seed;
     while outcome.commands < commands {
-        episode([ours, theirs], seed, steps, &mut outcome)?;
+        episode([ours, theirs], seed, steps, topic, &mut outcome)?;
         seed += 1;
     }
     Ok(outcome)
@@ -158,35 +186,46 @@ fn episode(
     ports: [u16; 2],
     seed: u64,
     steps: usize,
+    topic: Topic,
     outcome: &mut Outcome,
 ) -> Result<(), Box<Difference>> {
     let mut rng = Rng::new(seed);
     let mut pairs: Vec<[Peer; 2]> = (0..CLIENTS).map(|_| ports.map(Peer::new)).collect();
-    pairs[0].iter_mut().for_each(|peer| until_alone(&mut peer.client));
+    for peer in &mut pairs[0] {
+        until_alone(&mut peer.client);
+        peer.client.ok(&["FLUSHALL"]);
+    }
+    let mut ids = Ids::default();
     let mut told = Vec::new();
     let mut words = 0;
     for n in 0..steps {
         let at = rng.below(CLIENTS);
-        let Step { commands } = draw::step(&mut rng);
+        let Step { mut commands } = topic.step(&mut rng);
+        if topic == Topic::Caching && n % ROUND == 0 {
+            // How many keys are remembered.
+            commands = vec![draw::words("INFO stats")];
+        }
         outcome.commands += commands.len();
-        let bytes: Vec<u8> = commands.iter().flat_map(|args| encode(args)).collect();
+        ids.note(&pairs);
+        let bytes = [0, 1].map(|server| ids.bytes(&pairs, server, &commands));
         told.extend(commands.iter().map(|args| format!("{at}: {}", describe(args))));
+        // Who is closed by that finds out at once, so that nobody tells it anything any more.
         let acting = if n % ROUND == ROUND - 1 || n == steps - 1 { 0..CLIENTS } else { at..at + 1 };
         // What lies unread in a connection that is closed may be lost.
         let closes = commands.iter().any(|args| args.iter().any(|arg| arg == b"KILL"));
         for other in (0..CLIENTS).filter(|_| closes) {
             words += 1;
-            exchange(&mut pairs[other], &[], &format!("word:{words}"));
+            exchange(&mut pairs[other], &NOTHING, &format!("word:{words}"));
         }
         words += 1;
         let word = format!("word:{words}");
         exchange(&mut pairs[at], &bytes, &word);
         for other in acting.filter(|other| *other != at) {
             words += 1;
-            exchange(&mut pairs[other], &[], &format!("word:{words}"));
+            exchange(&mut pairs[other], &NOTHING, &format!("word:{words}"));
         }
         for (client, pair) in pairs.iter_mut().enumerate() {
-            compare(pair, outcome).map_err(|(ours, theirs)| {
+            compare(pair, &ids, outcome).map_err(|(ours, theirs)| {
                 Box::new(Difference { seed, steps: told.clone(), client, ours, theirs })
             })?;
         }
@@ -194,13 +233,63 @@ fn episode(
     Ok(())
 }
 
-fn exchange(pair: &mut [Peer; 2], bytes: &[u8], word: &str) {
-    pair.iter_mut().for_each(|peer| peer.exchange(bytes, word));
+/// No commands, for both servers.
+const NOTHING: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
+
+fn exchange(pair: &mut [Peer; 2], bytes: &[Vec<u8>; 2], word: &str) {
+    for (peer, bytes) in pair.iter_mut().zip(bytes) {
+        peer.exchange(bytes, word);
+        if !bytes.is_empty() {
+            peer.exchange(&[], &format!("{word}'"));
+        }
+    }
+}
+
+/// The numbers that connections have, and had, by server.
+#[derive(Debug, Default)]
+pub struct Ids([BTreeMap<i64, String>; 2]);
+
+impl Ids {
+    fn note(&mut self, pairs: &[[Peer; 2]]) {
+        for (client, pair) in pairs.iter().enumerate() {
+            for (server, peer) in pair.iter().enumerate() {
+                self.0[server].insert(peer.id, format!("@{client}.{}", peer.connection));
+            }
+        }
+    }
+
+    /// What is sent to one of the servers.
+    fn bytes(&self, pairs: &[[Peer; 2]], server: usize, commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+        let named = |arg: &Vec<u8>| {
+            let client =
+                std::str::from_utf8(arg.strip_prefix(b"@")?).ok()?.parse::<usize>().ok()?;
+            Some(pairs.get(client)?[server].id.to_string().into_bytes())
+        };
+        let of = |args: &Vec<Vec<u8>>| {
+            let args: Vec<Vec<u8>> =
+                args.iter().map(|arg| named(arg).unwrap_or_else(|| arg.clone())).collect();
+            encode(&args)
+        };
+        commands.iter().flat_map(of).collect()
+    }
+
+    /// The name of a connection that has this number on one of the servers.
+    fn name(&self, server: usize, id: i64) -> String {
+        self.0[server].get(&id).cloned().unwrap_or_else(|| id.to_string())
+    }
 }
 
 /// Compares what the client has got since the last time.
-fn compare(pair: &mut [Peer; 2], outcome: &mut Outcome) -> Result<(), (Vec<Frame>, Vec<Frame>)> {
+fn compare(
+    pair: &mut [Peer; 2],
+    ids: &Ids,
+    outcome: &mut Outcome,
+) -> Result<(), (Vec<Frame>, Vec<Frame>)> {
     let [ours, theirs] = pair.each_mut().map(|peer| std::mem::take(&mut peer.frames));
+    let named = |server: usize, frames: Vec<Frame>| {
+        frames.into_iter().map(|frame| frame.with_names(|id| ids.name(server, id))).collect()
+    };
+    let (ours, theirs): (Vec<Frame>, Vec<Frame>) = (named(0, ours), named(1, theirs));
     outcome.frames += theirs.len();
     outcome.messages += theirs.iter().filter(|frame| frame.is_message()).count();
     let (ours, theirs) = (transcript::sorted(ours), transcript::sorted(theirs));

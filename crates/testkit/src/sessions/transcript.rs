@@ -32,7 +32,7 @@ impl Frame {
     pub fn of(reply: &Reply) -> Frame {
         match picture(&reply.value) {
             Some(picture) => Frame::Picture(picture),
-            None => Frame::Raw(reply.raw.clone()),
+            None => Frame::Raw(in_own_protocol(&reply.raw)),
         }
     }
 
@@ -42,6 +42,25 @@ impl Frame {
         let bulk = format!("${}\r\n{word}\r\n", word.len());
         let pong = format!("*2\r\n$4\r\npong\r\n{bulk}");
         raw == bulk.as_bytes() || raw == pong.as_bytes()
+    }
+
+    /// With names in the places of numbers of clients, where those are known to be such.
+    pub fn with_names(self, name: impl Fn(i64) -> String) -> Frame {
+        match self {
+            Frame::Picture(text) if text.contains("redir") => Frame::Picture(renamed(&text, name)),
+            Frame::Raw(raw) => match crate::value::parse(&raw) {
+                Ok(Some((Value::Push(items), _))) => match &items[..] {
+                    [word, Value::Integer(id)]
+                        if word.bytes() == Some(b"tracking-redir-broken") =>
+                    {
+                        Frame::Picture(format!("redirection to {} is broken", name(*id)))
+                    }
+                    _ => Frame::Raw(raw),
+                },
+                _ => Frame::Raw(raw),
+            },
+            other => other,
+        }
     }
 
     /// `pmessage`, `unsubscribe` ..., if it is such an array or push.
@@ -56,12 +75,65 @@ impl Frame {
 
     /// Whether it is a message that was published.
     pub fn is_message(&self) -> bool {
-        matches!(self.word(), Some(b"message" | b"pmessage" | b"smessage"))
+        matches!(self.word(), Some(b"message" | b"pmessage" | b"smessage" | b"invalidate"))
     }
+}
+
+/// An invalidation of everything has the null of its reader's protocol in the reference, whoever gets it.
+fn in_own_protocol(raw: &[u8]) -> Vec<u8> {
+    const PUSHED: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
+    const HEARD: &[u8] = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
+    match (raw.strip_prefix(PUSHED), raw.strip_prefix(HEARD)) {
+        (Some(b"$-1\r\n"), _) => [PUSHED, b"_\r\n"].concat(),
+        (_, Some(b"_\r\n")) => [HEARD, b"$-1\r\n"].concat(),
+        _ => raw.to_vec(),
+    }
+}
+
+/// `redir=7` with a name in the place of the number.
+fn renamed(text: &str, name: impl Fn(i64) -> String) -> String {
+    let mut parts = text.split("redir=");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(part.len());
+        let named = match part[..end].parse() {
+            Ok(id) if id > 0 => name(id),
+            _ => part[..end].to_string(),
+        };
+        out.push_str(&format!("redir={named}{}", &part[end..]));
+    }
+    out
+}
+
+/// What CLIENT TRACKINGINFO answers.
+fn tracking_info(value: &Value) -> Option<String> {
+    let (flags, redirect, prefixes) = match value {
+        Value::Map(_) => {
+            (value.field("flags")?, value.field("redirect")?, value.field("prefixes")?)
+        }
+        Value::Array(items) => match &items[..] {
+            [a, flags, b, redirect, c, prefixes]
+                if is_text(a, "flags") && is_text(b, "redirect") =>
+            {
+                is_text(c, "prefixes").then_some((flags, redirect, prefixes))?
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let Value::Integer(redirect) = redirect else { return None };
+    Some(format!("tracking {flags} {prefixes} redir={redirect}"))
+}
+
+fn is_text(value: &Value, text: &str) -> bool {
+    value.bytes() == Some(text.as_bytes())
 }
 
 /// What can be compared of HELLO, CLIENT LIST and INFO.
 fn picture(value: &Value) -> Option<String> {
+    if let Some(info) = tracking_info(value) {
+        return Some(info);
+    }
     match value {
         Value::Map(_) => {
             let proto = value.field("proto").filter(|_| value.field("modules").is_some());
@@ -87,14 +159,19 @@ fn picture(value: &Value) -> Option<String> {
         _ => return None,
     };
     if text.starts_with("id=") && text.contains(" ssub=") {
-        const FIELDS: [&str; 6] = ["flags=", "sub=", "psub=", "ssub=", "multi=", "resp="];
+        const FIELDS: [&str; 7] = ["flags=", "sub=", "psub=", "ssub=", "multi=", "redir=", "resp="];
         let mut lines: Vec<String> = text.lines().map(|line| chosen(line, &FIELDS)).collect();
         lines.sort();
         return Some(lines.join("; "));
     }
     if text.starts_with("# ") {
-        let fields =
-            ["pubsub_channels:", "pubsub_patterns:", "pubsubshard_channels:", "pubsub_clients:"];
+        let fields = [
+            "pubsub_channels:",
+            "pubsub_patterns:",
+            "pubsubshard_",
+            "pubsub_clients:",
+            "tracking_",
+        ];
         let lines = text.lines().filter(|line| fields.iter().any(|field| line.starts_with(field)));
         return Some(lines.collect::<Vec<_>>().join("; "));
     }

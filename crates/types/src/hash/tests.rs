@@ -129,7 +129,7 @@ fn apply(
             let (mut cursor, mut removed) = (0, 0);
             loop {
                 let step;
-                (record, step) = expire_some(record, cursor, *now);
+                (record, step) = expire_some(record, cursor, *now, &mut |_| ());
                 assert!(step.removed <= step.examined);
                 (cursor, removed) = (step.next, removed + step.removed);
                 if cursor == 0 {

@@ -199,9 +199,15 @@ pub struct Step {
 }
 
 /// One step, from `cursor`, of the removal of fields whose time is over at `now_ms`: a piece of the
-/// hash of bounded size. Begins with 0. The last field leaves an empty hash behind.
+/// hash of bounded size. Begins with 0. `gone` is shown the fields that are removed. The last field
+/// leaves an empty hash behind.
 #[must_use]
-pub fn expire_some(mut record: Record, cursor: u64, now_ms: i64) -> (Record, Step) {
+pub fn expire_some(
+    mut record: Record,
+    cursor: u64,
+    now_ms: i64,
+    gone: &mut dyn FnMut(&[u8]),
+) -> (Record, Step) {
     let mut step = Step::default();
     match Form::of_hash(&record) {
         Form::Packed => {}
@@ -211,7 +217,10 @@ pub fn expire_some(mut record: Record, cursor: u64, now_ms: i64) -> (Record, Ste
                 step.next = table.sweep(cursor, |e| {
                     let over = !lives(e.expiry, now_ms);
                     step.examined += 1;
-                    step.removed += usize::from(over);
+                    if over {
+                        step.removed += 1;
+                        gone(e.key);
+                    }
                     over
                 });
             }

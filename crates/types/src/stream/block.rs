@@ -133,6 +133,33 @@ impl Block {
         varint::get(&self.bytes, 0).0 as usize
     }
 
+    /// Whether it has more bytes than blocks have, as a rule: a few long entries, or many.
+    #[inline]
+    pub(super) fn is_heavy(&self) -> bool {
+        const BYTES: usize = 8 << 10;
+        self.text() > BYTES
+    }
+
+    /// How many fields an entry has at most, about: those of the first entry in most blocks, since
+    /// others differ little as long as all are short. Not looked for further than `enough` entries.
+    #[inline]
+    pub(super) fn most_fields(&self, enough: usize) -> usize {
+        if self.is_heavy() { self.longest(enough) } else { self.fields() }
+    }
+
+    #[cold]
+    fn longest(&self, enough: usize) -> usize {
+        let (mut at, mut most) = (self.start(), 0);
+        for _ in 0..enough {
+            if at >= self.end() {
+                break;
+            }
+            let (entry, next) = self.entry(at);
+            (at, most) = (next, most.max(entry.len()));
+        }
+        most
+    }
+
     /// Bytes of memory, beside the block itself.
     pub(super) fn memory(&self) -> usize {
         HEADER + size_of::<Vec<u8>>() + self.bytes.capacity()

@@ -244,13 +244,32 @@ impl Log {
                 // The walk may begin anywhere in the first one.
                 front = block.len();
             }
-            each = each.max(1 + block.fields());
+            each = each.max(1 + block.most_fields(enough));
             entries += block.len();
             bytes += block.text();
             place = if backward { self.blocks.before(at) } else { self.blocks.next(at) };
         }
         let answered = entries.min(count);
         answered * each + bytes / entries.max(1) * answered / 1024 + bytes / (64 * 1024)
+    }
+
+    /// About how much work it is to answer the entries with these ids, as far as they are there, as
+    /// [`Log::range_work`] counts it; to look them up is not counted. Not looked at further than
+    /// `enough`. O(ids * log n) where entries are no longer than blocks are, as a rule.
+    pub fn answer_work(&self, ids: impl Iterator<Item = StreamId>, enough: usize) -> usize {
+        let mut work = 0;
+        for id in ids {
+            work += 1;
+            let block = self.blocks.find(id).map(|place| self.blocks.get(place));
+            if let Some(block) = block.filter(|block| block.is_heavy()) {
+                let bytes = block.text() / block.len().max(1);
+                work += block.most_fields(enough) + bytes / 1024;
+            }
+            if work > enough {
+                break;
+            }
+        }
+        work
     }
 
     /// Whether the work of looking one entry up, or of deleting one, is worth mentioning: blocks

@@ -54,6 +54,9 @@ fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     let done = done?;
     ctx.db.turn.tally.dirty += done as u64;
+    if done > 0 {
+        ctx.db.log_anyway();
+    }
     ctx.reply.int(done as i64);
     Ok(())
 }

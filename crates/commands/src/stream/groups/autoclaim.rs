@@ -1,7 +1,8 @@
 //! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
 
+use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
@@ -80,6 +81,23 @@ impl Sweep {
         Ok(sweep)
     }
 
+    /// How much work it is at most, in elements.
+    fn work(&self, log: &Log, group: &Group, now_ms: i64) -> usize {
+        let looked_at = self.count.saturating_mul(LOOKED_AT).min(group.pending_len());
+        let look_up = looked_at.saturating_mul(log.look_up_work());
+        if self.just_ids || look_up > FAST_WORK {
+            return look_up;
+        }
+        let all = group.pending_from(self.from).take(looked_at);
+        let old = all.filter(|(_, pending)| self.is_old(pending, now_ms)).map(|(id, _)| id);
+        look_up.max(log.answer_work(old.take(self.count), FAST_WORK))
+    }
+
+    fn is_old(&self, pending: &Pending, now_ms: i64) -> bool {
+        let idle_ms = now_ms.saturating_sub(pending.delivered_ms);
+        idle_ms >= self.min_idle_ms || self.min_idle_ms == 0
+    }
+
     /// Looks for what is to be given away. Nothing is changed.
     fn look(&self, log: &Log, group: &Group, now_ms: i64) -> Found {
         let mut found = Found::default();
@@ -92,9 +110,7 @@ impl Sweep {
             attempts -= 1;
             if !log.contains(id) {
                 found.gone.push(id);
-            } else if now_ms.saturating_sub(pending.delivered_ms) >= self.min_idle_ms
-                || self.min_idle_ms == 0
-            {
+            } else if self.is_old(&pending, now_ms) {
                 found.claimed.push((id, pending));
             }
         }
@@ -113,18 +129,21 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let stream = record.as_deref().map(super::stream).transpose()?;
     let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
     let (log, group) = found.ok_or_else(|| no_group(args))?;
-    let looked_at = sweep.count.saturating_mul(LOOKED_AT).min(group.pending_len());
-    let each = log.look_up_work();
-    ctx.lane.weigh(looked_at.saturating_mul(each), &mut ctx.pause)?;
+    ctx.lane.weigh(sweep.work(log, group, now_ms), &mut ctx.pause)?;
 
+    let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let mut new_consumer = false;
     let changed = edit(db, &key, |stream| {
         let Some((log, group)) = parts(stream, name) else { return Ok(0) };
         let (owner, is_new) = consumer(group, consumer_name, now_ms);
         new_consumer = is_new;
+        if is_new {
+            done.note_consumer(consumer_name);
+        }
         let found = sweep.look(log, group, now_ms);
         for id in &found.gone {
+            done.note(group, *id);
             group.acknowledge(*id);
         }
         reply.array(3);
@@ -133,6 +152,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         for (id, before) in &found.claimed {
             let deliveries = before.deliveries.wrapping_add(i64::from(!sweep.just_ids));
             group.give(*id, Pending { owner, delivered_ms: now_ms, deliveries });
+            done.note(group, *id);
             match sweep.just_ids {
                 true => answer_id(reply, *id),
                 false => assert!(answer_found(reply, log, *id), "it was there just now"),
@@ -148,6 +168,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     if new_consumer {
         tell_consumer(db, &key);
     }
+    done.log(ctx, &key, name);
     ctx.db.turn.tally.dirty += changed as u64;
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! XCLAIM: named entries are given to another consumer.
 
+use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
@@ -9,7 +10,7 @@ use crate::stream::id;
 use weft_base::num;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
-use weft_types::stream::{Log, StreamId};
+use weft_types::stream::{Log, Stream, StreamId};
 
 pub const XCLAIM: Command = Command {
     spec: Spec {
@@ -103,9 +104,26 @@ impl Claim {
         Ok(claim)
     }
 
+    /// How much work it is at most, in elements.
+    fn work(&self, log: &Log) -> usize {
+        let look_up = self.ids.len().saturating_mul(log.look_up_work());
+        match self.just_ids {
+            true => look_up,
+            false => look_up.max(log.answer_work(self.ids.iter().copied(), FAST_WORK)),
+        }
+    }
+
     /// Gives `id` to `owner`, if it may have it; whether it has it now.
-    fn take(&self, log: &Log, group: &mut Group, owner: Owner, id: StreamId) -> bool {
+    fn take(
+        &self,
+        log: &Log,
+        group: &mut Group,
+        owner: Owner,
+        id: StreamId,
+        done: &mut Deliveries,
+    ) -> bool {
         if !log.contains(id) {
+            done.note(group, id);
             // Nobody can deal with it any more.
             group.acknowledge(id);
             return false;
@@ -126,18 +144,30 @@ impl Claim {
             None => before.wrapping_add(i64::from(!self.just_ids)),
         };
         group.give(id, Pending { owner, delivered_ms: self.delivered_ms, deliveries });
+        done.note(group, id);
         true
     }
 
     /// Does all that is asked, and answers what was given; how much that was, and whether the consumer
     /// is new.
-    fn run(&self, reply: &mut Reply, log: &Log, group: &mut Group, name: &[u8]) -> (usize, bool) {
+    fn run(
+        &self,
+        reply: &mut Reply,
+        log: &Log,
+        group: &mut Group,
+        name: &[u8],
+        done: &mut Deliveries,
+    ) -> (usize, bool) {
+        let is_further = self.last_id > group.last_id;
         group.last_id = group.last_id.max(self.last_id);
         let (owner, is_new) = consumer(group, name, self.now_ms);
+        if is_new {
+            done.note_consumer(name);
+        }
         let entries = reply.array_deferred();
         let mut n = 0;
         for id in &self.ids {
-            if !self.take(log, group, owner, *id) {
+            if !self.take(log, group, owner, *id, done) {
                 continue;
             }
             match self.just_ids {
@@ -148,6 +178,10 @@ impl Claim {
         }
         if n > 0 {
             group.consumer_mut(owner).active_ms = Some(self.now_ms);
+        }
+        // Which each claim says, too.
+        if is_further && !done.has_claims() {
+            done.note_position(group);
         }
         reply.finish(entries, n);
         (n, is_new)
@@ -162,17 +196,22 @@ fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let record = ctx.db.read(&key);
     let found = record.as_deref().map(super::stream).transpose()?;
     let found = found.filter(|stream| super::group(stream, name).is_some());
-    let each = found.ok_or_else(|| no_group(args))?.log.look_up_work();
+    found.ok_or_else(|| no_group(args))?;
     let claim = Claim::parse(ctx)?;
-    ctx.weigh(claim.ids.len().saturating_mul(each))?;
+    let record = ctx.db.peek(&key);
+    let work = record.as_deref().and_then(Stream::of).map_or(0, |stream| claim.work(&stream.log));
+    ctx.lane.weigh(work, &mut ctx.pause)?;
+    let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let (claimed, is_new) = edit(db, &key, |stream| {
         let found = parts(stream, name);
-        Ok(found.map_or((0, false), |(log, group)| claim.run(reply, log, group, consumer)))
+        Ok(found
+            .map_or((0, false), |(log, group)| claim.run(reply, log, group, consumer, &mut done)))
     })?;
     if is_new {
         tell_consumer(db, &key);
     }
+    done.log(ctx, &key, name);
     ctx.db.turn.tally.dirty += claimed as u64;
     Ok(())
 }

@@ -218,6 +218,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(BUSY_GROUP);
     }
     ctx.notify(Classes::STREAM, "xgroup-create", &key);
+    ctx.db.log_anyway();
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
@@ -259,6 +260,7 @@ fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
     })?;
     let key = ctx.key(2);
     ctx.notify(Classes::STREAM, "xgroup-setid", &key);
+    ctx.db.log_anyway();
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
@@ -271,6 +273,7 @@ fn create_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
     if is_new {
         let key = ctx.key(2);
         tell_consumer(&mut ctx.db, &key);
+        ctx.db.log_anyway();
         ctx.dirty();
     }
     ctx.reply.int(i64::from(is_new));
@@ -289,6 +292,7 @@ fn delete_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
         change(ctx, |group| group.delete_consumer(name))?;
         let key = ctx.key(2);
         ctx.notify(Classes::STREAM, "xgroup-delconsumer", &key);
+        ctx.db.log_anyway();
         ctx.dirty();
     }
     ctx.reply.int(found.unwrap_or(0) as i64);
@@ -309,6 +313,7 @@ fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
         // Who waits for entries of this group waits in vain.
         ctx.db.rouse(&key);
         ctx.notify(Classes::STREAM, "xgroup-destroy", &key);
+        ctx.db.log_anyway();
         ctx.dirty();
     }
     Ok(())

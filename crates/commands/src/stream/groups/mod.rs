@@ -15,6 +15,7 @@
 mod ack;
 mod autoclaim;
 mod claim;
+mod log;
 mod manage;
 mod pending;
 mod read;

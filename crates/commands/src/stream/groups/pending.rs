@@ -75,8 +75,13 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
     let record = ctx.db.read(&key);
     let found = record.as_deref().map(stream).transpose()?;
     let group = found.and_then(|stream| group(stream, args[2])).ok_or_else(|| no_group(args))?;
-    let most = filter.as_ref().map_or(group.consumers_len(), |filter| filter.count);
-    ctx.lane.weigh(most.min(group.pending_len()), &mut ctx.pause)?;
+    let work = match &filter {
+        Some(filter) => filter.count.min(group.pending_len()),
+        // All of them are looked at, though few may have anything.
+        None if group.pending_len() > 0 => group.consumers_len(),
+        None => 0,
+    };
+    ctx.lane.weigh(work, &mut ctx.pause)?;
     let Some(filter) = filter else {
         summary(ctx.reply, group);
         return Ok(());
@@ -150,10 +155,9 @@ fn range(
             looked_at <= enough
         }
         None => {
-            let mut old = group.old_from(filter.from, filter.until_ms);
+            let mut old = group.old_from(filter.from, filter.until_ms, enough);
             let mut left = filter.count;
             while left > 0
-                && old.work() <= enough
                 && let Some((id, pending)) = old.next().filter(|(id, _)| is_wanted(*id))
             {
                 show((id, pending));

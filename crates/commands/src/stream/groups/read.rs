@@ -4,9 +4,10 @@
 //! something happens to one of its keys. What the reference tells a client whose group has gone
 //! meanwhile is what it would tell one that comes then, so nothing is done about it here.
 
+use super::log::Deliveries;
 use super::{answer_id, consumer, counts, edit, group, parts, shown, stream, tell_consumer};
 use crate::blocking::timeout_ms;
-use crate::ctx::{Ctx, FAST_WORK, Lane};
+use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
@@ -186,27 +187,35 @@ fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, As
         let found = stream.and_then(|stream| Some((&stream.log, group(stream, options.group)?)));
         let (log, group) = found.ok_or_else(|| no_group(key.bytes, options.group))?;
         let from = asked(ctx.args[i + options.keys])?;
-        work += how_much(log, group, options, from);
+        work += how_much(log, group, options, from, ctx.lane.enough());
         all.push((i, from));
     }
     ctx.weigh(work)?;
     Ok(all)
 }
 
-/// How much work it is to answer that, in elements.
-fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked) -> usize {
+/// How much work it is to answer that, in elements; not looked at further than `enough`.
+fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked, enough: usize) -> usize {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     match asked {
         Asked::New => match group.last_id.next() {
             Some(first) if log.last_id >= first => {
-                log.range_work(first, StreamId::MAX, most as u64, false, FAST_WORK)
+                log.range_work(first, StreamId::MAX, most as u64, false, enough)
             }
             Some(_) | None => 0,
         },
-        Asked::History(_) => {
-            let owner = group.find_consumer(options.consumer);
-            let pending = owner.map_or(0, |owner| group.consumer(owner).pending_len());
-            most.min(pending).saturating_mul(log.look_up_work())
+        Asked::History(after) => {
+            let (Some(owner), Some(from)) = (group.find_consumer(options.consumer), after.next())
+            else {
+                return 0;
+            };
+            let pending = group.consumer(owner).pending_len().min(most);
+            let look_up = pending.saturating_mul(log.look_up_work());
+            if look_up > enough {
+                return look_up;
+            }
+            let ids = group.ids_of(owner, from).take(most);
+            look_up.max(log.answer_work(ids, enough))
         }
     }
 }
@@ -221,6 +230,7 @@ fn serve(
 ) -> Result<bool, Error> {
     let key = ctx.key(i);
     let now_ms = ctx.now_ms();
+    let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let mut new_consumer = false;
     let served = edit(db, &key, |stream| {
@@ -229,6 +239,9 @@ fn serve(
         };
         let (owner, is_new) = consumer(group, options.consumer, now_ms);
         new_consumer = is_new;
+        if is_new {
+            done.note_consumer(options.consumer);
+        }
         let is_something = match asked {
             Asked::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
             Asked::History(_) => true,
@@ -247,9 +260,9 @@ fn serve(
         }
         reply.bulk(key.bytes);
         match asked {
-            Asked::New => deliver(reply, log, group, owner, options, now_ms),
+            Asked::New => deliver(reply, log, group, owner, options, now_ms, &mut done),
             Asked::History(after) => {
-                deliver_again(reply, log, group, owner, after, options, now_ms)
+                deliver_again(reply, log, group, owner, after, options, now_ms, &mut done)
             }
         }
         Ok(true)
@@ -257,6 +270,7 @@ fn serve(
     if new_consumer {
         tell_consumer(db, &key);
     }
+    done.log(ctx, &key, options.group);
     if served {
         ctx.dirty();
     }
@@ -271,6 +285,7 @@ fn deliver(
     owner: Owner,
     options: &Options<'_>,
     now_ms: i64,
+    done: &mut Deliveries,
 ) {
     let stream = counts(log);
     let entries = reply.array_deferred();
@@ -281,6 +296,7 @@ fn deliver(
         answer_entry(reply, &found);
         if !options.no_ack {
             group.give(found.id, Pending { owner, delivered_ms: now_ms, deliveries: 1 });
+            done.note(group, found.id);
         }
         n += 1;
         if n == options.count {
@@ -290,10 +306,12 @@ fn deliver(
     if !options.no_ack {
         group.consumer_mut(owner).active_ms = Some(now_ms);
     }
+    done.note_position(group);
     reply.finish(entries, n);
 }
 
 /// Answers what is pending with `owner` behind the id `after`, as far as it is still there.
+#[allow(clippy::too_many_arguments, reason = "the parts of one delivery")]
 fn deliver_again(
     reply: &mut Reply,
     log: &Log,
@@ -302,10 +320,11 @@ fn deliver_again(
     after: StreamId,
     options: &Options<'_>,
     now_ms: i64,
+    done: &mut Deliveries,
 ) {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     let ids: Vec<StreamId> = match after.next() {
-        Some(from) => group.pending_of(owner, from).map(|(id, _)| id).take(most).collect(),
+        Some(from) => group.ids_of(owner, from).take(most).collect(),
         None => Vec::new(),
     };
     reply.array(ids.len());
@@ -314,6 +333,7 @@ fn deliver_again(
             Some(found) => {
                 answer_entry(reply, &found);
                 group.delivered_again(id, now_ms);
+                done.note(group, id);
             }
             None => {
                 reply.array(2);

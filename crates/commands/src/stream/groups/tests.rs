@@ -116,3 +116,59 @@ fn much_is_done_in_the_slow_lane() {
         bench.run(much);
     }
 }
+
+/// Few entries are pending, with one of many consumers; many groups have nothing at all.
+#[test]
+fn many_names_are_work() {
+    let mut bench = bench();
+    for n in 0..2 * FAST_WORK {
+        bench.run(&format!("XGROUP CREATECONSUMER s g c{n}"));
+        bench.run(&format!("XGROUP CREATE t g{n} 0 MKSTREAM"));
+    }
+    for line in ["XPENDING s g", "XINFO CONSUMERS s g", "XINFO STREAM t FULL", "XINFO GROUPS t"] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        assert!(bench.is_too_long(&words), "{line}");
+    }
+}
+
+/// One entry may be as much as thousands.
+#[test]
+fn long_entries_are_work() {
+    let mut bench = Bench::new(1_000_000);
+    let many = [&b""[..]; 2 * 10 * FAST_WORK];
+    let long = vec![b'x'; 1 << 20];
+    for (key, texts) in [(&b"many"[..], &many[..]), (b"long", &[b"f", &long])] {
+        bench.run_words(&[&[&b"XGROUP"[..], b"CREATE", key, b"g", b"0", b"MKSTREAM"][..]].concat());
+        // The other entries of its block have one field.
+        for n in 0..4 {
+            let id = format!("{}-1", 1 + 3 * n);
+            bench.run_words(&[b"XADD", key, id.as_bytes(), b"f", b"v"]);
+            let id = format!("{}-1", 2 + 3 * n);
+            bench.run_words(&[&[&b"XADD"[..], key, id.as_bytes()], texts].concat());
+        }
+        bench.run_words(&[b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", key, b">"]);
+        let name = String::from_utf8_lossy(key);
+        for line in [
+            "XRANGE KEY - +",
+            "XREVRANGE KEY + -",
+            "XREAD STREAMS KEY 0",
+            "XREADGROUP GROUP g c STREAMS KEY 0",
+            "XCLAIM KEY g c 0 2-1 5-1 8-1 11-1",
+            "XAUTOCLAIM KEY g c 0 0",
+        ] {
+            let line = line.replace("KEY", &name);
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            assert!(bench.is_too_long(&words), "{line}");
+        }
+        for line in [
+            "XCLAIM KEY g c 0 1-1 2-1 5-1 8-1 11-1 JUSTID",
+            "XAUTOCLAIM KEY g c 0 0 JUSTID",
+            "XAUTOCLAIM KEY g c 1000 0",
+        ] {
+            let line = line.replace("KEY", &name);
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            assert!(!bench.is_too_long(&words), "{line}");
+        }
+    }
+    assert!(bench.is_too_long(&[b"XINFO", b"STREAM", b"many"]));
+}

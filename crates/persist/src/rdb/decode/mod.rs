@@ -24,7 +24,7 @@ use weft_types::packed::{Collected, TwoWay, Value};
 use weft_types::string::{self, Blob, INLINE_MAX, New};
 use weft_types::{Limits, Record, TEXT_MAX, hash, list, set, zset};
 
-const EMPTY: Fault = Fault::Corrupt("a collection of nothing");
+const EMPTY: Fault = Fault::Empty;
 const TWINS: Fault = Fault::Corrupt("something is there twice");
 const NOT_A_NUMBER: Fault = Fault::Corrupt("a score that is no number");
 const EXPIRY: Fault = Fault::Corrupt("no moment to expire at");
@@ -56,6 +56,20 @@ pub fn decode<S: Source>(
 ) -> Result<Record, Fault> {
     let [byte] = from.array()?;
     let code = Code::of(byte, dialect).ok_or(Fault::Code(byte))?;
+    decode_body(code, from, target)
+}
+
+/// Reads a body of which the type code is known already, as in files, where the key stands between
+/// the two. As [`decode()`] otherwise. After [`Fault::Empty`] the whole body has been read.
+///
+/// # Errors
+///
+/// It is no value.
+pub fn decode_body<S: Source>(
+    code: Code,
+    from: &mut S,
+    target: &Target<'_>,
+) -> Result<Record, Fault> {
     let decoder = Decoder { from, target, text: Vec::new(), plain_left: target.plain_most };
     match code {
         Code::String => decoder.string(),

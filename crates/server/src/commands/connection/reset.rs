@@ -27,6 +27,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
         shared.monitor.store(false, Ordering::Relaxed);
     }
     crate::commands::pubsub::forget_all(cx);
+    crate::tracking::disable(cx.core.srv, cx.session);
     crate::transaction::discard(cx.session);
     let authenticated = cx.srv().settings().password.is_empty();
     let session = &mut *cx.session;

@@ -10,6 +10,7 @@ use weft_resp::Reply;
 const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "restore-asking"];
 
 pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     // Unlike COMMAND INFO, an unknown name is passed over.
     let found: Vec<&Cmd> = named(&cx.srv().table, &cx.args[2..]).flatten().collect();
     cx.reply.map(found.len());

@@ -12,6 +12,7 @@ pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     answer(cx, &cx.args[2..])
 }
 

@@ -83,6 +83,7 @@ fn channels(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         [_, _, pattern] => Some(*pattern),
         _ => return Err(does_not_fit(cx.args[1])),
     };
+    cx.weigh(cx.srv().pubsub.count(kind))?;
     let mut names = cx.srv().pubsub.channels(kind);
     names.retain(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name, false)));
     cx.reply.array(names.len());
@@ -97,6 +98,7 @@ fn numpat(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn numsub(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
+    cx.weigh_args()?;
     let names = &cx.args[2..];
     cx.reply.array(2 * names.len());
     for name in names {

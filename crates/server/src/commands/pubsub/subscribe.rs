@@ -69,6 +69,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     if cx.in_transaction && kind == Kind::Shard {
         return Err(IN_TRANSACTION);
     }
+    cx.weigh_args()?;
     let (registry, names) = (&cx.core.srv.pubsub, &cx.args[1..]);
     let (session, reply) = (&mut *cx.session, &mut *cx.reply);
     let who = (session.shared.id, session.shared.thread());
@@ -86,6 +87,8 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 
 fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let all: Vec<Name>;
+    let listens_to = cx.session.shared.subscriber().as_ref().map_or(0, |own| own.len(kind));
+    cx.weigh(if cx.args.len() == 1 { listens_to } else { cx.args.len() })?;
     let session = &mut *cx.session;
     let mut own = session.shared.subscriber();
     let names: Vec<&[u8]> = match (cx.args, &*own) {

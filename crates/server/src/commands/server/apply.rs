@@ -37,6 +37,9 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
             (*id, reason)
         })?;
     }
+    if changed.contains(&Id::APPENDONLY) {
+        crate::aof::start::set(srv, config).map_err(|reason| (Id::APPENDONLY, reason))?;
+    }
     if changed.contains(&Id::WATCHDOG_PERIOD) {
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }

@@ -8,7 +8,7 @@ use crate::commands::shape::{ADMIN, ALL_NODES, answer_help, command, container, 
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::info::totals;
 use weft_commands::{CmdResult, Error, Spec, error};
-use weft_config::{Id, Permit, SetError};
+use weft_config::{Config, Id, Permit, SetError};
 use weft_process::{log_notice, log_warning};
 
 pub const CONFIG: ServerCommand = container(
@@ -70,7 +70,12 @@ const HELP: &[&str] = &[
 ];
 
 fn get(cx: &mut ConnCx<'_>) -> CmdResult {
-    let found = cx.srv().config().get(&cx.args[2..]);
+    /// Each pattern is compared with all directives.
+    const PATTERN: usize = 200;
+    cx.weigh(PATTERN * cx.args.len())?;
+    // Nobody else waits for the configuration meanwhile.
+    let found = Config::find(&cx.args[2..]);
+    let found = cx.srv().config().answers(found);
     cx.reply.map(found.len());
     for (name, value) in found {
         cx.reply.bulk(name.as_bytes());
@@ -87,7 +92,7 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let mut config = srv.config();
     let protected = super::is_permitted(cx, config.word(Id::ENABLE_PROTECTED_CONFIGS));
-    let permit = Permit { protected, loading: false };
+    let permit = Permit { protected, loading: srv.persistence.loading.is_on() };
     let done = config.set(&pairs, permit, &mut |config, changed| apply(srv, config, changed));
     drop(config);
     match done {

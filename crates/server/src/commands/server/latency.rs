@@ -131,6 +131,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn histogram(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     let srv = cx.srv();
     let totals = Totals::since_reset(srv);
     let called = |cmd: &&'static Cmd| totals.latency[cmd.number].count() > 0;

@@ -9,15 +9,19 @@ mod latency_report;
 mod lolwut;
 mod memory;
 mod memory_report;
+mod rewrite;
+mod save;
 mod shutdown;
 mod slowlog;
 mod time;
+mod waitaof;
 
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_keyspace::{Db, Key};
 
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[
+    &save::BGSAVE,
     &slowlog::COMMANDLOG,
     &config::CONFIG,
     &debug::DEBUG,
@@ -26,9 +30,12 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &latency::LATENCY,
     &lolwut::LOLWUT,
     &memory::MEMORY,
+    &rewrite::BGREWRITEAOF,
+    &save::SAVE,
     &shutdown::SHUTDOWN,
     &slowlog::SLOWLOG,
     &time::TIME,
+    &waitaof::WAITAOF,
 ];
 
 /// Whether a directive of the values `no`, `yes` and `local` lets this client do what it guards.

@@ -1,21 +1,25 @@
 //! SHUTDOWN.
 //!
-//! There is nothing to wait for and nothing to save yet, so a shutdown is never "in progress":
-//! it happens, or it is refused. ABORT takes back what a signal has asked for and no tick has seen
-//! to yet. Asking for a save that can't be had is refused, unless FORCE
-//! says that going down matters more. NOW does not wait for replicas, SAFE does not take a
+//! If there is something to save, clients that write are held back until that is done; the server
+//! then ends, or it could not be saved and goes on, unless FORCE says that going down matters more.
+//! ABORT takes back what a signal has asked for and no tick has seen to yet. NOW does not wait for replicas, SAFE does not take a
 //! cluster's primary down and FAILOVER hands its role over first: without replicas and cluster
 //! all three are fulfilled as it is.
 
-use crate::commands::shape::{ADMIN, command, spec};
-use crate::dispatch::{ConnCx, ServerCommand};
+use crate::commands::shape::{ADMIN, holding, spec};
+use crate::dispatch::{ConnCx, Needs, ServerCommand};
+use crate::persistence::stop::{self, Stop};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 use weft_process::{log_notice, log_warning};
 
 const NOT_IN_PROGRESS: Error = Error::new("ERR No shutdown in progress.");
 const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
-pub const SHUTDOWN: ServerCommand = command(
+pub const SHUTDOWN: ServerCommand = holding(
+    |args| match words(&args[1..]) {
+        Ok(words) if !words.abort && !words.no_save => Needs::Aside,
+        Ok(_) | Err(_) => Needs::Nothing,
+    },
     Spec {
         complexity: "O(N) when saving, where N is the number of keys in all databases; else O(1)",
         history: &[("7.0.0", "Takes NOW, FORCE and ABORT."), ("9.0.0", "Takes SAFE and FAILOVER.")],
@@ -74,14 +78,12 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         cx.reply.ok();
         return Ok(());
     }
-    if words.save {
-        log_warning!("There is no persistence yet: the data can't be saved before the exit.");
-        if !words.force {
-            return Err(FAILED);
-        }
-    }
     let client = &cx.session.shared;
     log_warning!("User requested shutdown... (by client id={} addr={})", client.id, client.peer);
+    let save = if words.no_save { Some(false) } else { words.save.then_some(true) };
+    if !stop::prepare(cx.srv(), Stop { save, force: words.force }) {
+        return Err(FAILED);
+    }
     // No reply: the client sees the connection close, and nothing it sent behind this is run.
     cx.session.close = true;
     cx.srv().shut_down(0);

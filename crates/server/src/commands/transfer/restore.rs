@@ -7,6 +7,7 @@ use super::read_work;
 use weft_commands::spec::{Lock, keys};
 use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Lane, Spec, error};
 use weft_keyspace::Classes;
+use weft_keyspace::log::unit::Arg;
 use weft_persist::rdb::{self, Fault, Opened, Slice, Target};
 
 pub const RESTORE: Command = Command {
@@ -94,6 +95,17 @@ impl Options {
     }
 }
 
+/// Logs RESTORE with a time that means the same whenever it is repeated.
+fn log_until(ctx: &mut Ctx<'_>, at: i64) {
+    if ctx.is_logged() {
+        let at = at.to_string();
+        let mut words: Vec<Arg<'_>> = (0..ctx.args.len()).map(|i| ctx.arg(i)).collect();
+        words[2] = Arg::Bytes(at.as_bytes());
+        words.push(Arg::Bytes(b"ABSTTL"));
+        ctx.log_args(&words);
+    }
+}
+
 fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx)?;
     let key = ctx.key(1);
@@ -120,7 +132,7 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
     let record = match rdb::decode(&mut Slice(value), dialect, &target) {
         Ok(record) => record,
         Err(Fault::Long) => return ctx.weigh(usize::MAX),
-        Err(Fault::Short | Fault::Corrupt(_) | Fault::Code(_) | Fault::Io(_)) => {
+        Err(Fault::Short | Fault::Corrupt(_) | Fault::Empty | Fault::Code(_) | Fault::Io(_)) => {
             return Err(BAD_VALUE);
         }
     };
@@ -129,11 +141,15 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
         // Without REPLACE nothing is there any more.
         if ctx.db.clear(&key) {
             ctx.notify(Classes::GENERIC, "del", &key);
+            ctx.log_expired(&key);
             ctx.dirty();
         }
     } else {
         ctx.db.put(&key, record);
         ctx.notify(Classes::GENERIC, "restore", &key);
+        if let (Some(at), false) = (expiry, options.absolute) {
+            log_until(ctx, at);
+        }
         ctx.dirty();
     }
     ctx.reply.ok();

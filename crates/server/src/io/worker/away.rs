@@ -10,7 +10,8 @@ use crate::io::conn::{ArgBuf, Kept, State};
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
-use crate::slow::Job;
+use crate::slow::{Job, SlowLane};
+use crate::tracking;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,8 +77,11 @@ impl Worker {
         let mut session = own.detached();
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
+        } else if let Some(own) = &mut own.tracks {
+            own.spend();
         }
-        self.core.srv.slow.send(Job { cmd, args, session, looked, cancel: cancel.clone() });
+        let job = Job { cmd, args, session, looked, cancel: cancel.clone() };
+        SlowLane::send(self.core.srv, job);
         cancel
     }
 
@@ -93,6 +97,7 @@ impl Worker {
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(session) = session {
             pubsub::leave(self.core.srv, &session.shared);
+            tracking::leave(self.core.srv, &session.shared);
         }
     }
 
@@ -101,10 +106,13 @@ impl Worker {
         client: u64,
         mut reply: Reply,
         session: Option<Box<Session>>,
+        unit: u64,
     ) {
         let Some(index) = self.index_of(client) else { return self.drop_session(session) };
         self.take_back(index, session);
+        self.withhold(index, unit);
         self.answer(index, &mut reply, Awaited::Slow);
+        self.see_to_withheld();
     }
 
     pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
@@ -153,10 +161,12 @@ impl Worker {
     }
 
     /// Another thread has served the client.
-    pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply) {
+    pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
         let Some(index) = self.index_of(waiting.client) else { return };
         if self.waits_or_is_about_to(index, waiting) {
+            self.withhold(index, unit);
             self.answer(index, &mut reply, Awaited::Key);
+            self.see_to_withheld();
         }
     }
 
@@ -213,10 +223,10 @@ impl Worker {
         session.shared.touch(self.core.srv.mono_ms());
         match session.reply_mode {
             ReplyMode::On => {}
-            ReplyMode::Off => reply.clear(),
+            ReplyMode::Off => drop_reply(session, reply),
             ReplyMode::SkipNext | ReplyMode::Skipping => {
                 session.reply_mode = ReplyMode::On;
-                reply.clear();
+                drop_reply(session, reply);
             }
         }
         if session.close {
@@ -291,5 +301,13 @@ impl Worker {
         if had_turn {
             serve::pass_on(srv, waiting);
         }
+    }
+}
+
+/// CLIENT REPLY drops what a command has answered, but no pushes.
+fn drop_reply(session: &mut Session, reply: &mut Reply) {
+    match session.keep.take() {
+        Some(mark) => reply.truncate(mark),
+        None => reply.clear(),
     }
 }

@@ -87,7 +87,8 @@ impl Worker {
                         return;
                     }
                 }
-                Message::Push { client, bytes } => self.pushed_to(&client, &bytes, number),
+                Message::Push { client, what } => self.push_to(&client, &what, number),
+                Message::PushedTo { client } => self.pushed_to(client),
                 Message::SlowBegun { client } => self.slow_begun(client),
                 Message::Accepted(accepted) => self.adopt(accepted),
                 Message::Unpark { token } => {
@@ -102,12 +103,13 @@ impl Worker {
                 Message::Scatter => self.scatter(),
                 Message::Kill { client } => self.kill(client),
                 Message::Feed { client, bytes } => self.feed(client, &bytes),
+                Message::Durable => self.durable(),
                 Message::Unpause => self.resume_all(Awaited::Pause),
-                Message::Served { waiting, reply } => self.served(&waiting, reply),
+                Message::Served { waiting, reply, unit } => self.served(&waiting, reply, unit),
                 Message::Retry { waiting } => self.retry(waiting),
                 Message::Unblocked { waiting, error } => self.unblocked(waiting, error),
-                Message::SlowDone { client, reply, session } => {
-                    self.slow_done(client, reply, session);
+                Message::SlowDone { client, reply, session, unit } => {
+                    self.slow_done(client, reply, session, unit);
                 }
                 Message::SlowBlocked { waiting } => self.slow_blocked(waiting),
                 Message::SlowPaused { client, args, looked, session } => {

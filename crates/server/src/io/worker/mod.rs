@@ -14,6 +14,7 @@
 //! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
 //! * [`pushes`] - what was published
 //! * [`look`] - whether to look again before sleeping
+//! * [`withheld`] - answers that wait for the disk
 //! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
 //! * [`offload`] - `io-threads-do-reads no`
 //!
@@ -29,6 +30,7 @@ use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;
 use crate::threads::placement::Placement;
+use crate::tracking;
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -46,6 +48,7 @@ mod output;
 mod owning;
 mod pushes;
 mod turn;
+mod withheld;
 
 pub use offload::{WriteJob, Written};
 
@@ -92,6 +95,9 @@ pub struct Worker {
     /// Periods of the load so far, and connections that had requests in this one.
     period: u32,
     busy_connections: u64,
+    /// Units of the log of effects, and connections whose answers wait for them, the first first. An
+    /// entry may outlive its connection.
+    withheld: BinaryHeap<Reverse<(u64, u64)>>,
     /// When the time of which waiting client is over: monotonic milliseconds and client, the earliest
     /// first. An entry may outlive its wait.
     deadlines: BinaryHeap<Reverse<(i64, u64)>>,
@@ -136,6 +142,7 @@ impl Worker {
             has_mail: false,
             generation: 0,
             next_cron_ms: 0,
+            withheld: BinaryHeap::new(),
             deadlines: BinaryHeap::new(),
             deadlines_at_most: 64,
         };
@@ -263,6 +270,12 @@ impl Worker {
         if self.cron.expires(&self.core) {
             let mut inside = self.enter();
             self.cron.expire(&mut self.core, &mut inside);
+            self.leave(inside);
+        }
+        if tracking::is_over(&self.core) {
+            let mut inside = self.enter();
+            let shards = self.cron.shards(&self.core);
+            tracking::shrink(&mut self.core, &mut inside, shards);
             self.leave(inside);
         }
         if self.core.id == 0 {

@@ -16,7 +16,8 @@
 //! the new one's. So messages of after come behind it there, and no message is lost, doubled or early.
 //!
 //! A connection whose command is elsewhere (waiting for a key or a shard, in the slow lane), one with
-//! untaken replies, and a monitor stay: others know where those are.
+//! untaken replies, and a monitor stay: others know where those are. So does one that listens to very
+//! much, since that takes long.
 
 use super::{Worker, token};
 use crate::io::conn::{Conn, State};
@@ -26,6 +27,9 @@ use crate::pubsub;
 use std::sync::atomic::Ordering;
 use weft_process::log_warning;
 use weft_resp::Reply;
+
+/// A client that listens to more stays where it is.
+const SUBSCRIPTIONS: usize = 1000;
 
 impl Worker {
     /// Moves connections worth `share` of this thread's work to thread `to`, the heaviest first.
@@ -84,7 +88,9 @@ impl Worker {
             && (conn.state.reads() || matches!(conn.state, State::Ready))
             // Others know where who stands in line is.
             && conn.kept.front().is_none_or(|kept| kept.retry.is_none())
-            && !conn.writing
+            && conn.sends()
+            // All publishers wait while its subscriptions are told of the new thread.
+            && session.shared.subscriptions.all() <= SUBSCRIPTIONS
             && (conn.pending_output() == 0 || conn.pushed)
     }
 

@@ -75,9 +75,8 @@ impl Worker {
     pub(super) fn offload(&mut self, index: usize, reply: &mut Reply) -> bool {
         let conn = &mut self.conns[index];
         let fits = self.offloads
-            && !conn.writing
+            && conn.sends()
             && !conn.state.is_closing()
-            && conn.state.sends()
             && conn.pending_output() == 0
             && reply.contiguous().is_some();
         if fits {

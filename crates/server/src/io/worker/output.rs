@@ -126,7 +126,7 @@ impl Worker {
     /// Whether the connection's untaken replies are over the `client-output-buffer-limit` of its
     /// class, or over what a stranger may have.
     pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
-        let pending = conn.pending_output();
+        let pending = conn.untaken_output();
         if pending == 0 {
             return false;
         }

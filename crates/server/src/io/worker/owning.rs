@@ -7,6 +7,7 @@ use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use crate::io::mailbox::Message;
 use crate::io::poll::Interest;
 use crate::pubsub;
+use crate::tracking;
 use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -121,6 +122,7 @@ impl Worker {
             redirect_capable: false,
             subscribes: false,
             is_pushed_to: false,
+            tracks: None,
             listens: false,
             seen: 0,
             keep: None,
@@ -156,6 +158,7 @@ impl Worker {
             crate::monitor::leave(srv, id);
         }
         pubsub::leave(srv, &conn.session.shared);
+        tracking::leave(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);

@@ -15,10 +15,12 @@ use super::Worker;
 use crate::clients::ClientShared;
 use crate::io::conn::State;
 use crate::io::write::send_pending;
-use crate::pubsub::direct;
+use crate::pubsub::crowd;
 use crate::pubsub::message::Published;
+use crate::server::attention;
+use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
-use weft_resp::{Blob, Reply};
+use weft_resp::Reply;
 
 /// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
 /// the length of the row, so neither does what a message costs.
@@ -38,14 +40,30 @@ impl Worker {
                 self.append_push(index, number, |reply| part.write(proto, reply));
             }
         }
-        let threads = &self.core.srv.threads;
-        threads[self.core.id].crowd.sub(published.weight(), threads);
+        let srv = self.core.srv;
+        let crowd = &srv.threads[self.core.id].crowd;
+        crowd.sub(published.weight(), &srv.threads);
+        if srv.attention.load(Ordering::Relaxed) & attention::CROWDED != 0 && !crowd.is_full() {
+            crowd::of_any(srv);
+        }
     }
 
     /// Appends a push to the output of one client.
-    pub(super) fn pushed_to(&mut self, client: &ClientShared, bytes: &Blob, number: u64) {
+    pub(super) fn push_to(&mut self, client: &ClientShared, what: &Message, number: u64) {
+        self.pushed_to(client.id);
         if let Some(index) = self.by_client.get(&client.id).copied() {
-            self.append_push(index, number, |reply| direct::write(bytes, reply));
+            let session = &self.conns[index].session;
+            let (proto, subscribes) = (session.proto, session.subscribes);
+            self.append_push(index, number, |reply| what.write(proto, subscribes, reply));
+        }
+    }
+
+    /// Others push to a client: it looks for that in front of its replies.
+    pub(super) fn pushed_to(&mut self, client: u64) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let session = &mut self.conns[index].session;
+        if session.shared.is_redirected_to.load(Ordering::Relaxed) {
+            (session.is_pushed_to, session.listens) = (true, true);
         }
     }
 
@@ -57,12 +75,13 @@ impl Worker {
         if conn.session.seen > number || conn.state.is_closing() {
             return;
         }
-        if let Some(held_back) = &mut conn.held_back {
-            return held_back.write(write);
+        let is_held_back = conn.held_back.is_some();
+        match &mut conn.held_back {
+            Some(held_back) => held_back.write(write),
+            None => conn.out.write(write),
         }
-        conn.out.write(write);
-        let pending = conn.pending_output() as u64;
-        if conn.interest.write {
+        let pending = conn.untaken_output() as u64;
+        if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
             conn.session.shared.output.store(pending, Ordering::Relaxed);
         } else if !conn.pushed {

@@ -30,6 +30,9 @@ struct Outcome {
     /// How many of them are over.
     executed: usize,
     how: Executed,
+    /// The last unit of the log of effects that they have made, or others behind whose answers
+    /// theirs come; 0: none.
+    unit: u64,
 }
 
 impl Worker {
@@ -63,6 +66,7 @@ impl Worker {
             self.finish_job(&mut batch, job, &mut replies[job], outcome);
         }
         self.send_offloaded();
+        self.see_to_withheld();
         for reply in replies.iter_mut().take(batch.jobs.len()) {
             assert!(reply.is_empty(), "a reply was left behind for another client");
             reply.trim();
@@ -82,14 +86,32 @@ impl Worker {
         reply: &mut Reply,
         pin: &epoch::Guard,
     ) -> Option<Outcome> {
-        let (index, first, count) =
-            (batch.jobs[job].conn, batch.jobs[job].first_req, batch.jobs[job].reqs);
+        let index = batch.jobs[job].conn;
         let conn = self.conns.get_mut(index)?;
-        let over = |executed, how| Some(Outcome { executed, how });
         // CLIENT KILL on another thread: nothing is executed after its reply.
         if conn.session.shared.killed.load(Ordering::Relaxed) {
-            return over(0, Executed::Close);
+            return Some(Outcome { executed: 0, how: Executed::Close, unit: 0 });
         }
+        let before = self.core.turn.last_unit();
+        let (executed, how) = self.execute_requests(inside, batch, job, reply, pin);
+        let after = self.core.turn.last_unit();
+        Some(Outcome { executed, how, unit: if after == before { 0 } else { after } })
+    }
+
+    /// The same, of one that is there: how many were executed, and how that ended.
+    #[inline]
+    fn execute_requests(
+        &mut self,
+        inside: &mut Inside<'static>,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        pin: &epoch::Guard,
+    ) -> (usize, Executed) {
+        let (index, first, count) =
+            (batch.jobs[job].conn, batch.jobs[job].first_req, batch.jobs[job].reqs);
+        let conn = &mut self.conns[index];
+        let over = |executed, how| (executed, how);
         for n in first..first + count {
             prefetch(&self.core, batch, n, pin);
             reply.proto = conn.session.proto;
@@ -134,7 +156,7 @@ impl Worker {
         outcome: Option<Outcome>,
     ) {
         let index = batch.jobs[job].conn;
-        let (Some(Outcome { executed, mut how }), Some(conn)) =
+        let (Some(Outcome { executed, mut how, unit }), Some(conn)) =
             (outcome, self.conns.get_mut(index))
         else {
             return reply.clear();
@@ -169,6 +191,19 @@ impl Worker {
         if let Executed::Blocked(waiting) = &how {
             conn.session.shared.blocked.store(true, Ordering::Relaxed);
             self.note_deadline(waiting);
+        }
+        if unit > 0 && self.withhold(index, unit) {
+            how = match how {
+                // It is not read from until it is answered.
+                Executed::All | Executed::More => Executed::Withheld(unit),
+                how @ (Executed::Parked
+                | Executed::Again
+                | Executed::Slow(_)
+                | Executed::Blocked(_)
+                | Executed::Paused
+                | Executed::Withheld(_)
+                | Executed::Close) => how,
+            };
         }
         let conn = &mut self.conns[index];
         // Who waits on may have been told to try again by now, by somebody who has another element.

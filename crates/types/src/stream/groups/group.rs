@@ -112,9 +112,9 @@ impl Group {
     }
 
     /// The same, with how much work it is, of those that were last delivered at `until_ms` or
-    /// before.
-    pub fn old_from(&self, from: StreamId, until_ms: i64) -> Old<'_> {
-        Old(self.pending.onward_old(from, until_ms))
+    /// before. It ends when that work has become more than `enough`.
+    pub fn old_from(&self, from: StreamId, until_ms: i64, enough: usize) -> Old<'_> {
+        Old(self.pending.onward_old(from, until_ms, enough))
     }
 
     /// The pending entries of a consumer from `from` on, in order. O(log n) each.
@@ -123,8 +123,13 @@ impl Group {
         owner: Owner,
         from: StreamId,
     ) -> impl Iterator<Item = (StreamId, Pending)> {
-        let ids = self.consumers.get(owner).pending.onward(from);
-        ids.map(|(id, ())| (id, self.pending(id).expect("what a consumer has is pending")))
+        let ids = self.ids_of(owner, from);
+        ids.map(|id| (id, self.pending(id).expect("what a consumer has is pending")))
+    }
+
+    /// The ids alone.
+    pub fn ids_of(&self, owner: Owner, from: StreamId) -> impl Iterator<Item = StreamId> {
+        self.consumers.get(owner).pending.onward(from).map(|(id, ())| id)
     }
 
     pub fn consumers_len(&self) -> usize {

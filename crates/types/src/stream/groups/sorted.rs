@@ -212,12 +212,13 @@ impl<V: Dated> Sorted<V> {
 
     /// The entries from `from` on, in order. The first in O(log n).
     pub(super) fn onward(&self, from: StreamId) -> Walk<'_, V> {
-        self.onward_old(from, i64::MAX)
+        self.onward_old(from, i64::MAX, usize::MAX)
     }
 
     /// Those of the entries from `from` on whose time is not after `until_ms`. Blocks in which all
-    /// are younger are passed over in O(1).
-    pub(super) fn onward_old(&self, from: StreamId, until_ms: i64) -> Walk<'_, V> {
+    /// are younger are passed over in O(1). The walk ends when it has looked at more than `enough`
+    /// entries and blocks, of which it may have shown none.
+    pub(super) fn onward_old(&self, from: StreamId, until_ms: i64, enough: usize) -> Walk<'_, V> {
         let (block, rest) = match &self.shape {
             Shape::One(block) => (Some(block), None),
             Shape::Many(blocks) => {
@@ -227,7 +228,7 @@ impl<V: Dated> Sorted<V> {
             }
         };
         let at = block.map_or(0, |block| block.find(from).unwrap_or_else(|at| at));
-        Walk { block, at, rest, until_ms, looked_at: 0 }
+        Walk { block, at, rest, until_ms, enough, looked_at: 0 }
     }
 
     /// The entry with the least id.
@@ -316,6 +317,7 @@ pub(super) struct Walk<'a, V> {
     /// The block's place among others.
     rest: Option<(&'a Blocks<V>, Place)>,
     until_ms: i64,
+    enough: usize,
     /// Entries and blocks that were looked at so far: how much work it was.
     pub(super) looked_at: usize,
 }
@@ -329,6 +331,9 @@ impl<'a, V: Dated> Iterator for Walk<'a, V> {
             let block = self.block?;
             let all_younger = block.oldest_ms > self.until_ms;
             while !all_younger && self.at < block.len() {
+                if self.looked_at > self.enough {
+                    return None;
+                }
                 let at = self.at;
                 self.at += 1;
                 self.looked_at += 1;
@@ -339,6 +344,9 @@ impl<'a, V: Dated> Iterator for Walk<'a, V> {
             }
             self.at = 0;
             self.looked_at += 1;
+            if self.looked_at > self.enough {
+                return None;
+            }
             self.rest = self.rest.and_then(|(all, at)| all.next(at).map(|next| (all, next)));
             self.block = self.rest.map(|(all, at)| all.get(at));
         }

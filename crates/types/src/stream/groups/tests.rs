@@ -28,7 +28,11 @@ fn same(sorted: &Sorted<i64>, model: &Model, from: u64, until_ms: i64) {
     let expected = model.range(id(from)..).map(|(id, time)| all(id, time));
     assert!(sorted.onward(id(from)).eq(expected));
     let expected = model.range(id(from)..).filter(|(_, time)| **time <= until_ms);
-    assert!(sorted.onward_old(id(from), until_ms).eq(expected.map(|(id, time)| all(id, time))));
+    assert!(
+        sorted
+            .onward_old(id(from), until_ms, usize::MAX)
+            .eq(expected.map(|(id, time)| all(id, time)))
+    );
 }
 
 #[test]
@@ -76,9 +80,31 @@ fn blocks_of_young_values_are_passed_over() {
     for i in 0..128_000 {
         sorted.insert(id(i), i as i64);
     }
-    let mut walk = sorted.onward_old(id(0), 200);
+    let mut walk = sorted.onward_old(id(0), 200, usize::MAX);
     assert_eq!(walk.by_ref().count(), 201);
     assert!(walk.looked_at < 256 + 2000, "{}", walk.looked_at);
+}
+
+/// A walk on which nothing is found ends all the same where it was told to: among blocks in which all
+/// are young, and among entries of which one was old when the block's bound was noted.
+#[test]
+fn a_walk_that_finds_nothing_ends() {
+    let mut sorted = Sorted::default();
+    for i in 0..128_000 {
+        sorted.insert(id(i), 500);
+    }
+    let looked_at = |sorted: &Sorted<i64>| {
+        let mut walk = sorted.onward_old(id(0), 200, 300);
+        assert_eq!(walk.by_ref().count(), 0);
+        walk.looked_at
+    };
+    assert!(looked_at(&sorted) <= 301);
+    for i in 0..128_000 {
+        sorted.change(id(i), |time| *time = 100);
+        sorted.change(id(i), |time| *time = 500);
+    }
+    assert!(looked_at(&sorted) <= 301);
+    assert_eq!(sorted.onward_old(id(0), 500, 300).count(), 301);
 }
 
 proptest! {

@@ -11,6 +11,7 @@ use crate::commands::connection::auth::DEFAULT_USER;
 use crate::dispatch::{CommandTable, ConnCx};
 use crate::io::held::FIXED;
 use crate::server::Server;
+use crate::tracking::Mode;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_commands::CmdResult;
@@ -71,11 +72,16 @@ pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
 /// The letters of the field `flags`; `N` when there is nothing to say.
 pub fn flags(client: &ClientShared) -> String {
     let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+    let mode = client.tracker().map_or(Mode::OFF, |tracker| tracker.mode());
+    let tracks = |bit| mode.has(Mode::ON) && mode.has(bit);
     let letters = [
         ('O', is(&client.monitor)),
         ('P', client.is_subscriber()),
         ('x', is(&client.in_transaction)),
         ('b', is(&client.blocked)),
+        ('t', tracks(Mode::ON)),
+        ('R', tracks(Mode::BROKEN)),
+        ('B', tracks(Mode::BCAST)),
         ('d', client.is_watch_broken()),
         ('c', is(&client.closing)),
         ('A', is(&client.killed)),
@@ -129,7 +135,7 @@ fn describe(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
          ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem={argv} multi-mem={queue} rbs=0 rbp=0 \
          obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={user} \
-         redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
+         redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.peer,
         client.local,
@@ -149,6 +155,7 @@ fn describe(
         number(&client.query_free),
         if output > 0 { number(&client.output_pieces) } else { 0 },
         if output > 0 { "rw" } else { "r" },
+        super::tracking::redirect(client),
         client.resp.load(Ordering::Relaxed),
         text(&names.lib_name),
         text(&names.lib_version),

@@ -2,6 +2,7 @@
 //!
 //! * [`line`](self::line): a client as a line of text (LIST, INFO); [`filter`]: which clients are
 //!   meant (LIST, KILL)
+//! * [`tracking`](self::tracking): client-side caching
 //! * [`kill`](self::kill), [`pause`](self::pause), [`names`], [`modes`], [`help`]: the rest
 
 mod filter;
@@ -11,6 +12,7 @@ mod line;
 mod modes;
 pub mod names;
 mod pause;
+mod tracking;
 
 pub use line::logged_line;
 
@@ -47,11 +49,17 @@ pub const CLIENT: ServerCommand = ServerCommand {
     needs: NOTHING,
     run: |_| Err(error::SYNTAX),
     subcommands: &[
+        sub("caching", 3, ALLOW_BUSY, "6.0.0", tracking::caching)
+            .about("Says whether what the next command reads is tracked.", "mode=(yes=YES|no=NO)")
+            .build(),
         sub("capa", -3, ALLOW_BUSY, "8.0.0", modes::capa)
             .about("Says what the client understands.", "capability...")
             .build(),
         sub("getname", 2, ALLOW_BUSY, "2.6.9", names::getname)
             .about("Answers the connection's name.", "")
+            .build(),
+        sub("getredir", 2, ALLOW_BUSY, "6.0.0", tracking::getredir)
+            .about("Answers which client is told of changes in the place of this one.", "")
             .build(),
         sub("help", 2, Flags::LOADING.or(Flags::STALE), "5.0.0", help::help)
             .about("Explains the subcommands.", "")
@@ -135,6 +143,13 @@ pub const CLIENT: ServerCommand = ServerCommand {
             .about("Gives the connection a name.", "connection-name")
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
             .build(),
+        sub("tracking", -3, BASE, "6.0.0", tracking::tracking)
+            .about("Has the client be told when what it has read changes.", TRACKING_SYNTAX)
+            .complexity("O(1). Some options may introduce additional complexity.")
+            .build(),
+        sub("trackinginfo", 2, BASE, "6.2.0", tracking::trackinginfo)
+            .about("Answers how the client is told of changes.", "")
+            .build(),
         sub("unblock", -3, ADMIN, "5.0.0", modes::unblock)
             .about(
                 "Ends the wait of a client in a blocking command.",
@@ -178,6 +193,9 @@ const LIST_SYNTAX: &str = "\
     [NOT-NAME not-name]@9.0.0 [NOT-FLAGS not-flags]@9.0.0 [NOT-LIB-NAME not-lib-name]@9.0.0 \
     [NOT-LIB-VER not-lib-ver]@9.0.0 [NOT-DB not-db:integer]@9.0.0 [NOT-CAPA not-capa]@9.0.0 \
     [NOT-IP not-ip]@9.0.0";
+
+const TRACKING_SYNTAX: &str = "status=(on=ON|off=OFF) [REDIRECT client-id:integer] \
+    [PREFIX prefix...+] [bcast=BCAST] [optin=OPTIN] [optout=OPTOUT] [noloop=NOLOOP]";
 
 /// A subcommand in the making.
 struct Sub(Spec, fn(&mut ConnCx<'_>) -> CmdResult, NeedsFn);

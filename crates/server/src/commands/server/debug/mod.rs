@@ -1,10 +1,11 @@
 //! DEBUG: for those who test the server, or clients against it.
 //!
 //! COMMAND knows DEBUG as one command without subcommands, so it looks its own up here.
-//! `enable-debug-command` says who may use it. What would need persistence answers that it is
-//! not there.
+//! `enable-debug-command` says who may use it. What would need the append-only file answers that it
+//! is not there.
 
 mod digest;
+mod effects;
 mod inspect;
 mod populate;
 mod protocol;
@@ -14,6 +15,7 @@ use super::slowlog::unknown;
 use crate::commands::shape::{ADMIN, answer_help, holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::io::Message;
+use crate::persistence::reload::{self, Options};
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -36,8 +38,6 @@ const DENIED: Error = Error::new(
      can run it from a local connection, otherwise you need to set this option in the \
      configuration file, and then restart the server.",
 );
-const NO_PERSISTENCE: Error =
-    Error::new("ERR There is no persistence yet: nothing can be saved and loaded");
 const UNKNOWN_OPTION: Error =
     Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
 
@@ -60,6 +60,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("disable-cluster-random-ping", 1..=1, Needs::Nothing, switches::any),
     Sub("disable-cluster-reconnection", 1..=1, Needs::Nothing, switches::any),
     Sub("drop-cluster-packet-filter", 1..=1, Needs::Nothing, switches::number),
+    Sub("effects", 0..=1, Needs::World, effects::effects),
     Sub("error", 1..=1, Needs::Nothing, answer_error),
     Sub("force-free-primary-async", 1..=1, Needs::Nothing, switches::any),
     Sub("force-tls-write-error", 1..=1, Needs::Nothing, switches::any),
@@ -69,7 +70,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("htstats-key", 1..=2, Needs::Key(2), inspect::table_of_key),
     Sub("leak", 1..=1, Needs::Nothing, leak),
     Sub("listpack", 1..=1, Needs::Key(2), inspect::listpack),
-    Sub("loadaof", 0..=0, Needs::Nothing, |_| Err(NO_PERSISTENCE)),
+    Sub("loadaof", 0..=0, Needs::World, load_log),
     Sub("log", 1..=1, Needs::Nothing, log),
     Sub("mallctl", 1..=2, Needs::Nothing, allocator_number),
     Sub("mallctl-str", 1..=1, Needs::Nothing, allocator_text),
@@ -83,7 +84,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
     Sub("quicklist", 1..=2, Needs::Key(2), inspect::quicklist),
     Sub("quicklist-packed-threshold", 1..=1, Needs::Nothing, switches::packed_threshold),
-    Sub("reload", 0..=usize::MAX, Needs::Nothing, reload),
+    Sub("reload", 0..=usize::MAX, Needs::World, reload),
     Sub("replicate", 1..=usize::MAX, Needs::Nothing, switches::any),
     Sub("replybuffer", 2..=2, Needs::Nothing, switches::reply_buffer),
     Sub("sdslen", 1..=1, Needs::Key(2), inspect::string_lengths),
@@ -98,7 +99,7 @@ const SUBCOMMANDS: &[Sub] = &[
 
 const HELP: &[&str] = &[
     "AOF-FLUSH-SLEEP <microseconds>",
-    "    No effect: there is no append-only file yet.",
+    "    No effect: no client waits for the thread that writes the append-only file.",
     "ASSERT",
     "    Crash by a failed assertion.",
     "CHANGE-REPL-ID",
@@ -127,6 +128,8 @@ const HELP: &[&str] = &[
     "    No effect: there is no cluster bus.",
     "DROP-CLUSTER-PACKET-FILTER <type>",
     "    No effect: there is no cluster bus.",
+    "EFFECTS [<path>]",
+    "    Write the log of effects to a file, from now on; without a path: no longer.",
     "ERROR <string>",
     "    Answer an error with that text.",
     "FORCE-FREE-PRIMARY-ASYNC <0|1>",
@@ -144,7 +147,7 @@ const HELP: &[&str] = &[
     "LISTPACK <key>",
     "    Log how the packed value of <key> is stored.",
     "LOADAOF",
-    "    Not available: there is no append-only file yet.",
+    "    Write what is logged, empty all databases and load the append-only file.",
     "LOG <message>",
     "    Write <message> to the server's log.",
     "MALLCTL <name> [<value>]",
@@ -175,7 +178,9 @@ const HELP: &[&str] = &[
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    No effect: elements of any size are packed.",
     "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
-    "    Not available: there are no snapshots yet.",
+    "    Save the data, remove it and load it again, while everything stands still. With",
+    "    NOSAVE the file is loaded that is there, with NOFLUSH nothing is removed before,",
+    "    and with MERGE keys of the file replace those that are there.",
     "REPLICATE <string>",
     "    No effect: there are no replicas yet.",
     "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
@@ -335,12 +340,32 @@ fn allocator_error(e: crate::mallctl::Errno) -> Error {
     Error::owned(format!("ERR {e}"))
 }
 
+fn load_log(cx: &mut ConnCx<'_>) -> CmdResult {
+    let (srv, guard) = (cx.srv(), cx.guard());
+    crate::aof::load::again(srv, cx.core, guard)
+        .map_err(|()| Error::new("ERR Error trying to load the AOF files, check server logs."))?;
+    log_warning!("Append Only File loaded by DEBUG LOADAOF");
+    cx.reply.ok();
+    Ok(())
+}
+
 fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     let known = |at: usize| ["merge", "noflush", "nosave"].iter().any(|word| cx.is(at, word));
     if !(2..cx.args.len()).all(known) {
         return Err(UNKNOWN_OPTION);
     }
-    Err(NO_PERSISTENCE)
+    let has = |word| (2..cx.args.len()).any(|at| cx.is(at, word));
+    let options = Options { saves: !has("nosave"), empties: !has("noflush"), merges: has("merge") };
+    let srv = cx.srv();
+    let guard = cx.guard();
+    reload::reload(srv, guard, &mut cx.core.turn, options).map_err(|failed| match failed {
+        reload::Failed::Saving => Error::new("ERR"),
+        reload::Failed::Loading => {
+            Error::new("ERR Error trying to load the RDB dump, check server logs.")
+        }
+    })?;
+    cx.reply.ok();
+    Ok(())
 }
 
 fn segfault(_: &mut ConnCx<'_>) -> CmdResult {

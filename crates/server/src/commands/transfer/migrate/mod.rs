@@ -90,17 +90,59 @@ fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     // However little there is to be sent, it may take as long as the timeout.
     ctx.weigh(usize::MAX)?;
+    let mut gone = vec![&b"DEL"[..]];
+    let result = send_all(ctx, &request, &found, &mut gone);
+    // What was taken is gone here, however it went on.
+    if gone.len() > 1 {
+        ctx.log(&gone);
+    }
+    result
+}
+
+/// Sends the keys at these arguments, and deletes those that were taken, whose names are added to
+/// `gone`.
+fn send_all<'a>(
+    ctx: &mut Ctx<'a>,
+    request: &Request<'_>,
+    found: &[usize],
+    gone: &mut Vec<&'a [u8]>,
+) -> CmdResult {
     let mut link = match Link::open(request.host, request.port, request.timeout) {
         Ok(link) => link,
         // The reference finds out when it writes.
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => return Err(NOT_WRITTEN),
         Err(_) => return Err(NO_CONNECTION),
     };
+    let mut taken = Vec::new();
+    let ended = give(ctx, &mut link, request, found, &mut taken);
+    // Not before all were sent: a key may be named twice.
+    for at in taken.into_iter().filter(|_| !request.copy) {
+        let key = ctx.key(at);
+        if ctx.db.delete(&key) {
+            ctx.notify(Classes::GENERIC, "del", &key);
+            gone.push(ctx.args[at]);
+        }
+        ctx.dirty();
+    }
+    ended?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Gives these keys to the other server; `taken` are those that it has. The error is the first of its
+/// refusals, or what became of the connection.
+fn give(
+    ctx: &mut Ctx<'_>,
+    link: &mut Link,
+    request: &Request<'_>,
+    keys: &[usize],
+    taken: &mut Vec<usize>,
+) -> CmdResult {
     let mut refused = None;
     let mut greeting = request.greeting();
-    for keys in found.chunks(WINDOW) {
+    for keys in keys.chunks(WINDOW) {
         let greetings = std::mem::take(&mut greeting);
-        send(ctx, &mut link, &request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
+        send(ctx, link, request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
         for _ in &greetings {
             note(&mut refused, link.answer().map_err(|_| NOT_READ)?);
         }
@@ -108,23 +150,12 @@ fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
             let Ok(answer) = link.answer() else {
                 return Err(refused.unwrap_or(NOT_READ));
             };
-            let taken = !note(&mut refused, answer) && refused.is_none();
-            if taken && !request.copy {
-                let key = ctx.key(*at);
-                if ctx.db.delete(&key) {
-                    ctx.notify(Classes::GENERIC, "del", &key);
-                }
-                ctx.dirty();
+            if !note(&mut refused, answer) && refused.is_none() {
+                taken.push(*at);
             }
         }
     }
-    match refused {
-        Some(error) => Err(error),
-        None => {
-            ctx.reply.ok();
-            Ok(())
-        }
-    }
+    refused.map_or(Ok(()), Err)
 }
 
 /// Sends the greetings and then each of these keys, which are there.

@@ -1,0 +1,348 @@
+//! The log as its producers and its reader see it: through guards, by many threads.
+
+use super::unit::{Arg, Target};
+use super::{LogReader, seal};
+use crate::db::Db;
+use crate::expiry::{SweepState, sweep};
+use crate::guard::ShardSet;
+use crate::hold::{Outside, SlowHand};
+use crate::keyspace::{Keyspace, SHARDS};
+use crate::lock::Waiter;
+use crate::turn::{Deletion, Turn};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Thread;
+use weft_types::string::{New, record};
+
+fn keyspace(threads: usize) -> Keyspace {
+    let ks = Keyspace::new(2, threads, Box::new(|_| {}));
+    ks.gates().use_up_to(threads);
+    ks
+}
+
+fn begin(ks: &Keyspace, turn: &mut Turn) -> LogReader {
+    let mut inside = Outside::new(ks, 0).enter();
+    let guard = inside.world(turn).expect("nobody else");
+    guard.begin_log(Arc::new(|| {})).expect("the only reader")
+}
+
+fn end(ks: &Keyspace, turn: &mut Turn) {
+    let mut inside = Outside::new(ks, 0).enter();
+    inside.world(turn).expect("nobody else").end_log();
+}
+
+/// All that is there, as text: number and commands.
+fn read(reader: &mut LogReader) -> Vec<String> {
+    let mut read = Vec::new();
+    while let Some(unit) = reader.next() {
+        let mut text = unit.number().to_string();
+        for entry in unit.entries() {
+            let mut bytes = Vec::new();
+            entry.append_to(&mut bytes);
+            let words = String::from_utf8(bytes).expect("the tests write text");
+            let words: Vec<&str> = words.split("\r\n").skip(2).step_by(2).collect();
+            text += &format!(" {}:{}", entry.db(), words.join(" "));
+        }
+        read.push(text);
+    }
+    read
+}
+
+/// Sets `name` as a command would, and logs it in words of its own.
+fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
+    let key = db.key(name);
+    db.set(&key, record(name, New::Bytes(b"v"), at, 0));
+    db.log_words(&mut [b"SET", name, b"v"].iter().map(|word| Arg::Bytes(word)));
+}
+
+#[test]
+fn words_are_logged_when_something_has_changed() {
+    let ks = keyspace(1);
+    let mut turn = Turn::new(1000, 1);
+    let act = |turn: &mut Turn, act: &dyn Fn(&mut Db<'_>)| {
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
+        let mut db = Db::new(&guard, turn, 1);
+        act(&mut db);
+        db.log_words(&mut [Arg::Bytes(b"WORDS")].into_iter());
+        crate::commit::settle(&guard, turn);
+        seal(&guard, turn);
+        assert!(turn.effects.is_empty());
+    };
+    let put = |db: &mut Db<'_>| {
+        let key = db.key(b"k");
+        db.set(&key, record(b"k", New::Bytes(b"v"), None, 0));
+    };
+    act(&mut turn, &put);
+    assert_eq!((ks.log().last(), turn.last_unit()), (0, 0), "there is no reader");
+    let mut reader = begin(&ks, &mut turn);
+    act(&mut turn, &put);
+    assert_eq!(turn.last_unit(), 1);
+    act(&mut turn, &|db| assert!(!db.delete(&db.key(b"none"))));
+    assert_eq!(turn.last_unit(), 1, "nothing has changed");
+    act(&mut turn, &|db| {
+        put(db);
+        db.log_nothing();
+    });
+    act(&mut turn, &|db| {
+        db.log(&[b"ONE"]);
+        db.other(0).log(&[b"TWO", b"words"]);
+    });
+    act(&mut turn, &|db| db.log_anyway());
+    act(&mut turn, &|db| {
+        let key = db.key(b"late");
+        db.set(&key, record(b"late", New::Bytes(b"v"), Some(1000), 0));
+        db.log_nothing();
+    });
+    act(&mut turn, &|db| assert!(!db.contains(&db.key(b"late"))));
+    turn.deletions.expiry = Deletion::Del;
+    // What has expired goes first, in one unit with what takes its place.
+    for _ in 0..2 {
+        act(&mut turn, &|db| {
+            let key = db.key(b"late");
+            db.set(&key, record(b"late", New::Bytes(b"v"), Some(1000), 0));
+        });
+    }
+    assert!(ks.log().pending_bytes() > 0);
+    let expected = [
+        "1 1:WORDS",
+        "2 1:ONE 0:TWO words",
+        "3 1:WORDS",
+        "4 1:UNLINK late",
+        "5 1:WORDS",
+        "6 1:DEL late 1:WORDS",
+    ];
+    assert_eq!(read(&mut reader), expected);
+    assert_eq!((reader.position(), ks.log().pending_bytes()), (6, 0));
+    assert!(!reader.is_over() && reader.may_sleep());
+    act(&mut turn, &put);
+    end(&ks, &mut turn);
+    act(&mut turn, &put);
+    assert!(!reader.is_over() && !reader.may_sleep(), "there is one more");
+    assert_eq!(read(&mut reader), ["7 1:WORDS"]);
+    assert!(reader.is_over() && !reader.may_sleep(), "and none any more");
+    assert_eq!(turn.last_unit(), 7);
+}
+
+#[test]
+fn one_reader_at_a_time_and_numbers_go_on() {
+    let ks = keyspace(1);
+    let mut turn = Turn::new(1000, 1);
+    let log_one = |turn: &mut Turn, name: &[u8]| {
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
+        set(&mut Db::new(&guard, turn, 0), name, None);
+        seal(&guard, turn);
+        guard.log_position()
+    };
+    let mut first = begin(&ks, &mut turn);
+    assert_eq!(log_one(&mut turn, b"a"), 1);
+    end(&ks, &mut turn);
+    {
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
+        assert!(guard.begin_log(Arc::new(|| {})).is_none(), "the first one is still there");
+    }
+    assert_eq!(read(&mut first), ["1 0:SET a v"]);
+    drop(first);
+    // One that goes before it has read everything leaves nothing behind for the next.
+    let second = begin(&ks, &mut turn);
+    assert_eq!(log_one(&mut turn, b"b"), 2);
+    end(&ks, &mut turn);
+    drop(second);
+    let mut third = begin(&ks, &mut turn);
+    assert_eq!(third.position(), 2);
+    assert_eq!(log_one(&mut turn, b"c"), 3);
+    assert_eq!(read(&mut third), ["3 0:SET c v"]);
+    assert_eq!(ks.log().pending_bytes(), 0);
+    // A turn that comes from another keyspace.
+    let other = keyspace(1);
+    let mut fourth = begin(&other, &mut turn);
+    let mut inside = Outside::new(&other, 0).enter();
+    let guard = inside.world(&mut turn).expect("nobody else");
+    set(&mut Db::new(&guard, &mut turn, 0), b"d", None);
+    seal(&guard, &mut turn);
+    assert_eq!(read(&mut fourth), ["1 0:SET d v"]);
+    assert!(read(&mut third).is_empty());
+}
+
+/// A command of the slow lane that is under way when the log begins is in it, whole; one that is
+/// under way when it ends is not in it at all.
+#[test]
+fn what_the_slow_lane_does_comes_after_the_cut() {
+    let ks = keyspace(1);
+    let (mut turn, mut slow) = (Turn::new(1000, 1), Turn::new(1000, 2));
+    let mut hand = SlowHand::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| 1000);
+    let rest = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
+        let mut inside = Outside::new(&ks, 0).enter();
+        act(&inside.rest(turn));
+    };
+    let everything = ShardSet::of(0..SHARDS as u16);
+    let mut reader = None;
+    for (name, begins) in [(&b"a"[..], true), (b"b", false)] {
+        let mut guard = hand.hold(&mut slow, &everything);
+        let mut db = Db::new(&guard, &mut slow, 0);
+        assert!(db.is_logged());
+        set(&mut db, name, None);
+        rest(&mut turn, &mut |guard| {
+            if begins {
+                reader = guard.begin_log(Arc::new(|| {}));
+                assert_eq!(guard.log_position(), 0);
+            } else {
+                guard.end_log();
+                assert_eq!(guard.log_position(), 1);
+            }
+        });
+        set(&mut Db::new(&guard, &mut slow, 0), b"c", None);
+        guard.begin_commit();
+        crate::commit::settle(&guard, &mut slow);
+        seal(&guard, &mut slow);
+        guard.publish();
+    }
+    let reader = reader.as_mut().expect("it has begun");
+    assert_eq!(read(reader), ["1 0:SET a v 0:SET c v"]);
+    assert!(reader.is_over());
+}
+
+#[test]
+fn steps_of_expiry_are_units() {
+    let ks = keyspace(1);
+    let mut turn = Turn::new(1000, 1);
+    {
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
+        for n in 0..100 {
+            set(&mut Db::new(&guard, &mut turn, 1), n.to_string().as_bytes(), Some(1000));
+        }
+        turn.effects.clear_log();
+    }
+    let mut reader = begin(&ks, &mut turn);
+    let shards: Vec<u16> = (0..SHARDS as u16).collect();
+    let mut inside = Outside::new(&ks, 0).enter();
+    let mut state = SweepState::default();
+    while ks.counts(1).0 > 0 {
+        sweep(&mut inside, &mut turn, &mut state, &shards, 10, &mut || true);
+    }
+    let units = read(&mut reader);
+    let mut gone: Vec<&str> = units
+        .iter()
+        .flat_map(|unit| unit.split(' ').skip(1))
+        .filter(|word| *word != "1:UNLINK")
+        .collect();
+    gone.sort_unstable_by_key(|name| name.parse::<u32>().expect("a number"));
+    let all: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    assert_eq!(gone, all);
+    assert!(units.len() > 1, "in steps");
+}
+
+const THREADS: usize = 4;
+const ROUNDS: usize = 20_000;
+const KEYS: usize = 40;
+
+/// One thread's writes: to one key or two, each time the next number of its own.
+fn write_much(ks: &Keyspace, n: usize, stopped: &AtomicUsize) {
+    let mut turn = Turn::new(1000, n as u64 + 1);
+    let mut outside = Outside::new(ks, n);
+    let mut last = 0;
+    for round in 0..ROUNDS {
+        let mut inside = outside.enter();
+        let draw = turn.random();
+        let names = [draw as usize % KEYS, (draw >> 32) as usize % KEYS].map(|k| format!("k{k}"));
+        let names = &names[..1 + round % 2];
+        let shards = ShardSet::of(names.iter().map(|name| ks.shard(name.as_bytes())));
+        let value = format!("{n}.{round}");
+        let guard = loop {
+            if let Ok(guard) = inside.guard(&mut turn, shards.clone()) {
+                break guard;
+            }
+            std::thread::yield_now();
+        };
+        let mut db = Db::new(&guard, &mut turn, 0);
+        for name in names {
+            let key = db.key(name.as_bytes());
+            db.set(&key, record(name.as_bytes(), New::Bytes(value.as_bytes()), None, 0));
+            db.log_words(&mut [name, &value].map(|word| Arg::Bytes(word.as_bytes())).into_iter());
+        }
+        crate::commit::settle(&guard, &mut turn);
+        seal(&guard, &mut turn);
+        drop(guard);
+        assert!(turn.last_unit() > last, "numbers of a thread grow");
+        last = turn.last_unit();
+        turn.ring(ks.log());
+        turn.drop_trash();
+        outside = inside.leave();
+    }
+    stopped.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Four threads write to few keys, a fifth reads. The log, replayed, gives what is there: so it has
+/// the order in which each key was written, and nothing twice.
+#[test]
+fn a_replay_gives_what_is_there() {
+    let ks = keyspace(THREADS + 1);
+    let mut turn = Turn::new(1000, 1);
+    let sleeper: Arc<std::sync::OnceLock<Thread>> = Arc::default();
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let mut reader = {
+        let mut inside = Outside::new(&ks, THREADS).enter();
+        let guard = inside.world(&mut turn).expect("nobody else");
+        let (sleeper, wakes) = (sleeper.clone(), wakes.clone());
+        let wake = move || {
+            wakes.fetch_add(1, Ordering::Relaxed);
+            sleeper.get().expect("it sleeps").unpark();
+        };
+        guard.begin_log(Arc::new(wake)).expect("the only reader")
+    };
+    let stopped = AtomicUsize::new(0);
+    let replayed = std::thread::scope(|scope| {
+        for n in 0..THREADS {
+            let (ks, stopped) = (&ks, &stopped);
+            scope.spawn(move || write_much(ks, n, stopped));
+        }
+        let reading = scope.spawn(|| {
+            sleeper.set(std::thread::current()).expect("once");
+            let mut replayed: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+            let (mut units, mut position) = (0, 0);
+            while !reader.is_over() {
+                while let Some(unit) = reader.next() {
+                    position += 1;
+                    assert_eq!(unit.number(), position);
+                    units += 1;
+                    for entry in unit.entries() {
+                        assert!(entry.target().has(Target::AOF));
+                        let mut bytes = Vec::new();
+                        entry.append_to(&mut bytes);
+                        let words: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
+                        replayed.insert(words[2].to_vec(), words[4].to_vec());
+                    }
+                }
+                if reader.may_sleep() {
+                    std::thread::park();
+                }
+            }
+            (units, replayed)
+        });
+        while stopped.load(Ordering::SeqCst) < THREADS {
+            std::thread::yield_now();
+        }
+        let mut inside = Outside::new(&ks, THREADS).enter();
+        inside.world(&mut turn).expect("nobody else").end_log();
+        let (units, replayed) = reading.join().expect("it does not panic");
+        assert_eq!(units, THREADS * ROUNDS);
+        replayed
+    });
+    let mut inside = Outside::new(&ks, THREADS).enter();
+    let guard = inside.world(&mut turn).expect("nobody else");
+    let mut db = Db::new(&guard, &mut turn, 0);
+    assert_eq!(replayed.len(), db.len());
+    for (name, value) in &replayed {
+        let name = name.strip_suffix(b"\r").expect("a line");
+        let key = db.key(name);
+        let found = db.peek(&key).expect("what was logged is there");
+        let mut digits = weft_types::string::Digits::new();
+        let text = weft_types::string::Str::of(&found).expect("a string");
+        assert_eq!(text.bytes(&mut digits), value.strip_suffix(b"\r").expect("a line"));
+    }
+    assert_eq!(ks.log().pending_bytes(), 0);
+}

@@ -1,0 +1,329 @@
+//! What is read from the log: units, their entries, and the blocks in which they travel.
+//!
+//! A block is four vectors that one thread fills and the reader empties; entries and units are the
+//! places where they end in the vector below. So a unit of one small command costs three appends and
+//! no allocation.
+//!
+//! ```text
+//!  units    │ 17, 1000 ms ─┐ │ 20, 1000 ms ──────────────┐
+//!  entries  │ db 0, both ─┐│ │ db 0, both ─┐ db 1, both ─┐│
+//!  bytes    │ *3 SET k v  ││ │ *2 DEL a    ││ *3 SET b ...│
+//!  shared                                             └─ a large value, in the middle of the bytes
+//! ```
+
+use weft_types::string::Blob;
+
+/// Who is to get an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target(u8);
+
+impl Target {
+    /// Files that are replayed.
+    pub const AOF: Target = Target(1);
+    /// Replicas.
+    pub const REPLICAS: Target = Target(2);
+    /// Both, as nearly everything is.
+    pub const ALL: Target = Target(3);
+
+    /// Whether the two have anything in common.
+    #[inline]
+    pub const fn has(self, other: Target) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// An argument that is at least so long is shared with the dataset and not copied into the log.
+pub const SHARE_FROM: usize = 16 * 1024;
+
+/// Units of one thread, in order of their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    /// Large values: each comes in front of the byte of that index.
+    shared: Vec<(usize, Blob)>,
+    entries: Vec<EntryEnd>,
+    pub(super) units: Vec<UnitEnd>,
+}
+
+/// An entry, and where it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryEnd {
+    db: u32,
+    target: Target,
+    bytes: usize,
+    shared: usize,
+}
+
+/// A unit, and where it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitEnd {
+    pub(super) number: u64,
+    ms: i64,
+    entries: usize,
+}
+
+/// A block that was emptied keeps its memory for the next units up to so many bytes.
+const KEPT_BYTES: usize = 1 << 20;
+
+impl Block {
+    /// Appends one entry, a command with these arguments in RESP.
+    pub(super) fn push(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
+        put_head(&mut self.bytes, b'*', args.len());
+        for arg in args {
+            put_head(&mut self.bytes, b'$', arg.len());
+            match arg {
+                Arg::Bytes(bytes) => self.bytes.extend_from_slice(bytes),
+                Arg::Shared(blob) => self.shared.push((self.bytes.len(), blob.clone())),
+            }
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        self.end_entry(db, target);
+    }
+
+    fn end_entry(&mut self, db: usize, target: Target) {
+        let db = u32::try_from(db).expect("databases are numbered in 32 bits");
+        let (bytes, shared) = (self.bytes.len(), self.shared.len());
+        self.entries.push(EntryEnd { db, target, bytes, shared });
+    }
+
+    /// Appends the entries of `other`, which belong to no unit yet, and empties it; how many bytes of
+    /// commands they are.
+    pub(super) fn append(&mut self, other: &mut Block) -> usize {
+        let (bytes, shared) = (self.bytes.len(), self.shared.len());
+        let large: usize = other.shared.iter().map(|(_, blob)| blob.len()).sum();
+        let size = other.bytes.len() + large;
+        self.bytes.append(&mut other.bytes);
+        self.shared.extend(other.shared.drain(..).map(|(at, blob)| (at + bytes, blob)));
+        self.entries.extend(other.entries.drain(..).map(|e| EntryEnd {
+            bytes: e.bytes + bytes,
+            shared: e.shared + shared,
+            ..e
+        }));
+        size
+    }
+
+    /// All entries behind those of the last unit are a unit, of this number and time.
+    pub(super) fn end_unit(&mut self, number: u64, ms: i64) {
+        self.units.push(UnitEnd { number, ms, entries: self.entries.len() });
+    }
+
+    /// Whether nothing was said.
+    pub(super) fn has_no_entries(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets all, and keeps some room.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.shared.clear();
+        self.entries.clear();
+        self.entries.shrink_to(KEPT_BYTES / size_of::<EntryEnd>());
+        self.units.clear();
+        self.units.shrink_to(KEPT_BYTES / size_of::<UnitEnd>());
+    }
+
+    /// The unit at index `nth`.
+    pub(super) fn unit(&self, nth: usize) -> Unit<'_> {
+        Unit { block: self, nth }
+    }
+
+    /// Where the entry at index `nth` begins, in bytes and shared values.
+    fn begin_of_entry(&self, nth: usize) -> (usize, usize) {
+        match nth.checked_sub(1).and_then(|before| self.entries.get(before)) {
+            Some(before) => (before.bytes, before.shared),
+            None => (0, 0),
+        }
+    }
+}
+
+/// Appends `*3\r\n` or the like.
+fn put_head(bytes: &mut Vec<u8>, kind: u8, count: usize) {
+    let mut digits = itoa::Buffer::new();
+    bytes.push(kind);
+    bytes.extend_from_slice(digits.format(count).as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+}
+
+/// An argument of a command that is logged.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// To be copied.
+    Bytes(&'a [u8]),
+    /// To be shared.
+    Shared(&'a Blob),
+}
+
+/// The words of a command that is logged.
+pub type Args<'i, 'a> = dyn ExactSizeIterator<Item = Arg<'a>> + 'i;
+
+impl Arg<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Arg::Bytes(bytes) => bytes.len(),
+            Arg::Shared(blob) => blob.len(),
+        }
+    }
+}
+
+/// All that one commit group did: a command with the waiting clients that it served, a transaction,
+/// a step of expiry or eviction. It is to be repeated as a whole or not at all: whoever writes it
+/// down puts MULTI and EXEC around more than one entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'a> {
+    block: &'a Block,
+    nth: usize,
+}
+
+impl<'a> Unit<'a> {
+    fn end(&self) -> UnitEnd {
+        self.block.units[self.nth]
+    }
+
+    /// Its number: one more than that of the unit before.
+    pub fn number(&self) -> u64 {
+        self.end().number
+    }
+
+    /// When it was done, in Unix milliseconds. It does not go back along a shard or a thread, but
+    /// may from one unit to the next, by as long as a batch of commands takes: threads read the clock
+    /// once in a batch.
+    pub fn ms(&self) -> i64 {
+        self.end().ms
+    }
+
+    /// Its commands in order; at least one.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'a>> + use<'a> {
+        let (block, nth) = (self.block, self.nth);
+        let from = nth.checked_sub(1).map_or(0, |before| block.units[before].entries);
+        (from..block.units[nth].entries).map(move |nth| Entry { block, nth })
+    }
+
+    /// Bytes of its commands. O(entries).
+    pub fn len(&self) -> usize {
+        self.entries().map(|entry| entry.len()).sum()
+    }
+
+    /// A unit is never empty.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// A part of the encoding of a command.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    Bytes(&'a [u8]),
+    /// A large value, which the dataset may hold, too. Who keeps it for long makes a writer that
+    /// changes it in place copy it first.
+    Shared(&'a Blob),
+}
+
+/// One command, as it is to be repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    block: &'a Block,
+    nth: usize,
+}
+
+impl<'a> Entry<'a> {
+    fn end(&self) -> EntryEnd {
+        self.block.entries[self.nth]
+    }
+
+    /// The database that must be selected.
+    pub fn db(&self) -> usize {
+        self.end().db as usize
+    }
+
+    /// Who is to get it.
+    pub fn target(&self) -> Target {
+        self.end().target
+    }
+
+    /// Bytes of its encoding. O(large values).
+    pub fn len(&self) -> usize {
+        let (bytes, shared) = self.block.begin_of_entry(self.nth);
+        let end = self.end();
+        let large = self.block.shared[shared..end.shared].iter().map(|(_, blob)| blob.len());
+        end.bytes - bytes + large.sum::<usize>()
+    }
+
+    /// No encoding is.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Its encoding (a RESP array of bulk strings) in pieces, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> + use<'a> {
+        let (block, end) = (self.block, self.end());
+        let (mut at, shared) = block.begin_of_entry(self.nth);
+        let mut large = block.shared[shared..end.shared].iter();
+        let mut next_large = large.next();
+        std::iter::from_fn(move || {
+            let until = next_large.map_or(end.bytes, |(before, _)| *before);
+            if at < until {
+                let piece = Piece::Bytes(&block.bytes[at..until]);
+                at = until;
+                return Some(piece);
+            }
+            let (_, blob) = next_large?;
+            next_large = large.next();
+            Some(Piece::Shared(blob))
+        })
+    }
+
+    /// Appends its encoding to `out`.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        for piece in self.pieces() {
+            match piece {
+                Piece::Bytes(bytes) => out.extend_from_slice(bytes),
+                Piece::Shared(blob) => out.extend_from_slice(blob),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn push(block: &mut Block, db: usize, args: &[&[u8]]) {
+        block.push(db, Target::ALL, &mut args.iter().map(|arg| Arg::Bytes(arg)));
+    }
+
+    fn text(entry: &Entry<'_>) -> String {
+        let mut out = Vec::new();
+        entry.append_to(&mut out);
+        assert_eq!(out.len(), entry.len());
+        String::from_utf8(out).expect("the tests write text")
+    }
+
+    #[test]
+    fn what_is_pushed_is_read() {
+        let (mut block, mut draft) = (Block::default(), Block::default());
+        for (number, large) in [(7, false), (9, true)] {
+            push(&mut draft, 3, &[b"DEL", b"a"]);
+            if large {
+                let blob = Arc::new(b"large".to_vec());
+                let args = [Arg::Bytes(b"SET"), Arg::Bytes(b""), Arg::Shared(&blob)];
+                draft.push(4, Target::AOF, &mut args.into_iter());
+                push(&mut draft, 5, &[b"X"]);
+            }
+            let size = block.append(&mut draft);
+            assert!(draft.has_no_entries());
+            block.end_unit(number, 1000);
+            let unit = block.unit(block.units.len() - 1);
+            assert_eq!((unit.number(), unit.ms(), unit.len()), (number, 1000, size));
+        }
+        let entries: Vec<_> = block.unit(1).entries().collect();
+        assert_eq!(block.unit(0).entries().len(), 1);
+        assert_eq!(entries.iter().map(Entry::db).collect::<Vec<_>>(), [3, 4, 5]);
+        assert_eq!(text(&entries[0]), "*2\r\n$3\r\nDEL\r\n$1\r\na\r\n");
+        assert_eq!(text(&entries[1]), "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$5\r\nlarge\r\n");
+        assert_eq!(text(&entries[2]), "*1\r\n$1\r\nX\r\n");
+        assert_eq!(entries[1].pieces().count(), 3);
+        assert!(entries[1].target().has(Target::AOF) && !entries[1].target().has(Target::REPLICAS));
+    }
+}

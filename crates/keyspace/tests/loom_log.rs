@@ -1,0 +1,132 @@
+//! Model tests of the log of effects: drawing a number, publishing, collecting and sleeping, in every
+//! interleaving of two producers with the reader.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_log`
+#![cfg(loom)]
+
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Arc, Mutex, Notify};
+use std::sync::Arc as StdArc;
+use weft_keyspace::log::draft::Draft;
+use weft_keyspace::log::unit::{Arg, Target};
+use weft_keyspace::{Log, LogReader};
+
+/// More preemptions than this find nothing new here, and take hours.
+const PREEMPTIONS: usize = 3;
+
+/// Steps of one run: the reader looks at every lane each time it is woken.
+const BRANCHES: usize = 20_000;
+
+fn model(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.max_branches = BRANCHES;
+    builder.check(test);
+}
+
+/// Logs `text`.
+fn publish(log: &StdArc<Log>, draft: &mut Draft, text: &str) -> u64 {
+    draft.push(0, Target::ALL, &mut [Arg::Bytes(text.as_bytes())].into_iter());
+    log.publish(draft, 0)
+}
+
+fn begin(log: &StdArc<Log>, woken: &Arc<Notify>) -> LogReader {
+    let woken = woken.clone();
+    log.begin(StdArc::new(move || woken.notify())).expect("the only reader")
+}
+
+/// What has come, sleeping in between. A lost wake-up is a deadlock, which loom reports.
+fn read(reader: &mut LogReader, woken: &Notify, units: usize) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    loop {
+        while let Some(unit) = reader.next() {
+            assert_eq!(unit.entries().len(), 1);
+            let entry = unit.entries().next().expect("one entry");
+            assert_eq!(entry.len(), 4 + 4 + 2 + 2, "one word of two letters");
+            numbers.push(unit.number());
+        }
+        if numbers.len() == units {
+            return numbers;
+        }
+        if reader.may_sleep() {
+            woken.wait();
+        }
+    }
+}
+
+#[test]
+fn loom_everything_comes_once_and_in_order() {
+    model(|| {
+        let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
+        let mut reader = begin(&log, &woken);
+        // The shard that both write to, and how often it was written to.
+        let shard = Arc::new(Mutex::new(Vec::new()));
+        let producers: Vec<_> = ["aa", "bb"]
+            .map(|text| {
+                let (log, shard) = (log.clone(), shard.clone());
+                loom::thread::spawn(move || {
+                    let mut draft = Draft::default();
+                    let mut shard = shard.lock().unwrap();
+                    shard.push(publish(&log, &mut draft, text));
+                    drop(shard);
+                    log.ring();
+                })
+            })
+            .into_iter()
+            .collect();
+        assert_eq!(read(&mut reader, &woken, 2), [1, 2]);
+        producers.into_iter().for_each(|p| p.join().unwrap());
+        assert_eq!(*shard.lock().unwrap(), [1, 2], "in the order in which the shard was held");
+        assert_eq!(log.pending_bytes(), 0);
+    });
+}
+
+#[test]
+fn loom_a_lane_that_is_emptied_while_it_fills() {
+    model(|| {
+        let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
+        let mut reader = begin(&log, &woken);
+        let producer = {
+            let log = log.clone();
+            loom::thread::spawn(move || {
+                let mut draft = Draft::default();
+                for text in ["aa", "bb", "cc"] {
+                    publish(&log, &mut draft, text);
+                    log.ring();
+                }
+            })
+        };
+        assert_eq!(read(&mut reader, &woken, 3), [1, 2, 3]);
+        producer.join().unwrap();
+    });
+}
+
+/// Who sees a reply and then writes, comes later in the log.
+#[test]
+fn loom_real_time() {
+    model(|| {
+        let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
+        let mut reader = begin(&log, &woken);
+        let reply = Arc::new(AtomicU32::new(0));
+        let first = {
+            let (log, reply) = (log.clone(), reply.clone());
+            loom::thread::spawn(move || {
+                let number = publish(&log, &mut Draft::default(), "aa");
+                reply.store(number as u32, Ordering::Release);
+                log.ring();
+            })
+        };
+        let second = {
+            let (log, reply) = (log.clone(), reply.clone());
+            loom::thread::spawn(move || {
+                let seen = reply.load(Ordering::Acquire);
+                let number = publish(&log, &mut Draft::default(), "bb");
+                log.ring();
+                assert!(number > u64::from(seen));
+            })
+        };
+        assert_eq!(read(&mut reader, &woken, 2), [1, 2]);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}

@@ -1,0 +1,231 @@
+//! What is written: units of the log as the bytes of a file.
+//!
+//! ```text
+//! #TS:1795357161                                   when the second has changed, if wished
+//! #CRC:6f1c93b2d6a05e11:000000000087               batch: checksum and length of what follows
+//! *1 $5 MULTI                                      a unit of several commands
+//! *2 $6 SELECT $1 3                                when the database is another than before
+//! *3 $3 SET $1 a $1 b
+//! *3 $3 SET $1 c $1 d
+//! *1 $4 EXEC
+//! ```
+//!
+//! A line that begins with `#` is passed over by other servers. Ours reads in the head of a *batch*
+//! how long it is and what its checksum is, so that one that was torn, or has a hole where a page never
+//! reached the disk, is not loaded: not even when the hole is inside of a value, where nothing else
+//! would tell. The head comes first, for what stands behind the last batch may have been written by
+//! another server. Time stamps stand between batches: who cuts a file at one leaves whole batches.
+
+use crate::rdb::crc64;
+
+/// Bytes from which a batch is ended. A reader keeps a whole batch in memory.
+const FULL: usize = 128 << 10;
+
+/// Bytes of a batch's head: `#CRC:`, 16 digits, `:`, 12 digits, line end.
+pub(super) const HEAD: usize = 5 + 16 + 1 + 12 + 2;
+
+/// What is put in beside the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annotations {
+    pub timestamps: bool,
+    pub checksums: bool,
+}
+
+/// One command of a unit.
+pub trait Command {
+    /// Its database.
+    fn db(&self) -> usize;
+
+    /// Appends it as a client could have sent it: `*3\r\n$3\r\nSET\r\n...`.
+    fn append_to(&self, out: &mut Vec<u8>);
+}
+
+/// A database, and a command as it is to be written.
+impl Command for (usize, &[u8]) {
+    fn db(&self) -> usize {
+        self.0
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend(self.1);
+    }
+}
+
+/// Remembers what the file says already.
+#[derive(Debug)]
+pub struct Encoder {
+    annotations: Annotations,
+    /// The selected database.
+    db: Option<usize>,
+    /// The Unix second that was noted last.
+    second: i64,
+    /// Where the head of the batch is that has begun.
+    head: Option<usize>,
+}
+
+impl Encoder {
+    /// For a file that is empty, or whose end is not known.
+    #[must_use]
+    pub fn new(annotations: Annotations) -> Encoder {
+        Encoder { annotations, db: None, second: 0, head: None }
+    }
+
+    /// What comes next is the beginning of a file.
+    pub fn begin_file(&mut self) {
+        debug_assert!(self.head.is_none(), "the last file has ended");
+        (self.db, self.second) = (None, 0);
+    }
+
+    /// Changes what is put in from the next batch on.
+    pub fn annotate(&mut self, annotations: Annotations, out: &mut [u8]) {
+        self.seal(out);
+        self.annotations = annotations;
+    }
+
+    /// Appends a unit that was committed at `unix_ms`. More than one command become a transaction.
+    /// O(bytes). [`Encoder::seal`] is to follow before `out` is used.
+    pub fn unit<C: Command>(&mut self, unix_ms: i64, commands: &[C], out: &mut Vec<u8>) {
+        let several = match commands.len() {
+            0 => return,
+            n => n > 1,
+        };
+        self.note_time(unix_ms.div_euclid(1000), out);
+        self.begin(out);
+        if several {
+            out.extend(b"*1\r\n$5\r\nMULTI\r\n");
+        }
+        for command in commands {
+            if self.db != Some(command.db()) {
+                self.db = Some(command.db());
+                let db = command.db().to_string();
+                out.extend(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{db}\r\n", db.len()).bytes());
+            }
+            command.append_to(out);
+        }
+        if several {
+            out.extend(b"*1\r\n$4\r\nEXEC\r\n");
+        }
+        if self.head.is_some_and(|head| out.len() - head >= FULL) {
+            self.seal(out);
+        }
+    }
+
+    fn note_time(&mut self, second: i64, out: &mut Vec<u8>) {
+        if self.annotations.timestamps && second > self.second {
+            self.seal(out);
+            self.second = second;
+            out.extend(format!("#TS:{second}\r\n").bytes());
+        }
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.annotations.checksums && self.head.is_none() {
+            self.head = Some(out.len());
+            out.extend([0; HEAD]);
+        }
+    }
+
+    /// Ends the batch, if one has begun. O(its bytes).
+    pub fn seal(&mut self, out: &mut [u8]) {
+        if let Some(head) = self.head.take() {
+            let (head, batch) = out[head..].split_at_mut(HEAD);
+            head.copy_from_slice(&head_of(batch));
+        }
+    }
+}
+
+/// The head of a batch of these bytes.
+fn head_of(batch: &[u8]) -> [u8; HEAD] {
+    let text = format!("#CRC:{:016x}:{:012}\r\n", crc64(batch), batch.len());
+    text.as_bytes().try_into().expect("both numbers are as long as they may be")
+}
+
+/// Checksum and length that a line tells, if it is the head of a batch.
+pub(super) fn parse_head(line: &[u8]) -> Option<(u64, u64)> {
+    let rest = line.strip_prefix(b"#CRC:")?.strip_suffix(b"\r\n")?;
+    let (sum, length) = (rest.get(..16)?, rest.get(17..)?);
+    if rest[16] != b':' || length.len() != 12 {
+        return None;
+    }
+    let sum = u64::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
+    Some((sum, std::str::from_utf8(length).ok()?.parse().ok()?))
+}
+
+/// The second of a time stamp, if the line is one.
+pub(super) fn parse_time(line: &[u8]) -> Option<i64> {
+    let digits = line.strip_prefix(b"#TS:")?.strip_suffix(b"\r\n")?;
+    weft_base::num::parse_i64(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Annotations = Annotations { timestamps: false, checksums: false };
+
+    fn ping(db: usize) -> (usize, &'static [u8]) {
+        (db, b"*1\r\n$4\r\nPING\r\n")
+    }
+
+    fn text(bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn units_become_transactions_and_databases_are_selected() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(PLAIN);
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.unit::<(usize, &[u8])>(1, &[], &mut out);
+        encoder.unit(1, &[ping(0), ping(3)], &mut out);
+        encoder.unit(1, &[ping(3)], &mut out);
+        encoder.seal(&mut out);
+        assert_eq!(
+            text(&out),
+            "*2 $6 SELECT $1 0 *1 $4 PING *1 $5 MULTI *1 $4 PING *2 $6 SELECT $1 3 *1 $4 PING \
+             *1 $4 EXEC *1 $4 PING "
+        );
+    }
+
+    #[test]
+    fn time_stamps_stand_between_batches() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Annotations { timestamps: true, checksums: true });
+        for ms in [1999, 1000, 2000] {
+            encoder.unit(ms, &[ping(0)], &mut out);
+        }
+        encoder.annotate(PLAIN, &mut out);
+        encoder.unit(9000, &[ping(0)], &mut out);
+        let text = text(&out);
+        let kinds: Vec<&str> =
+            text.split(' ').filter(|w| w.starts_with(['#', 'P'])).map(|w| &w[..4]).collect();
+        assert_eq!(kinds, ["#TS:", "#CRC", "PING", "PING", "#TS:", "#CRC", "PING", "PING"]);
+        assert!(text.starts_with("#TS:1 #CRC:"));
+    }
+
+    #[test]
+    fn heads_tell_length_and_checksum() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.seal(&mut out);
+        let (head, batch) = out.split_at(HEAD);
+        assert_eq!(parse_head(head), Some((crc64(batch), batch.len() as u64)));
+        for wrong in ["#CRC:\r\n", "#CRC:00:1\r\n", "#CRC:000000000000000g:000000000001\r\n"] {
+            assert_eq!(parse_head(wrong.as_bytes()), None);
+        }
+        assert_eq!(parse_time(b"#TS:77\r\n"), Some(77));
+        assert_eq!(parse_time(b"#TS:77\n"), None);
+    }
+
+    #[test]
+    fn batches_end_when_they_are_long() {
+        let bytes = vec![b'x'; FULL / 2];
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
+        for _ in 0..6 {
+            encoder.unit(1, &[(0, &bytes[..])], &mut out);
+        }
+        assert_eq!(out.windows(5).filter(|w| w == b"#CRC:").count(), 3);
+    }
+}

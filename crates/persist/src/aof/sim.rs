@@ -1,0 +1,385 @@
+//! The whole of writing and loading on a disk that fails and forgets: random histories by seed.
+//!
+//! A run feeds units, writes, syncs (also while it goes on writing), rewrites and removes, as a server
+//! does, and at some step the power goes off, or the process is killed, or calls fail now and then.
+//! What is loaded afterwards must be a prefix of the units in their order, whole, and hold all that was
+//! called durable; then the run goes on from there.
+
+use super::load::{Leniency, Rest, Sink, load};
+use super::manifest::Role;
+use super::{Annotations, Appender, Directory, SyncJob};
+use crate::storage::{Output, Storage};
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use weft_testkit::disk::{SimDisk, SimFile};
+use weft_testkit::rng::Rng;
+
+impl Output for SimFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        SimFile::write(self, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        SimFile::sync(self)
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        SimFile::truncate(self, length)
+    }
+}
+
+impl Storage for SimDisk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        SimDisk::create_dir(self, dir)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
+        Ok(Arc::new(self.open(path, false)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
+        Ok(Arc::new(self.open(path, true)?))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(Cursor::new(SimDisk::read(self, path)?)))
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        SimDisk::length(self, path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SimDisk::rename(self, from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SimDisk::remove(self, path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        SimDisk::list(self, dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        SimDisk::sync_dir(self, dir)
+    }
+}
+
+const ROOT: &str = "data";
+/// The file into which a base is written.
+const BASE: &str = "temp-base";
+const LENIENT: Leniency = Leniency { truncated: true, corrupt: u64::MAX, checks: true };
+
+fn directory(disk: &SimDisk) -> Directory {
+    Directory::new(Arc::new(disk.clone()), Path::new(ROOT), "dir", "log")
+}
+
+/// The commands of unit `number`: one, or several.
+fn commands(number: u64) -> Vec<(usize, Vec<u8>)> {
+    let count = if number % 3 == 0 { 3 } else { 1 };
+    let command = |nth: u64| {
+        let value = vec![b'a' + (number % 26) as u8; (number % 40 * 7) as usize];
+        let head = format!("*4\r\n$4\r\nUNIT\r\n$6\r\n{number:06}\r\n$1\r\n{nth}\r\n");
+        let mut bytes = format!("{head}${}\r\n", value.len()).into_bytes();
+        bytes.extend(value);
+        bytes.extend(b"\r\n");
+        ((number % 4) as usize, bytes)
+    };
+    (0..count).map(command).collect()
+}
+
+/// What was loaded: units up to this number.
+#[derive(Default)]
+struct Loaded {
+    upto: u64,
+    open: Option<Vec<Vec<u8>>>,
+    current: Vec<Vec<u8>>,
+}
+
+impl Loaded {
+    fn take(&mut self, commands: Vec<Vec<u8>>) {
+        self.current.extend(commands);
+        let wanted = self::commands(self.upto + 1);
+        assert_eq!(self.current, wanted.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>());
+        self.current.clear();
+        self.upto += 1;
+    }
+}
+
+impl Sink for Loaded {
+    fn snapshot(&mut self, mut input: Box<dyn Read + Send>) -> Result<Rest, String> {
+        let mut head = [0; 13];
+        input.read_exact(&mut head).map_err(|e| e.to_string())?;
+        self.upto = u64::from_le_bytes(head[5..].try_into().expect("eight bytes"));
+        Ok(Rest { taken: 13, input })
+    }
+
+    fn command(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) -> Result<(), String> {
+        let args: Vec<&[u8]> = args.collect();
+        let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in &args {
+            bytes.extend(format!("${}\r\n", arg.len()).bytes());
+            bytes.extend(*arg);
+            bytes.extend(b"\r\n");
+        }
+        match args[0] {
+            b"MULTI" => self.open = Some(Vec::new()),
+            b"EXEC" => {
+                let whole = self.open.take().expect("a transaction is open");
+                self.take(whole);
+            }
+            b"SELECT" => {}
+            b"BASE" => {
+                self.upto = std::str::from_utf8(args[1]).unwrap().parse().unwrap();
+            }
+            b"UNIT" => match &mut self.open {
+                Some(open) => open.push(bytes),
+                None => self.take(vec![bytes]),
+            },
+            other => panic!("nobody wrote {}", other.escape_ascii()),
+        }
+        Ok(())
+    }
+
+    fn end_file(&mut self, _role: Role, _name: &str) -> Result<(), String> {
+        self.open = None;
+        Ok(())
+    }
+
+    fn progress(&mut self, _bytes: u64) {}
+
+    fn warn(&mut self, _line: String) {}
+}
+
+/// The base of all units up to `cut`.
+fn base(cut: u64, snapshot: bool) -> Vec<u8> {
+    match snapshot {
+        true => [b"REDIS", &cut.to_le_bytes()[..]].concat(),
+        false => format!("*2\r\n$4\r\nBASE\r\n$6\r\n{cut:06}\r\n").into_bytes(),
+    }
+}
+
+fn put_base(disk: &SimDisk, cut: u64, snapshot: bool) -> io::Result<()> {
+    let file = Storage::create(disk, &Path::new(ROOT).join("dir").join(BASE))?;
+    file.write_all(&base(cut, snapshot))?;
+    Output::sync(&*file)
+}
+
+/// A server, as far as this is concerned.
+struct Server {
+    disk: SimDisk,
+    rng: Rng,
+    log: Appender,
+    fed: u64,
+    /// The greatest number that was called durable.
+    promised: u64,
+    /// A sync on its way.
+    job: Option<SyncJob>,
+    /// A rewrite: its cut, and the kind of its base.
+    rewrite: Option<(u64, bool)>,
+    always: bool,
+}
+
+impl Server {
+    /// Loads what is there, and goes on.
+    fn start(disk: SimDisk, rng: Rng, loaded: &Loaded) -> io::Result<Server> {
+        let mut rng = rng;
+        let dir = directory(&disk);
+        let notes = Annotations { timestamps: rng.percent(50), checksums: true };
+        let manifest = dir.manifest().map_err(|e| io::Error::other(e.to_string()))?;
+        let mut log = if manifest.is_empty() {
+            dir.create()?;
+            put_base(&disk, 0, true)?;
+            Appender::create(dir, manifest, notes, BASE, true)?
+        } else if rng.percent(10) {
+            // As when the log is switched on at run time.
+            Appender::wait_for_base(dir, manifest, notes)?
+        } else {
+            Appender::open(dir, manifest, notes)?
+        };
+        log.begin_at(loaded.upto);
+        let mut server = Server {
+            disk,
+            always: rng.percent(50),
+            rng,
+            log,
+            fed: loaded.upto,
+            promised: 0,
+            job: None,
+            rewrite: None,
+        };
+        if server.log.waits_for_base() {
+            server.rewrite = Some((server.fed, true));
+        }
+        Ok(server)
+    }
+
+    fn promise(&mut self) {
+        if !self.log.waits_for_base() {
+            self.promised = self.promised.max(self.log.durable());
+        }
+        assert!(self.log.durable() <= self.log.written() && self.log.written() <= self.fed);
+    }
+
+    /// Does something that a server may do now. Failures are dealt with as there: tried again later.
+    fn act(&mut self) {
+        match self.rng.below(10) {
+            0..4 => {
+                for _ in 0..self.rng.below(6) {
+                    self.fed += 1;
+                    let commands = commands(self.fed);
+                    let commands: Vec<_> = commands.iter().map(|(db, c)| (*db, &c[..])).collect();
+                    self.log.unit(self.fed, self.fed as i64 * 100, &commands);
+                }
+                let written = self.log.write();
+                if self.always && written.is_ok() {
+                    self.sync_now();
+                }
+            }
+            4 => drop(self.log.write()),
+            5 if self.job.is_none() && self.log.wants_sync() => {
+                self.job = Some(self.log.sync_job())
+            }
+            5 | 6 => self.end_sync(),
+            7 if self.rewrite.is_none() => {
+                if self.log.rotate().is_ok() {
+                    self.rewrite = Some((self.fed, self.rng.percent(50)));
+                }
+            }
+            7 | 8 => self.end_rewrite(),
+            _ => {
+                if let Some(removal) = self.log.removal() {
+                    let gone = removal.run();
+                    let _ = self.log.removed(&gone);
+                }
+            }
+        }
+        self.promise();
+    }
+
+    fn sync_now(&mut self) {
+        let job = self.log.sync_job();
+        let came = job.run();
+        self.log.synced(&job, &came);
+    }
+
+    fn end_sync(&mut self) {
+        if let Some(job) = self.job.take() {
+            let came = job.run();
+            self.log.synced(&job, &came);
+        }
+    }
+
+    fn end_rewrite(&mut self) {
+        let Some((cut, snapshot)) = self.rewrite.take() else { return };
+        if self.rng.percent(80) && put_base(&self.disk, cut, snapshot).is_ok() {
+            let _ = self.log.rebase(BASE, snapshot);
+        }
+    }
+}
+
+fn recover(disk: &SimDisk, context: &str) -> Loaded {
+    let dir = directory(disk);
+    let manifest = dir.manifest().unwrap_or_else(|e| panic!("{context}: {e}"));
+    let mut loaded = Loaded::default();
+    load(&dir, &manifest, LENIENT, &mut loaded).unwrap_or_else(|e| panic!("{context}: {e}"));
+    loaded
+}
+
+/// One history of some lives of a server on one disk.
+fn run(seed: u64) -> (u64, u64) {
+    let mut rng = Rng::new(seed);
+    let mut disk = SimDisk::new(seed, Path::new(ROOT));
+    let (mut lives, mut units) = (0, 0);
+    let mut loaded = Loaded::default();
+    // What is there is safe: whoever starts has read it, and does not lose it again.
+    let mut promised = 0;
+    for life in 0..3 {
+        let context = format!("seed {seed}, life {life}");
+        let faults = *rng.pick(&[0, 0, 0, 1, 5, 20]);
+        let off_at = if rng.percent(70) { rng.below(150) as u64 } else { u64::MAX };
+        disk.cut_power_at(off_at);
+        disk.fail(faults);
+        let mut written = 0;
+        if let Ok(mut server) = Server::start(disk.clone(), Rng::new(rng.next_u64()), &loaded) {
+            for _ in 0..rng.below(120) {
+                server.act();
+                if disk.is_off() {
+                    break;
+                }
+            }
+            promised = promised.max(server.promised);
+            if !server.log.waits_for_base() {
+                written = server.log.written();
+            }
+            units = server.fed;
+        }
+        let killed = off_at == u64::MAX && rng.percent(30);
+        disk = if killed { disk.after_crash() } else { disk.after_power_loss() };
+        loaded = recover(&disk, &context);
+        assert!(loaded.upto >= promised, "{context}: {} of {promised} promised", loaded.upto);
+        if killed {
+            assert!(loaded.upto >= written, "{context}: {} of {written} written", loaded.upto);
+        }
+        assert!(loaded.upto <= units, "{context}: what nobody wrote");
+        // What was loaded is what the next life stands on.
+        promised = loaded.upto;
+        lives += 1;
+    }
+    (lives, units)
+}
+
+#[test]
+fn after_a_power_loss_at_any_step_there_is_a_prefix_with_all_that_was_promised() {
+    let (mut lives, mut units) = (0, 0);
+    for seed in 0..5000 {
+        let (of_lives, of_units) = run(seed);
+        lives += of_lives;
+        units += of_units;
+    }
+    assert!(lives == 15_000 && units > 100_000, "{lives} lives, {units} units");
+}
+
+/// Runs a fixed history in which call number `fails_at` fails; answers its calls. Everything is there at the
+/// end: a failure is passed, and nothing of it stays.
+fn run_with_failure(fails_at: u64) -> u64 {
+    let disk = SimDisk::new(fails_at, Path::new(ROOT));
+    let mut server =
+        Server::start(disk.clone(), Rng::new(7), &Loaded::default()).expect("no faults");
+    server.always = false;
+    let steps = disk.steps();
+    disk.fail_at(steps + fails_at);
+    for _ in 0..300 {
+        server.act();
+    }
+    let calls = disk.steps() - steps;
+    // The disk is as before, and the next rewrite mends what is in doubt.
+    disk.fail_at(u64::MAX);
+    server.rewrite = None;
+    server.log.rotate().expect("no faults");
+    server.rewrite = Some((server.fed, true));
+    while server.rewrite.is_some() || server.log.is_doubtful() {
+        server.end_rewrite();
+        if server.rewrite.is_none() && server.log.is_doubtful() {
+            server.log.rotate().expect("no faults");
+            server.rewrite = Some((server.fed, true));
+        }
+    }
+    server.log.write().expect("no faults");
+    server.sync_now();
+    assert_eq!(server.log.durable(), server.fed, "call {fails_at}");
+    let loaded = recover(&disk.after_power_loss(), &format!("call {fails_at}"));
+    assert_eq!(loaded.upto, server.fed, "call {fails_at}");
+    calls
+}
+
+#[test]
+fn a_failure_of_any_call_is_passed() {
+    let calls = run_with_failure(u64::MAX / 2);
+    assert!(calls > 200, "{calls}");
+    for fails_at in 1..=calls {
+        run_with_failure(fails_at);
+    }
+}

@@ -1,0 +1,200 @@
+//! What is wrong with a file, and where: the check that an operator runs.
+//!
+//! Every value is read as if it were loaded, and forgotten. Versions that a server refuses are read
+//! as far as they are understood. The lines are those of the reference's check, for whoever reads
+//! them by program.
+
+use super::SUMMED_FROM;
+use super::header::{Header, Magic, Refusal, VersionCheck};
+use super::input::Input;
+use super::item::{Head, Item, Items, Stage};
+use super::load::Wrong;
+use crate::rdb::{Code, Dialect, Fault, Source, Target, decode_body};
+use std::io::Read;
+use weft_types::Limits;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    pub is_right: bool,
+    pub keys: u64,
+    /// Keys that expire, and those of them whose time is over.
+    pub expiring: u64,
+    pub expired: u64,
+    pub functions: u64,
+}
+
+/// Reads a file to its end, or to the first thing that is wrong; tells the lines of a report.
+/// `now_ms`: Unix milliseconds, by which keys have expired. O(bytes).
+pub fn check<R: Read>(from: R, now_ms: i64, line: impl FnMut(String)) -> Checked {
+    check_front(from, now_ms, line).0
+}
+
+/// The same of a file that is the front of another: how many bytes it takes, too, and what was read of
+/// those that follow.
+pub fn check_front<R: Read>(
+    from: R,
+    now_ms: i64,
+    mut line: impl FnMut(String),
+) -> (Checked, u64, Vec<u8>) {
+    let limits = Limits::default();
+    let mut state = State {
+        input: Input::new(from),
+        items: Items::new(Dialect::Common),
+        code: None,
+        found: Checked::default(),
+        limits: &limits,
+        now_ms,
+    };
+    let done = state.run(&mut line);
+    let at = state.input.offset();
+    if let Err(wrong) = &done {
+        let items = &state.items;
+        line("--- RDB ERROR DETECTED ---".into());
+        line(format!("[offset {at}] {}", words(wrong)));
+        line(format!("[additional info] While doing: {}", items.stage.name()));
+        if let Some(code) = state.code {
+            line(format!("[additional info] Reading key '{}'", items.key.escape_ascii()));
+            line(format!("[additional info] Reading type {} ({})", code as u8, name_of(code)));
+        }
+    }
+    let mut found = state.found;
+    found.is_right = done.is_ok();
+    if !found.is_right {
+        counts(&found, &mut line);
+    }
+    let code = i32::from(!found.is_right);
+    line(format!("[offset {at}] Check RDB returned error code {code} (0 means success)"));
+    if found.is_right {
+        line(format!("[offset {at}] \\o/ RDB looks OK! \\o/"));
+        counts(&found, &mut line);
+    }
+    (found, at, state.input.into_rest().0)
+}
+
+fn words(wrong: &Wrong) -> String {
+    match wrong {
+        Wrong::Refused(Refusal::Signature(_)) => {
+            "Wrong signature trying to load DB from file".into()
+        }
+        wrong => wrong.to_string(),
+    }
+}
+
+fn counts(found: &Checked, line: &mut impl FnMut(String)) {
+    line(format!("[info] {} keys read", found.keys));
+    line(format!("[info] {} expires", found.expiring));
+    line(format!("[info] {} already expired", found.expired));
+    line(format!("[info] {} functions", found.functions));
+}
+
+/// A check on its way.
+struct State<'l, R> {
+    input: Input<R>,
+    items: Items,
+    /// Of the value that is being read.
+    code: Option<Code>,
+    found: Checked,
+    limits: &'l Limits,
+    now_ms: i64,
+}
+
+impl<R: Read> State<'_, R> {
+    fn run(&mut self, line: &mut impl FnMut(String)) -> Result<(), Wrong> {
+        let bytes = self.input.array().map_err(Wrong::Value)?;
+        let header = Header::parse(bytes).map_err(Wrong::Refused)?;
+        let dialect = header.dialect(VersionCheck::Relaxed).map_err(Wrong::Refused)?;
+        if header.is_unknown() {
+            let whose = match header.magic {
+                Magic::Redis => "Foreign",
+                Magic::Valkey => "Future",
+            };
+            self.say(line, format!("{whose} RDB version {} detected", header.version));
+        }
+        self.items = Items::new(dialect);
+        loop {
+            match self.items.next(&mut self.input).map_err(Wrong::Value)? {
+                Item::Told { name, value } => {
+                    let (name, value) = (name.escape_ascii(), value.escape_ascii());
+                    self.say(line, format!("AUX FIELD {name} = '{value}'"));
+                }
+                Item::Database(db) => self.say(line, format!("Selecting DB ID {db}")),
+                Item::Function(_) => self.found.functions += 1,
+                Item::Sizes(_) | Item::Cluster => {}
+                Item::Key(head) => self.value(head).map_err(Wrong::Value)?,
+                Item::End => return self.end(header, line),
+            }
+        }
+    }
+
+    fn say(&self, line: &mut impl FnMut(String), what: String) {
+        line(format!("[offset {}] {what}", self.input.offset()));
+    }
+
+    fn value(&mut self, head: Head) -> Result<(), Fault> {
+        self.code = Some(head.code);
+        let target = Target {
+            key: &self.items.key,
+            expiry: None,
+            clock: 0,
+            limits: self.limits,
+            plain_most: usize::MAX,
+        };
+        match decode_body(head.code, &mut self.input, &target) {
+            // A server leaves it out.
+            Ok(_) | Err(Fault::Empty) => {}
+            Err(fault) => return Err(fault),
+        }
+        self.code = None;
+        self.found.keys += 1;
+        self.found.expiring += u64::from(head.expiry.is_some());
+        self.found.expired += u64::from(head.expiry.is_some_and(|at| at < self.now_ms));
+        Ok(())
+    }
+
+    fn end(&mut self, header: Header, line: &mut impl FnMut(String)) -> Result<(), Wrong> {
+        self.items.stage = Stage::Sum;
+        if header.version < SUMMED_FROM {
+            return Ok(());
+        }
+        let found = self.input.end_sum();
+        let expected = u64::from_le_bytes(self.input.array().map_err(Wrong::Value)?);
+        match found {
+            Some(found) if expected != 0 && found != expected => {
+                return Err(Wrong::Sum { expected, found });
+            }
+            Some(_) if expected != 0 => self.say(line, "Checksum OK".into()),
+            Some(_) | None => self
+                .say(line, "RDB file was saved with checksum disabled: no check performed.".into()),
+        }
+        Ok(())
+    }
+}
+
+/// A type as the reference's check names it.
+fn name_of(code: Code) -> &'static str {
+    match code {
+        Code::String => "string",
+        Code::List => "list-linked",
+        Code::Set => "set-hashtable",
+        Code::ZsetText => "zset-v1",
+        Code::Hash => "hash-hashtable",
+        Code::Zset => "zset-v2",
+        Code::HashZipmap => "hash-zipmap",
+        Code::ListZiplist => "list-ziplist",
+        Code::SetInts => "set-intset",
+        Code::ZsetZiplist => "zset-ziplist",
+        Code::HashZiplist => "hash-ziplist",
+        Code::Quicklist => "quicklist",
+        Code::Stream => "stream",
+        Code::HashListpack => "hash-listpack",
+        Code::ZsetListpack => "zset-listpack",
+        Code::Quicklist2 => "quicklist-v2",
+        Code::Stream2 => "stream-v2",
+        Code::SetListpack => "set-listpack",
+        Code::Stream3 => "stream-v3",
+        Code::HashExpiring => "hash-volatile-items",
+        Code::HashMetadata => "hash-metadata",
+        Code::HashListpackEx => "hash-listpack-ex",
+    }
+}

@@ -1,0 +1,194 @@
+//! The grammar of a file: one item after the other, from any source.
+//!
+//! Who reads decides what to do with a body: make a record, or go past it. So one grammar serves
+//! the thread that looks where entries end, those that load them, and the check.
+
+use super::opcode;
+use crate::rdb::{Code, Dialect, Fault, Source, read};
+
+/// What stands in a file.
+#[derive(Debug)]
+pub enum Item {
+    /// The writer tells something of itself.
+    Told { name: Vec<u8>, value: Vec<u8> },
+    /// A library of functions, as its text.
+    Function(Vec<u8>),
+    /// The database of the keys that follow.
+    Database(u64),
+    /// How many keys will follow.
+    Sizes(u64),
+    /// Something of clusters that says nothing here.
+    Cluster,
+    /// A key, whose name is in [`Items::key`], up to where its body begins.
+    Key(Head),
+    /// Behind it is the checksum.
+    End,
+}
+
+/// What stands in front of a key's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub code: Code,
+    /// Unix milliseconds.
+    pub expiry: Option<i64>,
+    /// Seconds since it was used.
+    pub idle: Option<u64>,
+    /// How often it is used.
+    pub frequency: Option<u8>,
+}
+
+/// What was being read, for who must say where something is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    #[default]
+    Start,
+    Type,
+    Expire,
+    Key,
+    Value,
+    Sum,
+    Len,
+    Told,
+    Module,
+    Functions,
+}
+
+impl Stage {
+    /// As the reference's check names it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Start => "start",
+            Stage::Type => "read-type",
+            Stage::Expire => "read-expire",
+            Stage::Key => "read-key",
+            Stage::Value => "read-object-value",
+            Stage::Sum => "check-sum",
+            Stage::Len => "read-len",
+            Stage::Told => "read-aux",
+            Stage::Module => "read-module-aux",
+            Stage::Functions => "read-functions",
+        }
+    }
+}
+
+/// A reader of items.
+#[derive(Debug)]
+pub struct Items {
+    dialect: Dialect,
+    /// Of the last key.
+    pub key: Vec<u8>,
+    pub stage: Stage,
+}
+
+impl Items {
+    pub fn new(dialect: Dialect) -> Items {
+        Items { dialect, key: Vec::new(), stage: Stage::Start }
+    }
+
+    /// The next item. Behind a key the caller reads its body.
+    ///
+    /// # Errors
+    ///
+    /// This is none, or not all of it is there.
+    pub fn next<S: Source>(&mut self, from: &mut S) -> Result<Item, Fault> {
+        let (mut expiry, mut idle, mut frequency) = (None, None, None);
+        loop {
+            self.stage = Stage::Type;
+            let [byte] = from.array()?;
+            match byte {
+                opcode::EXPIRY => {
+                    self.stage = Stage::Expire;
+                    expiry = Some(i64::from(i32::from_le_bytes(from.array()?)) * 1000);
+                }
+                opcode::EXPIRY_MS => {
+                    self.stage = Stage::Expire;
+                    expiry = Some(read::signed(from)?);
+                }
+                opcode::FREQUENCY => {
+                    let [count] = from.array()?;
+                    frequency = Some(count);
+                }
+                opcode::IDLE => idle = Some(read::len(from)?),
+                opcode::TOLD
+                | opcode::SIZES
+                | opcode::DATABASE
+                | opcode::END
+                | opcode::FUNCTION
+                | opcode::OLD_FUNCTION
+                | opcode::MODULE
+                | opcode::SLOT_INFO
+                | opcode::SLOT_IMPORT => return self.other(byte, from),
+                _ => {
+                    let code = Code::of(byte, self.dialect).ok_or(Fault::Code(byte))?;
+                    self.stage = Stage::Key;
+                    text(from, &mut self.key)?;
+                    self.stage = Stage::Value;
+                    return Ok(Item::Key(Head { code, expiry, idle, frequency }));
+                }
+            }
+        }
+    }
+
+    /// What is no key. Expiry and age in front of it belong to nothing, and are forgotten.
+    #[cold]
+    fn other<S: Source>(&mut self, byte: u8, from: &mut S) -> Result<Item, Fault> {
+        match byte {
+            opcode::TOLD => {
+                self.stage = Stage::Told;
+                Ok(Item::Told { name: string(from)?, value: string(from)? })
+            }
+            opcode::FUNCTION => {
+                self.stage = Stage::Functions;
+                Ok(Item::Function(string(from)?))
+            }
+            opcode::DATABASE => {
+                self.stage = Stage::Len;
+                Ok(Item::Database(read::len(from)?))
+            }
+            opcode::SIZES => {
+                self.stage = Stage::Len;
+                let keys = read::len(from)?;
+                let _expiring = read::len(from)?;
+                Ok(Item::Sizes(keys))
+            }
+            opcode::END => Ok(Item::End),
+            opcode::SLOT_INFO => {
+                self.stage = Stage::Len;
+                (0..3).try_for_each(|_| read::len(from).map(|_| ()))?;
+                Ok(Item::Cluster)
+            }
+            // In later files of Redis the number means something else.
+            opcode::SLOT_IMPORT if self.dialect == Dialect::Valkey => {
+                self.stage = Stage::Len;
+                read::skip_string(from)?;
+                for _ in 0..read::len(from)? {
+                    read::len(from)?;
+                    read::len(from)?;
+                }
+                Ok(Item::Cluster)
+            }
+            opcode::OLD_FUNCTION => {
+                self.stage = Stage::Functions;
+                Err(Fault::Corrupt("functions of a preview of Redis 7.0"))
+            }
+            opcode::MODULE => {
+                self.stage = Stage::Module;
+                Err(Fault::Corrupt("data of a module, and there are no modules"))
+            }
+            _ => Err(Fault::Code(byte)),
+        }
+    }
+}
+
+fn string<S: Source>(from: &mut S) -> Result<Vec<u8>, Fault> {
+    let mut string = Vec::new();
+    text(from, &mut string)?;
+    Ok(string)
+}
+
+/// A string in the place of what `to` has.
+fn text<S: Source>(from: &mut S, to: &mut Vec<u8>) -> Result<(), Fault> {
+    let mut plain_left = usize::MAX;
+    read::string(from, to, &mut plain_left)
+}

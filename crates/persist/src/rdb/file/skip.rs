@@ -1,0 +1,98 @@
+//! Bodies of values, gone past without a look at what they hold.
+
+use crate::rdb::{Code, Fault, Source, read};
+
+/// Bytes of an id of a stream, and of a moment.
+const ID: usize = 16;
+const MOMENT: usize = 8;
+
+/// Goes past the body of a value of that code. O(elements), where a packed value is one.
+///
+/// # Errors
+///
+/// There is less than the body says, or it begins a string or a length as none begins.
+pub fn body<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
+    match code {
+        Code::String | Code::ListZiplist | Code::SetInts | Code::SetListpack => string(from),
+        Code::ZsetZiplist | Code::ZsetListpack => string(from),
+        Code::HashZipmap | Code::HashZiplist | Code::HashListpack => string(from),
+        Code::List | Code::Set | Code::Quicklist => each(from, string),
+        Code::Quicklist2 => each(from, |from| {
+            read::len(from)?;
+            string(from)
+        }),
+        Code::ZsetText => each(from, |from| {
+            string(from)?;
+            read::double_as_text(from)?;
+            Ok(())
+        }),
+        Code::Zset => each(from, |from| {
+            string(from)?;
+            from.skip(MOMENT)
+        }),
+        Code::Hash => each(from, |from| {
+            string(from)?;
+            string(from)
+        }),
+        Code::HashExpiring => each(from, |from| {
+            string(from)?;
+            string(from)?;
+            from.skip(MOMENT)
+        }),
+        Code::HashMetadata => {
+            from.skip(MOMENT)?;
+            each(from, |from| {
+                read::len(from)?;
+                string(from)?;
+                string(from)
+            })
+        }
+        Code::HashListpackEx => {
+            from.skip(MOMENT)?;
+            string(from)
+        }
+        Code::Stream | Code::Stream2 | Code::Stream3 => stream(code, from),
+    }
+}
+
+fn string<S: Source>(from: &mut S) -> Result<(), Fault> {
+    read::skip_string(from)
+}
+
+fn lengths<S: Source>(n: usize, from: &mut S) -> Result<(), Fault> {
+    (0..n).try_for_each(|_| read::len(from).map(|_| ()))
+}
+
+/// A number, and so many of something. Each takes a byte at least, so an invented number ends with
+/// the bytes.
+fn each<S: Source>(
+    from: &mut S,
+    mut one: impl FnMut(&mut S) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    (0..read::len(from)?).try_for_each(|_| one(from))
+}
+
+/// See `decode/stream.rs`.
+fn stream<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
+    each(from, |from| {
+        string(from)?;
+        string(from)
+    })?;
+    let counts = code != Code::Stream;
+    // Entries and the last id; the first id, the greatest deleted one and entries ever added.
+    lengths(3, from)?;
+    lengths(if counts { 5 } else { 0 }, from)?;
+    each(from, |from| {
+        string(from)?;
+        lengths(if counts { 3 } else { 2 }, from)?;
+        each(from, |from| {
+            from.skip(ID + MOMENT)?;
+            lengths(1, from)
+        })?;
+        each(from, |from| {
+            string(from)?;
+            from.skip(if code == Code::Stream3 { 2 * MOMENT } else { MOMENT })?;
+            each(from, |from| from.skip(ID))
+        })
+    })
+}

@@ -1,0 +1,285 @@
+//! A file, written by several threads.
+//!
+//! ```text
+//!  thread ─► Lane: entries by database, encoded ─┐ full
+//!  thread ─► Lane ───────────────────────────────┴─► Saver: one at a time: database, entries,
+//!  a large value, piece by piece ────────────────────►      checksum, writer
+//! ```
+//!
+//! Who waits for its turn at the saver waits for the disk, so it should hold no shard meanwhile.
+
+use super::header::Header;
+use super::{SUMMED_FROM, opcode};
+use crate::rdb::{Crc64, Form, code_of, encode_body, write::Writer};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use weft_types::{Kind, Record, value};
+
+/// Bytes of one database in a lane, about.
+const LANE: usize = 256 << 10;
+
+/// A value of more memory goes to the writer piece by piece.
+const LARGE: usize = 1 << 20;
+
+/// Bytes that are written together.
+const TOGETHER: usize = 64 << 10;
+
+/// What is known of a key's use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// So many seconds ago.
+    Idle(u64),
+    Frequency(u8),
+}
+
+/// What a server tells of itself.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+/// See the module's description.
+pub struct Saver<W> {
+    form: Form,
+    keys: AtomicU64,
+    out: Mutex<Out<W>>,
+}
+
+struct Out<W> {
+    to: W,
+    sum: Option<Crc64>,
+    /// What is written next.
+    buffer: Vec<u8>,
+    written: u64,
+    /// Whose entries follow.
+    db: Option<usize>,
+    /// What is to be said when a database is chosen for the first time: keys, and those that expire.
+    sizes: Vec<Option<(u64, u64)>>,
+    /// A writer has failed: nothing that comes behind it makes sense.
+    has_failed: bool,
+}
+
+impl<W: Write> Write for Out<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.buffer.len() + bytes.len() > TOGETHER {
+            self.flush()?;
+        }
+        if bytes.len() < TOGETHER {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.pass_on(bytes)
+    }
+
+    /// Passes on what was put together.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let done = self.pass_on(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
+        done
+    }
+}
+
+impl<W: Write> Out<W> {
+    fn pass_on(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.has_failed {
+            return Err(io::Error::other("an earlier part could not be written"));
+        }
+        if let Some(sum) = &mut self.sum {
+            sum.update(bytes);
+        }
+        let done = self.to.write_all(bytes);
+        self.has_failed = done.is_err();
+        self.written += bytes.len() as u64;
+        done
+    }
+
+    /// Says whose entries follow, unless it is so already.
+    fn choose(&mut self, db: usize) -> io::Result<()> {
+        if self.db.replace(db) == Some(db) {
+            return Ok(());
+        }
+        let sizes = self.sizes.get_mut(db).and_then(Option::take);
+        let mut out = Writer::new(self, false);
+        out.raw(&[opcode::DATABASE])?;
+        out.len(db)?;
+        if let Some((keys, expiring)) = sizes {
+            out.raw(&[opcode::SIZES])?;
+            out.number(keys)?;
+            out.number(expiring)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Saver<W> {
+    /// Begins a file in that form, with a checksum or without.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer, here as everywhere below.
+    pub fn begin(to: W, form: Form, summed: bool) -> io::Result<Saver<W>> {
+        let mut out = Out {
+            to,
+            sum: summed.then(Crc64::default),
+            buffer: Vec::with_capacity(TOGETHER),
+            written: 0,
+            db: None,
+            sizes: Vec::new(),
+            has_failed: false,
+        };
+        out.write_all(&Header::of(form.version).to_bytes())?;
+        Ok(Saver { form, keys: AtomicU64::new(0), out: Mutex::new(out) })
+    }
+
+    fn out(&self) -> MutexGuard<'_, Out<W>> {
+        // Who panicked left a file that is never finished.
+        self.out.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Tells something of the server. Before the first key, as all readers expect it.
+    pub fn tell(&self, name: &str, value: Told<'_>) -> io::Result<()> {
+        let mut out = self.out();
+        let mut out = Writer::new(&mut *out, false);
+        out.raw(&[opcode::TOLD])?;
+        out.plain(name.as_bytes())?;
+        match value {
+            Told::Text(text) => out.plain(text.as_bytes()),
+            Told::Number(n) => out.int(n),
+        }
+    }
+
+    /// Adds a library of functions. Before the first key, too.
+    pub fn function(&self, text: &[u8]) -> io::Result<()> {
+        let mut out = self.out();
+        let mut out = Writer::new(&mut *out, self.form.compress);
+        out.raw(&[opcode::FUNCTION])?;
+        out.string(text)
+    }
+
+    /// Says how many keys database `db` has, and how many of them expire; a hint to who loads it.
+    pub fn sizes(&self, db: usize, keys: u64, expiring: u64) {
+        let mut out = self.out();
+        if out.sizes.len() <= db {
+            out.sizes.resize(db + 1, None);
+        }
+        out.sizes[db] = Some((keys, expiring));
+    }
+
+    /// A lane, for one thread.
+    pub fn lane(&self) -> Lane<'_, W> {
+        Lane { saver: self, parts: Vec::new(), keys: 0 }
+    }
+
+    /// Keys that were written.
+    pub fn keys(&self) -> u64 {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// Ends the file, when all lanes have ended; answers the writer and the bytes of the file.
+    pub fn finish(self) -> io::Result<(W, u64)> {
+        let mut out = self.out.into_inner().unwrap_or_else(|p| p.into_inner());
+        out.write_all(&[opcode::END])?;
+        out.flush()?;
+        if self.form.version >= SUMMED_FROM {
+            let sum = out.sum.take().map_or(0, Crc64::finish);
+            out.write_all(&sum.to_le_bytes())?;
+            out.flush()?;
+        }
+        out.to.flush()?;
+        Ok((out.to, out.written))
+    }
+}
+
+/// What one thread adds to a file. To be ended by [`Lane::finish`].
+#[must_use]
+pub struct Lane<'s, W> {
+    saver: &'s Saver<W>,
+    /// By database, since keys of several may come in turns.
+    parts: Vec<Vec<u8>>,
+    keys: u64,
+}
+
+impl<W: Write> Lane<'_, W> {
+    /// Adds a key of database `db`.
+    pub fn add(&mut self, db: usize, record: &Record, used: Option<Used>) -> io::Result<()> {
+        self.keys += 1;
+        let form = self.saver.form;
+        if is_large(record) {
+            let mut out = self.saver.out();
+            out.choose(db)?;
+            return entry(record, used, form, &mut *out);
+        }
+        if self.parts.len() <= db {
+            self.parts.resize_with(db + 1, Vec::new);
+        }
+        entry(record, used, form, &mut self.parts[db])?;
+        if self.parts[db].len() >= LANE { self.flush_part(db) } else { Ok(()) }
+    }
+
+    /// Hands over what is there.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.saver.keys.fetch_add(std::mem::take(&mut self.keys), Ordering::Relaxed);
+        (0..self.parts.len()).try_for_each(|db| self.flush_part(db))
+    }
+
+    fn flush_part(&mut self, db: usize) -> io::Result<()> {
+        self.saver.keys.fetch_add(std::mem::take(&mut self.keys), Ordering::Relaxed);
+        let part = &mut self.parts[db];
+        if part.is_empty() {
+            return Ok(());
+        }
+        let mut out = self.saver.out();
+        out.choose(db)?;
+        let done = out.write_all(part);
+        drop(out);
+        part.clear();
+        done
+    }
+
+    /// Ends the lane.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+/// Whether a value is too large to be encoded in memory. What is in its record is not.
+fn is_large(record: &Record) -> bool {
+    match Kind::of(record.kind()) {
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => false,
+        Kind::ListPacked | Kind::ListTwoWay | Kind::SetInts | Kind::SetPacked => false,
+        Kind::ZsetPacked | Kind::HashPacked => false,
+        Kind::StrBlob | Kind::ListChunks | Kind::SetTable | Kind::ZsetTree => {
+            value::memory_about(record) > LARGE
+        }
+        Kind::HashTable | Kind::Stream => value::memory_about(record) > LARGE,
+    }
+}
+
+/// Writes a key, and what stands in front of it.
+fn entry<W: Write>(record: &Record, used: Option<Used>, form: Form, out: &mut W) -> io::Result<()> {
+    if let Some(at) = record.expiry() {
+        out.write_all(&[opcode::EXPIRY_MS])?;
+        out.write_all(&at.to_le_bytes())?;
+    }
+    match used {
+        None => {}
+        Some(Used::Idle(seconds)) => {
+            out.write_all(&[opcode::IDLE])?;
+            Writer::new(&mut *out, false).number(seconds)?;
+        }
+        Some(Used::Frequency(count)) => out.write_all(&[opcode::FREQUENCY, count])?,
+    }
+    let code = code_of(record, form.version);
+    out.write_all(&[code as u8])?;
+    Writer::new(&mut *out, form.compress).string(record.key())?;
+    encode_body(record, code, form, out)
+}

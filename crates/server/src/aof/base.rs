@@ -1,0 +1,267 @@
+//! What a rewrite writes: the content of a cut, as a snapshot or as commands.
+
+use super::policy::Policy;
+use super::writer::Base;
+use crate::failure::words;
+use crate::memory::ThreadMemory;
+use crate::persistence::Running;
+use crate::persistence::save::{self, Failed, Plan};
+use crate::server::Server;
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use weft_keyspace::snapshot::{Snapshot, Step};
+use weft_keyspace::{Record, Turn};
+use weft_persist::aof::Directory;
+use weft_persist::rdb::file::{Place, Saver};
+use weft_persist::rdb::{Form, VERSION, encode, seal};
+use weft_types::hash::Hash;
+use weft_types::list::List;
+use weft_types::set::Set;
+use weft_types::string::{Digits, Str};
+use weft_types::zset::View;
+use weft_types::{Kind, Type};
+
+/// Elements of one command, as the reference has it.
+const ELEMENTS: usize = 64;
+/// Bytes that are written together.
+const TOGETHER: usize = 256 << 10;
+
+/// The name of a base on its way to its place.
+fn temporary() -> String {
+    format!("temp-rewriteaof-bg-{}.aof", std::process::id())
+}
+
+fn place<'s>(srv: &'s Server, dir: &'s Directory, policy: &Policy) -> io::Result<Place<'s>> {
+    let number = srv.persistence.next_file();
+    Place::begin(&*dir.storage, dir.folder(), &temporary(), number, policy.incremental)
+}
+
+/// Writes the base of an empty keyspace, which is safe when this returns.
+///
+/// # Errors
+/// Those of the disk.
+pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<Base> {
+    let place = place(srv, dir, policy)?;
+    let place = if policy.snapshot {
+        let saver =
+            Saver::begin(place, Form { version: VERSION, compress: policy.compress }, true)?;
+        save::introduce(srv, &saver, true)?;
+        saver.finish()?.0
+    } else {
+        place
+    };
+    place.finish()?;
+    Ok(Base { name: temporary(), snapshot: policy.snapshot })
+}
+
+/// Writes the base of what is in `snapshot`, which is safe when this returns. O(all keys).
+///
+/// # Errors
+/// Why there is none: a line for the operator.
+pub fn write(
+    srv: &'static Server,
+    dir: &Directory,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+) -> Result<Base, String> {
+    write_base(srv, dir, plan, snapshot, running).map_err(|failed| failed.to_string())
+}
+
+fn write_base(
+    srv: &'static Server,
+    dir: &Directory,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+) -> Result<Base, Failed> {
+    let policy = srv.settings().aof;
+    let place = place(srv, dir, &policy)?;
+    let place = if policy.snapshot {
+        let saver = Saver::begin(place, plan.form, true)?;
+        save::introduce(srv, &saver, true)?;
+        save::write(srv, plan, snapshot, &saver, running)?;
+        saver.finish()?.0
+    } else {
+        write_commands(srv, snapshot, place, running)?
+    };
+    place.finish()?;
+    weft_process::log_notice!("Successfully created the temporary AOF base file {}", temporary());
+    Ok(Base { name: temporary(), snapshot: policy.snapshot })
+}
+
+fn write_commands<'s>(
+    srv: &'static Server,
+    snapshot: &Snapshot<'static>,
+    mut to: Place<'s>,
+    running: &Running,
+) -> Result<Place<'s>, Failed> {
+    let mut memory = ThreadMemory::new();
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    let mut out = Script::default();
+    let mut done = Ok(());
+    loop {
+        if running.cancel.load(Ordering::Relaxed) {
+            return Err(Failed::Cancelled);
+        }
+        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+            out.key(image.db(), &image);
+            if done.is_ok() && out.bytes.len() >= TOGETHER {
+                done = to.write_all(&out.bytes);
+                out.bytes.clear();
+            }
+        });
+        std::mem::replace(&mut done, Ok(()))?;
+        memory.publish(&srv.memory);
+        match step {
+            Ok(Step::More) => {}
+            Ok(Step::Done) => break,
+            Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
+        }
+    }
+    to.write_all(&out.bytes)?;
+    Ok(to)
+}
+
+/// Commands that make keys what they are.
+#[derive(Debug, Default)]
+struct Script {
+    bytes: Vec<u8>,
+    db: Option<usize>,
+}
+
+impl Script {
+    fn begin(&mut self, args: usize) {
+        self.bytes.extend(format!("*{args}\r\n").bytes());
+    }
+
+    fn arg(&mut self, arg: &[u8]) {
+        self.bytes.extend(format!("${}\r\n", arg.len()).bytes());
+        self.bytes.extend(arg);
+        self.bytes.extend(b"\r\n");
+    }
+
+    fn command(&mut self, args: &[&[u8]]) {
+        self.begin(args.len());
+        args.iter().for_each(|arg| self.arg(arg));
+    }
+
+    fn key(&mut self, db: usize, record: &Record) {
+        if self.db.replace(db) != Some(db) {
+            self.command(&[b"SELECT", db.to_string().as_bytes()]);
+        }
+        self.value(record);
+        if let Some(at) = record.expiry() {
+            self.command(&[b"PEXPIREAT", record.key(), at.to_string().as_bytes()]);
+        }
+    }
+
+    fn value(&mut self, record: &Record) {
+        let key = record.key();
+        match Kind::of(record.kind()).type_of() {
+            Type::String => {
+                if let Some(text) = Str::of(record) {
+                    self.command(&[b"SET", key, text.bytes(&mut Digits::new())]);
+                }
+            }
+            Type::List => {
+                let mut all = Chunks::new(self, b"RPUSH", key);
+                if let Some(list) = List::of(record) {
+                    list.each_from(0, |element| {
+                        all.add(&[&element.to_vec()]);
+                        true
+                    });
+                }
+                all.flush();
+            }
+            Type::Set => {
+                let mut all = Chunks::new(self, b"SADD", key);
+                if let Some(set) = Set::of(record) {
+                    set.each(|member| all.add(&[&member.to_vec()]));
+                }
+                all.flush();
+            }
+            Type::Zset => {
+                let mut all = Chunks::new(self, b"ZADD", key);
+                if let Some(zset) = View::of(record) {
+                    zset.for_each(|member, score| {
+                        let score = weft_base::num_format::fmt_f64(score);
+                        all.add(&[&score, &member.to_vec()]);
+                    });
+                }
+                all.flush();
+            }
+            Type::Hash => self.hash(record),
+            // There is no command by which a stream becomes what it is, with groups and all that they
+            // wait for: its payload is one.
+            Type::Stream => self.payload(record),
+        }
+    }
+
+    fn hash(&mut self, record: &Record) {
+        let key = record.key();
+        let Some(hash) = Hash::of(record, i64::MIN) else { return };
+        let mut expiring = Vec::new();
+        let mut all = Chunks::new(self, b"HMSET", key);
+        hash.each(|pair| {
+            let field = pair.field.to_vec();
+            all.add(&[&field, &pair.value.to_vec()]);
+            if let Some(at) = pair.expiry {
+                expiring.push((field, at));
+            }
+        });
+        all.flush();
+        for (field, at) in expiring {
+            let at = at.to_string();
+            self.command(&[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
+        }
+    }
+
+    fn payload(&mut self, record: &Record) {
+        let mut payload = Vec::new();
+        // Nothing is written but to memory.
+        if let Ok(code) = encode(record, Form { version: VERSION, compress: true }, &mut payload) {
+            seal(&mut payload, code);
+            self.command(&[b"RESTORE", record.key(), b"0", &payload]);
+        }
+    }
+}
+
+/// One command for some elements at a time.
+struct Chunks<'s> {
+    script: &'s mut Script,
+    name: &'static [u8],
+    key: &'s [u8],
+    words: Vec<Vec<u8>>,
+    elements: usize,
+}
+
+impl<'s> Chunks<'s> {
+    fn new(script: &'s mut Script, name: &'static [u8], key: &'s [u8]) -> Self {
+        Chunks { script, name, key, words: Vec::new(), elements: 0 }
+    }
+
+    fn add(&mut self, words: &[&Vec<u8>]) {
+        self.words.extend(words.iter().map(|word| (*word).clone()));
+        self.elements += 1;
+        if self.elements == ELEMENTS {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.elements > 0 {
+            self.script.begin(2 + self.words.len());
+            self.script.arg(self.name);
+            self.script.arg(self.key);
+            self.words.drain(..).for_each(|word| self.script.arg(&word));
+            self.elements = 0;
+        }
+    }
+}
+
+/// As the log tells of a disk.
+pub fn told(e: &io::Error) -> String {
+    words(e)
+}

@@ -1,0 +1,63 @@
+//! `weft-server --check-aof`: tells what is wrong with the files of a log, and repairs the end of the
+//! last one, without a server.
+
+use std::ffi::OsString;
+use std::io::{BufRead, Cursor, Read, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_persist::aof::{Operator, Repair, check};
+use weft_persist::rdb::file;
+use weft_persist::storage::Disk;
+
+const USAGE: &str = "Usage: weft-server --check-aof [--fix|--truncate-to-timestamp <seconds>] <file.manifest|file.aof>";
+
+/// Checks what these words name; the exit code.
+pub fn run(words: &[OsString]) -> i32 {
+    let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let options: Vec<&str> = text.iter().map(|word| &**word).collect();
+    let repair = match options[..] {
+        [_] => Repair::Nothing,
+        ["--fix", _] => Repair::Cut,
+        ["--truncate-to-timestamp", second, _] => match second.parse() {
+            Ok(second) if second > 0 => Repair::CutAfter(second),
+            Ok(_) | Err(_) => {
+                println!("Invalid timestamp, aborting...");
+                return 1;
+            }
+        },
+        _ => {
+            println!("{USAGE}");
+            return 1;
+        }
+    };
+    let Some(path) = words.last() else { return 1 };
+    i32::from(check(&Disk, Path::new(path), repair, &mut Terminal).is_err())
+}
+
+/// Who has called.
+struct Terminal;
+
+impl Operator for Terminal {
+    fn line(&mut self, line: String) {
+        println!("{line}");
+    }
+
+    fn agrees(&mut self) -> bool {
+        print!("Continue? [y/N]: ");
+        let mut answer = String::new();
+        let read =
+            std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+        read.is_ok() && answer.to_ascii_lowercase().starts_with('y')
+    }
+
+    fn snapshot(&mut self, file: Box<dyn Read + Send>) -> Option<(u64, Box<dyn Read + Send>)> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut file = file;
+        let line = |line: String| println!("{line}");
+        let (checked, taken, ahead) = file::check_front(&mut file, now.as_millis() as i64, line);
+        checked.is_right.then(|| {
+            let rest: Box<dyn Read + Send> = Box::new(Cursor::new(ahead).chain(file));
+            (taken, rest)
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! The append-only file: what the server does with [`weft_persist::aof`].
+//!
+//! ```text
+//!  I/O threads ─► log of effects ─► weft-aof: write ─┬─ always: sync ─► answers are let go
+//!      ▲                              ▲              └─ everysec ─► weft-aof-sync
+//!      └── answers withheld ──────────┘ rotate at the cut
+//!                                     ▲
+//!  BGREWRITEAOF ─► weft-aof-rewrite: snapshot ─► base
+//! ```
+//!
+//! * this file: what all threads see of it, and how they reach the one that writes
+//! * [`writer`] - the thread that writes; [`policy`]: what the configuration says
+//! * [`rewrite`] - the thread of a rewrite; [`base`]: what it writes
+//! * [`load`] - loading at the start, and DEBUG LOADAOF
+//! * [`check`] - `--check-aof`
+//! * [`status`] - what INFO tells
+//!
+//! An answer is withheld while the units of the log that belong to it are above
+//! [`Aof::answerable`]. Under `always` that is what was synced; else there is no such limit, unless
+//! so much waits to be written that whoever writes must wait for the disk.
+
+pub mod base;
+pub mod check;
+pub mod load;
+pub mod policy;
+pub mod rewrite;
+pub mod start;
+pub mod status;
+pub mod writer;
+
+use crate::blocking::Waiting;
+use crate::io::Message;
+use crate::server::Server;
+use crate::threads::MAX_IO_THREADS;
+use status::Status;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::Thread;
+use weft_config::{Config, Id};
+use weft_persist::aof::Directory;
+use weft_persist::storage::Disk;
+use weft_resp::Reply;
+use writer::Order;
+
+/// Bytes that may wait to be written before answers do, too.
+const CROWDED: u64 = 64 << 20;
+
+/// See the module.
+pub struct Aof {
+    /// Units above this number are not answered yet.
+    answerable: AtomicU64,
+    /// All units up to here are in the file.
+    written: AtomicU64,
+    /// All units up to here are safe.
+    durable: AtomicU64,
+    /// Units above this number belong to the next file. Written while the world is stopped.
+    cut: AtomicU64,
+    /// I/O threads that withhold answers.
+    withholding: Box<[AtomicBool]>,
+    writer: Mutex<Option<Handle>>,
+    /// Clients that wait for a unit to be safe, and whether there are any.
+    waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
+    has_waits: AtomicBool,
+    /// A rewrite is under way.
+    rewriting: AtomicBool,
+    /// By which it is given up.
+    cancel: Mutex<Option<Arc<AtomicBool>>>,
+    pub status: Status,
+}
+
+/// The way to the thread that writes.
+#[derive(Clone)]
+struct Handle {
+    to: Sender<Order>,
+    thread: Thread,
+}
+
+impl Default for Aof {
+    fn default() -> Self {
+        Aof {
+            answerable: AtomicU64::new(u64::MAX),
+            written: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            cut: AtomicU64::new(u64::MAX),
+            withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
+            writer: Mutex::default(),
+            waits: Mutex::default(),
+            has_waits: AtomicBool::new(false),
+            rewriting: AtomicBool::new(false),
+            cancel: Mutex::default(),
+            status: Status::default(),
+        }
+    }
+}
+
+impl Aof {
+    fn handle(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.writer.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn cancel(&self) -> MutexGuard<'_, Option<Arc<AtomicBool>>> {
+        self.cancel.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Has the rewrite that is under way end without a result.
+    pub fn cancel_rewrite(&self) {
+        if let Some(cancel) = &*self.cancel() {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a rewrite is under way, or waits for a snapshot.
+    pub fn is_rewriting(&self) -> bool {
+        self.rewriting.load(Ordering::SeqCst)
+    }
+
+    /// Whether the log is written.
+    pub fn is_on(&self) -> bool {
+        self.handle().is_some()
+    }
+
+    /// Tells the thread that writes; whether there is one.
+    fn order(&self, order: Order) -> bool {
+        let Some(handle) = self.handle().clone() else { return false };
+        let told = handle.to.send(order).is_ok();
+        handle.thread.unpark();
+        told
+    }
+
+    /// The same, and waits for the answer; `None` when there is nobody to give one.
+    fn ask<T>(&self, order: impl FnOnce(std::sync::mpsc::SyncSender<T>) -> Order) -> Option<T> {
+        let (to, from) = sync_channel(1);
+        if self.order(order(to)) { from.recv().ok() } else { None }
+    }
+
+    /// Whether what belongs to this unit may be answered.
+    #[inline]
+    pub fn may_answer(&self, unit: u64) -> bool {
+        unit <= self.answerable.load(Ordering::Acquire)
+    }
+
+    /// I/O thread `id` withholds something, or nothing any more. After it has said that it does, it
+    /// looks again whether it must: either it sees what has become durable, or is told.
+    pub fn withholds(&self, id: usize, any: bool) {
+        self.withholding[id].store(any, Ordering::SeqCst);
+    }
+
+    /// What may be answered, when it matters that it is the latest.
+    pub fn answerable(&self) -> u64 {
+        self.answerable.load(Ordering::SeqCst)
+    }
+
+    /// All units up to this number are safe.
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Ordering::SeqCst)
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Vec<(u64, Arc<Waiting>)>> {
+        self.waits.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The client waits until `unit` is safe: whether it has to. Its thread is told when it is.
+    pub fn has_wait(&self, unit: u64, waiting: &Arc<Waiting>) -> bool {
+        let mut waits = self.waits();
+        waits.retain(|(_, other)| !other.state.is_over());
+        waits.push((unit, waiting.clone()));
+        self.has_waits.store(true, Ordering::SeqCst);
+        drop(waits);
+        // Either this sees that it is safe, or who makes it so sees that somebody waits.
+        self.durable() < unit || !waiting.state.give_up()
+    }
+
+    /// Answers those who wait for what is safe now.
+    fn end_waits(&self, srv: &Server) {
+        if !self.has_waits.load(Ordering::SeqCst) {
+            return;
+        }
+        let durable = self.durable();
+        let mut waits = self.waits();
+        waits.retain(|(unit, waiting)| {
+            if *unit > durable {
+                return !waiting.state.is_over();
+            }
+            if waiting.state.give_up() {
+                let mut reply = Reply::new(waiting.proto);
+                answer_wait(&mut reply, 1);
+                let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+                srv.threads[waiting.thread].mailbox.send(message);
+            }
+            false
+        });
+        self.has_waits.store(!waits.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Lets answers go up to unit `upto`.
+    fn let_go(&self, srv: &Server, upto: u64) {
+        if self.answerable.swap(upto, Ordering::SeqCst) == upto {
+            return;
+        }
+        for (thread, withholds) in srv.threads.iter().zip(&self.withholding) {
+            if withholds.swap(false, Ordering::SeqCst) {
+                thread.mailbox.send(Message::Durable);
+            }
+        }
+    }
+
+    /// Called now and then: has those who write wait when the disk is so slow that too much waits for
+    /// it. The thread that writes may be stuck, and says when that is over.
+    pub fn watch_pressure(&self, srv: &Server) {
+        if srv.ks.log().is_on() && srv.ks.log().pending_bytes() > CROWDED {
+            let written = self.written.load(Ordering::SeqCst);
+            let _ = self.answerable.compare_exchange(
+                u64::MAX,
+                written,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+        }
+    }
+
+    /// Whether nothing may be written now, since it could not be kept.
+    pub fn refusal(&self) -> Option<String> {
+        let error = self.status.last_error();
+        error.map(|error| format!("MISCONF Errors writing to the AOF file: {error}"))
+    }
+
+    /// Has all that was logged be written and synced; to be called when nobody executes any more.
+    pub fn finish(&self) {
+        if self.is_on() {
+            weft_process::log_notice!("Calling fsync() on the AOF file.");
+            self.ask(Order::Flush);
+        }
+    }
+}
+
+/// Where the files are, by the configuration.
+pub fn directory(srv: &Server) -> Directory {
+    directory_of(&srv.config())
+}
+
+/// As [`directory`].
+pub fn directory_of(config: &Config) -> Directory {
+    let folder = config.str(Id::APPENDDIRNAME).into_owned();
+    let stem = config.str(Id::APPENDFILENAME).into_owned();
+    // The directory of the data is the working directory.
+    Directory::new(Arc::new(Disk), std::path::Path::new("."), &folder, &stem)
+}
+
+/// What WAITAOF answers: whether it is safe here, and on how many replicas, of which there are none.
+pub fn answer_wait(reply: &mut Reply, local: i64) {
+    reply.array(2);
+    reply.int(local);
+    reply.int(0);
+}

@@ -1,0 +1,80 @@
+//! What the configuration says of the append-only file, as the thread that writes it wants it.
+
+use weft_config::{Config, Id};
+use weft_persist::aof::Annotations;
+
+/// When what was written is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Before it is answered.
+    Always,
+    EverySecond,
+    /// When the system likes.
+    Never,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    pub sync: Sync,
+    /// Syncs nothing while a snapshot is written.
+    pub pauses: bool,
+    /// Percent of growth that bring about a rewrite; 0: none do.
+    pub growth: u64,
+    /// Bytes below which they don't.
+    pub least: u64,
+    pub annotations: Annotations,
+    /// A rewritten file begins with a snapshot.
+    pub snapshot: bool,
+    /// It is synced on the way.
+    pub incremental: bool,
+    pub compress: bool,
+    /// Superfluous files are kept.
+    pub keeps_files: bool,
+}
+
+impl Policy {
+    pub fn of(config: &Config) -> Policy {
+        Policy {
+            sync: match config.word(Id::APPENDFSYNC) {
+                "always" => Sync::Always,
+                "no" => Sync::Never,
+                _ => Sync::EverySecond,
+            },
+            pauses: config.bool(Id::NO_APPENDFSYNC_ON_REWRITE),
+            growth: config.int(Id::AUTO_AOF_REWRITE_PERCENTAGE).unsigned_abs(),
+            least: config.memory(Id::AUTO_AOF_REWRITE_MIN_SIZE),
+            annotations: Annotations {
+                timestamps: config.bool(Id::AOF_TIMESTAMP_ENABLED),
+                checksums: config.bool(Id::AOF_CHECKSUM),
+            },
+            snapshot: config.bool(Id::AOF_USE_RDB_PREAMBLE),
+            incremental: config.bool(Id::AOF_REWRITE_INCREMENTAL_FSYNC),
+            compress: config.bool(Id::RDBCOMPRESSION),
+            keeps_files: config.bool(Id::AOF_DISABLE_AUTO_GC),
+        }
+    }
+
+    /// By how many percent `now` bytes are more than `then`, if that is enough for a rewrite.
+    pub fn growth(&self, now: u64, then: u64) -> Option<u64> {
+        let percent = now.saturating_mul(100) / then.max(1);
+        let growth = percent.saturating_sub(100);
+        (self.growth > 0 && now > self.least && growth >= self.growth).then_some(growth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_that_is_enough() {
+        let policy = Policy::of(&Config::default());
+        let megabytes = |n: u64| n << 20;
+        assert_eq!(policy.growth(megabytes(60), 1), None, "it is small");
+        assert_eq!(policy.growth(megabytes(130), megabytes(66)), None);
+        assert_eq!(policy.growth(megabytes(132), megabytes(66)), Some(100));
+        assert!(policy.growth(megabytes(65), 0).is_some());
+        assert_eq!(Policy { growth: 0, ..policy }.growth(megabytes(65), 0), None);
+    }
+}

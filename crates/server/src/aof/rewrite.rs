@@ -1,0 +1,142 @@
+//! A rewrite: a snapshot, written while the log goes on in a new file, then put in the place of all
+//! files from before its cut.
+//!
+//! ```text
+//!  weft-aof-rewrite   cut ──────────► walk ─► base ─► synced ─┐
+//!  weft-aof           ... n │ new file: n + 1 ...             └─► manifest ─► old files go
+//! ```
+//!
+//! The number of the cut is noted while the world stands still, so that the thread that writes knows of
+//! every unit to which file it belongs. There is no second buffer, and nothing to be caught up with.
+
+use super::writer::Order;
+use super::{base, directory};
+use crate::persistence::Running;
+use crate::persistence::save::Plan;
+use crate::server::Server;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weft_keyspace::snapshot::{BeginError, Snapshot};
+use weft_keyspace::{Stop, Turn};
+use weft_persist::aof::Appender;
+use weft_process::{log_notice, log_warning};
+
+/// How often to look whether another snapshot has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a rewrite has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// One is under way.
+    Busy,
+    /// There is no thread for it.
+    Failed,
+}
+
+/// What has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    Started,
+    /// It waits for a snapshot that is under way.
+    Scheduled,
+}
+
+/// Begins a rewrite on a thread of its own.
+///
+/// # Errors
+/// See [`Refusal`].
+pub fn begin(srv: &'static Server) -> Result<Begun, Refusal> {
+    if srv.aof.rewriting.swap(true, Ordering::SeqCst) {
+        return Err(Refusal::Busy);
+    }
+    let waits = srv.persistence.saves().running().is_some();
+    let cancel = Arc::new(AtomicBool::new(false));
+    *srv.aof.cancel() = Some(cancel.clone());
+    let status = &srv.aof.status;
+    status.scheduled.store(waits, Ordering::Relaxed);
+    let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
+    if let Err(e) = thread.spawn(move || run(srv, cancel)) {
+        log_warning!("Can't rewrite append only file in background: {e}");
+        status.scheduled.store(false, Ordering::Relaxed);
+        srv.aof.rewriting.store(false, Ordering::SeqCst);
+        return Err(Refusal::Failed);
+    }
+    Ok(if waits { Begun::Scheduled } else { Begun::Started })
+}
+
+fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
+    let _stack = weft_process::crash::second_stack();
+    crate::threads::bind_to(&srv.placement().rewrite);
+    let running = Running { in_background: true, since: Instant::now(), cancel };
+    let came = rewrite(srv, &running);
+    let status = &srv.aof.status;
+    let seconds = running.since.elapsed().as_secs() as i64;
+    status.last_rewrite_s.store(seconds, Ordering::Relaxed);
+    status.last_rewrite_failed.store(came.is_err(), Ordering::Relaxed);
+    status.rewrite_began_s.store(0, Ordering::Relaxed);
+    match came {
+        Ok(()) => log_notice!("Background AOF rewrite finished successfully"),
+        Err(e) => log_warning!("Background AOF rewrite terminated with error: {e}"),
+    }
+    srv.aof.rewriting.store(false, Ordering::SeqCst);
+    // It may be time for the next one, or to sync again.
+    srv.aof.order(Order::Look);
+}
+
+fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
+    let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
+    let is_on = srv.aof.is_on();
+    let snapshot = cut(srv, running, &plan, is_on)?;
+    let dir = directory(srv);
+    if !is_on {
+        dir.create().map_err(|e| base::told(&e))?;
+        let made = base::write(srv, &dir, &plan, &snapshot, running)?;
+        let put = Appender::only_base(&dir, &made.name, made.snapshot);
+        return put.map_err(|e| base::told(&e));
+    }
+    let over = || "the append-only file was turned off".to_string();
+    let rotated = srv.aof.ask(Order::Rotate).ok_or_else(over)?;
+    let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
+    srv.aof.status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
+    drop(snapshot);
+    let failed = base.as_ref().err().cloned();
+    let came = srv.aof.ask(|done| Order::Rebase { base, done }).ok_or_else(over)?;
+    failed.map_or(came, Err)
+}
+
+/// Takes the cut, when there is no other snapshot.
+fn cut(
+    srv: &'static Server,
+    running: &Running,
+    plan: &Plan,
+    is_on: bool,
+) -> Result<Snapshot<'static>, String> {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    turn.cancel = Some(running.cancel.clone());
+    let note = |_: &Stop<'_>| {
+        if is_on {
+            srv.aof.cut.store(srv.ks.log().last(), Ordering::Relaxed);
+        }
+    };
+    let status = &srv.aof.status;
+    loop {
+        match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
+            Ok((snapshot, ())) => {
+                status.scheduled.store(false, Ordering::Relaxed);
+                status.rewrites.fetch_add(1, Ordering::Relaxed);
+                status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
+                log_notice!("Background append only file rewriting started");
+                return Ok(snapshot);
+            }
+            Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(e) => {
+                status.scheduled.store(false, Ordering::Relaxed);
+                return Err(e.to_string());
+            }
+        }
+    }
+}

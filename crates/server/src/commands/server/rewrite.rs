@@ -1,0 +1,39 @@
+//! BGREWRITEAOF.
+
+use crate::aof::rewrite::{self, Begun, Refusal};
+use crate::commands::shape::{command, spec};
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_commands::{CmdResult, Error, Flags, Spec};
+
+const BUSY: Error = Error::new("ERR Background append only file rewriting already in progress");
+const FAILED: Error = Error::new(
+    "ERR Can't execute an AOF background rewriting. Please check the server logs for more \
+     information.",
+);
+
+pub const BGREWRITEAOF: ServerCommand = command(
+    Spec {
+        complexity: "O(1), and O(N) in the background for N keys in all databases.",
+        ..spec(
+            "bgrewriteaof",
+            1,
+            Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING),
+            "1.0.0",
+            "Rewrites the append-only file in the background.",
+            "",
+        )
+    },
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let begun = rewrite::begin(cx.srv()).map_err(|refusal| match refusal {
+        Refusal::Busy => BUSY,
+        Refusal::Failed => FAILED,
+    })?;
+    cx.reply.simple(match begun {
+        Begun::Started => "Background append only file rewriting started",
+        Begun::Scheduled => "Background append only file rewriting scheduled",
+    });
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Saves that nobody waits for, and the one that a client waits for.
+
+use super::Own;
+use super::save::{self, Failed, Plan};
+use crate::server::Server;
+use std::sync::atomic::Ordering;
+use weft_process::{log_notice, log_warning};
+
+/// Why a save does not begin, or has not come to its end.
+#[derive(Debug)]
+pub enum Refused {
+    /// One is under way.
+    Busy,
+    Failed(Failed),
+}
+
+/// Begins a save in the background; when this returns, the moment that it saves has passed.
+///
+/// # Errors
+/// There is one already, or it can't begin.
+pub fn begin(srv: &'static Server) -> Result<(), Refused> {
+    if srv.aof.is_rewriting() {
+        // There is one snapshot at a time.
+        return Err(Refused::Busy);
+    }
+    let own = srv.persistence.begin(true).ok_or(Refused::Busy)?;
+    let mut saves = srv.persistence.saves();
+    saves.tried_ms = srv.mono_ms();
+    saves.is_scheduled = false;
+    drop(saves);
+    let plan = Plan::new(srv, true).map_err(Failed::Disk);
+    let begun = match plan.and_then(|plan| save::begin(srv, &own.running, plan)) {
+        Ok(begun) => begun,
+        Err(failed) => {
+            conclude(srv, own, Err(&failed));
+            return Err(Refused::Failed(failed));
+        }
+    };
+    log_notice!("Background saving started");
+    let thread = std::thread::Builder::new().name("weft-save-0".into());
+    let spawned = thread.spawn(move || {
+        let done = begun.finish(srv);
+        conclude(srv, own, done.as_ref().map(|()| ()));
+    });
+    spawned.map(|_| ()).map_err(|e| {
+        let failed = Failed::Disk(e);
+        log_warning!("Can't save in background: {failed}");
+        srv.persistence.saves().is_last_ok = false;
+        srv.renew_unsaved();
+        Refused::Failed(failed)
+    })
+}
+
+/// Says how a save in the background has ended.
+fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
+    match done {
+        Ok(()) => log_notice!("Background saving terminated with success"),
+        Err(Failed::Cancelled) => log_warning!("Background saving cancelled"),
+        Err(failed) => log_warning!("Background saving error: {failed}"),
+    }
+    let mut saves = srv.persistence.saves();
+    saves.last_seconds = own.running.since.elapsed().as_secs() as i64;
+    match done {
+        Ok(()) => saves.is_last_ok = true,
+        Err(Failed::Cancelled) => {}
+        Err(Failed::Disk(_) | Failed::Snapshot(_)) => saves.is_last_ok = false,
+    }
+    drop(saves);
+    // How it ended is known before it is seen to have ended.
+    drop(own);
+    srv.renew_unsaved();
+}
+
+/// Saves, and returns when that is done. `quiet`: others are served meanwhile.
+///
+/// # Errors
+/// One is under way already, or this one failed.
+pub fn save_now(srv: &'static Server, quiet: bool) -> Result<(), Refused> {
+    let own = srv.persistence.begin(false).ok_or(Refused::Busy)?;
+    let plan = Plan::new(srv, quiet).map_err(Failed::Disk);
+    let begun = plan.and_then(|plan| save::begin(srv, &own.running, plan));
+    let done = begun.and_then(|begun| begun.finish(srv));
+    if let Err(failed) = &done {
+        log_warning!("Error while saving the DB: {failed}");
+    } else {
+        srv.persistence.saves().is_last_ok = true;
+    }
+    drop(own);
+    srv.renew_unsaved();
+    done.map_err(Refused::Failed)
+}
+
+/// What BGSAVE CANCEL found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    Running,
+    Scheduled,
+    Nothing,
+}
+
+/// Has the save in the background end, or the one that is to begin not begin.
+pub fn cancel(srv: &Server) -> Cancelled {
+    let mut saves = srv.persistence.saves();
+    if let Some(running) = saves.running().filter(|running| running.in_background) {
+        running.cancel.store(true, Ordering::Relaxed);
+        return Cancelled::Running;
+    }
+    match std::mem::take(&mut saves.is_scheduled) {
+        true => Cancelled::Scheduled,
+        false => Cancelled::Nothing,
+    }
+}

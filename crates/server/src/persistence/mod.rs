@@ -1,0 +1,189 @@
+//! What makes data outlive the process: snapshots in files, and loading them.
+//!
+//! ```text
+//!  BGSAVE, save points ─► begin: the cut, on the caller's thread ─► weft-save: walkers, writer
+//!  SAVE, SHUTDOWN      ─► the same, and the caller waits for the end
+//!  DEBUG RELOAD        ─► everything while the world is stopped
+//!  the start           ─► weft-load: several threads; clients are told that the server is LOADING
+//! ```
+//!
+//! No save holds anybody up: it is a snapshot of one moment ([`weft_keyspace::snapshot`]), written
+//! by threads that hold a shard for microseconds at a time. There is one at a time.
+//!
+//! * this file: what INFO and others want to know; which save is under way
+//! * [`save`] - from a snapshot to a file; [`background`]: BGSAVE and its like
+//! * [`points`] - save points; [`stop`]: the last save
+//! * [`load`] - from a file to the keyspace; [`reload`]: DEBUG RELOAD
+//! * [`check`] - `--check-rdb`
+
+pub mod background;
+pub mod check;
+pub mod load;
+pub mod points;
+pub mod reload;
+pub mod save;
+pub mod stop;
+
+use crate::server::{Server, attention};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+use weft_persist::storage::Disk;
+
+/// What all threads may know of saving and loading.
+#[derive(Debug, Default)]
+pub struct Persistence {
+    pub storage: Disk,
+    saves: Mutex<Saves>,
+    pub loading: Loading,
+    /// Libraries of functions that came with a file. Nobody here runs them; they go into the next
+    /// file as they came.
+    functions: Mutex<Vec<Vec<u8>>>,
+    /// Numbers files on their way to their place.
+    files: AtomicU64,
+}
+
+/// The saves that were, the one that is and the one that will be.
+#[derive(Debug)]
+pub struct Saves {
+    running: Option<Running>,
+    /// One is to begin as soon as none is under way.
+    pub is_scheduled: bool,
+    /// How the last one in the background has ended.
+    pub is_last_ok: bool,
+    /// Seconds that it took; -1: there was none.
+    pub last_seconds: i64,
+    /// When the last one in the background began, in monotonic milliseconds.
+    pub tried_ms: i64,
+    /// Saves that have succeeded.
+    pub count: u64,
+    /// The most bytes that a snapshot has kept beside the data, of the last one.
+    pub last_kept: usize,
+}
+
+impl Default for Saves {
+    fn default() -> Self {
+        Saves {
+            running: None,
+            is_scheduled: false,
+            is_last_ok: true,
+            last_seconds: -1,
+            tried_ms: i64::MIN,
+            count: 0,
+            last_kept: 0,
+        }
+    }
+}
+
+/// A save that is under way.
+#[derive(Clone, Debug)]
+pub struct Running {
+    pub in_background: bool,
+    pub since: Instant,
+    /// Set to have it end without a result.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// That this save is the one that is under way, until it is dropped.
+#[derive(Debug)]
+pub struct Own<'p> {
+    of: &'p Persistence,
+    pub running: Running,
+}
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        self.of.saves().running = None;
+    }
+}
+
+/// How far loading has come.
+#[derive(Debug, Default)]
+pub struct Loading {
+    is_on: AtomicBool,
+    /// Unix seconds.
+    pub since_s: AtomicI64,
+    pub total_bytes: AtomicU64,
+    pub loaded_bytes: AtomicU64,
+    /// Bytes of memory that the data took where the file was made.
+    pub memory: AtomicU64,
+    /// Of the last time.
+    pub keys_loaded: AtomicU64,
+    pub keys_expired: AtomicU64,
+}
+
+impl Loading {
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|p| p.into_inner())
+}
+
+impl Persistence {
+    pub fn saves(&self) -> MutexGuard<'_, Saves> {
+        lock(&self.saves)
+    }
+
+    pub fn functions(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        lock(&self.functions)
+    }
+
+    /// Makes the calling save the one that is under way; `None` if there is one.
+    pub fn begin(&self, in_background: bool) -> Option<Own<'_>> {
+        let mut saves = self.saves();
+        if saves.running.is_some() {
+            return None;
+        }
+        let cancel = Arc::new(AtomicBool::new(false));
+        let running = Running { in_background, since: Instant::now(), cancel };
+        saves.running = Some(running.clone());
+        Some(Own { of: self, running })
+    }
+
+    /// A number that no other file on its way has had.
+    pub fn next_file(&self) -> u64 {
+        self.files.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Saves {
+    /// The save that is under way.
+    pub fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+}
+
+impl Server {
+    /// Says whether a file is being loaded, which most commands are refused during.
+    pub fn set_loading(&self, on: bool) {
+        self.persistence.loading.is_on.store(on, Ordering::SeqCst);
+        self.set_attention(attention::LOADING, on);
+        weft_process::signals::set_loading(on);
+    }
+
+    /// Whether writes are refused, since the last save in the background has failed.
+    pub fn renew_unsaved(&self) {
+        let refuses = self.settings().refuses_unsaved && !self.persistence.saves().is_last_ok;
+        self.set_attention(attention::UNSAVED, refuses);
+    }
+
+    /// Changes of the keyspace that all threads have told of.
+    pub fn changes(&self) -> u64 {
+        self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.dirty.get()))
+    }
+
+    /// Changes since the last save, as far as threads have told of them.
+    pub fn unsaved_changes(&self) -> i64 {
+        self.changes().wrapping_sub(self.totals.dirty_base.load(Ordering::Relaxed)) as i64
+    }
+
+    /// All changes up to `changes` are in a file since now.
+    fn note_saved(&self, changes: u64) {
+        self.totals.dirty_base.store(changes, Ordering::Relaxed);
+        self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
+        self.persistence.saves().count += 1;
+    }
+}

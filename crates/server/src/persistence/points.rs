@@ -1,0 +1,92 @@
+//! Save points: a save begins by itself when enough has changed for long enough.
+
+use super::background;
+use crate::server::Server;
+use std::sync::atomic::Ordering;
+use weft_config::SavePoint;
+use weft_process::log_notice;
+
+/// After a failure it is not tried again for so long (ms).
+const RETRY_MS: i64 = 5000;
+
+/// Begins a save if it is time for one, or if one was scheduled. To be called regularly, by the
+/// first thread. O(1).
+pub fn tick(srv: &'static Server) {
+    if srv.persistence.loading.is_on() || srv.is_stopping() {
+        return;
+    }
+    let saves = srv.persistence.saves();
+    let is_free = saves.running().is_none();
+    let rested = saves.is_last_ok || srv.mono_ms().saturating_sub(saves.tried_ms) > RETRY_MS;
+    let is_scheduled = saves.is_scheduled;
+    drop(saves);
+    if !is_free || !rested {
+        return;
+    }
+    let changes = srv.unsaved_changes();
+    let age_s = srv.now_ms() / 1000 - srv.totals.last_save_s.load(Ordering::Relaxed);
+    let settings = srv.settings();
+    let due = due(&settings.save_points, changes, age_s);
+    if let Some(point) = due {
+        log_notice!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+    }
+    if due.is_some() || is_scheduled {
+        begin_aside(srv);
+    }
+}
+
+/// The save point that is reached after that many changes in that many seconds.
+fn due(points: &[SavePoint], changes: i64, age_s: i64) -> Option<SavePoint> {
+    let reached =
+        |p: &&SavePoint| changes >= i64::from(p.changes) && age_s > p.seconds && changes > 0;
+    points.iter().find(reached).copied()
+}
+
+/// All keys were removed: where there are save points, the file that brings them back should go
+/// soon, too. A save that is under way is broken off.
+#[cold]
+pub fn note_flush(srv: &'static Server) {
+    if srv.settings().save_points.is_empty() || srv.persistence.loading.is_on() {
+        return;
+    }
+    background::cancel(srv);
+    srv.persistence.saves().is_scheduled = true;
+    // The first thread begins it at its next tick.
+    srv.threads[0].mailbox.send(crate::io::Message::Wake);
+}
+
+/// Begins a save on a thread of its own: to begin may mean to wait for a long command.
+fn begin_aside(srv: &'static Server) {
+    let thread = std::thread::Builder::new().name("weft-save-begin".into());
+    let spawned = thread.spawn(move || {
+        // What goes wrong is in the log; another tick tries again.
+        let _ = background::begin(srv);
+    });
+    if let Err(e) = spawned {
+        weft_process::log_warning!("Can't save in background: {e}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_that_are_reached() {
+        let points = [(3600, 1), (300, 100), (60, 10000)]
+            .map(|(seconds, changes)| SavePoint { seconds, changes });
+        let due = |changes, age| due(&points, changes, age).map(|point| point.seconds);
+        for (changes, age, expected) in [
+            (0, 99999, None),
+            (1, 3600, None),
+            (1, 3601, Some(3600)),
+            (99, 301, None),
+            (100, 301, Some(300)),
+            (10000, 60, None),
+            (10000, 61, Some(60)),
+            (-3, 99999, None),
+        ] {
+            assert_eq!(due(changes, age), expected, "{changes} {age}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! From the keyspace to a file.
+//!
+//! Walkers of a snapshot hold a shard for a small step and encode what it brings with nothing held;
+//! who waits for the disk waits at the writer, and keeps nobody else waiting.
+
+use super::Running;
+use crate::failure::words;
+use crate::memory::ThreadMemory;
+use crate::server::Server;
+use crate::threads::bind_to;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weft_base::cpulist::CpuSet;
+use weft_base::topology;
+use weft_config::{Config, Id};
+use weft_keyspace::snapshot::{BeginError, Snapshot, Step};
+use weft_keyspace::{Access, Db, Guard, Policy, RecordRef, Turn};
+use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
+use weft_persist::rdb::{Form, VERSION};
+use weft_process::{log_notice, log_warning};
+
+/// The most threads that walk.
+const MOST_WALKERS: usize = 8;
+
+/// The least that a snapshot may keep beside the data before it is given up, when no limit is set.
+const LEAST_KEPT: u64 = 64 << 20;
+
+/// Why there is no new file.
+#[derive(Debug)]
+pub enum Failed {
+    /// Somebody wanted it to end.
+    Cancelled,
+    Disk(io::Error),
+    /// The snapshot could not begin, or had to be given up.
+    Snapshot(String),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Cancelled => f.write_str("it was cancelled"),
+            Failed::Disk(e) => f.write_str(&words(e)),
+            Failed::Snapshot(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(e: io::Error) -> Self {
+        Failed::Disk(e)
+    }
+}
+
+/// What a save is to be like, by the configuration of the moment at which it begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    folder: PathBuf,
+    name: String,
+    pub form: Form,
+    is_summed: bool,
+    is_incremental: bool,
+    /// Where the threads run.
+    cpus: CpuSet,
+    access: Access,
+    walkers: usize,
+    pub limit: usize,
+    delay: Delay,
+    /// The policy of eviction asks when or how often keys were used.
+    tells_use: bool,
+}
+
+/// `rdb-key-save-delay` and `key-load-delay`, for tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay(i64);
+
+impl Delay {
+    pub fn of(config: &Config, id: Id) -> Delay {
+        Delay(config.int(id))
+    }
+
+    /// Waits, if that is wanted behind key number `n`.
+    pub fn wait(self, n: u64) {
+        match self.0 {
+            0 => {}
+            us @ 1.. => std::thread::sleep(Duration::from_micros(us as u64)),
+            keys if n.is_multiple_of(keys.unsigned_abs()) => {
+                std::thread::sleep(Duration::from_micros(1));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Plan {
+    /// `quiet`: clients are served meanwhile, and should not feel it.
+    ///
+    /// # Errors
+    /// The folder can't be found.
+    pub fn new(srv: &Server, quiet: bool) -> io::Result<Plan> {
+        Plan::on(srv, quiet, srv.placement().save.clone())
+    }
+
+    /// The same, with threads that run on these CPUs.
+    ///
+    /// # Errors
+    /// The folder can't be found.
+    pub fn on(srv: &Server, quiet: bool, place: CpuSet) -> io::Result<Plan> {
+        let config = srv.config();
+        let cpus = topology::usable_cpus();
+        let own = place.len();
+        let walkers = match own {
+            0 if quiet => cpus / 2,
+            0 => cpus,
+            own => own,
+        };
+        let limit = match config.memory(Id::SNAPSHOT_MEMORY_LIMIT) {
+            0 => (srv.memory.used() as u64 / 4).max(LEAST_KEPT),
+            limit => limit,
+        };
+        Ok(Plan {
+            // CONFIG SET dir may come before the end.
+            folder: std::env::current_dir()?,
+            name: config.str(Id::DBFILENAME).into_owned(),
+            form: Form { version: VERSION, compress: config.bool(Id::RDBCOMPRESSION) },
+            is_summed: config.bool(Id::RDBCHECKSUM),
+            is_incremental: config.bool(Id::RDB_SAVE_INCREMENTAL_FSYNC),
+            cpus: place,
+            access: srv.settings().access(srv.now_ms()),
+            walkers: walkers.clamp(1, MOST_WALKERS),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            delay: Delay::of(&config, Id::RDB_KEY_SAVE_DELAY),
+            tells_use: {
+                let policy = config.word(Id::MAXMEMORY_POLICY);
+                policy.ends_with("-lru") || policy.ends_with("-lfu")
+            },
+        })
+    }
+
+    /// What is known of a key's use, where the policy of eviction asks for it.
+    fn used(&self, clock: u32) -> Option<Used> {
+        self.tells_use.then(|| match self.access.policy {
+            Policy::Lru => Used::Idle(u64::from(self.access.idle_seconds(clock))),
+            Policy::Lfu => Used::Frequency(self.access.frequency(clock) as u8),
+        })
+    }
+}
+
+/// A save whose snapshot has begun.
+pub struct Begun {
+    running: Running,
+    plan: Plan,
+    snapshot: Snapshot<'static>,
+    /// Changes up to the cut.
+    changes: u64,
+}
+
+/// Begins a snapshot: what is in the keyspace at a moment of this call will be in the file. Waits
+/// for long commands that have begun to write, with everybody else at work.
+///
+/// # Errors
+/// It was cancelled before it began.
+pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begun, Failed> {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    turn.cancel = Some(running.cancel.clone());
+    let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| srv.changes());
+    match begun {
+        Ok((snapshot, changes)) => Ok(Begun { running: running.clone(), plan, snapshot, changes }),
+        Err(BeginError::Cancelled) => Err(Failed::Cancelled),
+        Err(e @ BeginError::Taken) => Err(Failed::Snapshot(e.to_string())),
+    }
+}
+
+impl Begun {
+    /// Writes the file and puts it in its place. O(all keys).
+    ///
+    /// # Errors
+    /// See [`Failed`]. The file that was there is still there.
+    pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
+        let Begun { running, plan, snapshot, changes } = self;
+        let place = open(srv, &plan)?;
+        let saver = Saver::begin(place, plan.form, plan.is_summed)?;
+        introduce(srv, &saver, false)?;
+        let done = write(srv, &plan, &snapshot, &saver, &running);
+        let kept = snapshot.progress().peak_bytes;
+        drop(snapshot);
+        srv.persistence.saves().last_kept = kept;
+        done?;
+        put(saver)?;
+        srv.note_saved(changes);
+        Ok(())
+    }
+}
+
+/// Has several threads write all of `snapshot`. O(all keys).
+///
+/// # Errors
+/// See [`Failed`].
+pub fn write<W: io::Write + Send>(
+    srv: &'static Server,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    saver: &Saver<W>,
+    running: &Running,
+) -> Result<(), Failed> {
+    for (db, counts) in snapshot.counts().iter().enumerate() {
+        saver.sizes(db, counts.keys as u64, counts.expiring as u64);
+    }
+    let failed = Mutex::new(None);
+    std::thread::scope(|scope| {
+        let walk = || {
+            bind_to(&plan.cpus);
+            if let Err(e) = walk(srv, plan, snapshot, saver, running) {
+                failed.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(e);
+                // Those that walk with this one need not go on.
+                running.cancel.store(true, Ordering::Relaxed);
+            }
+        };
+        for n in 1..plan.walkers {
+            let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
+            if thread.spawn_scoped(scope, walk).is_err() {
+                // With fewer it takes longer.
+                break;
+            }
+        }
+        walk();
+    });
+    failed.into_inner().unwrap_or_else(|p| p.into_inner()).map_or(Ok(()), Err)
+}
+
+fn open<'s>(srv: &'s Server, plan: &Plan) -> Result<Place<'s>, Failed> {
+    let persistence = &srv.persistence;
+    let number = persistence.next_file();
+    let place =
+        Place::begin(&persistence.storage, &plan.folder, &plan.name, number, plan.is_incremental);
+    place.map_err(|e| {
+        log_warning!(
+            "Failed opening the temp RDB file in {} for saving: {}",
+            plan.folder.display(),
+            words(&e)
+        );
+        Failed::Disk(e)
+    })
+}
+
+fn put(saver: Saver<Place<'_>>) -> Result<(), Failed> {
+    let (place, _bytes) = saver.finish()?;
+    place.finish()?;
+    log_notice!("DB saved on disk");
+    Ok(())
+}
+
+/// What a server tells of itself, and the functions that it has.
+pub fn introduce<W: io::Write>(
+    srv: &Server,
+    saver: &Saver<W>,
+    is_aof_base: bool,
+) -> io::Result<()> {
+    saver.tell("weft-ver", Told::Text(crate::VERSION))?;
+    saver.tell("redis-bits", Told::Number(i64::from(usize::BITS)))?;
+    saver.tell("ctime", Told::Number(srv.now_ms() / 1000))?;
+    saver.tell("used-mem", Told::Number(srv.memory.used() as i64))?;
+    saver.tell("aof-base", Told::Number(i64::from(is_aof_base)))?;
+    srv.persistence.functions().iter().try_for_each(|text| saver.function(text))
+}
+
+/// One walker's part.
+fn walk<W: io::Write>(
+    srv: &'static Server,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    saver: &Saver<W>,
+    running: &Running,
+) -> Result<(), Failed> {
+    let _stack = weft_process::crash::second_stack();
+    let mut memory = ThreadMemory::new();
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    let mut lane = saver.lane();
+    let (mut done, mut keys) = (Ok(()), 0);
+    loop {
+        if running.cancel.load(Ordering::Relaxed) {
+            return Err(Failed::Cancelled);
+        }
+        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+            if done.is_ok() {
+                done = lane.add(image.db(), &image, plan.used(image.clock()));
+            }
+            keys += 1;
+            plan.delay.wait(keys);
+        });
+        std::mem::replace(&mut done, Ok(()))?;
+        memory.publish(&srv.memory);
+        match step {
+            Ok(Step::More) => {}
+            Ok(Step::Done) => break,
+            Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
+        }
+    }
+    lane.finish()?;
+    memory.publish(&srv.memory);
+    Ok(())
+}
+
+/// Saves while the world is stopped, which it stays for as long as that takes. O(all keys).
+///
+/// # Errors
+/// See [`Failed`].
+pub fn save_stopped(
+    srv: &'static Server,
+    guard: &Guard<'_>,
+    turn: &mut Turn,
+) -> Result<(), Failed> {
+    let plan = Plan::new(srv, false)?;
+    let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
+    introduce(srv, &saver, false)?;
+    let mut lane: Lane<'_, _> = saver.lane();
+    for db in 0..srv.ks.databases() {
+        let (keys, expiring) = srv.ks.counts(db);
+        saver.sizes(db, keys as u64, expiring as u64);
+        let mut done = Ok(());
+        Db::new(guard, turn, db).for_each(|record: RecordRef<'_>| {
+            if done.is_ok() {
+                done = lane.add(db, &record, plan.used(record.clock()));
+            }
+        });
+        done?;
+    }
+    lane.finish()?;
+    put(saver)?;
+    srv.note_saved(srv.changes().wrapping_add(turn.tally.dirty));
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The last save: nothing that was acknowledged may be missing in it.
+//!
+//! Writes are paused first, and long ones that had begun are waited for. Then the keyspace is what it
+//! will be at the end, and is saved as ever.
+
+use super::background::{self, Refused};
+use crate::pause::PauseMode;
+use crate::server::Server;
+use std::time::Duration;
+use weft_keyspace::Turn;
+use weft_process::{log_notice, log_warning};
+
+/// How a server is to be stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stop {
+    /// `None`: if there are save points.
+    pub save: Option<bool>,
+    /// It stops even if the data can't be saved.
+    pub force: bool,
+}
+
+impl Stop {
+    /// Whether the data is to be saved.
+    pub fn saves(self, srv: &Server) -> bool {
+        // What is not loaded yet is in the file still.
+        !srv.persistence.loading.is_on()
+            && self.save.unwrap_or_else(|| !srv.settings().save_points.is_empty())
+    }
+}
+
+/// Saves if that is wanted, and says whether the server may end now. Clients that write wait
+/// meanwhile, and go on if the answer is no.
+pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
+    if !stop.saves(srv) {
+        break_off(srv);
+        return true;
+    }
+    let before = srv.pause.in_force(srv.mono_ms());
+    srv.pause(PauseMode::Write, i64::MAX);
+    break_off(srv);
+    wait_for_writes(srv);
+    log_notice!("Saving the final RDB snapshot before exiting.");
+    let Err(refused) = background::save_now(srv, false) else { return true };
+    if stop.force {
+        log_warning!("Error trying to save the DB. Exiting anyway.");
+        return true;
+    }
+    log_warning!("Error trying to save the DB, can't exit.");
+    if let Refused::Busy = refused {
+        log_warning!("Another save has begun meanwhile.");
+    }
+    srv.unpause();
+    if let Some((mode, until)) = before {
+        srv.pause(mode, until);
+    }
+    false
+}
+
+/// Ends the save in the background, which would only be in the way, and waits for its end.
+fn break_off(srv: &Server) {
+    if background::cancel(srv) == background::Cancelled::Running {
+        log_warning!("There is a background save. Breaking it off.");
+    }
+    while srv.persistence.saves().running().is_some_and(|running| running.in_background) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Until every command that had begun before the pause is over.
+fn wait_for_writes(srv: &'static Server) {
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    drop(srv.hand().world(&mut turn));
+}

@@ -1,0 +1,238 @@
+//! Client-side caching: clients that keep what they read are told when it is no longer so.
+//!
+//! ```text
+//!  GET k by a client that tracks        SET k by anybody
+//!  run                                  run
+//!  commit: the client is noted as       commit: k is looked up in the table,
+//!          a reader of k, in the                its readers are told and forgotten
+//!          table of k's shard
+//!  release                              release
+//! ```
+//!
+//! Both are done while the shard of the key is held, so a reader that saw the old value is in the table
+//! when the value changes. What it is told goes through the mailbox of its thread, and so comes behind
+//! the reply of that read.
+//!
+//! * [`table`] - who has read which keys of a shard; [`prefixes`]: who follows keys unread
+//! * [`tracker`] - a client, as others see it; [`own`]: as its own session does
+//! * [`message`] - what a client is told
+//! * [`limit`](self::limit) - `tracking-table-max-keys`
+//!
+//! See `docs/design/tracking.md`.
+
+mod limit;
+pub mod message;
+pub mod own;
+mod prefixes;
+mod table;
+mod tracker;
+
+pub use limit::{enforce, is_over, shrink};
+pub use own::Own;
+pub use table::Table;
+pub use tracker::{Mode, Tracker};
+
+use crate::clients::ClientShared;
+use crate::dispatch::Cmd;
+use crate::io::{self, Session};
+use crate::server::Server;
+use message::News;
+use prefixes::Prefixes;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use table::Readers;
+use weft_keyspace::stale::{Caches, Changed};
+use weft_keyspace::{Guard, SHARDS};
+
+/// What is known of clients that keep what they read.
+#[derive(Debug)]
+pub struct Tracking {
+    /// By shard; each is locked only by who holds the shard, so nobody ever waits.
+    tables: Box<[Mutex<Table>]>,
+    prefixes: Prefixes,
+    /// Clients that have tracking on.
+    clients: AtomicUsize,
+    /// Keys in all tables, and their readers.
+    keys: AtomicUsize,
+    readers: AtomicUsize,
+}
+
+impl Default for Tracking {
+    fn default() -> Self {
+        Tracking {
+            tables: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            prefixes: Prefixes::default(),
+            clients: AtomicUsize::new(0),
+            keys: AtomicUsize::new(0),
+            readers: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Tracking {
+    fn table(&self, shard: u16) -> MutexGuard<'_, Table> {
+        self.tables[usize::from(shard)].lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Clients that have tracking on.
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Keys that are remembered.
+    pub fn keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// Of all keys together, the clients that have read them.
+    pub fn readers(&self) -> usize {
+        self.readers.load(Ordering::Relaxed)
+    }
+
+    /// Prefixes that are followed.
+    pub fn prefixes(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    /// A key with these readers was forgotten.
+    fn forgot(&self, readers: &Readers) {
+        self.keys.fetch_sub(1, Ordering::Relaxed);
+        self.readers.fetch_sub(readers.len(), Ordering::Relaxed);
+    }
+}
+
+/// What the keyspace tells of, told to clients.
+pub struct Told(pub &'static Server);
+
+impl Caches for Told {
+    fn invalidate(&self, shard: u16, key: &[u8], by: u64) -> bool {
+        let tracking = &self.0.tracking;
+        let mut table = tracking.table(shard);
+        let readers = table.take(key);
+        let are_left = !table.is_empty();
+        drop(table);
+        if let Some(readers) = readers {
+            tracking.forgot(&readers);
+            let news = News::of([key].into_iter());
+            readers.iter().for_each(|reader| reader.tell_of_key(self.0, &news, by));
+        }
+        are_left
+    }
+
+    fn emptied(&self) {
+        let tracking = &self.0.tracking;
+        if tracking.clients() > 0 {
+            for client in self.0.clients.all() {
+                if let Some(tracker) = client.tracker().filter(|t| t.mode().has(Mode::ON)) {
+                    tracker.tell(self.0, &News::All);
+                }
+            }
+        }
+        if tracking.keys() > 0 {
+            let all = (0..SHARDS as u16).map(|shard| std::mem::take(&mut *tracking.table(shard)));
+            self.0.bio.free_tracked(all.filter(|table| !table.is_empty()).collect());
+            tracking.keys.store(0, Ordering::Relaxed);
+            tracking.readers.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn spread(&self, keys: Vec<Changed>) {
+        self.0.tracking.prefixes.spread(self.0, &keys);
+    }
+}
+
+/// Remembers that `reader` has read the keys of a command, as far as `guard` holds their shards
+/// (without a guard that would be too late: a fault for tests);
+/// whether there were any. What was changed before must have been told of. Expected O(keys).
+#[cold]
+pub fn remember(
+    srv: &Server,
+    guard: Option<&Guard<'_>>,
+    reader: &Arc<Tracker>,
+    cmd: &Cmd,
+    args: &[&[u8]],
+) -> bool {
+    let mut at: SmallVec<[usize; 8]> = SmallVec::new();
+    if cmd.spec.key_positions(args, |i| at.push(i)).is_none() {
+        return false;
+    }
+    let tracking = &srv.tracking;
+    for key in at.iter().map(|i| args[*i]) {
+        let shard = srv.ks.shard(key);
+        if guard.is_some_and(|guard| !guard.holds(shard)) {
+            continue;
+        }
+        let mut table = tracking.table(shard);
+        let was_empty = table.is_empty();
+        let added = table.add(key, reader);
+        tracking.keys.fetch_add(added.keys, Ordering::Relaxed);
+        tracking.readers.fetch_add(added.readers, Ordering::Relaxed);
+        tracking.readers.fetch_sub(added.dead, Ordering::Relaxed);
+        if was_empty {
+            srv.ks.set_read(shard, true);
+        }
+    }
+    !at.is_empty()
+}
+
+/// What CLIENT TRACKING ON asks for.
+pub struct Wishes<'a> {
+    /// With [`Mode::ON`].
+    pub mode: Mode,
+    pub redirect: Option<Arc<ClientShared>>,
+    pub prefixes: Vec<&'a [u8]>,
+}
+
+/// Has the session's client be told from now on.
+pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
+    let tracker = session.shared.make_tracker();
+    tracker.set_redirect(wishes.redirect.as_ref());
+    let redirects = if wishes.redirect.is_some() { Mode::REDIRECT } else { Mode::OFF };
+    if !tracker.set_mode(wishes.mode.or(redirects)).has(Mode::ON) {
+        srv.tracking.clients.fetch_add(1, Ordering::Relaxed);
+    }
+    if wishes.mode.has(Mode::BCAST) {
+        let prefixes: &[&[u8]] = if wishes.prefixes.is_empty() { &[b""] } else { &wishes.prefixes };
+        let changed = |any| srv.ks.set_followed_by_prefix(any);
+        srv.tracking.prefixes.follow(&tracker, prefixes, changed);
+    }
+    if let Some(to) = &wishes.redirect {
+        announce(srv, to);
+    }
+    (session.is_pushed_to, session.listens) = (true, true);
+    match &mut session.tracks {
+        Some(own) => own.tracker = tracker,
+        none => *none = Some(Own::new(tracker)),
+    }
+}
+
+/// Has the thread of a client know that there will be pushes for it.
+fn announce(srv: &Server, client: &Arc<ClientShared>) {
+    client.is_redirected_to.store(true, Ordering::Relaxed);
+    let mut route = client.route();
+    route.was_pushed_to = true;
+    let mailbox = &srv.threads[client.thread()].mailbox;
+    mailbox.put(io::Message::PushedTo { client: client.id });
+    drop(route);
+    mailbox.ring();
+}
+
+/// The session's client is told no more.
+pub fn disable(srv: &Server, session: &mut Session) {
+    leave(srv, &session.shared);
+    session.tracks = None;
+    // What was put into the mailbox before is for it all the same.
+    session.is_pushed_to = session.shared.is_redirected_to.load(Ordering::Relaxed);
+}
+
+/// The client is told no more: it is gone, or has switched it off. What it has read is forgotten when
+/// it changes.
+pub fn leave(srv: &Server, client: &ClientShared) {
+    let Some(tracker) = client.tracker() else { return };
+    if tracker.set_mode(Mode::OFF).has(Mode::ON) {
+        srv.tracking.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+    srv.tracking.prefixes.leave(&tracker, |any| srv.ks.set_followed_by_prefix(any));
+    tracker.set_redirect(None);
+}

@@ -1,0 +1,108 @@
+//! Streams and their groups where there is much of something: what an I/O thread must leave to the
+//! slow lane.
+
+use std::time::Duration;
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{client, reply, reply_within, send, slow_ticks, until, until_blocked};
+
+/// Enough that to look at each of them takes the slow lane some ticks of the kernel's clock.
+const MANY: usize = 300_000;
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(String::from).collect()
+}
+
+fn run(client: &mut Client, line: &str) -> weft_testkit::Value {
+    client.cmd(&words(line))
+}
+
+/// A stream of [`MANY`] entries.
+fn fill(client: &mut Client, key: &str) {
+    let add = vec![vec!["XADD", key, "*", "f", "v"]; 10_000];
+    for _ in 0..MANY / add.len() {
+        client.pipeline(&add).expect("the server answers");
+    }
+}
+
+/// A transaction runs commands that are quick, as a rule, on groups with much in them.
+#[test]
+fn a_transaction_about_much_that_is_pending_is_run_elsewhere() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let mut client = client(&server);
+    client.set_timeout(Duration::from_secs(60));
+    fill(&mut client, "s");
+    run(&mut client, "XGROUP CREATE s g 0");
+    let read = run(&mut client, "XREADGROUP GROUP g a STREAMS s >");
+    assert_eq!(read.items()[0].items()[1].items().len(), MANY);
+    // What is pending stays when the entries go.
+    run(&mut client, "XTRIM s MAXLEN 1");
+    for line in [
+        format!("XPENDING s g - + {MANY}"),
+        format!("XAUTOCLAIM s g b 0 0 COUNT {} JUSTID", MANY / 2),
+    ] {
+        let before = slow_ticks(&server);
+        run(&mut client, "MULTI");
+        run(&mut client, &line);
+        assert!(!run(&mut client, "EXEC").items()[0].items().is_empty());
+        assert!(slow_ticks(&server) > before, "{line}");
+    }
+}
+
+/// Whoever makes a key come to be serves those who wait for it, but does not read hundreds of
+/// thousands of entries for them.
+#[test]
+fn who_waits_for_much_is_served_elsewhere() {
+    let popped = 5 * MANY;
+    for request in ["XREAD BLOCK 0 STREAMS k 0", "BLMPOP 0 1 k LEFT COUNT 9000000"] {
+        let server = Server::weft(&["--io-threads", "1"]);
+        let mut maker = client(&server);
+        if request.starts_with('X') {
+            fill(&mut maker, "big");
+        } else {
+            let push: Vec<&str> = ["RPUSH", "big"].into_iter().chain(["element"; 1000]).collect();
+            maker.pipeline(&vec![push; popped / 1000]).expect("the server answers");
+        }
+        let [mut waiting, mut next] = [(); 2].map(|()| client(&server));
+        waiting.set_timeout(Duration::from_secs(60));
+        send(&mut waiting, &words(request));
+        until_blocked(&mut maker, 1);
+        send(&mut next, &words("XREAD BLOCK 0 STREAMS k $"));
+        until_blocked(&mut maker, 2);
+        let before = slow_ticks(&server);
+        maker.ok(&["RENAME", "big", "k"]);
+        let got = waiting.read_reply().expect("it is served").value;
+        match request.starts_with('X') {
+            true => assert_eq!(got.items()[0].items()[1].items().len(), MANY),
+            false => assert_eq!(got.items()[1].items().len(), popped),
+        }
+        until("the slow lane has done it", || slow_ticks(&server) > before);
+        // Nobody is forgotten behind it, and its connection goes on.
+        run(&mut maker, "DEL k");
+        run(&mut maker, "XADD k 9999999999999-1 f v");
+        assert_eq!(reply(&mut next).items().len(), 1);
+        assert_eq!(run(&mut waiting, "PING").text(), "PONG");
+    }
+}
+
+/// A client that is to be served by the slow lane is killed, or unblocked, in the middle of that.
+#[test]
+fn who_waits_for_much_may_go_meanwhile() {
+    let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
+    let mut maker = client(&server);
+    fill(&mut maker, "big");
+    for _ in 0..5 {
+        let mut waiting = client(&server);
+        let id = run(&mut waiting, "CLIENT ID").int().to_string();
+        send(&mut waiting, &words("XREAD BLOCK 0 STREAMS k 0"));
+        until_blocked(&mut maker, 1);
+        maker.ok(&["RENAME", "big", "k"]);
+        maker.cmd(&["CLIENT", "UNBLOCK", &id]);
+        maker.cmd(&["CLIENT", "KILL", "ID", &id]);
+        maker.ok(&["RENAME", "k", "big"]);
+        until("nobody waits", || {
+            reply_within(&mut maker, Duration::from_millis(1)).is_none()
+                && run(&mut maker, "INFO clients").text().contains("blocked_clients:0\r\n")
+        });
+    }
+    assert_eq!(run(&mut maker, "XLEN big").int() as usize, MANY);
+}

@@ -1,0 +1,79 @@
+//! MIGRATE of keys that are named twice, and to servers that say nothing.
+
+use std::net::TcpListener;
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{client, on_both, reply, send};
+
+fn migrate(client: &mut Client, to: u16, options: &[&str], keys: &[String]) -> String {
+    let port = to.to_string();
+    let head = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000"];
+    let all = head.into_iter().chain(options.iter().copied()).chain(["KEYS"]);
+    let all: Vec<&str> = all.chain(keys.iter().map(String::as_str)).collect();
+    let value = client.cmd(&all);
+    value.error().unwrap_or_else(|| value.text())
+}
+
+/// A key that is named twice is sent twice, however many are in between.
+#[test]
+fn a_key_that_is_named_twice() {
+    const BUSY: &str =
+        "ERR Target instance replied with error: BUSYKEY Target key name already exists.";
+    on_both(&[], &[], |server| {
+        let target = Server::weft(&[]);
+        let (mut ours, mut theirs) = (client(server), client(&target));
+        for others in [0, 5, 300, 600] {
+            let mut keys: Vec<String> = (0..=others).map(|n| format!("k{n}")).collect();
+            keys.push("k0".into());
+            for (options, said, left) in
+                [(&["REPLACE"][..], "OK", 0), (&["COPY", "REPLACE"], "OK", 1), (&[], BUSY, 0)]
+            {
+                keys.iter().for_each(|key| ours.ok(&["SET", key, "v"]));
+                theirs.ok(&["FLUSHALL"]);
+                assert_eq!(migrate(&mut ours, target.port(), options, &keys), said, "{others}");
+                assert_eq!(theirs.cmd(&["DBSIZE"]).int(), others + 1);
+                assert_eq!(ours.cmd(&["EXISTS", "k0"]).int(), left, "{options:?} {others}");
+            }
+        }
+    });
+}
+
+/// As many MIGRATEs as the slow lane has threads, and more, wait for a server that is silent. Long
+/// commands do not wait for that.
+#[test]
+fn long_commands_go_on_while_other_servers_are_silent() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let mut long = client(&server);
+    for n in 0..10 {
+        let push: Vec<String> = (0..1000).map(|m| (n * 1000 + m).to_string()).collect();
+        long.cmd(&[&["RPUSH".to_string(), "list".into()][..], &push].concat());
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("a port").port().to_string();
+    let mut movers: Vec<Client> = (0..8)
+        .map(|n| {
+            let mut mover = client(&server);
+            let key = format!("k{n}");
+            mover.ok(&["SET", &key, "v"]);
+            if n % 2 == 0 {
+                send(&mut mover, &["MULTI"]);
+                reply(&mut mover);
+            }
+            send(&mut mover, &["MIGRATE", "127.0.0.1", &port, &key, "0", "60000"]);
+            if n % 2 == 0 {
+                reply(&mut mover);
+                send(&mut mover, &["EXEC"]);
+            }
+            mover
+        })
+        .collect();
+    let mut held: Vec<_> = (0..4).map(|_| silent.accept().expect("a key is moved")).collect();
+    assert_eq!(long.cmd(&["SORT", "list"]).items().len(), 10_000);
+    // All come to their end, those who had to wait for a thread as well.
+    held.clear();
+    let rest = std::thread::spawn(move || (0..4).for_each(|_| drop(silent.accept())));
+    for mover in &mut movers {
+        reply(mover);
+    }
+    rest.join().expect("no panic");
+    assert_eq!(long.cmd(&["SORT", "list"]).items().len(), 10_000);
+}

@@ -1,0 +1,201 @@
+//! The log of effects: what commands log, as in the reference; and that what is logged, repeated,
+//! gives what is there.
+//!
+//! The reference's log is its append-only file. Ours is what DEBUG EFFECTS writes. Requests are
+//! followed by a marker, so that both logs fall into the entries of each request; what differs on
+//! purpose is listed in [`DIFFERENCES`], with the reasons.
+
+mod effects;
+
+use effects::{DIFFERENCES, Run, SCRIPTS, play, replay};
+use std::time::Duration;
+use weft_testkit::differential::Group;
+use weft_testkit::{Client, Server, skip_without};
+use weft_tests::env_or;
+
+const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
+
+fn valkey() -> Option<Server> {
+    let aof = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
+    Server::valkey(&[&ARGS[..], &aof, &["--auto-aof-rewrite-percentage", "0"]].concat())
+}
+
+/// Lines of commands of every family are logged as in the reference.
+#[test]
+fn effects_are_those_of_the_reference() {
+    let test = "effects_are_those_of_the_reference";
+    let theirs = valkey();
+    if skip_without(test, &theirs, "valkey-server") {
+        return;
+    }
+    let (ours, theirs) = (Server::weft(&ARGS), theirs.expect("not skipped"));
+    let mut wrong = Vec::new();
+    let (mut lines, mut known) = (0, 0);
+    for (name, script) in SCRIPTS {
+        let (our, their) = (Run::of_lines(&ours, script), Run::of_lines(&theirs, script));
+        for (n, line) in script.lines().map(str::trim).filter(|l| !l.is_empty()).enumerate() {
+            lines += 1;
+            let (our, their) = (our.of_request(n), their.of_request(n));
+            if effects::same(&our, &their) {
+                continue;
+            }
+            match DIFFERENCES.iter().find(|(start, _, _)| line.starts_with(start)) {
+                Some((_, expected, _)) if effects::is_like(&our, expected) => known += 1,
+                Some(_) | None => wrong.push(format!(
+                    "{name}: {line}\n   ours: {}\n   theirs: {}",
+                    effects::shown(&our),
+                    effects::shown(&their)
+                )),
+            }
+        }
+    }
+    println!("{test}: {lines} lines, {known} known differences");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(lines > 300, "{lines} lines");
+}
+
+/// What a transaction and the clients that it serves did is one unit.
+#[test]
+fn a_group_is_one_unit() {
+    let server = Server::weft(&ARGS);
+    let (mut client, mut waiting) = (server.client(), server.client());
+    let path = server.dir().join("effects");
+    let path = path.to_str().expect("a path of the test");
+    client.ok(&["DEBUG", "EFFECTS", path]);
+    let refused = client.cmd(&["DEBUG", "EFFECTS", path]).error().expect("refused");
+    assert!(refused.contains("being read already"), "{refused}");
+    waiting.send_raw(b"BLMOVE a{x} b{x} LEFT RIGHT 0\r\n").expect("sent");
+    wait_for_blocked(&mut client, 1);
+    client.cmd(&["RPUSH", "a{x}", "1"]);
+    waiting.read_reply().expect("served");
+    waiting.send_raw(b"BLPOP far 0\r\n").expect("sent");
+    wait_for_blocked(&mut client, 1);
+    for words in [&["MULTI"][..], &["SELECT", "3"], &["SET", "k", "v"], &["GET", "k"]] {
+        client.cmd(words);
+    }
+    client.cmd(&["SELECT", "0"]);
+    client.cmd(&["RPUSH", "far", "x", "y"]);
+    client.cmd(&["EXEC"]);
+    waiting.read_reply().expect("served");
+    for words in [&["MULTI"][..], &["SET", "one", "1"], &["GET", "one"], &["EXEC"]] {
+        client.cmd(words);
+    }
+    client.cmd(&["SET", "one", "2", "XX", "GET"]);
+    client.ok(&["DEBUG", "EFFECTS"]);
+    client.cmd(&["SET", "after", "1"]);
+    let log = std::fs::read(path).expect("it was written");
+    let words: Vec<String> = effects::parse(&log).iter().map(|c| effects::words(c)).collect();
+    let expected = [
+        "MULTI",
+        "SELECT 0",
+        "RPUSH a{x} 1",
+        "LMOVE a{x} b{x} LEFT RIGHT",
+        "EXEC",
+        "MULTI",
+        "SELECT 3",
+        "SET k v",
+        "SELECT 0",
+        "RPUSH far x y",
+        "LPOP far",
+        "EXEC",
+        "SET one 1",
+        "SET one 2 XX",
+    ];
+    assert_eq!(words, expected);
+}
+
+fn wait_for_blocked(client: &mut Client, clients: usize) {
+    let wanted = format!("blocked_clients:{clients}\r");
+    while !client.cmd(&["INFO", "clients"]).text().contains(&wanted) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What expires or is evicted is logged when it goes.
+#[test]
+fn what_goes_by_itself_is_logged() {
+    let server = Server::weft(&ARGS);
+    let mut client = server.client();
+    let path = server.dir().join("effects");
+    let path = path.to_str().expect("a path of the test");
+    client.ok(&["DEBUG", "EFFECTS", path]);
+    for n in 0..100 {
+        client.cmd(&["SET", &format!("short{n}"), "v", "PX", "1"]);
+        client.cmd(&["HSET", &format!("hash{n}"), "gone", "1", "kept", "2"]);
+        client.cmd(&["HPEXPIRE", &format!("hash{n}"), "1", "FIELDS", "1", "gone"]);
+        client.cmd(&["HSETEX", &format!("all{n}"), "PX", "1", "FIELDS", "1", "gone", "1"]);
+    }
+    // Nobody touches the keys, but for their number.
+    while client.cmd(&["DBSIZE"]).int() > 100 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for n in 0..100 {
+        while client.cmd(&["HLEN", &format!("hash{n}")]).int() > 1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    client.ok(&["CONFIG", "SET", "lazyfree-lazy-eviction", "no"]);
+    client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+    client.ok(&["CONFIG", "SET", "maxmemory", "1"]);
+    while client.cmd(&["DBSIZE"]).int() > 0 {
+        client.cmd(&["SET", "more", "v"]);
+    }
+    client.ok(&["DEBUG", "EFFECTS"]);
+    let log = std::fs::read(path).expect("it was written");
+    let commands: Vec<String> = effects::parse(&log).iter().map(|c| effects::words(c)).collect();
+    let count = |wanted: &str| commands.iter().filter(|c| c.starts_with(wanted)).count();
+    assert_eq!(count("UNLINK short"), 100);
+    assert_eq!(count("HDEL hash"), 100);
+    assert_eq!((count("HDEL all"), count("UNLINK all")), (100, 100));
+    assert_eq!(count("DEL hash"), 100, "evicted");
+}
+
+/// Random commands of several clients at once, with transactions, clients that wait and keys that
+/// expire: the log, repeated without a fault on an empty server, gives the same content. (Without
+/// HyperLogLogs, since one that was only looked at is shown as edited, here as in the reference.)
+#[test]
+fn a_replay_gives_what_is_there() {
+    let groups = [
+        (Group::Strings, 12),
+        (Group::Bits, 4),
+        (Group::Generic, 16),
+        (Group::Lists, 14),
+        (Group::Hashes, 20),
+        (Group::Sets, 10),
+        (Group::SortedSets, 10),
+        (Group::Geo, 3),
+        (Group::Streams, 8),
+        (Group::StreamGroups, 20),
+        (Group::Dump, 4),
+        (Group::Transactions, 8),
+    ];
+    let seed = env_or("DIFF_SEED", 1);
+    let steps = env_or("DIFF_COMMANDS", 4000);
+    let server = Server::weft(&[&ARGS[..], &["--io-threads", "3"]].concat());
+    let path = server.dir().join("effects");
+    let mut client = server.client();
+    client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (0..3).map(|n| (n, server.client())).collect();
+        for (n, client) in waiters {
+            let ended = &ended;
+            scope.spawn(move || effects::wait_for_elements(client, n, ended));
+        }
+        let players: Vec<_> = (0..3)
+            .map(|n| {
+                let (server, groups) = (&server, &groups);
+                scope.spawn(move || play(server, groups, seed * 100 + n, steps))
+            })
+            .collect();
+        players.into_iter().for_each(|player| player.join().expect("it does not panic"));
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    client.ok(&["DEBUG", "EFFECTS"]);
+    let log = effects::parse(&std::fs::read(&path).expect("it was written"));
+    println!("{} commands are logged", log.len());
+    assert!(log.len() > steps, "hardly anything is logged");
+    let copy = Server::weft(&ARGS);
+    replay(&copy, &log);
+    effects::assert_same_content(&server, &copy, seed);
+}

@@ -1,0 +1,320 @@
+//! What the tests of the log of effects share: running requests, logs cut into the entries of each,
+//! comparing them, and replaying.
+
+mod scripts;
+
+pub use scripts::{DIFFERENCES, SCRIPTS};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_testkit::differential::generate::{Action, Step};
+use weft_testkit::differential::{Deck, Group, keyspace, session};
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server, Value, client::encode_into};
+
+/// A command of a log.
+pub type Command = Vec<Vec<u8>>;
+
+/// What is written behind each request, with its number.
+const MARKER: &str = "the-marker";
+
+/// The log of a run, cut into requests.
+pub struct Run(Vec<Vec<Command>>);
+
+impl Run {
+    /// Runs the lines on an empty server whose active expiry is off. `~` waits for lifetimes of a
+    /// millisecond to end.
+    pub fn of_lines(server: &Server, script: &str) -> Run {
+        let mut client = server.client();
+        client.cmd(&["FLUSHALL"]);
+        client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        let log = Log::begin(server, &mut client);
+        for (n, line) in script.lines().map(str::trim).filter(|l| !l.is_empty()).enumerate() {
+            if line == "~" {
+                std::thread::sleep(Duration::from_millis(10));
+            } else {
+                let words: Vec<Vec<u8>> = line.split(' ').map(word).collect();
+                client.cmd(&words);
+            }
+            client.cmd(&["SET", MARKER, &n.to_string()]);
+        }
+        Run(cut(log.end(&mut client)))
+    }
+
+    /// What was logged of request `n`, without SELECT.
+    pub fn of_request(&self, n: usize) -> Vec<Command> {
+        self.0.get(n).cloned().unwrap_or_default()
+    }
+}
+
+/// A word of a script: `""` is empty, `\xNN` a byte.
+fn word(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = match behind {
+            [b'x', a, b, more @ ..] if *first == b'\\' => {
+                let digits = [*a, *b];
+                let digits = std::str::from_utf8(&digits).expect("text");
+                bytes.push(u8::from_str_radix(digits, 16).expect("two digits"));
+                more
+            }
+            _ => {
+                bytes.push(*first);
+                behind
+            }
+        };
+    }
+    if bytes == b"\"\"" { Vec::new() } else { bytes }
+}
+
+/// A server's log while it is written.
+enum Log {
+    /// Ours, in this file.
+    Effects(std::path::PathBuf),
+    /// The reference's: from this byte on.
+    Aof(std::path::PathBuf, usize),
+}
+
+impl Log {
+    fn begin(server: &Server, client: &mut Client) -> Log {
+        if server.name() == "weft" {
+            let path = server.dir().join("effects");
+            client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
+            return Log::Effects(path);
+        }
+        let folder = std::fs::read_dir(server.dir().join("appendonlydir")).expect("it is there");
+        let mut files = folder.map(|entry| entry.expect("it is there").path());
+        let is_last = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".incr.aof");
+        let path = files.find(is_last).expect("a file of increments");
+        let from = std::fs::read(&path).expect("it is there").len();
+        Log::Aof(path, from)
+    }
+
+    fn end(self, client: &mut Client) -> Vec<Command> {
+        match self {
+            Log::Effects(path) => {
+                client.ok(&["DEBUG", "EFFECTS"]);
+                parse(&std::fs::read(path).expect("it was written"))
+            }
+            Log::Aof(path, from) => parse(&std::fs::read(path).expect("it was written")[from..]),
+        }
+    }
+}
+
+/// The commands of a file, in RESP.
+///
+/// # Panics
+/// If it is cut off, or anything else.
+pub fn parse(bytes: &[u8]) -> Vec<Command> {
+    let mut rest = bytes;
+    let mut header = |kind: u8, rest: &mut &[u8]| -> usize {
+        let end = rest.iter().position(|b| *b == b'\r').expect("a header ends");
+        assert_eq!(rest[0], kind);
+        let number = std::str::from_utf8(&rest[1..end]).expect("digits");
+        *rest = &rest[end + 2..];
+        number.parse().expect("a number")
+    };
+    let mut commands = Vec::new();
+    while !rest.is_empty() {
+        let count = header(b'*', &mut rest);
+        commands.push(
+            (0..count)
+                .map(|_| {
+                    let len = header(b'$', &mut rest);
+                    let word = rest[..len].to_vec();
+                    rest = &rest[len + 2..];
+                    word
+                })
+                .collect(),
+        );
+    }
+    commands
+}
+
+/// The entries of each request, without SELECT.
+fn cut(log: Vec<Command>) -> Vec<Vec<Command>> {
+    let mut requests = vec![Vec::new()];
+    for command in log {
+        let marks = command.len() == 3 && command[1] == MARKER.as_bytes();
+        match requests.last_mut() {
+            _ if marks => requests.push(Vec::new()),
+            Some(_) if command[0] == b"SELECT" => {}
+            Some(last) => last.push(command),
+            None => unreachable!("there is one"),
+        }
+    }
+    requests
+}
+
+/// The words of a command as text.
+pub fn words(command: &Command) -> String {
+    let words: Vec<_> = command.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    words.join(" ")
+}
+
+/// Commands as text.
+pub fn shown(commands: &[Command]) -> String {
+    commands.iter().map(words).collect::<Vec<_>>().join(" | ")
+}
+
+/// Whether what is logged begins like this, without MULTI.
+pub fn is_like(commands: &[Command], start: &str) -> bool {
+    let shown = shown(commands);
+    shown.strip_prefix("MULTI | ").unwrap_or(&shown).starts_with(start)
+}
+
+/// How far times of the two servers may be apart, in milliseconds.
+const APART_MS: i64 = 120_000;
+
+/// Whether two logs of a request say the same: but for times, which each server takes itself, and for
+/// the order of fields that expire together.
+pub fn same(ours: &[Command], theirs: &[Command]) -> bool {
+    let sorted = |command: &Command| -> Command {
+        let mut command = command.clone();
+        if command[0] == b"HDEL" {
+            command[2..].sort();
+        }
+        command
+    };
+    ours.len() == theirs.len()
+        && ours.iter().zip(theirs).all(|(our, their)| {
+            let (our, their) = (sorted(our), sorted(their));
+            our.len() == their.len()
+                && our.iter().zip(&their).all(|(a, b)| a == b || same_time(a, b))
+        })
+}
+
+/// Whether two words are times, or ids made of them, that are near each other.
+fn same_time(a: &[u8], b: &[u8]) -> bool {
+    let time = |word: &[u8]| -> Option<(i64, String)> {
+        let text = std::str::from_utf8(word).ok()?;
+        let (ms, rest) = text.split_once('-').unwrap_or((text, ""));
+        let ms = ms.parse().ok().filter(|ms: &i64| *ms > 1_700_000_000_000)?;
+        Some((ms, rest.to_string()))
+    };
+    match (time(a), time(b)) {
+        (Some((a, a_rest)), Some((b, b_rest))) => {
+            a.abs_diff(b) < APART_MS as u64 && a_rest == b_rest
+        }
+        _ => false,
+    }
+}
+
+/// Plays random commands of these groups over one connection.
+pub fn play(server: &Server, groups: &[(Group, u32)], seed: u64, steps: usize) {
+    let target = session::Target { name: server.name().to_string(), port: server.port() };
+    let mut session = session::Session::open(&target).expect("the server is up");
+    let mut deck = Deck::new(groups);
+    // What changes the server changes how the same words are stored.
+    let left_out = |name: String| {
+        ["DEBUG", "CONFIG", "MIGRATE"].iter().any(|of| name.split('|').next() == Some(*of))
+    };
+    deck.retain(|rule| !rule.names().any(left_out));
+    let mut rng = Rng::new(seed);
+    for _ in 0..steps {
+        let Step(actions) = deck.draw(&mut rng);
+        let (mut requests, mut answered) = (Vec::new(), 0);
+        for action in actions {
+            match action {
+                Action::Send(command) => {
+                    encode_into(&command.args, &mut requests);
+                    answered += usize::from(command.answered);
+                }
+                Action::Sync | Action::Sleep => {
+                    session.exchange(&requests, answered);
+                    (requests, answered) = (Vec::new(), 0);
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Action::Closes => {}
+            }
+        }
+        let (_, failure) = session.exchange(&requests, answered);
+        if let Some(what) = failure {
+            // What another client has done can't be known here, so replies may be fewer.
+            println!("{what}");
+            session.reopen().expect("the server is up");
+        }
+    }
+}
+
+/// Waits again and again for elements of keys that others make, and gives some.
+pub fn wait_for_elements(mut client: Client, n: u64, ended: &AtomicBool) {
+    let mut rng = Rng::new(n + 1000);
+    while !ended.load(Ordering::Relaxed) {
+        let key = format!("w{}", rng.below(3));
+        let other = format!("w{}", rng.below(3));
+        let words: Vec<&str> = match rng.below(8) {
+            0 => vec!["BLPOP", &key, &other, "0.02"],
+            1 => vec!["BLMOVE", &key, &other, "LEFT", "RIGHT", "0.02"],
+            2 => vec!["BLMPOP", "0.02", "2", &key, &other, "RIGHT", "COUNT", "2"],
+            3 => vec!["BRPOPLPUSH", &key, &other, "0.02"],
+            4 => vec!["SET", &key, "v", "PX", "1"],
+            5 => vec!["DEL", &key],
+            _ => vec!["RPUSH", &key, "a", "b"],
+        };
+        client.cmd(&words);
+    }
+}
+
+/// Repeats the commands of a log, for which nothing expires meanwhile.
+///
+/// # Panics
+/// If one of them fails.
+pub fn replay(copy: &Server, log: &[Command]) {
+    let mut client = copy.client();
+    client.ok(&["CONFIG", "SET", "import-mode", "yes"]);
+    client.ok(&["CLIENT", "IMPORT-SOURCE", "ON"]);
+    for (n, some) in log.chunks(1000).enumerate() {
+        let replies = client.pipeline(some).expect("the server is up");
+        for (at, (command, reply)) in some.iter().zip(replies).enumerate() {
+            let failed = match &reply.value {
+                Value::Error(_) | Value::BulkError(_) => true,
+                Value::Array(items) => items.iter().any(|item| matches!(item, Value::Error(_))),
+                _ => false,
+            };
+            assert!(
+                !failed,
+                "{}: {:?}, after\n{}",
+                words(command),
+                reply.value,
+                before(&log[..1000 * n + at], command)
+            );
+        }
+    }
+    client.ok(&["CONFIG", "SET", "import-mode", "no"]);
+}
+
+/// The last commands of `log` that have to do with what `command` is about.
+fn before(log: &[Command], command: &Command) -> String {
+    let is_like = |other: &Command| {
+        let all = matches!(
+            &other[0][..],
+            b"SELECT" | b"FLUSHALL" | b"FLUSHDB" | b"SWAPDB" | b"MULTI" | b"EXEC"
+        );
+        all || other[1..].iter().any(|word| command[1..].contains(word))
+    };
+    let like: Vec<String> = log.iter().filter(|other| is_like(other)).map(words).collect();
+    like[like.len().saturating_sub(60)..].join("\n")
+}
+
+/// Compares everything that two servers hold.
+///
+/// # Panics
+/// If there is a difference that stays.
+pub fn assert_same_content(server: &Server, copy: &Server, seed: u64) {
+    let open = |server: &Server, name: &str| {
+        let target = session::Target { name: name.to_string(), port: server.port() };
+        session::Session::open(&target).expect("the server is up")
+    };
+    let (mut left, mut right) = (open(server, "original"), open(copy, "copy"));
+    let mut difference = None;
+    // A key may expire between the looks at the two.
+    for _ in 0..10 {
+        difference = keyspace::compare(&mut left, &mut right).expect("both are up");
+        if difference.is_none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("seed {seed}: {}", difference.unwrap_or_default());
+}

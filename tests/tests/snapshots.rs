@@ -1,0 +1,366 @@
+//! Saving in the background, at save points and at the end; loading; and what happens when it can't
+//! be done.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weft_testkit::{Client, Server, Value, locate};
+
+/// Asks again and again until the answer is yes; a server that never gets there fails the test.
+#[track_caller]
+fn until(mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it does not come to that");
+}
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.cmd(&["INFO", "persistence"]).text();
+    let found = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+    found.unwrap_or_else(|| panic!("{field} in {text}")).to_owned()
+}
+
+fn is_saving(client: &mut Client) -> bool {
+    info(client, "rdb_bgsave_in_progress") == "1"
+}
+
+fn files(server: &Server) -> Vec<String> {
+    let names = fs::read_dir(server.dir()).expect("its folder").flatten();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.file_name().into_string().expect("a name in ASCII"))
+        .filter(|name| name.ends_with(".rdb"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The file is of the moment of BGSAVE, whatever is written while it is made.
+#[test]
+fn the_file_is_of_one_moment() {
+    let mut weft = Server::weft(&["--rdb-key-save-delay", "200"]);
+    let mut client = weft.client();
+    for n in 0..2000 {
+        client.ok(&["SET", &format!("k{n}"), "before"]);
+    }
+    client.cmd(&["RPUSH", "list", "a", "b"]);
+    assert_eq!(client.cmd(&["BGSAVE"]).text(), "Background saving started");
+    let busy = Some("ERR Background save already in progress".to_owned());
+    assert_eq!(client.cmd(&["BGSAVE"]).error(), busy);
+    assert_eq!(client.cmd(&["SAVE"]).error(), busy);
+    for n in 0..2000 {
+        client.ok(&["SET", &format!("k{n}"), "after"]);
+        client.ok(&["SET", &format!("new{n}"), "after"]);
+    }
+    client.cmd(&["RPUSH", "list", "c"]);
+    client.ok(&["RENAME", "k7", "renamed"]);
+    assert!(is_saving(&mut client), "it takes longer than that");
+    client.ok(&["SWAPDB", "0", "3"]);
+    client.ok(&["FLUSHALL"]);
+    until(|| !is_saving(&mut client));
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert_eq!(files(&weft), ["dump.rdb"]);
+    weft.restart_loading(&[]);
+    let mut client = weft.client();
+    until(|| info(&mut client, "loading") == "0");
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 2001);
+    let list = client.cmd(&["LRANGE", "list", "0", "-1"]);
+    assert_eq!(list.items().iter().map(Value::text).collect::<Vec<_>>(), ["a", "b"]);
+    for n in 0..2000 {
+        assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "before");
+    }
+}
+
+#[test]
+fn a_save_can_be_cancelled_and_scheduled() {
+    let weft = Server::weft(&["--rdb-key-save-delay", "100000"]);
+    let mut client = weft.client();
+    let nothing = "ERR Background saving is currently not in progress or scheduled";
+    assert_eq!(client.cmd(&["BGSAVE", "CANCEL"]).error().as_deref(), Some(nothing));
+    for n in 0..1000 {
+        client.ok(&["SET", &format!("k{n}"), "v"]);
+    }
+    client.cmd(&["BGSAVE", "SCHEDULE"]);
+    assert_eq!(client.cmd(&["BGSAVE", "CANCEL"]).text(), "Background saving cancelled");
+    until(|| !is_saving(&mut client));
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok", "nothing has failed");
+    assert!(files(&weft).is_empty());
+    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    client.ok(&["MULTI"]);
+    client.cmd(&["BGSAVE"]);
+    let answer = client.cmd(&["EXEC"]);
+    assert_eq!(answer.items()[0].text(), "Background saving scheduled");
+    until(|| files(&weft) == ["dump.rdb"]);
+    for wrong in [&["BGSAVE", "FOO"][..], &["BGSAVE", "SCHEDULE", "CANCEL"]] {
+        assert_eq!(client.cmd(wrong).error().as_deref(), Some("ERR syntax error"));
+    }
+}
+
+#[test]
+fn save_points_are_reached() {
+    let weft = Server::weft(&["--save", "1 3"]);
+    let mut client = weft.client();
+    client.ok(&["SET", "a", "1"]);
+    client.ok(&["SET", "b", "1"]);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(files(&weft).is_empty(), "two changes are none too many");
+    client.ok(&["SET", "c", "1"]);
+    until(|| files(&weft) == ["dump.rdb"]);
+    until(|| info(&mut client, "rdb_changes_since_last_save") == "0");
+    assert_eq!(info(&mut client, "rdb_saves"), "1");
+}
+
+/// FLUSHALL takes the file along where there are save points.
+#[test]
+fn what_is_flushed_does_not_come_back() {
+    let mut weft = Server::weft(&["--save", "3600 1"]);
+    let mut client = weft.client();
+    client.ok(&["SET", "a", "1"]);
+    client.ok(&["SAVE"]);
+    client.ok(&["FLUSHALL"]);
+    until(|| info(&mut client, "rdb_saves") == "2");
+    weft.restart();
+    assert_eq!(weft.client().cmd(&["DBSIZE"]).int(), 0);
+}
+
+#[test]
+fn the_end_saves_what_was_acknowledged() {
+    let mut weft = Server::weft(&["--save", "3600 1000000"]);
+    for round in 0..6 {
+        let stop = AtomicBool::new(false);
+        let port = weft.port();
+        let acknowledged = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..3)
+                .map(|writer| {
+                    let stop = &stop;
+                    scope.spawn(move || {
+                        let mut last = 0;
+                        let Ok(mut client) = Client::try_tcp(port) else { return last };
+                        for n in 1.. {
+                            let words = ["SET", &format!("w{writer}"), &n.to_string()];
+                            match client.try_cmd(&words) {
+                                Ok(reply) if reply.value.is_ok() => last = n,
+                                _ => break,
+                            }
+                            if stop.load(Ordering::Relaxed) {
+                                break;
+                            }
+                        }
+                        last
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(100));
+            if round % 2 == 0 {
+                assert!(weft.stop_term().success());
+            } else {
+                let _ = weft.client().try_cmd(&["SHUTDOWN"]);
+                assert!(weft.wait().success());
+            }
+            stop.store(true, Ordering::Relaxed);
+            writers.into_iter().map(|w| w.join().expect("no panic")).collect::<Vec<u64>>()
+        });
+        weft.restart();
+        let mut client = weft.client();
+        for (writer, last) in acknowledged.iter().enumerate() {
+            let found = client.cmd(&["GET", &format!("w{writer}")]).text();
+            let found: u64 = found.parse().unwrap_or(0);
+            // One may have been written whose answer did not come any more.
+            assert!(found == *last || found == last + 1, "{found}, and {last} was acknowledged");
+        }
+    }
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A transaction over many shards is in a file whole, or not at all.
+#[test]
+fn transfers_are_never_torn() {
+    let weft = Server::weft(&["--io-threads", "4", "--rdb-key-save-delay", "20"]);
+    let mut client = weft.client();
+    let names: Vec<String> = (0..40).map(|n| format!("account:{n}")).collect();
+    for name in &names {
+        client.ok(&["SET", name, "100"]);
+    }
+    for n in 0..1000 {
+        client.ok(&["SET", &format!("other:{n}"), "v"]);
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 0..3usize {
+            let (stop, names, weft) = (&stop, &names, &weft);
+            scope.spawn(move || {
+                let mut client = weft.client();
+                let mut n = seed;
+                while !stop.load(Ordering::Relaxed) {
+                    n = n.wrapping_mul(25_214_903_917).wrapping_add(11);
+                    let (from, to) = (&names[(n >> 16) % 40], &names[(n >> 24) % 40]);
+                    client.ok(&["MULTI"]);
+                    client.cmd(&["DECR", from]);
+                    client.cmd(&["INCR", to]);
+                    client.cmd(&["EXEC"]);
+                }
+            });
+        }
+        // Also when an assertion fails.
+        let _stop = SetOnDrop(&stop);
+        let mut client = weft.client();
+        for _ in 0..10 {
+            client.cmd(&["BGSAVE"]);
+            until(|| !is_saving(&mut client));
+            let folder = weft.dir().to_str().expect("a path in ASCII");
+            let other = Server::weft(&["--dir", folder]);
+            let words: Vec<&str> =
+                ["MGET"].into_iter().chain(names.iter().map(String::as_str)).collect();
+            let values = other.client().cmd(&words);
+            let sum: i64 =
+                values.items().iter().map(|v| v.text().parse::<i64>().expect("a number")).sum();
+            assert_eq!(sum, 4000);
+        }
+    });
+}
+
+#[test]
+fn clients_are_told_that_the_server_is_loading() {
+    let mut weft = Server::weft(&[]);
+    let mut client = weft.client();
+    for n in 0..5000 {
+        client.ok(&["SET", &format!("k{n}"), &"v".repeat(200)]);
+    }
+    client.ok(&["SAVE"]);
+    weft.restart_loading(&["--key-load-delay", "500"]);
+    let mut client = weft.client();
+    let loading = Some("LOADING Weft is loading the dataset in memory".to_owned());
+    for words in [&["GET", "k1"][..], &["PING"], &["SET", "a", "b"], &["BGSAVE"], &["DBSIZE"]] {
+        assert_eq!(client.cmd(words).error(), loading, "{words:?}");
+    }
+    assert_eq!(info(&mut client, "loading"), "1");
+    for field in ["loading_start_time", "loading_total_bytes", "loading_loaded_bytes"] {
+        assert!(info(&mut client, field).parse::<u64>().expect("a number") > 0, "{field}");
+    }
+    for field in ["loading_eta_seconds", "loading_rdb_used_mem", "loading_loaded_perc"] {
+        assert!(info(&mut client, field).parse::<f64>().is_ok(), "{field}");
+    }
+    client.ok(&["CONFIG", "SET", "maxclients", "500"]);
+    client.ok(&["CONFIG", "SET", "key-load-delay", "0"]);
+    until(|| info(&mut client, "loading") == "0");
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 5000);
+    assert_eq!(info(&mut client, "rdb_last_load_keys_loaded"), "5000");
+    assert_eq!(info(&mut client, "rdb_changes_since_last_save"), "0");
+}
+
+#[test]
+fn writes_are_refused_after_a_failure() {
+    let weft = Server::weft(&["--save", "3600 1"]);
+    let mut client = weft.client();
+    client.ok(&["SET", "a", "1"]);
+    let in_the_way = weft.dir().join("dump.rdb");
+    fs::create_dir(&in_the_way).expect("a folder in the place of the file");
+    assert_eq!(client.cmd(&["SAVE"]).error().as_deref(), Some("ERR"));
+    client.ok(&["SET", "a", "2"]);
+    client.cmd(&["BGSAVE"]);
+    until(|| info(&mut client, "rdb_last_bgsave_status") == "err");
+    let refused = |reply: Value| reply.error().is_some_and(|e| e.starts_with("MISCONF Weft is"));
+    assert!(refused(client.cmd(&["SET", "a", "3"])));
+    assert!(refused(client.cmd(&["PING"])));
+    assert_eq!(client.cmd(&["GET", "a"]).text(), "2");
+    let stop = client.cmd(&["SHUTDOWN"]).error();
+    assert_eq!(stop.as_deref(), Some("ERR Errors trying to SHUTDOWN. Check logs."));
+    client.ok(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
+    client.ok(&["SET", "a", "3"]);
+    client.ok(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "yes"]);
+    assert!(refused(client.cmd(&["SET", "a", "4"])));
+    client.ok(&["CONFIG", "SET", "save", ""]);
+    client.ok(&["SET", "a", "4"]);
+    client.ok(&["CONFIG", "SET", "save", "3600 1"]);
+    assert!(refused(client.cmd(&["SET", "a", "5"])));
+    fs::remove_dir(&in_the_way).expect("it is empty");
+    client.cmd(&["BGSAVE"]);
+    until(|| info(&mut client, "rdb_last_bgsave_status") == "ok");
+    client.ok(&["SET", "a", "5"]);
+    assert_eq!(files(&weft), ["dump.rdb"], "nothing is left over");
+}
+
+#[test]
+fn an_end_that_can_not_save() {
+    let mut weft = Server::weft(&["--save", "3600 1"]);
+    let mut client = weft.client();
+    client.ok(&["SET", "a", "1"]);
+    fs::create_dir(weft.dir().join("dump.rdb")).expect("a folder in the place of the file");
+    weft.signal(rustix::process::Signal::TERM);
+    until(|| weft.log().contains("can't exit"));
+    client.ok(&["SET", "a", "2"]);
+    let _ = client.try_cmd(&["SHUTDOWN", "FORCE"]);
+    assert!(weft.wait().success());
+}
+
+/// The program, started by hand in a folder that holds this file.
+fn start_with(file: &[u8]) -> (std::process::Output, Vec<u8>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("dump.rdb");
+    fs::write(&path, file).expect("a file");
+    let output = Command::new(locate::weft())
+        .args(["--port", "0", "--unixsocket", "socket", "--dir"])
+        .arg(folder.path())
+        .output()
+        .expect("it can be run");
+    (output, fs::read(&path).expect("it is still there"))
+}
+
+#[test]
+fn a_file_that_can_not_be_loaded_is_left_alone() {
+    for (file, words) in [
+        (&b"NOTARDB80"[..], "Wrong signature trying to load DB from file: NOTARDB80"),
+        (b"VALKEY081\xff\0\0\0\0\0\0\0\0", "Can't handle RDB format version 81"),
+        (b"REDIS0013\xff\0\0\0\0\0\0\0\0", "Can't handle RDB format version 13"),
+        (b"REDIS0009\x00\x01k", "Unexpected EOF"),
+        (b"REDIS0009\x63\x01k\x01v\xff\0\0\0\0\0\0\0\0", "Invalid object type: 99"),
+        (b"REDIS0009\xff\x01\0\0\0\0\0\0\0", "Wrong RDB checksum expected: (1)"),
+        (b"REDIS0009\xfe\x10\xff\0\0\0\0\0\0\0\0", "database 16"),
+        (b"", "Unexpected EOF"),
+    ] {
+        let (output, left) = start_with(file);
+        let log = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{log}");
+        assert!(log.contains(words), "{words} in {log}");
+        assert!(log.contains("Fatal error loading the DB"), "{log}");
+        assert_eq!(left, file);
+    }
+}
+
+#[test]
+fn the_check_tells_what_is_wrong() {
+    let weft = Server::weft(&[]);
+    let mut client = weft.client();
+    client.ok(&["SET", "a", "1"]);
+    client.ok(&["SAVE"]);
+    let check = |arguments: &[&std::ffi::OsStr]| {
+        let output = Command::new(locate::weft()).arg("--check-rdb").args(arguments).output();
+        let output = output.expect("it can be run");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let path = weft.dir().join("dump.rdb");
+    let (code, told) = check(&[path.as_os_str()]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("\\o/ RDB looks OK! \\o/") && told.contains("[info] 1 keys read"));
+    let mut broken = fs::read(&path).expect("the file");
+    broken.truncate(broken.len() - 5);
+    let cut = weft.dir().join("cut.rdb");
+    fs::write(&cut, broken).expect("a file");
+    let (code, told) = check(&[cut.as_os_str()]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("Unexpected EOF reading RDB file"), "{told}");
+    assert_eq!(check(&[]).0, Some(1));
+    assert_eq!(check(&[weft.dir().join("nowhere").as_os_str()]).0, Some(1));
+}

@@ -1,0 +1,280 @@
+//! Client-side caching: who is told of what, in which order.
+//!
+//! Sessions that are drawn and compared with the reference are in `pubsub_sessions.rs`, histories of
+//! concurrent clients in `linear.rs`. Here is what neither can show: waiting clients, limits, expiry,
+//! eviction, and the slow lane.
+
+use std::thread::sleep;
+use std::time::Duration;
+use weft_testkit::client::encode;
+use weft_testkit::{Client, Server, Value, skip_without};
+
+const THREADS: [&str; 6] =
+    ["--io-threads", "3", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
+
+/// Runs `check` on this server, with several I/O threads, and on the reference.
+fn on_both(test: &str, check: impl Fn(&Server)) {
+    check(&Server::weft(&THREADS));
+    let reference = Server::valkey(&[]);
+    if !skip_without(test, &reference, "valkey-server") {
+        check(&reference.expect("not skipped"));
+    }
+}
+
+/// A client in RESP3 that tracks, with these options.
+fn tracker(server: &Server, options: &[&str]) -> Client {
+    let mut client = server.client();
+    client.hello(3);
+    client.ok(&[&["CLIENT", "TRACKING", "ON"], options].concat());
+    client
+}
+
+/// The keys of the invalidations that have come until a command of the client was answered.
+fn told(client: &mut Client) -> Vec<String> {
+    client.cmd(&["PING"]);
+    let pushes = client.take_pushes();
+    pushes.iter().flat_map(keys).collect()
+}
+
+fn keys(push: &Value) -> Vec<String> {
+    let [word, keys] = push.items() else { panic!("{push}") };
+    assert_eq!(word.text(), "invalidate");
+    match keys {
+        Value::Array(keys) => keys.iter().map(Value::text).collect(),
+        Value::Null => vec!["(all)".into()],
+        other => panic!("{other}"),
+    }
+}
+
+/// Until the client has been told of something.
+fn until_told(client: &mut Client) -> Vec<String> {
+    for _ in 0..2000 {
+        let told = told(client);
+        if !told.is_empty() {
+            return told;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    panic!("nothing was told");
+}
+
+fn number(server: &Server, field: &str) -> i64 {
+    let info = server.client().cmd(&["INFO"]).text();
+    let line = info.lines().find(|line| line.starts_with(field)).expect("a field of INFO");
+    line.rsplit(':').next().expect("a value").trim().parse().expect("a number")
+}
+
+#[test]
+fn one_is_told_once_for_each_read() {
+    on_both("one_is_told_once_for_each_read", |server| {
+        let (mut reader, mut writer) = (tracker(server, &[]), server.client());
+        writer.ok(&["SET", "k", "1"]);
+        assert_eq!(told(&mut reader), [""; 0]);
+        reader.cmd(&["MGET", "k", "missing"]);
+        writer.ok(&["SET", "k", "2"]);
+        writer.ok(&["SET", "k", "3"]);
+        assert_eq!(told(&mut reader), ["k"]);
+        writer.ok(&["SET", "missing", "3"]);
+        assert_eq!(told(&mut reader), ["missing"]);
+        reader.cmd(&["GET", "k"]);
+        writer.ok(&["FLUSHALL"]);
+        assert_eq!(told(&mut reader), ["(all)"]);
+    });
+}
+
+/// Pushes and replies of one connection in their order: of each frame, its first bytes.
+fn frames(client: &mut Client, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|_| {
+            let raw = client.read_frame().expect("a frame").raw;
+            String::from_utf8_lossy(&raw).replace("\r\n", " ").trim().into()
+        })
+        .collect()
+}
+
+#[test]
+fn own_changes_are_told_behind_their_replies() {
+    on_both("own_changes_are_told_behind_their_replies", |server| {
+        let mut client = tracker(server, &[]);
+        let requests: [&[&str]; 7] = [
+            &["GET", "k"],
+            &["MULTI"],
+            &["SET", "k", "1"],
+            &["GET", "k"],
+            &["EXEC"],
+            &["SET", "k", "2"],
+            &["PING"],
+        ];
+        let bytes: Vec<u8> = requests.iter().flat_map(|args| encode(args)).collect();
+        client.send_raw(&bytes).expect("writable");
+        let pushed = ">2 $10 invalidate *1 $1 k";
+        let expected =
+            ["_", "+OK", "+QUEUED", "+QUEUED", "*2 +OK $1 1", pushed, "+OK", pushed, "+PONG"];
+        assert_eq!(frames(&mut client, expected.len()), expected);
+    });
+}
+
+#[test]
+fn who_waits_for_a_stream_has_read_it() {
+    on_both("who_waits_for_a_stream_has_read_it", |server| {
+        let (mut reader, mut writer) = (tracker(server, &[]), server.client());
+        reader.send_raw(&encode(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"])).expect("writable");
+        while number(server, "blocked_clients") == 0 {
+            sleep(Duration::from_millis(1));
+        }
+        writer.cmd(&["XADD", "s", "1-1", "f", "v"]);
+        writer.cmd(&["XADD", "s", "1-2", "f", "v"]);
+        let pushed = ">2 $10 invalidate *1 $1 s";
+        let served = "%1 $1 s *1 *2 $3 1-1 *2 $1 f $1 v";
+        // Told of the change, served with it, and told of the next one.
+        assert_eq!(frames(&mut reader, 3), [pushed, served, pushed]);
+    });
+}
+
+#[test]
+fn what_expires_or_is_evicted_is_told() {
+    on_both("what_expires_or_is_evicted_is_told", |server| {
+        let mut writer = server.client();
+        let (mut reader, mut follower) = (tracker(server, &[]), tracker(server, &["BCAST"]));
+        writer.ok(&["SET", "k", "v", "PX", "50"]);
+        reader.cmd(&["GET", "k"]);
+        assert_eq!(until_told(&mut reader), ["k"]);
+        let mut heard = until_told(&mut follower);
+        if heard.len() < 2 {
+            heard.extend(until_told(&mut follower));
+        }
+        assert_eq!(heard, ["k", "k"], "set, and expired");
+        writer.ok(&["SET", "evicted", &"x".repeat(1000)]);
+        reader.cmd(&["GET", "evicted"]);
+        assert_eq!(until_told(&mut follower), ["evicted"]);
+        writer.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random", "maxmemory", "1"]);
+        writer.cmd(&["SET", "other", "v"]);
+        assert_eq!(until_told(&mut reader), ["evicted"]);
+        assert_eq!(until_told(&mut follower), ["evicted"]);
+        writer.ok(&["CONFIG", "SET", "maxmemory", "0"]);
+    });
+}
+
+#[test]
+fn a_subscriber_in_resp2_is_told_for_others() {
+    on_both("a_subscriber_in_resp2_is_told_for_others", |server| {
+        let (mut ear, mut reader, mut writer) = (server.client(), server.client(), server.client());
+        let id = ear.cmd(&["CLIENT", "ID"]).int();
+        ear.cmd(&["SUBSCRIBE", "__redis__:invalidate"]);
+        reader.ok(&["CLIENT", "TRACKING", "ON", "REDIRECT", &id.to_string()]);
+        assert_eq!(reader.cmd(&["CLIENT", "GETREDIR"]).int(), id);
+        reader.cmd(&["GET", "k"]);
+        writer.ok(&["SET", "k", "1"]);
+        let message = "*3 $7 message $20 __redis__:invalidate";
+        assert_eq!(frames(&mut ear, 1), [format!("{message} *1 $1 k")]);
+        writer.ok(&["FLUSHDB"]);
+        assert_eq!(frames(&mut ear, 1), [format!("{message} $-1")]);
+        reader.hello(3);
+        drop(ear);
+        // It is gone when the server has noticed.
+        while number(server, "connected_clients") > 3 {
+            sleep(Duration::from_millis(1));
+        }
+        reader.cmd(&["GET", "k"]);
+        writer.ok(&["SET", "k", "1"]);
+        assert_eq!(frames(&mut reader, 1), [format!(">2 $21 tracking-redir-broken :{id}")]);
+        let line = reader.cmd(&["CLIENT", "INFO"]).text();
+        assert!(line.contains(" flags=tR ") && line.contains(&format!(" redir={id} ")), "{line}");
+    });
+}
+
+#[test]
+fn counts_of_info() {
+    on_both("counts_of_info", |server| {
+        let mut readers = [tracker(server, &[]), tracker(server, &[])];
+        let follower = tracker(server, &["BCAST", "PREFIX", "a", "PREFIX", "b"]);
+        readers[0].cmd(&["MGET", "a", "b"]);
+        readers[1].cmd(&["MGET", "b", "c"]);
+        let counts = || {
+            ["clients", "total_keys", "total_items", "total_prefixes"]
+                .map(|name| number(server, &format!("tracking_{name}")))
+        };
+        assert_eq!(counts(), [3, 3, 4, 2]);
+        server.client().cmd(&["DEL", "b"]);
+        server.client().ok(&["SET", "b", "1"]);
+        assert_eq!(counts(), [3, 2, 2, 2]);
+        readers[0].ok(&["CLIENT", "TRACKING", "OFF"]);
+        drop(follower);
+        while counts()[0] > 1 {
+            sleep(Duration::from_millis(1));
+        }
+        assert_eq!(counts(), [1, 2, 2, 0]);
+    });
+}
+
+/// Of keys beyond `tracking-table-max-keys`, readers are told that they are no longer kept.
+#[test]
+fn the_table_is_limited() {
+    on_both("the_table_is_limited", |server| {
+        const MOST: i64 = 100;
+        server.client().ok(&["CONFIG", "SET", "tracking-table-max-keys", &MOST.to_string()]);
+        let mut reader = tracker(server, &[]);
+        for n in 0..1000 {
+            reader.cmd(&["GET", &format!("key:{n}")]);
+        }
+        let gone = told(&mut reader);
+        let kept = number(server, "tracking_total_keys");
+        assert!((MOST / 2..=MOST + 1).contains(&kept), "{kept}");
+        assert_eq!(gone.len() as i64 + kept, 1000);
+        // A lower limit is reached without anybody reading.
+        server.client().ok(&["CONFIG", "SET", "tracking-table-max-keys", "10"]);
+        while number(server, "tracking_total_keys") > 10 {
+            sleep(Duration::from_millis(5));
+        }
+        assert!(told(&mut reader).len() >= (kept - 10) as usize);
+    });
+}
+
+/// A read that the slow lane does is answered before anybody tells that it is no longer so.
+#[test]
+fn long_reads_come_before_what_is_told_of_them() {
+    let server = Server::weft(&THREADS);
+    let mut reader = tracker(&server, &[]);
+    let mut writer = server.client();
+    let mut push = vec!["RPUSH".to_string(), "list".into()];
+    push.extend((0..50_000).map(|n| n.to_string()));
+    writer.cmd(&push);
+    for _ in 0..20 {
+        reader.send_raw(&encode(&["LRANGE", "list", "0", "-1"])).expect("writable");
+        writer.cmd(&["LSET", "list", "0", "x"]);
+        writer.cmd(&["LSET", "list", "0", "y"]);
+        let first = reader.read_frame().expect("a frame").value;
+        assert!(matches!(first, Value::Array(_)), "a push came first");
+        // Both changes may have come before.
+        told(&mut reader);
+    }
+}
+
+/// Connections that move between threads miss nothing.
+#[test]
+fn clients_that_move_are_told() {
+    let server = Server::weft(&THREADS);
+    let mut readers: Vec<Client> = (0..8).map(|_| tracker(&server, &[])).collect();
+    let mut writer = server.client();
+    for round in 0..200 {
+        for reader in &mut readers {
+            reader.cmd(&["GET", "k"]);
+        }
+        writer.ok(&["DEBUG", "MOVE-CLIENTS"]);
+        writer.ok(&["SET", "k", &round.to_string()]);
+        for reader in &mut readers {
+            assert_eq!(until_told(reader), ["k"], "round {round}");
+        }
+    }
+}
+
+/// A key that is read by ever new clients and never written does not take ever more.
+#[test]
+fn clients_that_are_gone_are_forgotten() {
+    let server = Server::weft(&THREADS);
+    for _ in 0..300 {
+        tracker(&server, &[]).cmd(&["GET", "k"]);
+    }
+    let left = number(&server, "tracking_total_items");
+    assert!(left < 100, "{left}");
+}
