@@ -73,16 +73,16 @@ impl<'g> Db<'g> {
         self.keyspace().key(bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     fn table(&mut self, shard: u16) -> TableMut<'g, Values, Hasher> {
-        self.table_of(shard, self.index)
+        Db::table_in(self.guard, shard, self.index)
     }
 
     /// The table of `shard` in database `index`.
-    #[inline]
-    fn table_of(&self, shard: u16, index: usize) -> TableMut<'g, Values, Hasher> {
-        assert!(self.guard.holds(shard), "shard {shard} is not held");
-        let table: &'g Table = self.guard.keyspace().table(shard, index);
+    #[inline(always)]
+    fn table_in(guard: &'g Guard<'g>, shard: u16, index: usize) -> TableMut<'g, Values, Hasher> {
+        assert!(guard.holds(shard), "shard {shard} is not held");
+        let table: &'g Table = guard.keyspace().table(shard, index);
         // SAFETY: the guard holds the shard, so no other thread has a TableMut of it; on this
         // thread every TableMut made here ends before the next method of this `Db` (or of one
         // that borrows it mutably) is called: references into it are tied to `&mut self`. Who

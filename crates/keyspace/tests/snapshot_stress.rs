@@ -61,7 +61,7 @@ fn io_thread(ks: &Keyspace, own: usize, stop: &AtomicBool) {
         for _ in 0..16 {
             let (a, b) = (name(rng.next() % ACCOUNTS), name(rng.next() % ACCOUNTS));
             let (a, b) = (ks.key(a.as_bytes()), ks.key(b.as_bytes()));
-            if rng.next() % 4096 == 0 {
+            if rng.next().is_multiple_of(4096) {
                 let Some(guard) = inside.world(&mut turn) else { continue };
                 Db::new(&guard, &mut turn, 0).swap_with(1);
                 commit(&guard, &mut turn);

@@ -31,7 +31,7 @@ impl Db<'_> {
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.turn.effects.announce(self.index, key);
         if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING) != 0 {
-            self.keep(key);
+            Db::keep(self.guard, self.index, key);
         }
     }
 

@@ -3,6 +3,7 @@
 //! See [`crate::snapshot`]. All of this is behind a look at the shard's interest.
 
 use super::{Db, Detached};
+use crate::guard::Guard;
 use crate::interest::SNAPSHOT;
 use crate::keyspace::Key;
 use crate::snapshot::shards;
@@ -11,16 +12,19 @@ use crate::snapshot::walk::Batch;
 impl Db<'_> {
     /// A snapshot is being taken, or the shard is held by a command of the slow lane, which must be
     /// known to write.
+    ///
+    /// Asks for no more than it needs, so that a `Db` can stay in registers.
     #[cold]
-    pub(super) fn keep(&mut self, key: &Key<'_>) {
-        self.guard.writes();
-        let ks = self.keyspace();
+    #[inline(never)]
+    pub(super) fn keep(guard: &Guard<'_>, index: usize, key: &Key<'_>) {
+        guard.writes();
+        let ks = guard.keyspace();
         // By now, which may be the cause: see `snapshot::begin`.
         if ks.interest(key.shard) & SNAPSHOT == 0 {
             return;
         }
-        let found = self.table(key.shard).into_found(key.hash, key.bytes);
-        shards::keep(ks, self.index, key, found.as_deref());
+        let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
+        shards::keep(ks, index, key, found.as_deref());
     }
 
     /// What was taken out of this database's table of `shard`, unless a snapshot keeps it.
@@ -37,6 +41,6 @@ impl Db<'_> {
     /// whether it is the last. What is copied comes into `batch`.
     pub(crate) fn snapshot_step(&mut self, shard: u16, batch: &mut Batch) -> bool {
         let ks = self.keyspace();
-        shards::step(ks, shard, |db| self.table_of(shard, db), batch)
+        shards::step(ks, shard, |db| Db::table_in(self.guard, shard, db), batch)
     }
 }

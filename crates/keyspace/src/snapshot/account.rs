@@ -7,6 +7,7 @@
 
 use crate::keyspace::SHARDS;
 use crate::sync::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use weft_types::Shared;
 
 /// How far a snapshot has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Progress {
     pub given: usize,
     /// Bytes that writers have made the snapshot keep and that were not given to visitors yet.
     pub kept_bytes: usize,
-    /// The most that it has been.
+    /// The most that it has been, with what writers copied of large values meanwhile.
     pub peak_bytes: usize,
     /// Bytes at which it is given up; 0: never.
     pub limit_bytes: usize,
@@ -33,6 +34,8 @@ pub(crate) struct Account {
     given: AtomicUsize,
     limit: usize,
     bytes: AtomicUsize,
+    /// What writers had copied of shared values, ever, when this began.
+    copied: u64,
     peak: AtomicUsize,
     of_shards: Box<[AtomicUsize]>,
     given_up: AtomicBool,
@@ -47,6 +50,7 @@ impl Account {
             given: AtomicUsize::new(0),
             limit,
             bytes: AtomicUsize::new(0),
+            copied: Shared::copied_bytes(),
             peak: AtomicUsize::new(0),
             of_shards: (0..SHARDS).map(|_| AtomicUsize::new(0)).collect(),
             given_up: AtomicBool::new(false),
@@ -71,11 +75,24 @@ impl Account {
     /// Adds bytes that `shard` keeps; gives the snapshot up when that is too much.
     pub(super) fn add(&self, shard: u16, bytes: usize) {
         self.of_shards[usize::from(shard)].fetch_add(bytes, Ordering::Relaxed);
-        let now = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.look();
+    }
+
+    /// Gives the snapshot up if too much is kept.
+    pub(super) fn look(&self) {
+        let now = self.bytes();
         self.peak.fetch_max(now, Ordering::Relaxed);
         if self.limit > 0 && now > self.limit {
             self.given_up.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// What is kept, with what writers have copied since this began of values that are shared. They
+    /// may have copied for others, too, and some of that may be free again: at most.
+    fn bytes(&self) -> usize {
+        let copied = Shared::copied_bytes().saturating_sub(self.copied);
+        self.bytes.load(Ordering::Relaxed) + copied as usize
     }
 
     /// Takes off bytes that `shard` keeps no more.
@@ -92,7 +109,7 @@ impl Account {
     pub(super) fn is_pressed(&self) -> bool {
         /// Less than this is kept without a thought of order.
         const EASY: usize = 1 << 20;
-        let bytes = self.bytes.load(Ordering::Relaxed);
+        let bytes = self.bytes();
         bytes > EASY && self.limit > 0 && bytes > self.limit / 4
     }
 

@@ -63,7 +63,7 @@ impl std::error::Error for BeginError {}
 impl<'k> Snapshot<'k> {
     /// Begins a snapshot of all keys as they are at one moment of this call, at which `at_cut` is
     /// called: no command is under way then but long ones that come after the cut as a whole. It
-    /// must neither wait nor take shards. `limit_bytes`: how much may be kept beside the keys until
+    /// must neither wait nor take shards. Keys that have expired for `turn` are no keys. `limit_bytes`: how much may be kept beside the keys until
     /// the snapshot is given up, 0 for any amount.
     ///
     /// Waits, with everybody else at work, for commands of the slow lane that have begun to write;

@@ -57,6 +57,7 @@ impl<'k> Snapshot<'k> {
         turn: &mut Turn,
         visit: &mut dyn FnMut(Image),
     ) -> Result<Step, GivenUp> {
+        self.account.look();
         if self.account.is_given_up() {
             return Err(GivenUp);
         }

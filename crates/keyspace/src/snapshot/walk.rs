@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weft_table::{Detached, KeyHasher, POSITIONS, TableMut, position};
-use weft_types::{Record, RecordRef, Values, value};
+use weft_types::{Record, RecordRef, Shared, Values};
 
 /// What one step does under a lock, as [`weight`] counts it: some tens of microseconds.
 const STEP_WEIGHT: usize = if cfg!(test) { 2 << 10 } else { 128 << 10 };
@@ -161,15 +161,11 @@ fn fitting(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
     }
 }
 
-/// What it costs to make an image of `record`. O(1), or as [`value::duplicate_work`].
+/// What it costs to make an image of `record`. O(1).
 fn weight(record: &RecordRef<'_>) -> usize {
-    /// One element of a collection that is copied.
-    const ELEMENT_WEIGHT: usize = 64;
-    let elements = match value::pieces(record, 1) {
-        0 => 0,
-        _ => value::duplicate_work(record),
-    };
-    RECORD_WEIGHT + record.alloc_size() + elements * ELEMENT_WEIGHT
+    /// A step of sharing, some ten nanoseconds.
+    const SHARE_WEIGHT: usize = 64;
+    RECORD_WEIGHT + record.alloc_size() + Shared::work(record) * SHARE_WEIGHT
 }
 
 /// What a step brings.

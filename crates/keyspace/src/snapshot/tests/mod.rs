@@ -13,11 +13,11 @@ use crate::keyspace::SHARDS;
 use crate::turn::{Rng, Turn};
 use std::collections::BTreeMap;
 use value::describe;
-use world::{Content, World};
+use world::{Content, Entry, World};
 
 /// What was given to a visitor.
 #[derive(Default)]
-struct Given(Vec<((usize, Vec<u8>), (Vec<u8>, Option<i64>))>);
+struct Given(Vec<Entry>);
 
 impl Given {
     fn visit(&mut self, image: Image) {
@@ -88,7 +88,7 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
                 tally.cuts_in_long += usize::from(!world.ks.running().is_empty());
                 Phase::Walked { snapshot, expected, given: Given::default() }
             }
-            Phase::Walked { snapshot, .. } if draw < 1 && rng.next() % 4 == 0 => {
+            Phase::Walked { snapshot, .. } if draw < 1 && rng.next().is_multiple_of(4) => {
                 drop(snapshot);
                 tally.broken_off += 1;
                 Phase::None

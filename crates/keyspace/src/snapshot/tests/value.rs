@@ -60,7 +60,8 @@ fn text(rng: &mut Rng) -> Vec<u8> {
 /// Changes `key` in one of many ways, or makes it.
 pub(super) fn change(db: &mut Db<'_>, key: &Key<'_>, rng: &mut Rng) {
     let now = db.turn.now_ms;
-    let later = |rng: &mut Rng| (rng.next() % 3 == 0).then(|| now + 1 + (rng.next() % 400) as i64);
+    let later =
+        |rng: &mut Rng| rng.next().is_multiple_of(3).then(|| now + 1 + (rng.next() % 400) as i64);
     match rng.next() % 14 {
         0..=3 => {
             let (text, expiry) = (text(rng), later(rng));
@@ -105,7 +106,7 @@ fn collection(
 ) -> Rework {
     let limits = limits();
     let member = format!("m{}", rng.next() % 40).into_bytes();
-    let adds = rng.next() % 3 > 0;
+    let adds = !rng.next().is_multiple_of(3);
     let Some(record) = record else {
         return Rework::Changed(match rng.next() % 3 {
             0 => list::create(key.bytes, clock, End::Right, &[&member], &limits),
@@ -134,7 +135,7 @@ fn collection(
             list::pop(record, end, 1, &limits, &mut waste, |_| {})
         }
         Type::Hash if adds => {
-            let expiry = (rng.next() % 4 == 0).then(|| now + 1 + (rng.next() % 300) as i64);
+            let expiry = rng.next().is_multiple_of(4).then(|| now + 1 + (rng.next() % 300) as i64);
             let value = rng.next().to_string();
             hash::set(record, &member, value.as_bytes(), expiry, now, &limits).0
         }

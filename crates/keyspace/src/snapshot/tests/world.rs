@@ -24,7 +24,10 @@ const NAMES: u64 = 60;
 const BURST: u64 = 900;
 
 /// What is in the keyspace: by database and key, the value and the expiry.
-pub(super) type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
+pub(super) type Content = BTreeMap<Name, Value>;
+pub(super) type Entry = (Name, Value);
+type Name = (usize, Vec<u8>);
+type Value = (Vec<u8>, Option<i64>);
 
 /// A command of the slow lane in the middle of its work.
 pub(super) struct Long {
@@ -50,10 +53,7 @@ fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-pub(super) fn entry(
-    db: usize,
-    record: &RecordRef<'_>,
-) -> ((usize, Vec<u8>), (Vec<u8>, Option<i64>)) {
+pub(super) fn entry(db: usize, record: &RecordRef<'_>) -> Entry {
     ((db, record.key().to_vec()), (describe(record), record.expiry()))
 }
 
