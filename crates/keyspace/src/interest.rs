@@ -38,17 +38,8 @@ pub(crate) const RUNNING: u32 = 8;
 /// keep old values for it, and need not tell of what has become of them.
 pub(crate) const SNAPSHOT: u32 = 64;
 
-const ALL: [u32; 9] = [
-    WATCHED,
-    WAITED,
-    FOLLOWED,
-    READ,
-    FOLLOWED_BY_PREFIX,
-    JOURNALED,
-    LOGGED,
-    RUNNING,
-    SNAPSHOT,
-];
+const ALL: [u32; 9] =
+    [WATCHED, WAITED, FOLLOWED, READ, FOLLOWED_BY_PREFIX, JOURNALED, LOGGED, RUNNING, SNAPSHOT];
 
 /// Each of them has a bit of its own.
 const _: () = {
