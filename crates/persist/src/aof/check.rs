@@ -436,7 +436,7 @@ mod tests {
         put("x.manifest", b"file b seq 1 type b\nfile i seq 1 type i\nfile j seq 2 type i\n");
         put("b", &[b"VALKEY-fit", SET].concat());
         put("i", SET);
-        put("j", &SET[..20]);
+        put("j", &SET[..18]);
         let run = |repair| {
             let mut heard = Heard { agrees: true, ..Heard::default() };
             let path = folder.path().join("x.manifest");
@@ -455,8 +455,8 @@ mod tests {
                 "Start to check INCR files.",
                 "AOF analyzed: filename=i, size=27, ok_up_to=27, ok_up_to_line=15, diff=0",
                 "INCR AOF i is valid",
-                "0x              13: Expected to read 3 bytes, got 1 bytes",
-                "AOF analyzed: filename=j, size=20, ok_up_to=0, ok_up_to_line=19, diff=20",
+                "0x              11: Expected to read 3 bytes, got 1 bytes",
+                "AOF analyzed: filename=j, size=18, ok_up_to=0, ok_up_to_line=19, diff=18",
                 "AOF j is not valid. Use the --fix option to try fixing it.",
             ]
         );
