@@ -205,9 +205,12 @@ pub fn play(server: &Server, groups: &[(Group, u32)], seed: u64, steps: usize) {
     let target = session::Target { name: server.name().to_string(), port: server.port() };
     let mut session = session::Session::open(&target).expect("the server is up");
     let mut deck = Deck::new(groups);
-    // What changes the server changes how the same words are stored.
+    // What changes the server changes how the same words are stored; and a sum that is logged as SET
+    // may be stored as an integer, here as in the reference.
     let left_out = |name: String| {
-        ["DEBUG", "CONFIG", "MIGRATE"].iter().any(|of| name.split('|').next() == Some(*of))
+        ["DEBUG", "CONFIG", "MIGRATE", "INCRBYFLOAT"]
+            .iter()
+            .any(|of| name.split('|').next() == Some(*of))
     };
     deck.retain(|rule| !rule.names().any(left_out));
     let mut rng = Rng::new(seed);

@@ -107,7 +107,6 @@ pub const SCRIPTS: &[(&str, &str)] = &[
         ~
         GET p
         SET p v PX 1
-        SET p v PX 1
         ~
         SET p w
         SET p v PX 1
