@@ -6,7 +6,7 @@
 //! `docs/design/shared-values.md`, and [`counted`](crate::counted) for how.
 
 use crate::packed::Value;
-use crate::{Kind, Record, counted, hash, list, set, stream, string, value, zset};
+use crate::{Kind, Record, Type, counted, hash, list, set, stream, string, value, zset};
 use std::ops::{ControlFlow, Deref};
 
 /// A record with the key, the expiry and the value that another one had at a moment. It can be sent
@@ -86,12 +86,18 @@ impl Shared {
     }
 
     /// About how many bytes it takes that the record it was made of does not have, as long as nobody
-    /// changes that; see [`Shared::copied_bytes`] for what comes then. O(1).
+    /// changes that; see [`Shared::copied_bytes`] for what comes then. A string counts as a whole,
+    /// since it is changed as a whole. O(1).
     #[must_use]
     pub fn own_memory(&self) -> usize {
         /// What stands for a chunk or a block at the ends, and for a page.
         const EACH: usize = 40;
-        self.0.alloc_size() + Shared::work(&self.0) * EACH
+        match Kind::of(self.0.kind()).type_of() {
+            Type::String => string::memory(&self.0),
+            Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
+                self.0.alloc_size() + Shared::work(&self.0) * EACH
+            }
+        }
     }
 
     /// Bytes of large values that writers have copied since somebody else held them, since the

@@ -124,6 +124,7 @@ fn rounds(n: usize) -> usize {
 
 /// What is shared is not copied, and what is copied is counted.
 #[test]
+#[cfg_attr(miri, ignore = "many members")]
 fn sharing_takes_next_to_nothing() {
     let limits = Limits::default();
     let mut record = crate::set::create(b"k", b"member", usize::MAX, None, 0, &limits);
