@@ -262,7 +262,7 @@ fn last_step(client: &mut Client, id: usize) -> u64 {
     let list: Vec<u64> = list.items().iter().map(|n| n.text().parse().expect("a number")).collect();
     assert!(list.iter().enumerate().all(|(at, n)| *n == at as u64 + 1), "a hole in {list:?}");
     // MSET and RPUSH are two commands: the crash may have come between them.
-    assert!(list.len() as u64 == last || list.len() as u64 + 1 == last && last % 2 == 0);
+    assert!(list.len() as u64 == last || list.len() as u64 + 1 == last && last.is_multiple_of(2));
     if list.len() as u64 != last {
         client.cmd(&["RPUSH", &key("list"), &last.to_string()]);
     }

@@ -132,6 +132,17 @@ impl Server {
         }
     }
 
+    /// Waits until the server has loaded its files: before, it refuses commands.
+    #[track_caller]
+    pub fn wait_until_loaded(&self) {
+        let mut client = self.client();
+        let is_loading =
+            |reply: Value| matches!(reply, Value::Error(e) if e.starts_with(b"LOADING"));
+        while is_loading(client.cmd(&["GET", "key"])) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// What kind of server this is, for messages.
     pub fn name(&self) -> &'static str {
         self.name

@@ -78,7 +78,7 @@ fn directory(disk: &SimDisk) -> Directory {
 
 /// The commands of unit `number`: one, or several.
 fn commands(number: u64) -> Vec<(usize, Vec<u8>)> {
-    let count = if number % 3 == 0 { 3 } else { 1 };
+    let count = if number.is_multiple_of(3) { 3 } else { 1 };
     let command = |nth: u64| {
         let value = vec![b'a' + (number % 26) as u8; (number % 40 * 7) as usize];
         let head = format!("*4\r\n$4\r\nUNIT\r\n$6\r\n{number:06}\r\n$1\r\n{nth}\r\n");

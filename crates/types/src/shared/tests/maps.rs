@@ -76,7 +76,7 @@ impl Subject for Fields {
                 let now = 1000 + draws.below(100) as i64;
                 let before = hash::len(self.record());
                 let old = self.record.take().expect("put back");
-                let (new, _) = hash::expire_some(old, draws.next(), now);
+                let (new, _) = hash::expire_some(old, draws.next(), now, &mut |_| {});
                 self.record = Some(new);
                 // Which ones went is told by who reads.
                 if hash::len(self.record()) != before {

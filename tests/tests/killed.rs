@@ -1,0 +1,228 @@
+//! kill -9 at random moments: what was acknowledged is there afterwards, and nothing is torn.
+//!
+//! | variable | what |
+//! |---|---|
+//! | `KILLED_RUNS` | how often the server is killed, default 6 |
+//! | `KILLED_SEED` | of the first run, default 1 |
+//! | `KILLED_PEER` | `valkey`: kills that instead, to see whether the test is right |
+//!
+//! Eight clients write, each to keys of its own in several shards: MSET of four keys, a transaction
+//! on three, RPUSH. Each operation writes its number, so that afterwards every key tells how far its
+//! client has come. What must hold, with `n` the last operation of a client that is there:
+//!
+//! * Whole: the keys that one operation writes agree, and lists hold every number once, in order.
+//! * A prefix: of a client, everything up to `n` is there; and what was acknowledged before an
+//!   operation began that is there, is there, too, whoever did it.
+//! * `always`: everything that was acknowledged is there. `everysec`: everything older than two
+//!   seconds.
+
+use std::time::{Duration, Instant};
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server, Value};
+
+const CLIENTS: usize = 8;
+const KINDS: usize = 3;
+
+fn env_or(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// One operation: which, and when. No end: its reply never came.
+#[derive(Clone, Copy)]
+struct Done {
+    number: u64,
+    kind: usize,
+    began: Instant,
+    ended: Option<Instant>,
+}
+
+/// What a client has done, over all runs.
+#[derive(Default)]
+struct Past {
+    done: Vec<Done>,
+    next: u64,
+}
+
+fn text(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+/// The commands of an operation, the reply to the last of which acknowledges it.
+fn commands(client: usize, kind: usize, number: u64) -> Vec<Vec<String>> {
+    let n = number.to_string();
+    let key = |what: &str| format!("{what}:{client}");
+    match kind {
+        0 => {
+            let keys: Vec<String> = (0..4).map(|i| format!("m{i}:{client}")).collect();
+            let pairs = keys.into_iter().flat_map(|key| [key, n.clone()]);
+            vec![["MSET".to_string()].into_iter().chain(pairs).collect()]
+        }
+        1 => vec![
+            text(&["MULTI"]),
+            text(&["SET", &key("x"), &n]),
+            text(&["RPUSH", &key("l"), &n]),
+            text(&["INCR", &key("count")]),
+            text(&["SET", &key("y"), &n]),
+            text(&["EXEC"]),
+        ],
+        _ => vec![text(&["RPUSH", &key("r"), &n])],
+    }
+}
+
+/// Writes until the server is gone.
+fn write(port: u16, client: usize, past: &mut Past, seed: u64) {
+    let mut rng = Rng::new(seed ^ (client as u64) << 32);
+    let Ok(mut connection) = Client::try_tcp(port) else { return };
+    loop {
+        past.next += 1;
+        let (number, kind) = (past.next, rng.below(KINDS));
+        let commands = commands(client, kind, number);
+        let began = Instant::now();
+        let replies = connection.pipeline(&commands);
+        let ended = replies.is_ok().then(Instant::now);
+        past.done.push(Done { number, kind, began, ended });
+        let Ok(replies) = replies else { return };
+        for reply in replies {
+            let refused = matches!(reply.value, Value::Error(_) | Value::NullArray);
+            assert!(!refused, "client {client}: {}", reply.value);
+        }
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    match value {
+        Value::Bulk(bytes) => std::str::from_utf8(bytes).expect("digits").parse().expect("digits"),
+        Value::NullBulk | Value::Null => 0,
+        other => panic!("{other}"),
+    }
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    match value {
+        Value::Array(all) => all.iter().map(number).collect(),
+        other => panic!("{other}"),
+    }
+}
+
+/// The last number of each kind that is there, after a look at whether everything is whole.
+fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
+    let key = |what: &str| format!("{what}:{client}");
+    let mut get = |key: String| number(&connection.cmd(&["GET", &key]));
+    let four: Vec<u64> = (0..4).map(|i| get(format!("m{i}:{client}"))).collect();
+    assert!(four.iter().all(|n| *n == four[0]), "client {client}: a torn MSET: {four:?}");
+    let (x, y, count) = (get(key("x")), get(key("y")), get(key("count")));
+    assert_eq!(x, y, "client {client}: a torn transaction");
+    let mut list = |what: &str| numbers(&connection.cmd(&["LRANGE", &key(what), "0", "-1"]));
+    let of = |kind: usize, last: u64| -> Vec<u64> {
+        let done = past.done.iter().filter(|d| d.kind == kind && d.number <= last);
+        done.map(|d| d.number).collect()
+    };
+    let (in_exec, alone) = (list("l"), list("r"));
+    assert_eq!(in_exec, of(1, x), "client {client}: what transactions have pushed");
+    assert_eq!(count, in_exec.len() as u64, "client {client}: what transactions have counted");
+    let last = alone.last().copied().unwrap_or(0);
+    assert_eq!(alone, of(2, last), "client {client}: what was pushed");
+    [four[0], x, last]
+}
+
+/// Looks at what is left after a kill; what is not there never happened for what follows.
+fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Instant) -> bool) {
+    let mut first_lost: Vec<Done> = Vec::new();
+    let mut last_found: Vec<Done> = Vec::new();
+    for (client, past) in pasts.iter_mut().enumerate() {
+        let found = found(connection, client, past);
+        let last = found.into_iter().max().expect("three kinds");
+        for (kind, found) in found.into_iter().enumerate() {
+            let due = past.done.iter().rev().find(|d| d.kind == kind && d.number <= last);
+            let due = due.map_or(0, |d| d.number);
+            assert_eq!(found, due, "client {client}: {last} is there, and of kind {kind}");
+        }
+        for lost in past.done.iter().filter(|d| d.number > last) {
+            let promised = lost.ended.is_some_and(&must_be_there);
+            assert!(
+                !promised,
+                "client {client}: {} was acknowledged; {last} is the last that is \
+                                there",
+                lost.number
+            );
+        }
+        first_lost.extend(past.done.iter().find(|d| d.number > last));
+        past.done.retain(|d| d.number <= last);
+        last_found.extend(past.done.last());
+    }
+    for lost in &first_lost {
+        let after = |d: &&Done| lost.ended.is_some_and(|ended| ended < d.began);
+        let later = last_found.iter().find(after);
+        assert!(
+            later.is_none(),
+            "an operation is there that began after the end of one that is not"
+        );
+    }
+}
+
+fn start(args: &[&str]) -> Option<Server> {
+    match std::env::var("KILLED_PEER").as_deref() {
+        Ok("valkey") => Server::valkey(args),
+        _ => Some(Server::weft(args)),
+    }
+}
+
+/// Kills and restarts; `load`: for how many milliseconds it is written to.
+fn kill_again_and_again(
+    policy: &str,
+    load: (i64, i64),
+    runs: u64,
+    must_be_there: impl Fn(Instant, Instant) -> bool,
+) {
+    let args = [
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        policy,
+        "--save",
+        "",
+        "--io-threads",
+        "4",
+        // so that some of the kills meet a rewrite
+        "--auto-aof-rewrite-min-size",
+        "300kb",
+        "--auto-aof-rewrite-percentage",
+        "50",
+    ];
+    let Some(mut server) = start(&args) else { return };
+    let mut pasts: Vec<Past> = (0..CLIENTS).map(|_| Past::default()).collect();
+    let first = env_or("KILLED_SEED", 1);
+    for seed in first..first + runs {
+        println!("KILLED_SEED={seed}");
+        let mut rng = Rng::new(seed);
+        let port = server.port();
+        let killed = std::thread::scope(|scope| {
+            for (client, past) in pasts.iter_mut().enumerate() {
+                scope.spawn(move || write(port, client, past, seed));
+            }
+            std::thread::sleep(Duration::from_millis(rng.between(load.0, load.1) as u64));
+            let killed = Instant::now();
+            server.kill();
+            killed
+        });
+        server.restart();
+        server.wait_until_loaded();
+        check(&mut server.client(), &mut pasts, |ended| must_be_there(ended, killed));
+    }
+    let written: u64 = pasts.iter().map(|past| past.next).sum();
+    println!("{policy}: killed {runs} times, {written} operations");
+    assert!(written > runs, "somebody has written");
+}
+
+#[test]
+fn what_always_acknowledges_survives() {
+    kill_again_and_again("always", (5, 300), env_or("KILLED_RUNS", 6), |_, _| true);
+}
+
+#[test]
+fn everysec_loses_two_seconds_at_most() {
+    let runs = (env_or("KILLED_RUNS", 6) / 6).max(1);
+    kill_again_and_again("everysec", (200, 3500), runs, |ended, killed| {
+        killed.saturating_duration_since(ended) > Duration::from_secs(2)
+    });
+}
