@@ -327,12 +327,11 @@ impl Executor {
 /// DEBUG LOADAOF: empties the keyspace and loads the files, while the world is stopped.
 ///
 /// # Errors
-/// The reason is in the log. The data is lost, or part of it.
-pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result<(), ()> {
+/// What is wrong: a line for the operator. The data is lost, or part of it.
+pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result<(), String> {
     srv.aof.finish();
     let dir = directory(srv);
-    let tell = |fault: String| log_warning!("{fault}");
-    let manifest = dir.manifest().map_err(|fault| tell(fault.to_string()))?;
+    let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     for db in 0..srv.ks.databases() {
         let taken = Db::new(guard, &mut core.turn, db).take_all();
         core.turn.discard_all(taken.contents, Free::Background);
@@ -353,7 +352,7 @@ pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result
         }
     });
     core.turn.set_import(Import::No);
-    loaded.map_err(tell)
+    loaded
 }
 
 /// What was done is in the files already.

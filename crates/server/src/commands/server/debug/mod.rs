@@ -342,8 +342,10 @@ fn allocator_error(e: crate::mallctl::Errno) -> Error {
 
 fn load_log(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
-    crate::aof::load::again(srv, cx.core, guard)
-        .map_err(|()| Error::new("ERR Error trying to load the AOF files, check server logs."))?;
+    crate::aof::load::again(srv, cx.core, guard).map_err(|fault| {
+        log_warning!("{fault}");
+        Error::new("ERR Error trying to load the AOF files, check server logs.")
+    })?;
     log_warning!("Append Only File loaded by DEBUG LOADAOF");
     cx.reply.ok();
     Ok(())
