@@ -9,7 +9,7 @@
 
 use super::Waiting;
 use crate::dispatch::request::Request;
-use crate::dispatch::run::{Who, call};
+use crate::dispatch::run::{Who, call, log_words};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Core, reply};
 use crate::io::Message;
@@ -164,6 +164,9 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Opti
     let from = core.srv.clock.raw();
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
+    if !core.turn.effects.is_empty() {
+        log_words(core, guard, who.db, &request);
+    }
     match pause {
         Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);

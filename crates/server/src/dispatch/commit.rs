@@ -7,7 +7,7 @@
 
 use crate::blocking::serve;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::{Core, reply};
+use crate::dispatch::{Core, reply, run};
 use weft_keyspace::Guard;
 use weft_keyspace::commit::{hand_over, seal};
 
@@ -19,12 +19,26 @@ pub type Name = (usize, Box<[u8]>);
 pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
     if task.request.retry.is_some() {
         let behind = after_retry(task.core, task.request, &outcome);
-        tell(task.core, &mut guard, behind);
+        log_and_tell(task.core, &mut guard, task.session.db, task.request, behind);
     } else if !task.core.turn.effects.is_empty() {
-        tell(task.core, &mut guard, Vec::new());
+        log_and_tell(task.core, &mut guard, task.session.db, task.request, Vec::new());
     }
     guard.release();
     reply::finish(task, outcome)
+}
+
+/// Logs the command in its own words, if that is to be (those that are several things in one have seen
+/// to it, each by itself), and [`tell`]s.
+#[cold]
+fn log_and_tell(
+    core: &mut Core,
+    guard: &mut Guard<'_>,
+    db: usize,
+    request: &Request<'_>,
+    names: Vec<Name>,
+) {
+    run::log_words(core, guard, db, request);
+    tell(core, guard, names);
 }
 
 /// Settles the effects of the turn and serves those who wait: for keys that came to be, and for
