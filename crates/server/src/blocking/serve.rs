@@ -9,7 +9,7 @@
 
 use super::Waiting;
 use crate::dispatch::request::Request;
-use crate::dispatch::run::{Who, call};
+use crate::dispatch::run::{Who, call, log_words};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Core, reply};
 use crate::io::Message;
@@ -177,6 +177,9 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
     core.turn.client = own_changes;
+    if !core.turn.effects.is_empty() {
+        log_words(core, guard, who.db, &request);
+    }
     match pause {
         Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);

@@ -8,7 +8,7 @@
 use crate::blocking::serve;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
-use crate::dispatch::{Core, reply};
+use crate::dispatch::{Core, reply, run};
 use crate::io::Session;
 use crate::tracking;
 use weft_keyspace::Guard;
@@ -21,7 +21,7 @@ pub type Name = (usize, Box<[u8]>);
 /// Commits what the task has changed and releases what it holds.
 #[inline(always)]
 pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    tell_all(task.core, task.request, &mut guard, &outcome);
+    tell_all(task.core, task.session.db, task.request, &mut guard, &outcome);
     guard.release();
     reply::finish(task, outcome)
 }
@@ -29,7 +29,7 @@ pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
 /// As [`commit`], for a client that keeps what it reads: that it has read its keys is remembered.
 #[cold]
 pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    tell_all(task.core, task.request, &mut guard, &outcome);
+    tell_all(task.core, task.session.db, task.request, &mut guard, &outcome);
     let has_read = match &outcome {
         // Who waits for a key has seen that it is not there.
         Outcome::Ended(_) | Outcome::Not(Flow::Blocked(_)) => true,
@@ -76,13 +76,33 @@ fn remember_late(task: &Task<'_>) {
 
 /// Tells everybody who wants to know.
 #[inline(always)]
-fn tell_all(core: &mut Core, request: &Request<'_>, guard: &mut Guard<'_>, outcome: &Outcome) {
+fn tell_all(
+    core: &mut Core,
+    db: usize,
+    request: &Request<'_>,
+    guard: &mut Guard<'_>,
+    outcome: &Outcome,
+) {
     if request.retry.is_some() {
         let behind = after_retry(core, request, outcome);
-        tell(core, guard, behind);
+        log_and_tell(core, guard, db, request, behind);
     } else if !core.turn.effects.is_empty() {
-        tell(core, guard, Vec::new());
+        log_and_tell(core, guard, db, request, Vec::new());
     }
+}
+
+/// Logs the command in its own words, if that is to be (those that are several things in one have seen
+/// to it, each by itself), and [`tell`]s.
+#[cold]
+fn log_and_tell(
+    core: &mut Core,
+    guard: &mut Guard<'_>,
+    db: usize,
+    request: &Request<'_>,
+    names: Vec<Name>,
+) {
+    run::log_words(core, guard, db, request);
+    tell(core, guard, names);
 }
 
 /// Settles the effects of the turn and serves those who wait: for keys that came to be, and for

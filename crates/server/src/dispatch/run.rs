@@ -196,23 +196,20 @@ pub fn call(
         pause: None,
     };
     let result = run(&mut ctx);
-    let pause = ctx.pause.take();
     ctx.db.check_logged(dirty);
-    if !ctx.db.turn.effects.is_empty() {
-        log_words(&mut ctx.db, request);
-    }
-    (result, pause)
+    (result, ctx.pause)
 }
 
-/// Has a command that has changed something logged in its own words, unless it has said others.
+/// After [`call`]: has a command that has changed something, in database `db`, logged in its own
+/// words, unless it has said others. Whoever calls asks first whether there are any effects.
 #[cold]
-fn log_words(db: &mut Db<'_>, request: &Request<'_>) {
-    db.log_words(&mut request.args.iter().enumerate().map(|(at, word)| {
-        match request.blobs.iter().find(|(of, _)| *of == at) {
+pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Request<'_>) {
+    Db::new(guard, &mut core.turn, db).log_words(&mut request.args.iter().enumerate().map(
+        |(at, word)| match request.blobs.iter().find(|(of, _)| *of == at) {
             Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
             Some(_) | None => Arg::Bytes(word),
-        }
-    }));
+        },
+    ));
 }
 
 /// Runs a command of this crate that holds no shard.
@@ -386,7 +383,11 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);
             let who = Who { db: session.db, no_touch: session.no_touch };
-            call(core, who, cmd, run, &request, reply, guard, Lane::Transaction).0
+            let (result, _) = call(core, who, cmd, run, &request, reply, guard, Lane::Transaction);
+            if !core.turn.effects.is_empty() {
+                log_words(core, guard, who.db, &request);
+            }
+            result
         }
         Run::Server(run) => {
             let (name, held) = (cmd.full_name, Held::Guard(guard));
