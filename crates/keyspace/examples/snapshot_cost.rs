@@ -4,7 +4,7 @@
 //! `cargo run --release -p weft-keyspace --example snapshot_cost [KEYS]`
 
 use std::time::Instant;
-use weft_keyspace::commit::settle;
+use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::snapshot::{Snapshot, Step};
 use weft_keyspace::{Db, Keyspace, Outside, Rng, SlowHand, Turn};
 use weft_types::string::{New, record};
@@ -28,6 +28,8 @@ fn set_all(ks: &Keyspace, keys: u64) -> f64 {
         Db::new(&guard, &mut turn, 0).set(&key, record(&name, New::Bytes(&value), None, 0));
         if !turn.effects.is_empty() {
             settle(&guard, &mut turn);
+            seal(&guard, &mut turn);
+            end_group(&guard, &mut turn);
         }
         guard.release();
         turn.drop_trash();

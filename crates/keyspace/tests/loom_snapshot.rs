@@ -7,10 +7,10 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use weft_keyspace::commit::settle;
+use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::snapshot::planted::{Fault, plant};
 use weft_keyspace::snapshot::{Image, Snapshot, Step};
-use weft_keyspace::{Db, Key, Keyspace, Outside, SHARDS, ShardSet, SlowHand, Turn, Waiter};
+use weft_keyspace::{Db, Guard, Key, Keyspace, Outside, SHARDS, ShardSet, SlowHand, Turn, Waiter};
 use weft_types::Record;
 use weft_types::string::{Str, record_int};
 
@@ -33,13 +33,19 @@ fn add(db: &mut Db<'_>, key: &Key<'_>, n: i64) {
     db.set(key, record_int(key.bytes, old + n, None, 0));
 }
 
+fn commit(guard: &Guard<'_>, turn: &mut Turn) {
+    settle(guard, turn);
+    seal(guard, turn);
+    end_group(guard, turn);
+}
+
 fn fill(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
     for key in keys(ks) {
         let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
         add(&mut Db::new(&guard, &mut turn, 0), &key, 10);
-        settle(&guard, &mut turn);
+        commit(&guard, &mut turn);
         drop(guard);
         turn.drop_trash();
     }
@@ -55,7 +61,7 @@ fn transfer(ks: &Keyspace) {
             let mut db = Db::new(&guard, &mut turn, 0);
             add(&mut db, &from, -3);
             add(&mut db, &to, 3);
-            settle(&guard, &mut turn);
+            commit(&guard, &mut turn);
             break;
         }
         drop(inside.leave());
@@ -78,7 +84,7 @@ fn long(ks: &Keyspace) {
     add(&mut db, &from, -4);
     add(&mut db, &to, 4);
     guard.begin_commit();
-    settle(&guard, &mut turn);
+    commit(&guard, &mut turn);
     guard.publish();
     drop(guard);
     turn.drop_trash();

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_keyspace::commit::{hand_over, settle};
+use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::snapshot::{Snapshot, Step};
 use weft_keyspace::{Db, Guard, Key, Keyspace, Outside, Rng, ShardSet, SlowHand, Turn};
 use weft_types::string::{self, Digits, Str};
@@ -43,7 +43,8 @@ fn transfer(db: &mut Db<'_>, from: &Key<'_>, to: &Key<'_>, n: i64) {
 
 fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     settle(guard, turn);
-    hand_over(guard, turn);
+    seal(guard, turn);
+    end_group(guard, turn);
 }
 
 /// Takes the account out and puts it back.

@@ -8,6 +8,8 @@ mod world;
 use super::begin::Wish;
 use super::planted::{Fault, plant};
 use super::{GivenUp, Image, Snapshot, Step};
+use crate::commit::{end_group, seal, settle};
+use crate::guard::Guard;
 use crate::interest::SNAPSHOT;
 use crate::keyspace::SHARDS;
 use crate::turn::{Rng, Turn};
@@ -23,6 +25,13 @@ impl Given {
     fn visit(&mut self, image: Image) {
         self.0.push(((image.db(), image.key().to_vec()), (describe(&image), image.expiry())));
     }
+}
+
+/// Commits what was done as one group, with nobody who waits for anything.
+fn commit(guard: &Guard<'_>, turn: &mut Turn) {
+    settle(guard, turn);
+    seal(guard, turn);
+    end_group(guard, turn);
 }
 
 /// Where a snapshot is.

@@ -33,7 +33,7 @@ fn set(ks: &Keyspace, name: &str, value: &str) {
     let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
     let record = record(key.bytes, New::Bytes(value.as_bytes()), None, 0);
     Db::new(&guard, &mut turn, 0).set(&key, record);
-    crate::commit::settle(&guard, &mut turn);
+    super::commit(&guard, &mut turn);
     drop(guard);
     turn.drop_trash();
 }
@@ -185,13 +185,13 @@ fn it_waits_for_long_commands_that_have_begun_to_write_and_for_no_other() {
         let other = other_hand.hold(&mut other_turn, &ShardSet::one(late.shard));
         Db::new(&other, &mut other_turn, 0).set(&late, new(&late));
 
-        crate::commit::settle(&long, &mut turn);
+        super::commit(&long, &mut turn);
         drop(long);
         while !began.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
         // The cut was made in the middle of that one: it comes after the cut, as a whole.
-        crate::commit::settle(&other, &mut other_turn);
+        super::commit(&other, &mut other_turn);
         drop(other);
         let given = snapshot.join().expect("the walk");
         let value =
@@ -218,7 +218,7 @@ fn who_waits_for_a_long_command_may_be_called_back() {
     let begun = Snapshot::begin(&mut other, &mut cancelled, 0, |_| ()).map(|_| ());
     assert_eq!(begun, Err(BeginError::Cancelled));
     assert!(ks.snapshots.wish().is_none() && ks.snapshot_progress().is_none());
-    crate::commit::settle(&long, &mut turn);
+    super::commit(&long, &mut turn);
     drop(long);
     let (snapshot, ()) =
         Snapshot::begin(&mut other, &mut cancelled, 0, |_| ()).expect("it is over");

@@ -154,7 +154,7 @@ impl World {
             0 => drop(db.read(&key)),
             _ => change(&mut db, &key, &mut self.rng),
         }
-        crate::commit::settle(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.turn);
     }
 
     /// RENAME, MOVE or COPY.
@@ -176,7 +176,7 @@ impl World {
         if let Some(record) = record {
             db.other(db_to).put(&to, record);
         }
-        crate::commit::settle(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.turn);
     }
 
     /// SWAPDB.
@@ -185,7 +185,7 @@ impl World {
         let mut inside = self.inside();
         let Some(guard) = inside.world(&mut self.turn) else { return };
         Db::new(&guard, &mut self.turn, a).swap_with(b);
-        crate::commit::settle(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.turn);
     }
 
     /// FLUSHDB or FLUSHALL, rarely.
@@ -199,7 +199,7 @@ impl World {
         for index in (0..DATABASES).filter(|index| all || *index == only) {
             drop(Db::new(&guard, &mut self.turn, index).take_all());
         }
-        crate::commit::settle(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.turn);
     }
 
     /// Many keys of one shard come or go.
@@ -219,7 +219,7 @@ impl World {
                 false => drop(db.delete(&key)),
             }
         }
-        crate::commit::settle(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.turn);
     }
 
     fn expire(&mut self) {
@@ -283,7 +283,7 @@ impl World {
             }
         } else if what == 2 {
             // It is about to end, and writes on.
-            crate::commit::settle(&long.guard, &mut long.turn);
+            super::commit(&long.guard, &mut long.turn);
         }
         if long.guard.holds(key.shard) && what > 5 {
             change(&mut Db::new(&long.guard, &mut long.turn, db), &key, &mut self.rng);
@@ -303,7 +303,7 @@ impl World {
         for index in 0..DATABASES {
             drop(Db::new(&guard, &mut self.turn, index).take_all());
         }
-        crate::commit::settle(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.turn);
         tidy(&mut self.turn);
     }
 }
@@ -312,7 +312,7 @@ impl World {
 fn end(long: &RefCell<Option<Long>>) {
     if let Some(Long { mut guard, mut turn, .. }) = long.take() {
         guard.begin_commit();
-        crate::commit::settle(&guard, &mut turn);
+        super::commit(&guard, &mut turn);
         guard.publish();
         drop(guard);
         tidy(&mut turn);
