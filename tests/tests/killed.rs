@@ -190,6 +190,7 @@ fn kill_again_and_again(
         "50",
     ];
     let Some(mut server) = start(&args) else { return };
+    server.wait_until_loaded();
     let mut pasts: Vec<Past> = (0..CLIENTS).map(|_| Past::default()).collect();
     let first = env_or("KILLED_SEED", 1);
     for seed in first..first + runs {
