@@ -312,6 +312,18 @@ impl State {
         answer
     }
 
+    /// This state, if the moment that `args` gives to a key as its deadline may be over already: then
+    /// the key is removed, which the next command of a transaction sees.
+    fn already_over(&self, args: &[String], moment: Moment) -> Option<State> {
+        let [name, key, _] = args else { return None };
+        let deadline = self.dbs[0].deadline(key).filter(|_| name == "PEXPIREAT")?;
+        (deadline.at(moment) != Life::Lives).then(|| {
+            let mut gone = self.clone();
+            gone.dbs[0].expire(&Mortal::Key(key.clone()), false);
+            gone
+        })
+    }
+
     fn single(
         &self,
         client: usize,
@@ -376,15 +388,26 @@ impl State {
                 Some(Answer::List(answers)) => answers.get(n),
                 _ => None,
             };
-            let answers: Option<Vec<Answer>> = commands
-                .iter()
-                .enumerate()
-                .map(|(n, args)| state.run(args, moment, true, got(n)))
-                .collect();
-            let Some(answers) = answers else { continue };
-            if event.answer.as_ref().is_none_or(|answer| *answer == Answer::List(answers)) {
-                next.push(state);
+            // What may have happened so far, with what was answered.
+            let mut ways = vec![(state, Vec::new())];
+            for (n, args) in commands.iter().enumerate() {
+                for (mut state, mut answers) in std::mem::take(&mut ways) {
+                    let Some(answer) = state.run(args, moment, true, got(n)) else { continue };
+                    if got(n).is_some_and(|got| *got != answer) {
+                        continue;
+                    }
+                    answers.push(answer);
+                    if let Some(gone) = state.already_over(args, moment) {
+                        ways.push((gone, answers.clone()));
+                    }
+                    ways.push((state, answers));
+                }
             }
+            let fits = |answers| match &event.answer {
+                None => true,
+                Some(answer) => *answer == Answer::List(answers),
+            };
+            next.extend(ways.into_iter().filter_map(|(state, got)| fits(got).then_some(state)));
         }
     }
 }

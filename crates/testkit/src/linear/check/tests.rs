@@ -597,3 +597,15 @@ fn a_killed_wait_may_have_taken_what_nobody_has() {
     later[1][0].call = 42;
     fails(later);
 }
+
+#[test]
+fn a_deadline_may_be_over_when_a_slow_transaction_gives_it() {
+    let deleted_at_once = |ms: u64| {
+        let lines = ["PEXPIREAT x1 20", "PEXPIREAT x1 40", "GET x1"];
+        let exec = Op::Exec(lines.map(words).to_vec());
+        let answer = Answer::List(vec![int(1), int(0), Answer::Nil]);
+        vec![vec![at("SET x1 a", 0, text("OK")), op(exec, 10 * MS, (10 + ms) * MS, answer)]]
+    };
+    fits(deleted_at_once(44));
+    fails(deleted_at_once(5));
+}
