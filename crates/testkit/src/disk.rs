@@ -431,9 +431,10 @@ mod tests {
             file.sync().expect_err("ordered");
             file.sync().expect("nobody says a word");
             assert_eq!(disk.read(&root.join("a")).expect("there"), [1; 300]);
-            disk.after_power_loss().read(&root.join("a")).expect("safe").contains(&0)
+            disk.after_power_loss().read(&root.join("a")).expect("safe") != [1; 300]
         });
-        assert!(lost.count() > 25);
+        let lost = lost.count();
+        assert!(lost > 10, "{lost} of 50");
     }
 
     #[test]

@@ -224,6 +224,7 @@ const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
 /// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
 /// the server is either here or in a rule.
 pub const EXEMPT: &[(&str, &str)] = &[
+    ("BGREWRITEAOF", "writes files: see `aof` of weft-tests"),
     ("BGSAVE", "how long it takes decides what is answered next: see `snapshots` of weft-tests"),
     ("MONITOR", "turns the connection into a stream that has no replies to compare"),
     ("PSUBSCRIBE", SESSIONS),
@@ -233,6 +234,7 @@ pub const EXEMPT: &[(&str, &str)] = &[
     ("SUBSCRIBE", SESSIONS),
     ("SUNSUBSCRIBE", SESSIONS),
     ("UNSUBSCRIBE", SESSIONS),
+    ("WAITAOF", "waits for a disk: see `aof` of weft-tests"),
 ];
 
 /// Whether a command, or a container by any of its subcommands, is in a rule.
