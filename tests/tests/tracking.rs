@@ -239,10 +239,13 @@ fn long_reads_come_before_what_is_told_of_them() {
     let mut push = vec!["RPUSH".to_string(), "list".into()];
     push.extend((0..50_000).map(|n| n.to_string()));
     writer.cmd(&push);
-    for _ in 0..20 {
-        reader.send_raw(&encode(&["LRANGE", "list", "0", "-1"])).expect("writable");
-        writer.cmd(&["LSET", "list", "0", "x"]);
-        writer.cmd(&["LSET", "list", "0", "y"]);
+    for round in 0..20 {
+        // One that was not read before: what is told is told of this read.
+        let list = format!("list:{round}");
+        writer.cmd(&["COPY", "list", &list]);
+        reader.send_raw(&encode(&["LRANGE", &list, "0", "-1"])).expect("writable");
+        writer.cmd(&["LSET", &list, "0", "x"]);
+        writer.cmd(&["LSET", &list, "0", "y"]);
         let first = reader.read_frame().expect("a frame").value;
         assert!(matches!(first, Value::Array(_)), "a push came first");
         // Both changes may have come before.
