@@ -24,9 +24,10 @@ pub fn of(cmd: &Cmd) -> Vec<&'static str> {
     add("@fast", flags.has(Flags::FAST));
     add("@slow", !flags.has(Flags::FAST));
     // A container does nothing itself, so its group says nothing; SORT belongs to the types that
-    // it names.
+    // it names, and who waits for what a connection has written touches no keys.
+    let of_others = ["@list", "@connection"].iter().any(|other| cmd.spec.acl.contains(other));
     if cmd.subcommands.is_empty()
-        && !cmd.spec.acl.contains(&"@list")
+        && !of_others
         && let Some(category) = of_group(cmd.spec.group)
     {
         add(category, true);
