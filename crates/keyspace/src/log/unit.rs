@@ -63,7 +63,7 @@ pub(crate) struct UnitEnd {
 }
 
 /// A block that was emptied keeps its memory for the next units up to so many bytes.
-const KEPT_BYTES: usize = 1 << 20;
+const KEPT_BYTES: usize = 64 << 10;
 
 impl Block {
     /// Appends one entry, a command with these arguments in RESP.
@@ -99,6 +99,8 @@ impl Block {
             shared: e.shared + shared,
             ..e
         }));
+        // A unit may have been large, and the next ones are not.
+        other.clear();
         size
     }
 
@@ -117,6 +119,7 @@ impl Block {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.shared.clear();
+        self.shared.shrink_to(KEPT_BYTES / size_of::<(usize, Blob)>());
         self.entries.clear();
         self.entries.shrink_to(KEPT_BYTES / size_of::<EntryEnd>());
         self.units.clear();

@@ -13,6 +13,7 @@ use crate::dispatch::request::Request;
 use crate::dispatch::run::{Who, call};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
+use crate::memory::ThreadMemory;
 use crate::persistence::{load as snapshots, reload};
 use crate::server::Server;
 use std::io::{Cursor, Read};
@@ -181,8 +182,13 @@ fn load(
     std::thread::scope(|scope| {
         let (to, from) = sync_channel(AHEAD);
         let parse = move || {
+            // Who executes frees what was parsed, and counts that.
+            let mut memory = ThreadMemory::new();
             let mut sink = Parsed { to, block: Block::default(), srv };
-            aof::load(dir, manifest, lenient, &mut sink)
+            let loaded = aof::load(dir, manifest, lenient, &mut sink);
+            drop(sink);
+            memory.publish(&srv.memory);
+            loaded
         };
         let thread = std::thread::Builder::new().name("weft-aof-parse".into());
         let parser = thread.spawn_scoped(scope, parse).map_err(|e| e.to_string())?;

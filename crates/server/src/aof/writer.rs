@@ -9,6 +9,7 @@
 
 use super::policy::{Policy, Sync};
 use super::rewrite;
+use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
 use std::io;
 use std::sync::Arc;
@@ -107,12 +108,17 @@ impl Writer {
 
     /// Runs until it is told to end.
     pub fn run(mut self) {
+        let srv = self.srv;
+        // What the threads that execute commands have allocated is freed here.
+        let mut memory = ThreadMemory::new();
         loop {
+            memory.publish(&srv.memory);
             self.renew_policy();
             while let Ok(order) = self.orders.try_recv() {
                 if let Some(ended) = self.obey(order) {
-                    self.srv.aof.let_go(self.srv, u64::MAX);
+                    srv.aof.let_go(srv, u64::MAX);
                     drop(self);
+                    memory.publish(&srv.memory);
                     let _ = ended.send(());
                     return;
                 }
@@ -123,6 +129,7 @@ impl Writer {
             self.sync_if_due();
             self.see_to_files();
             self.tell();
+            memory.publish_if_far(&srv.memory);
             if !has_more && self.log.may_sleep() {
                 match self.until_due() {
                     Some(time) => std::thread::park_timeout(time),
