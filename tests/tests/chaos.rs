@@ -9,7 +9,7 @@
 //! | `CHAOS_SEED` | default 1; printed |
 //! | `CHAOS_THREADS` | `io-threads` at the start and the end, default 4 |
 //! | `CHAOS_WITHOUT` | words; requests with one of them are left out, to look beyond a known fault |
-//! | `CHAOS_KEPT` | bytes that may stay in use beyond those of the start, default 32 MB |
+//! | `CHAOS_KEPT` | bytes that may stay in use beyond those of the start, default 48 MB |
 //!
 //! What stays in use is, for the most part, a histogram of latencies for each command and thread.
 
