@@ -23,7 +23,7 @@ def bench_data(options):
             ("XADD", f"{deep} -n 1000000 XADD stream:__rand_int__ * field value"),
             ("XADD, one stream", f"{deep} -n 1000000 XADD log MAXLEN ~ 100000 * field value other value"),
             ("XRANGE of 10", f"{deep} -n 500000 XRANGE range __rand_int__-0 + COUNT 10"),
-            ("SETBIT", f"{deep} -n 1000000 SETBIT bits __rand_int__ 1"),
+            ("SETBIT", f"{deep} -n 1000000 SETBIT bits:__rand_int__ 1000 1"),
             ("PFADD", f"{deep} -n 1000000 PFADD visitors:__rand_int__ visitor:__rand_int__"),
             ("GEOADD", f"{deep} -n 500000 GEOADD places 13.361389 38.115556 place:__rand_int__"),
             ("GEOSEARCH 5 km", f"{deep} -n 100000 GEOSEARCH city FROMLONLAT 13.4 52.5 BYRADIUS 5 km COUNT 10"),

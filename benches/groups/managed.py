@@ -14,6 +14,9 @@ LOADS = [(test, clients, depth, generators)
 def bench_managed(options):
     """Fixed 1 and 2 threads, always active, beside 2 that the server manages itself."""
     seconds = int(os.environ.get("MANAGED_SECONDS", "20"))
+    # Numbers of rows, from 0 on, to be measured alone.
+    rows = os.environ.get("MANAGED_ROWS")
+    loads = [LOADS[int(row)] for row in rows.split(",")] if rows else LOADS
     print(f"\n## Threads fixed at one and two, and left to the server (two configured); "
           f"{seconds} s each\n")
     print("Throughput and CPU per request; *better*: of the fixed two the one that serves more, "
@@ -26,7 +29,7 @@ def bench_managed(options):
     try:
         for server in group:
             load(server, "set", 50, 50, 2, ["-n", "200000"])
-        for test, clients, depth, generators in LOADS:
+        for test, clients, depth, generators in loads:
             figures = {}
             for server in group:
                 before = sum(server.cpu())

@@ -175,13 +175,19 @@ impl LogReader {
         }
     }
 
+    /// Has producers wake the reader when there is more, though there may be something for it: to be
+    /// followed by a look at [`Log::last`], and called again for each time it is to be woken.
+    pub fn wants_more(&mut self) {
+        self.sleeps = true;
+        self.log.asleep.swap(true, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
     /// Whether the calling thread may sleep until it is woken: there is nothing for it, and producers
     /// were told to wake it. May be woken for nothing. While this was not called, or [`LogReader::next`]
     /// was called after it, producers wake nobody.
     pub fn may_sleep(&mut self) -> bool {
-        self.sleeps = true;
-        self.log.asleep.swap(true, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
+        self.wants_more();
         // Of the unit that is at the head of its lane only its number is used below.
         let next = self.position + 1;
         let is_next = |source: &Source, passed: bool| {

@@ -10,6 +10,7 @@
 //!
 //! * this file: what all threads see of it, and how they reach the one that writes
 //! * [`writer`] - the thread that writes; [`policy`]: what the configuration says
+//! * [`gather`] - how much it waits for before it writes
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: what it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
 //! * [`check`] - `--check-aof`
@@ -21,6 +22,7 @@
 
 pub mod base;
 pub mod check;
+pub mod gather;
 pub mod load;
 pub mod policy;
 pub mod rewrite;

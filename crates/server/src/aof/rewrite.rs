@@ -68,6 +68,7 @@ pub fn begin(srv: &'static Server) -> Result<Begun, Refusal> {
 fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     let _stack = weft_process::crash::second_stack();
     crate::threads::bind_to(&srv.placement().rewrite);
+    crate::threads::stand_back();
     let running = Running { in_background: true, since: Instant::now(), cancel };
     let came = rewrite(srv, &running);
     let status = &srv.aof.status;

@@ -7,6 +7,7 @@
 //! What fails is tried again, and nothing may be written meanwhile (MISCONF); under `always` the
 //! server stops, as nothing could be answered any more.
 
+use super::gather::{Gathering, unhurried};
 use super::policy::{Policy, Sync};
 use super::rewrite;
 use crate::memory::ThreadMemory;
@@ -65,6 +66,7 @@ pub struct Writer {
     /// Since when a sync is under way, and when the last one began.
     syncing: Option<Instant>,
     last_sync: Instant,
+    gathering: Gathering,
     is_delay_told: bool,
     /// Writing, or syncing, has failed.
     is_failing: bool,
@@ -96,6 +98,7 @@ impl Writer {
             settings_version: settings.version,
             syncing: None,
             last_sync: Instant::now(),
+            gathering: Gathering::default(),
             is_delay_told: false,
             is_failing: false,
             rotating: None,
@@ -123,14 +126,24 @@ impl Writer {
                     return;
                 }
             }
+            if self.gathers() {
+                continue;
+            }
             let has_more = self.take();
+            let is_new = self.appender.buffered() > 0;
             self.write();
             self.rotate_if_due();
             self.sync_if_due();
             self.see_to_files();
             self.tell();
             memory.publish_if_far(&srv.memory);
-            if !has_more && self.log.may_sleep() {
+            if !has_more
+                && is_new
+                && let Some(time) = unhurried(self.policy.sync)
+            {
+                // Nobody wakes the thread meanwhile but by an order.
+                std::thread::park_timeout(time);
+            } else if !has_more && self.log.may_sleep() {
                 match self.until_due() {
                     Some(time) => std::thread::park_timeout(time),
                     None => std::thread::park(),
@@ -146,6 +159,21 @@ impl Writer {
             self.appender.annotate(settings.aof.annotations);
             self.policy = settings.aof;
         }
+    }
+
+    /// Waits a little for others whose units the next sync may serve; whether it has.
+    fn gathers(&mut self) -> bool {
+        let drawn = self.log.log().last();
+        if self.policy.sync != Sync::Always || drawn == self.log.position() {
+            return false;
+        }
+        let Some(time) = self.gathering.time_left(drawn, Instant::now()) else { return false };
+        self.log.wants_more();
+        // They were drawn before it was said, or whoever draws them wakes this thread.
+        if self.log.log().last() == drawn {
+            std::thread::park_timeout(time);
+        }
+        true
     }
 
     /// Carries out an order; who is to be told when it was the last one.
@@ -332,6 +360,8 @@ impl Writer {
         let came = job.run();
         self.sample("aof-fsync-always", began);
         self.appender.synced(&job, &came);
+        let (synced, drawn) = (self.appender.written(), self.log.log().last());
+        self.gathering.after_sync(began, Instant::now(), synced, drawn);
         if let Err(e) = came {
             log_warning!(
                 "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {e}. \

@@ -39,6 +39,7 @@ pub fn begin(srv: &'static Server) -> Result<(), Refused> {
     log_notice!("Background saving started");
     let thread = std::thread::Builder::new().name("weft-save-0".into());
     let spawned = thread.spawn(move || {
+        crate::threads::stand_back();
         let done = begun.finish(srv);
         conclude(srv, own, done.as_ref().copied());
     });

@@ -26,4 +26,6 @@ mod run;
 pub mod trial;
 
 pub use pool::{MAX_IO_THREADS, Pool};
-pub use run::{bind, bind_to, descriptors, join, prepare, resize, start_prepared, wanted};
+pub use run::{
+    bind, bind_to, descriptors, join, prepare, resize, stand_back, start_prepared, wanted,
+};
