@@ -51,6 +51,25 @@ def load(server, mix, seconds=SECONDS, keys=KEYS, rate=RATE):
     return json.loads(run.stdout)
 
 
+def fill_large(server, elements):
+    """A hash and a list of `elements` each, under the names that the generator's tests use."""
+    size = 1000
+
+    def requests():
+        for first in range(0, elements, size):
+            numbers = range(first, min(first + size, elements))
+            yield command("HSET", "myhash", *(word for n in numbers
+                                              for word in (f"element:{n:012d}", "x" * 16)))
+            yield command("RPUSH", "mylist", *(f"element:{n:012d}" for n in numbers))
+
+    with server.connect() as s:
+        s.settimeout(600)
+        file = s.makefile("rb")
+        for request in requests():
+            s.sendall(request)
+            reply(file)
+
+
 def percentiles(result):
     """(p99.9, slowest) in ms of the only test of a run."""
     latency = result["tests"][0]["latency_ms"]
@@ -120,6 +139,30 @@ def bench_save(_):
             print(f"| {server.name} | {what[0]} | {tail[0]:.2f} | {tail[1]:.2f} "
                   f"| {len(again.times)} | {each:.2f} | {again.peak / before:.2f} |", flush=True)
             server.stop()
+
+
+def bench_large(_):
+    """One hash and one list of millions, saved while they change."""
+    elements = KEYS * 2
+    print(f"\n## A hash and a list of {elements:,} elements each, {RATE // 2:,} writes a second to "
+          f"them (HSET, RPUSH, LPOP) while the server saves\n")
+    print("| server | what | p99.9 ms | slowest ms | saves | s each | resident at most / before |")
+    print("|---|---|---|---|---|---|---|")
+    mix = "HSET:2,RPUSH:1,LPOP:1"
+    for server in both(2, "--save", ""):
+        fill_large(server, elements)
+        time.sleep(2)
+        before = resident(server)
+        tail = percentiles(load(server, mix, keys=elements, rate=RATE // 2))
+        print(f"| {server.name} | nothing | {tail[0]:.2f} | {tail[1]:.2f} | | | |", flush=True)
+        again = Again(server, ("BGSAVE",), "rdb_bgsave_in_progress")
+        again.start()
+        tail = percentiles(load(server, mix, keys=elements, rate=RATE // 2))
+        again.end()
+        each = sum(again.times) / len(again.times)
+        print(f"| {server.name} | BGSAVE | {tail[0]:.2f} | {tail[1]:.2f} | {len(again.times)} "
+              f"| {each:.2f} | {again.peak / before:.2f} |", flush=True)
+        server.stop()
 
 
 def bench_append(options):

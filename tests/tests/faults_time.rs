@@ -170,3 +170,20 @@ fn what_a_long_transaction_finds_expired_breaks_watches() {
         assert!(own.cmd(&["EXEC"]).is_null(), "{}: the watch is broken", server.name());
     });
 }
+
+/// The same look at keys comes behind the question whether a watched one has expired.
+#[test]
+fn an_expired_key_breaks_the_watch_of_a_transaction_that_names_it() {
+    on_both(&DEBUG, &["--io-threads", "1"], |server| {
+        let mut own = client(server);
+        own.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        for command in ["DEL k", "GET k", "LRANGE k 0 -1", "COPY k l", "XTRIM k MAXLEN 1"] {
+            own.ok(&["SET", "k", "v", "PX", "30"]);
+            own.ok(&["WATCH", "k"]);
+            std::thread::sleep(Duration::from_millis(40));
+            own.ok(&["MULTI"]);
+            own.cmd(&command.split(' ').collect::<Vec<_>>());
+            assert!(own.cmd(&["EXEC"]).is_null(), "{}: {command}", server.name());
+        }
+    });
+}

@@ -134,18 +134,26 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return run::exec_one_by_one(task, &transaction, inside);
     }
     let need = transaction.need(inside.keyspace(), task.session);
-    match guard(&mut task.core.turn, inside, need, task.request) {
-        Ok(guard) if work::is_heavy(&transaction, task.core, task.session, &guard) => {
-            transaction::put_back(&mut task, transaction);
-            // Whoever looks at keys removes those that have expired.
-            commit::commit(task, guard, Outcome::Not(Flow::Slow { looked: false }))
-        }
-        Ok(guard) => run::exec(task, &transaction, guard),
+    let guard = match guard(&mut task.core.turn, inside, need, task.request) {
+        Ok(guard) => guard,
         Err(flow) => {
             transaction::put_back(&mut task, transaction);
-            flow
+            return flow;
         }
+    };
+    // In front of the look at its keys, which removes those that have expired.
+    let is_broken = is_broken(&mut task, &guard);
+    if !is_broken && work::is_heavy(&transaction, task.core, task.session, &guard) {
+        transaction::put_back(&mut task, transaction);
+        return commit::commit(task, guard, Outcome::Not(Flow::Slow { looked: false }));
     }
+    run::exec(task, &transaction, is_broken, guard)
+}
+
+/// Whether EXEC is given up, since a watched key has changed. All of them are held.
+fn is_broken(task: &mut Task<'_>, guard: &Guard<'_>) -> bool {
+    let watched = task.session.watched.as_deref();
+    watched.is_some_and(|watched| watched.is_broken(task.core, guard))
 }
 
 /// Takes hold of what the command needs, however long that takes, and has it run. A pause that has
@@ -211,7 +219,10 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),
         (Run::Server(run), _) => run::server_with(task, run, guard),
-        (Run::Exec, Some(transaction)) => run::exec(task, &transaction, guard),
+        (Run::Exec, Some(transaction)) => {
+            let is_broken = is_broken(&mut task, &guard);
+            run::exec(task, &transaction, is_broken, guard)
+        }
         (Run::Watch, _) => run::watch(task, guard),
         (Run::Exec, None) => unreachable!("seen to above"),
     }

@@ -317,13 +317,17 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     commit::commit(task, guard, Outcome::Ended(Ok(())))
 }
 
-/// EXEC: runs the queue with everything in hand.
-pub fn exec(mut task: Task<'_>, transaction: &Transaction, mut guard: Guard<'_>) -> Flow {
+/// EXEC: runs the queue with everything in hand, unless a watched key `is_broken`.
+pub fn exec(
+    mut task: Task<'_>,
+    transaction: &Transaction,
+    is_broken: bool,
+    mut guard: Guard<'_>,
+) -> Flow {
     catch_up_mail(&mut task);
     let from = task.core.last_tick;
-    let watched = task.session.watched.take();
-    let broken = watched.is_some_and(|watched| watched.is_broken(task.core, &guard));
-    if broken {
+    task.session.watched = None;
+    if is_broken {
         task.reply.null_array();
     } else {
         // Of a reply that is dropped the pushes are left.
