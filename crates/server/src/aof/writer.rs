@@ -27,15 +27,24 @@ pub enum Order {
     /// Superfluous files were removed.
     Removed(Vec<aof::Entry>),
     /// A cut was made: what comes behind it goes to a new file. The answer comes when that is so.
-    Rotate(SyncSender<Result<(), String>>),
-    /// The image of the cut is in this file of the folder; or there is none.
-    Rebase { base: Result<Base, String>, done: SyncSender<Result<(), String>> },
+    Rotate { cut: Cut, done: SyncSender<Result<(), String>> },
+    /// The image of that cut is in this file of the folder; or there is none.
+    Rebase { cut: Cut, base: Result<Base, String>, done: SyncSender<Result<(), String>> },
     /// Write and sync all that was logged before this.
     Flush(SyncSender<()>),
     /// The log has ended: write and sync the rest, and end.
     End(SyncSender<()>),
     /// Look at the configuration.
     Look,
+}
+
+/// Where a snapshot is in the order of what is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Which of the logs of this process: see [`super::Aof::begin_log`].
+    pub log: u64,
+    /// The last unit in front of it.
+    pub unit: u64,
 }
 
 /// The image of a cut.
@@ -56,6 +65,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Writer {
     srv: &'static Server,
     log: LogReader,
+    /// As in [`Cut`].
+    number: u64,
     appender: Appender,
     orders: Receiver<Order>,
     /// To the thread that syncs.
@@ -68,9 +79,11 @@ pub struct Writer {
     is_delay_told: bool,
     /// Writing, or syncing, has failed.
     is_failing: bool,
-    /// Who waits for the new file, and what came of it if nobody has asked yet.
-    rotating: Option<SyncSender<Result<(), String>>>,
-    rotated: Option<Result<(), String>>,
+    /// Who waits for the new file behind that unit.
+    rotating: Option<(u64, SyncSender<Result<(), String>>)>,
+    /// What came of the new file behind that unit, for which nobody has asked yet. Nobody will where a
+    /// rewrite has ended with its cut.
+    rotated: Option<(u64, Result<(), String>)>,
     removing: bool,
     retry: Retry,
     /// Unix second before which no rewrite is begun unasked.
@@ -89,6 +102,7 @@ impl Writer {
         Writer {
             srv,
             log,
+            number: srv.aof.log_number(),
             appender,
             orders,
             syncer,
@@ -158,11 +172,14 @@ impl Writer {
                     log_warning!("The AOF manifest still names files that were removed: {e}");
                 }
             }
-            Order::Rotate(done) => match self.rotated.take() {
-                Some(came) => drop(done.send(came)),
-                None => self.rotating = Some(done),
-            },
-            Order::Rebase { base, done } => {
+            // A cut of a log that was ended since says nothing of this one.
+            Order::Rotate { cut, done } if cut.log != self.number => drop(done.send(ended())),
+            Order::Rotate { cut, done } => self.rotating = Some((cut.unit, done)),
+            Order::Rebase { cut, base, done } if cut.log != self.number => {
+                self.appender.discard(base.ok().map(|base| base.name).as_deref());
+                let _ = done.send(ended());
+            }
+            Order::Rebase { base, done, .. } => {
                 let came = base.and_then(|base| {
                     let began = Instant::now();
                     let came = self.appender.rebase(&base.name, base.snapshot);
@@ -206,9 +223,36 @@ impl Writer {
         let came = job.run();
         self.appender.synced(&job, &came);
         if let Err(e) = came {
+            if self.policy.sync == Sync::Always {
+                end_for_sync(&e.to_string());
+            }
             log_warning!("Fail to fsync the AOF file: {e}");
         }
         self.let_go();
+    }
+
+    /// A sync that was part of something else has failed, which is to be acted on as on any other.
+    fn see_to_doubt(&mut self) {
+        if !self.appender.is_doubtful() || self.is_failing {
+            return;
+        }
+        let why = match &self.rotated {
+            Some((_, Err(why))) => why.clone(),
+            Some((_, Ok(()))) | None => "a sync has failed".into(),
+        };
+        match self.policy.sync {
+            Sync::Always => end_for_sync(&why),
+            Sync::EverySecond | Sync::Never => self.doubts(why),
+        }
+    }
+
+    /// What was written may not be safe, and no sync can make it so.
+    fn doubts(&mut self, why: String) {
+        self.failed("Fail to fsync the AOF file", why);
+        log_warning!(
+            "What was written before may not be on the disk: the AOF is rewritten before anything \
+             else is accepted."
+        );
     }
 
     /// Takes units out of the log; whether there may be more.
@@ -217,8 +261,9 @@ impl Writer {
         while let Some(unit) = self.log.next() {
             let number = unit.number();
             // Written before the world went on: whoever sees the unit sees it.
-            if number > cut.load(Ordering::Relaxed) {
-                self.rotated = Some(rotate(&mut self.appender));
+            let last = cut.load(Ordering::Relaxed);
+            if number > last {
+                self.rotated = Some((last, rotate(&mut self.appender)));
                 cut.store(u64::MAX, Ordering::Relaxed);
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
@@ -234,15 +279,17 @@ impl Writer {
 
     /// The new file is due, though nothing has come that belongs into it.
     fn rotate_if_due(&mut self) {
-        let cut = self.srv.aof.cut.load(Ordering::Relaxed);
-        if self.rotating.is_some() && self.rotated.is_none() && self.log.position() >= cut {
-            self.rotated = Some(rotate(&mut self.appender));
+        let wanted = self.rotating.as_ref().map(|(unit, _)| *unit);
+        let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
+        if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
+            self.rotated = Some((unit, rotate(&mut self.appender)));
             self.srv.aof.cut.store(u64::MAX, Ordering::Relaxed);
         }
-        if self.rotated.is_some()
-            && let Some(done) = self.rotating.take()
-            && let Some(came) = self.rotated.take()
-        {
+        self.see_to_doubt();
+        if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit) {
+            let own = self.rotated.take_if(|(of, _)| *of == unit);
+            // That there is none can't be: the cut was noted before anything came behind it.
+            let came = own.map_or_else(|| Err("the cut was passed over".into()), |(_, came)| came);
             let _ = done.send(came);
         }
     }
@@ -274,13 +321,12 @@ impl Writer {
                 );
                 std::process::exit(1);
             }
-            Err(e) => self.failed("Error writing to the AOF file", &e),
+            Err(e) => self.failed("Error writing to the AOF file", super::base::told(&e)),
         }
         self.srv.aof.written.store(self.appender.written(), Ordering::SeqCst);
     }
 
-    fn failed(&mut self, what: &str, e: &io::Error) {
-        let text = super::base::told(e);
+    fn failed(&mut self, what: &str, text: String) {
         if !self.is_failing {
             log_warning!("{what}: {text}");
         }
@@ -318,6 +364,10 @@ impl Writer {
                 }
                 Some(_) => {}
             },
+            // What a rewrite has left behind is not removed before its manifest is safe.
+            Sync::Never if self.appender.has_unsafe_names() && self.syncing.is_none() => {
+                self.sync_elsewhere();
+            }
             Sync::Always | Sync::EverySecond | Sync::Never => {}
         }
         self.let_go();
@@ -333,11 +383,7 @@ impl Writer {
         self.sample("aof-fsync-always", began);
         self.appender.synced(&job, &came);
         if let Err(e) = came {
-            log_warning!(
-                "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {e}. \
-                 Exiting..."
-            );
-            std::process::exit(1);
+            end_for_sync(&e.to_string());
         }
     }
 
@@ -357,11 +403,7 @@ impl Writer {
         self.srv.aof.status.syncing.store(false, Ordering::Relaxed);
         self.appender.synced(job, came);
         if let Err(e) = came {
-            self.failed("Fail to fsync the AOF file", e);
-            log_warning!(
-                "What was written before may not be on the disk: the AOF is rewritten before \
-                 anything else is accepted."
-            );
+            self.doubts(super::base::told(e));
         }
     }
 
@@ -414,16 +456,17 @@ impl Writer {
         let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
         let growth = self.policy.growth(size, base);
         let now = self.srv.now_ms() / 1000;
-        if !(needed || growth.is_some()) || now < self.next_attempt_s {
+        let is_ending = self.srv.persistence.is_ending();
+        if !(needed || growth.is_some()) || now < self.next_attempt_s || is_ending {
             return;
         }
-        match self.retry.ask(now) {
+        match self.permission(now) {
             Permission::Now => {
                 if let Some(growth) = growth {
                     log_notice!("Starting automatic rewriting of AOF on {growth}% growth");
                 }
                 // One attempt in a second, if it fails at once.
-                self.next_attempt_s = now + 1;
+                self.next_attempt_s = self.next_attempt_s.max(now + 1);
                 if rewrite::begin(self.srv).is_err() {
                     self.rewritten(false);
                 }
@@ -437,6 +480,17 @@ impl Writer {
                 );
             }
         }
+    }
+
+    /// Whether to rewrite now. While nothing is accepted before one has succeeded nobody waits for
+    /// minutes: the disk may be well again.
+    fn permission(&mut self, now: i64) -> Permission {
+        const WHILE_REFUSING_S: i64 = 5;
+        if !self.appender.is_doubtful() {
+            return self.retry.ask(now);
+        }
+        self.next_attempt_s = now + WHILE_REFUSING_S.min(i64::from(self.retry.failures()));
+        Permission::Now
     }
 
     /// A rewrite has ended.
@@ -481,8 +535,21 @@ impl Writer {
     }
 }
 
+/// Under `always` nothing could be answered any more.
+fn end_for_sync(why: &str) -> ! {
+    log_warning!(
+        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
+    );
+    std::process::exit(1);
+}
+
+/// What is answered to a rewrite whose log was ended.
+fn ended() -> Result<(), String> {
+    Err("the append-only file was turned off".into())
+}
+
 fn rotate(appender: &mut Appender) -> Result<(), String> {
-    appender.rotate().map_err(|e| e.to_string())?;
+    appender.rotate().map_err(|e| super::base::told(&e))?;
     log_notice!("Creating AOF incr file {} on background rewrite", appender.file_name());
     Ok(())
 }
