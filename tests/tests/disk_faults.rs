@@ -56,13 +56,8 @@ impl Told {
     fn write(&mut self, client: &mut Client) -> Came {
         self.next += 1;
         let n = self.next.to_string();
-        let words: [&[&str]; 5] = [
-            &["MULTI"],
-            &["RPUSH", "list", &n],
-            &["SET", "a", &n],
-            &["SET", "b", &n],
-            &["EXEC"],
-        ];
+        let words: [&[&str]; 5] =
+            [&["MULTI"], &["RPUSH", "list", &n], &["SET", "a", &n], &["SET", "b", &n], &["EXEC"]];
         let words: Vec<Vec<&str>> = words.iter().map(|words| words.to_vec()).collect();
         let Ok(replies) = client.pipeline(&words) else {
             self.open = Some(self.next);

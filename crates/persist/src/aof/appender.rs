@@ -506,17 +506,20 @@ impl Appender {
         (!history.is_empty()).then(|| Removal { dir: self.dir.clone(), history })
     }
 
-    /// Those have been removed.
+    /// Those have been removed; whether all are that the manifest does not need.
     ///
     /// # Errors
     /// Those of the storage. They stay in the manifest then, which does no harm.
-    pub fn removed(&mut self, gone: &[Entry]) -> io::Result<()> {
+    pub fn removed(&mut self, gone: &[Entry]) -> io::Result<bool> {
+        if gone.is_empty() {
+            return Ok(self.manifest.history.is_empty());
+        }
         let mut manifest = self.manifest.clone();
         manifest.history.retain(|entry| !gone.contains(entry));
         self.dir.put(&manifest)?;
         self.manifest = manifest;
         self.names += 1;
-        Ok(())
+        Ok(self.manifest.history.is_empty())
     }
 
     /// Bytes of all files that would be loaded now, and of them after the last rewrite.

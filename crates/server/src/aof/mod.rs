@@ -312,8 +312,7 @@ pub fn directory_of(config: &Config) -> Directory {
 }
 
 /// What WAITAOF answers without a log to wait for.
-pub const OFF: &str =
-    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+pub const OFF: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// What WAITAOF answers: whether it is safe here, and on how many replicas, of which there are none.
 pub fn answer_wait(reply: &mut Reply, local: i64) {

@@ -59,6 +59,8 @@ pub struct Base {
 const AT_ONCE: usize = 4 << 20;
 /// How soon a failed write is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// How soon files are looked for again that could not be removed.
+const REST: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -85,6 +87,8 @@ pub struct Writer {
     /// rewrite has ended with its cut.
     rotated: Option<(u64, Result<(), String>)>,
     removing: bool,
+    /// When superfluous files are looked for again.
+    removes_from: Instant,
     retry: Retry,
     /// Unix second before which no rewrite is begun unasked.
     next_attempt_s: i64,
@@ -115,6 +119,7 @@ impl Writer {
             rotating: None,
             rotated: None,
             removing: false,
+            removes_from: Instant::now(),
             retry: Retry::default(),
             next_attempt_s: 0,
         }
@@ -168,9 +173,11 @@ impl Writer {
             Order::Synced(job, came) => self.synced(&job, &came),
             Order::Removed(gone) => {
                 self.removing = false;
-                if let Err(e) = self.appender.removed(&gone) {
+                let is_done = self.appender.removed(&gone).unwrap_or_else(|e| {
                     log_warning!("The AOF manifest still names files that were removed: {e}");
-                }
+                    false
+                });
+                self.removes_from = Instant::now() + if is_done { Duration::ZERO } else { REST };
             }
             // A cut of a log that was ended since says nothing of this one.
             Order::Rotate { cut, done } if cut.log != self.number => drop(done.send(ended())),
@@ -286,7 +293,8 @@ impl Writer {
             self.srv.aof.cut.store(u64::MAX, Ordering::Relaxed);
         }
         self.see_to_doubt();
-        if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit) {
+        if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
+        {
             let own = self.rotated.take_if(|(of, _)| *of == unit);
             // That there is none can't be: the cut was noted before anything came behind it.
             let came = own.map_or_else(|| Err("the cut was passed over".into()), |(_, came)| came);
@@ -432,6 +440,7 @@ impl Writer {
     fn see_to_files(&mut self) {
         if !self.removing
             && !self.policy.keeps_files
+            && Instant::now() >= self.removes_from
             && let Some(removal) = self.appender.removal()
         {
             for name in removal.names() {
