@@ -13,7 +13,7 @@ use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 use weft_keyspace::log::{Entry, LogReader, Target};
@@ -271,7 +271,7 @@ impl Writer {
             let last = cut.load(Ordering::Relaxed);
             if number > last {
                 self.rotated = Some((last, rotate(&mut self.appender)));
-                cut.store(u64::MAX, Ordering::Relaxed);
+                forget(cut, last);
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
             let commands: smallvec::SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
@@ -290,7 +290,7 @@ impl Writer {
         let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
         if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
             self.rotated = Some((unit, rotate(&mut self.appender)));
-            self.srv.aof.cut.store(u64::MAX, Ordering::Relaxed);
+            forget(&self.srv.aof.cut, unit);
         }
         self.see_to_doubt();
         if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
@@ -555,6 +555,11 @@ fn end_for_sync(why: &str) -> ! {
 /// What is answered to a rewrite whose log was ended.
 fn ended() -> Result<(), String> {
     Err("the append-only file was turned off".into())
+}
+
+/// The cut behind that unit was seen to, unless another one was made since.
+fn forget(cut: &AtomicU64, unit: u64) {
+    let _ = cut.compare_exchange(unit, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 fn rotate(appender: &mut Appender) -> Result<(), String> {
