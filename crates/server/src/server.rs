@@ -320,8 +320,13 @@ impl Server {
         self.threads.iter().for_each(|thread| thread.mailbox.send(message()));
     }
 
-    /// Asks all threads to end; the process then exits with `code`.
+    /// Asks all threads to end; the process then exits with `code`. While data is loaded it does so here
+    /// and now: nothing has changed, and who loads would go on to the end.
     pub fn shut_down(&self, code: u32) {
+        if self.persistence.loading.is_on() {
+            log_warning!("Shutdown during loading, exiting now.");
+            std::process::exit(code as i32);
+        }
         self.exit_code.store(code, Ordering::SeqCst);
         self.stop.store(true, Ordering::SeqCst);
         self.broadcast(|| Message::Stop);

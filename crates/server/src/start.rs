@@ -178,6 +178,7 @@ fn serve(
     srv.set_watchdog(period).map_err(failed)?;
     supervisor.ready();
     threads::join(srv);
+    crate::persistence::stop::finish(srv);
     srv.aof.finish();
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
 }

@@ -14,6 +14,7 @@
 //! | [`locate`] | finds the server under test and the peers it is compared with |
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
 //! | [`disk`] | a disk that fails, tears and forgets by a seed |
+//! | [`faulty`] | a real server on a disk that fails on demand |
 //! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
 //! | [`chaos`] | everything at once, and what is left afterwards |
@@ -29,6 +30,7 @@ pub mod chaos;
 pub mod client;
 pub mod differential;
 pub mod disk;
+pub mod faulty;
 pub mod glob;
 pub mod linear;
 pub mod locate;

@@ -333,7 +333,14 @@ impl Appender {
     /// Whether a sync would make anything safer.
     #[must_use]
     pub fn wants_sync(&self) -> bool {
-        self.unsynced || self.names != self.names_safe
+        self.unsynced || self.has_unsafe_names()
+    }
+
+    /// Whether names were changed that no sync has made safe: files that are not needed any more stay
+    /// until that is done.
+    #[must_use]
+    pub fn has_unsafe_names(&self) -> bool {
+        self.names != self.names_safe
     }
 
     /// Whether no sync can make safe what was written, but only a rewrite.
@@ -399,6 +406,8 @@ impl Appender {
         self.write()?;
         // The file that is left must be whole before there is anything in the next.
         self.sync()?;
+        // Somebody may have removed the folder, or the directory of the data is another one now.
+        self.dir.create()?;
         if self.waits || self.doubt.is_some() {
             // Nothing may follow a file that is possibly not whole: what comes counts from the base on.
             self.file = self.dir.fresh(&self.dir.waiting_increment())?;
@@ -450,6 +459,14 @@ impl Appender {
         Ok(())
     }
 
+    /// Removes a base in a file of this name in the folder that nobody wants.
+    pub fn discard(&self, base: Option<&str>) {
+        if let Some(base) = base {
+            // What is left over is removed at the next start.
+            let _ = self.dir.storage.remove(&self.dir.path(base));
+        }
+    }
+
     /// Puts a manifest with this base into force.
     fn put_base(&mut self, base: Entry) -> io::Result<()> {
         let storage = &self.dir.storage;
@@ -479,22 +496,30 @@ impl Appender {
     /// Files that the manifest, which is safe, does not need any more.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
-        let is_due = self.names == self.names_safe && !self.manifest.history.is_empty();
-        let history = || self.manifest.history.clone();
-        is_due.then(|| Removal { dir: self.dir.clone(), history: history() })
+        if self.names != self.names_safe {
+            return None;
+        }
+        // Somebody may have written a manifest by hand.
+        let is_needed = |entry: &&Entry| self.manifest.files().any(|(_, e)| e.name == entry.name);
+        let history = self.manifest.history.iter().filter(|entry| !is_needed(entry));
+        let history: Vec<Entry> = history.cloned().collect();
+        (!history.is_empty()).then(|| Removal { dir: self.dir.clone(), history })
     }
 
-    /// Those have been removed.
+    /// Those have been removed; whether all are that the manifest does not need.
     ///
     /// # Errors
     /// Those of the storage. They stay in the manifest then, which does no harm.
-    pub fn removed(&mut self, gone: &[Entry]) -> io::Result<()> {
+    pub fn removed(&mut self, gone: &[Entry]) -> io::Result<bool> {
+        if gone.is_empty() {
+            return Ok(self.manifest.history.is_empty());
+        }
         let mut manifest = self.manifest.clone();
         manifest.history.retain(|entry| !gone.contains(entry));
         self.dir.put(&manifest)?;
         self.manifest = manifest;
         self.names += 1;
-        Ok(())
+        Ok(self.manifest.history.is_empty())
     }
 
     /// Bytes of all files that would be loaded now, and of them after the last rewrite.

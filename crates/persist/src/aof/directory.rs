@@ -132,9 +132,19 @@ impl Directory {
     /// harms nobody.
     pub fn clean(&self) {
         let names = self.storage.list(&self.folder).unwrap_or_default();
-        for name in names.iter().filter(|name| name.starts_with("temp-")) {
+        for name in names.iter().filter(|name| self.is_on_its_way(name)) {
             let _ = self.storage.remove(&self.path(name));
         }
+    }
+
+    /// Whether a file of that name is one that was never finished. A log may be named `temp-...`, too:
+    /// those of its files go on behind that name with a dot and a number.
+    fn is_on_its_way(&self, name: &str) -> bool {
+        let own = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('.'));
+        let is_own = own.is_some_and(|rest| {
+            rest == "manifest" || rest.starts_with(|first: char| first.is_ascii_digit())
+        });
+        name.starts_with("temp-") && !is_own && name != self.stem
     }
 
     /// Takes a log over that is one file beside the folder, as servers before manifests wrote it:

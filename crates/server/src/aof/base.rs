@@ -99,20 +99,15 @@ fn write_commands<'s>(
     let mut memory = ThreadMemory::new();
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
-    let mut out = Script::default();
-    let mut done = Ok(());
+    let mut out = Script::to(&mut to);
     loop {
         if running.cancel.load(Ordering::Relaxed) {
             return Err(Failed::Cancelled);
         }
         let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
             out.key(image.db(), &image);
-            if done.is_ok() && out.bytes.len() >= TOGETHER {
-                done = to.write_all(&out.bytes);
-                out.bytes.clear();
-            }
         });
-        std::mem::replace(&mut done, Ok(()))?;
+        out.take_error()?;
         memory.publish(&srv.memory);
         match step {
             Ok(Step::More) => {}
@@ -120,19 +115,41 @@ fn write_commands<'s>(
             Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
         }
     }
-    to.write_all(&out.bytes)?;
+    out.flush();
+    out.take_error()?;
     Ok(to)
 }
 
-/// Commands that make keys what they are.
-#[derive(Debug, Default)]
-struct Script {
+/// Commands that make keys what they are. A large value is not in memory as a whole.
+struct Script<'t> {
+    to: &'t mut dyn Write,
+    /// After an error nothing is written.
+    done: io::Result<()>,
     bytes: Vec<u8>,
     db: Option<usize>,
 }
 
-impl Script {
+impl<'t> Script<'t> {
+    fn to(to: &'t mut dyn Write) -> Self {
+        Script { to, done: Ok(()), bytes: Vec::new(), db: None }
+    }
+
+    fn flush(&mut self) {
+        if self.done.is_ok() {
+            self.done = self.to.write_all(&self.bytes);
+        }
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * TOGETHER);
+    }
+
+    fn take_error(&mut self) -> io::Result<()> {
+        std::mem::replace(&mut self.done, Ok(()))
+    }
+
     fn begin(&mut self, args: usize) {
+        if self.bytes.len() >= TOGETHER {
+            self.flush();
+        }
         self.bytes.extend(format!("*{args}\r\n").bytes());
     }
 
@@ -210,9 +227,18 @@ impl Script {
             if let Some(at) = pair.expiry {
                 expiring.push((field, at));
             }
+            if expiring.len() == ELEMENTS {
+                all.flush();
+                all.script.expire_fields(key, &mut expiring);
+            }
         });
         all.flush();
-        for (field, at) in expiring {
+        self.expire_fields(key, &mut expiring);
+    }
+
+    /// Gives fields that are there their time.
+    fn expire_fields(&mut self, key: &[u8], fields: &mut Vec<(Vec<u8>, i64)>) {
+        for (field, at) in fields.drain(..) {
             let at = at.to_string();
             self.command(&[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
         }
@@ -229,16 +255,16 @@ impl Script {
 }
 
 /// One command for some elements at a time.
-struct Chunks<'s> {
-    script: &'s mut Script,
+struct Chunks<'s, 't> {
+    script: &'s mut Script<'t>,
     name: &'static [u8],
     key: &'s [u8],
     words: Vec<Vec<u8>>,
     elements: usize,
 }
 
-impl<'s> Chunks<'s> {
-    fn new(script: &'s mut Script, name: &'static [u8], key: &'s [u8]) -> Self {
+impl<'s, 't> Chunks<'s, 't> {
+    fn new(script: &'s mut Script<'t>, name: &'static [u8], key: &'s [u8]) -> Self {
         Chunks { script, name, key, words: Vec::new(), elements: 0 }
     }
 

@@ -58,6 +58,9 @@ pub struct Aof {
     durable: AtomicU64,
     /// Units above this number belong to the next file. Written while the world is stopped.
     cut: AtomicU64,
+    /// Logs that were begun, and whether the last of them goes on. Written while the world is stopped.
+    logs: AtomicU64,
+    is_logging: AtomicBool,
     /// I/O threads that withhold answers.
     withholding: Box<[AtomicBool]>,
     writer: Mutex<Option<Handle>>,
@@ -88,6 +91,8 @@ impl Default for Aof {
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             cut: AtomicU64::new(u64::MAX),
+            logs: AtomicU64::new(0),
+            is_logging: AtomicBool::new(false),
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             writer: Mutex::default(),
             waits: Mutex::default(),
@@ -115,6 +120,28 @@ impl Aof {
         if let Some(cancel) = &*self.cancel() {
             cancel.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// A log begins, with the world stopped: a cut of the one before has no meaning for it.
+    fn begin_log(&self) {
+        self.cut.store(u64::MAX, Ordering::Relaxed);
+        self.logs.fetch_add(1, Ordering::SeqCst);
+        self.is_logging.store(true, Ordering::SeqCst);
+    }
+
+    /// It ends, with the world stopped.
+    fn end_log(&self) {
+        self.is_logging.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the log of that number goes on.
+    fn is_log(&self, number: u64) -> bool {
+        self.is_logging.load(Ordering::SeqCst) && self.log_number() == number
+    }
+
+    /// The number of the log that has begun last.
+    fn log_number(&self) -> u64 {
+        self.logs.load(Ordering::SeqCst)
     }
 
     /// Whether a rewrite is under way, or waits for a snapshot.
@@ -198,6 +225,18 @@ impl Aof {
         self.durable() < unit || !waiting.state.give_up()
     }
 
+    /// Tells those who wait for the disk that nothing is written any more.
+    fn refuse_waits(&self, srv: &Server) {
+        for (_, waiting) in std::mem::take(&mut *self.waits()) {
+            if waiting.state.give_up() {
+                let mut reply = Reply::new(waiting.proto);
+                reply.error(OFF.as_bytes());
+                let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+                srv.threads[waiting.thread].mailbox.send(message);
+            }
+        }
+    }
+
     /// Answers those who wait for what is safe now.
     fn end_waits(&self, srv: &Server) {
         if !self.has_waits.load(Ordering::SeqCst) {
@@ -273,6 +312,9 @@ pub fn directory_of(config: &Config) -> Directory {
     // The directory of the data is the working directory.
     Directory::new(Arc::new(Disk), std::path::Path::new("."), &folder, &stem)
 }
+
+/// What WAITAOF answers without a log to wait for.
+pub const OFF: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// What WAITAOF answers: whether it is safe here, and on how many replicas, of which there are none.
 pub fn answer_wait(reply: &mut Reply, local: i64) {

@@ -9,7 +9,7 @@
 //! The number of the cut is noted while the world stands still, so that the thread that writes knows of
 //! every unit to which file it belongs. There is no second buffer, and nothing to be caught up with.
 
-use super::writer::Order;
+use super::writer::{Base, Cut, Order};
 use super::{base, directory};
 use crate::persistence::Running;
 use crate::persistence::save::Plan;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_keyspace::snapshot::{BeginError, Snapshot};
 use weft_keyspace::{Stop, Turn};
-use weft_persist::aof::Appender;
+use weft_persist::aof::{Appender, Directory};
 use weft_process::{log_notice, log_warning};
 
 /// How often to look whether another snapshot has ended.
@@ -48,6 +48,12 @@ pub enum Begun {
 /// See [`Refusal`].
 pub fn begin(srv: &'static Server) -> Result<Begun, Refusal> {
     if srv.aof.rewriting.swap(true, Ordering::SeqCst) {
+        let is_waiting = srv.aof.status.scheduled.load(Ordering::Relaxed);
+        return if is_waiting { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
+    }
+    // The last save needs the one snapshot that there is. It says that it comes before it looks for us.
+    if srv.persistence.is_ending() {
+        srv.aof.rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Busy);
     }
     let waits = srv.persistence.saves().running().is_some();
@@ -87,49 +93,71 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
 
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
-    let is_on = srv.aof.is_on();
-    let snapshot = cut(srv, running, &plan, is_on)?;
+    let (snapshot, cut) = cut(srv, running, &plan)?;
     let dir = directory(srv);
-    if !is_on {
+    let Some(cut) = cut else {
         dir.create().map_err(|e| base::told(&e))?;
         let made = base::write(srv, &dir, &plan, &snapshot, running)?;
-        let put = Appender::only_base(&dir, &made.name, made.snapshot);
-        return put.map_err(|e| base::told(&e));
-    }
+        return put_alone(srv, &dir, &made);
+    };
     let over = || "the append-only file was turned off".to_string();
-    let rotated = srv.aof.ask(Order::Rotate).ok_or_else(over)?;
+    // It may have begun just now, and who writes it is about to.
+    while srv.aof.is_log(cut.log) && !srv.aof.is_on() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let rotated = srv.aof.ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
     let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
     srv.aof.status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
     drop(snapshot);
-    let failed = base.as_ref().err().cloned();
-    let came = srv.aof.ask(|done| Order::Rebase { base, done }).ok_or_else(over)?;
+    let (failed, name) = match &base {
+        Ok(made) => (None, Some(made.name.clone())),
+        Err(e) => (Some(e.clone()), None),
+    };
+    let Some(came) = srv.aof.ask(|done| Order::Rebase { cut, base, done }) else {
+        // There is nobody to put it into its place.
+        name.inspect(|name| drop(dir.storage.remove(&dir.path(name))));
+        return Err(over());
+    };
     failed.map_or(came, Err)
 }
 
-/// Takes the cut, when there is no other snapshot.
+/// Puts a base into force that nothing is logged behind, unless a log has begun meanwhile: that has
+/// read the manifest already.
+fn put_alone(srv: &Server, dir: &Directory, made: &Base) -> Result<(), String> {
+    let _switch = srv.aof.switch.lock().unwrap_or_else(|p| p.into_inner());
+    if srv.aof.is_on() {
+        let _ = dir.storage.remove(&dir.path(&made.name));
+        return Err("the append-only file was turned on".into());
+    }
+    Appender::only_base(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
+}
+
+/// Takes the cut, when there is no other snapshot; and where it is in the log, if there is one.
 fn cut(
     srv: &'static Server,
     running: &Running,
     plan: &Plan,
-    is_on: bool,
-) -> Result<Snapshot<'static>, String> {
+) -> Result<(Snapshot<'static>, Option<Cut>), String> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
     let note = |_: &Stop<'_>| {
-        if is_on {
-            srv.aof.cut.store(srv.ks.log().last(), Ordering::Relaxed);
-        }
+        // At the cut itself: before it the log may begin, or end.
+        srv.aof.is_logging.load(Ordering::SeqCst).then(|| {
+            let unit = srv.ks.log().last();
+            srv.aof.cut.store(unit, Ordering::Relaxed);
+            Cut { log: srv.aof.log_number(), unit }
+        })
     };
     let status = &srv.aof.status;
     loop {
         match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
-            Ok((snapshot, ())) => {
+            Ok((snapshot, cut)) => {
                 status.scheduled.store(false, Ordering::Relaxed);
                 status.rewrites.fetch_add(1, Ordering::Relaxed);
                 status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
-                return Ok(snapshot);
+                return Ok((snapshot, cut));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
                 std::thread::sleep(LOOK_AGAIN);

@@ -61,7 +61,9 @@ pub fn at_start(srv: &'static Server) -> Result<(), String> {
 /// Why that can't be, after which the directive keeps its value.
 pub fn set(srv: &'static Server, config: &Config) -> Result<(), String> {
     let on = config.bool(Id::APPENDONLY);
-    if on && !srv.aof.is_on() {
+    // Who is switching has found out already, and may be writing to the file that this would empty.
+    let switch = srv.aof.switch.try_lock();
+    if on && switch.is_ok() && !srv.aof.is_on() {
         // What is wrong with the directory is found out while somebody listens.
         waiting(srv, config).map_err(|fault| {
             log_warning!("{fault}");
@@ -120,6 +122,7 @@ fn turn_off(srv: &'static Server) -> Result<(), String> {
     end_log(srv);
     srv.aof.ask(Order::End);
     *srv.aof.handle() = None;
+    srv.aof.refuse_waits(srv);
     srv.aof.status.set_error(None);
     srv.set_attention(attention::AOF_FAILING, false);
     Ok(())
@@ -132,11 +135,18 @@ fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
             thread.unpark();
         }
     });
-    with_world(srv, |guard| guard.begin_log(wake))
+    with_world(srv, |guard| {
+        let reader = guard.begin_log(wake)?;
+        srv.aof.begin_log();
+        Some(reader)
+    })
 }
 
 fn end_log(srv: &'static Server) {
-    with_world(srv, |guard| guard.end_log());
+    with_world(srv, |guard| {
+        guard.end_log();
+        srv.aof.end_log();
+    });
 }
 
 fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {
@@ -160,13 +170,16 @@ fn run(
         .name("weft-aof-sync".into())
         .spawn(move || writer::run_syncer(srv, &jobs, &done))?;
     let writer = Writer::new(srv, log, appender, orders, syncs);
+    // The thread may begin a rewrite at once, which asks for it.
+    let mut handle = srv.aof.handle();
     let thread = std::thread::Builder::new().name("weft-aof".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
         crate::threads::bind_to(&srv.placement().bio);
         writer.run();
     })?;
     let _ = seat.set(thread.thread().clone());
-    *srv.aof.handle() = Some(Handle { to, thread: thread.thread().clone() });
+    *handle = Some(Handle { to, thread: thread.thread().clone() });
+    drop(handle);
     // What came before the seat was known.
     thread.thread().unpark();
     srv.aof.renew(srv.settings().aof.sync);

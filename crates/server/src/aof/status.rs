@@ -65,5 +65,6 @@ impl Status {
 
     pub fn reset(&self) {
         self.delayed_syncs.store(0, Ordering::Relaxed);
+        self.rewrites.store(0, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,7 @@ use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 use weft_keyspace::log::{Entry, LogReader, Target};
@@ -28,15 +28,24 @@ pub enum Order {
     /// Superfluous files were removed.
     Removed(Vec<aof::Entry>),
     /// A cut was made: what comes behind it goes to a new file. The answer comes when that is so.
-    Rotate(SyncSender<Result<(), String>>),
-    /// The image of the cut is in this file of the folder; or there is none.
-    Rebase { base: Result<Base, String>, done: SyncSender<Result<(), String>> },
+    Rotate { cut: Cut, done: SyncSender<Result<(), String>> },
+    /// The image of that cut is in this file of the folder; or there is none.
+    Rebase { cut: Cut, base: Result<Base, String>, done: SyncSender<Result<(), String>> },
     /// Write and sync all that was logged before this.
     Flush(SyncSender<()>),
     /// The log has ended: write and sync the rest, and end.
     End(SyncSender<()>),
     /// Look at the configuration.
     Look,
+}
+
+/// Where a snapshot is in the order of what is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Which of the logs of this process: see [`super::Aof::begin_log`].
+    pub log: u64,
+    /// The last unit in front of it.
+    pub unit: u64,
 }
 
 /// The image of a cut.
@@ -51,12 +60,16 @@ pub struct Base {
 const AT_ONCE: usize = 4 << 20;
 /// How soon a failed write is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// How soon files are looked for again that could not be removed.
+const REST: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub struct Writer {
     srv: &'static Server,
     log: LogReader,
+    /// As in [`Cut`].
+    number: u64,
     appender: Appender,
     orders: Receiver<Order>,
     /// To the thread that syncs.
@@ -70,10 +83,14 @@ pub struct Writer {
     is_delay_told: bool,
     /// Writing, or syncing, has failed.
     is_failing: bool,
-    /// Who waits for the new file, and what came of it if nobody has asked yet.
-    rotating: Option<SyncSender<Result<(), String>>>,
-    rotated: Option<Result<(), String>>,
+    /// Who waits for the new file behind that unit.
+    rotating: Option<(u64, SyncSender<Result<(), String>>)>,
+    /// What came of the new file behind that unit, for which nobody has asked yet. Nobody will where a
+    /// rewrite has ended with its cut.
+    rotated: Option<(u64, Result<(), String>)>,
     removing: bool,
+    /// When superfluous files are looked for again.
+    removes_from: Instant,
     retry: Retry,
     /// Unix second before which no rewrite is begun unasked.
     next_attempt_s: i64,
@@ -91,6 +108,7 @@ impl Writer {
         Writer {
             srv,
             log,
+            number: srv.aof.log_number(),
             appender,
             orders,
             syncer,
@@ -104,6 +122,7 @@ impl Writer {
             rotating: None,
             rotated: None,
             removing: false,
+            removes_from: Instant::now(),
             retry: Retry::default(),
             next_attempt_s: 0,
         }
@@ -182,15 +201,20 @@ impl Writer {
             Order::Synced(job, came) => self.synced(&job, &came),
             Order::Removed(gone) => {
                 self.removing = false;
-                if let Err(e) = self.appender.removed(&gone) {
+                let is_done = self.appender.removed(&gone).unwrap_or_else(|e| {
                     log_warning!("The AOF manifest still names files that were removed: {e}");
-                }
+                    false
+                });
+                self.removes_from = Instant::now() + if is_done { Duration::ZERO } else { REST };
             }
-            Order::Rotate(done) => match self.rotated.take() {
-                Some(came) => drop(done.send(came)),
-                None => self.rotating = Some(done),
-            },
-            Order::Rebase { base, done } => {
+            // A cut of a log that was ended since says nothing of this one.
+            Order::Rotate { cut, done } if cut.log != self.number => drop(done.send(ended())),
+            Order::Rotate { cut, done } => self.rotating = Some((cut.unit, done)),
+            Order::Rebase { cut, base, done } if cut.log != self.number => {
+                self.appender.discard(base.ok().map(|base| base.name).as_deref());
+                let _ = done.send(ended());
+            }
+            Order::Rebase { base, done, .. } => {
                 let came = base.and_then(|base| {
                     let began = Instant::now();
                     let came = self.appender.rebase(&base.name, base.snapshot);
@@ -234,9 +258,36 @@ impl Writer {
         let came = job.run();
         self.appender.synced(&job, &came);
         if let Err(e) = came {
+            if self.policy.sync == Sync::Always {
+                end_for_sync(&e.to_string());
+            }
             log_warning!("Fail to fsync the AOF file: {e}");
         }
         self.let_go();
+    }
+
+    /// A sync that was part of something else has failed, which is to be acted on as on any other.
+    fn see_to_doubt(&mut self) {
+        if !self.appender.is_doubtful() || self.is_failing {
+            return;
+        }
+        let why = match &self.rotated {
+            Some((_, Err(why))) => why.clone(),
+            Some((_, Ok(()))) | None => "a sync has failed".into(),
+        };
+        match self.policy.sync {
+            Sync::Always => end_for_sync(&why),
+            Sync::EverySecond | Sync::Never => self.doubts(why),
+        }
+    }
+
+    /// What was written may not be safe, and no sync can make it so.
+    fn doubts(&mut self, why: String) {
+        self.failed("Fail to fsync the AOF file", why);
+        log_warning!(
+            "What was written before may not be on the disk: the AOF is rewritten before anything \
+             else is accepted."
+        );
     }
 
     /// Takes units out of the log; whether there may be more.
@@ -245,9 +296,10 @@ impl Writer {
         while let Some(unit) = self.log.next() {
             let number = unit.number();
             // Written before the world went on: whoever sees the unit sees it.
-            if number > cut.load(Ordering::Relaxed) {
-                self.rotated = Some(rotate(&mut self.appender));
-                cut.store(u64::MAX, Ordering::Relaxed);
+            let last = cut.load(Ordering::Relaxed);
+            if number > last {
+                self.rotated = Some((last, rotate(&mut self.appender)));
+                forget(cut, last);
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
             let commands: smallvec::SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
@@ -262,15 +314,18 @@ impl Writer {
 
     /// The new file is due, though nothing has come that belongs into it.
     fn rotate_if_due(&mut self) {
-        let cut = self.srv.aof.cut.load(Ordering::Relaxed);
-        if self.rotating.is_some() && self.rotated.is_none() && self.log.position() >= cut {
-            self.rotated = Some(rotate(&mut self.appender));
-            self.srv.aof.cut.store(u64::MAX, Ordering::Relaxed);
+        let wanted = self.rotating.as_ref().map(|(unit, _)| *unit);
+        let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
+        if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
+            self.rotated = Some((unit, rotate(&mut self.appender)));
+            forget(&self.srv.aof.cut, unit);
         }
-        if self.rotated.is_some()
-            && let Some(done) = self.rotating.take()
-            && let Some(came) = self.rotated.take()
+        self.see_to_doubt();
+        if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
         {
+            let own = self.rotated.take_if(|(of, _)| *of == unit);
+            // That there is none can't be: the cut was noted before anything came behind it.
+            let came = own.map_or_else(|| Err("the cut was passed over".into()), |(_, came)| came);
             let _ = done.send(came);
         }
     }
@@ -302,13 +357,12 @@ impl Writer {
                 );
                 std::process::exit(1);
             }
-            Err(e) => self.failed("Error writing to the AOF file", &e),
+            Err(e) => self.failed("Error writing to the AOF file", super::base::told(&e)),
         }
         self.srv.aof.written.store(self.appender.written(), Ordering::SeqCst);
     }
 
-    fn failed(&mut self, what: &str, e: &io::Error) {
-        let text = super::base::told(e);
+    fn failed(&mut self, what: &str, text: String) {
         if !self.is_failing {
             log_warning!("{what}: {text}");
         }
@@ -346,6 +400,10 @@ impl Writer {
                 }
                 Some(_) => {}
             },
+            // What a rewrite has left behind is not removed before its manifest is safe.
+            Sync::Never if self.appender.has_unsafe_names() && self.syncing.is_none() => {
+                self.sync_elsewhere();
+            }
             Sync::Always | Sync::EverySecond | Sync::Never => {}
         }
         self.let_go();
@@ -363,11 +421,7 @@ impl Writer {
         let (synced, drawn) = (self.appender.written(), self.log.log().last());
         self.gathering.after_sync(began, Instant::now(), synced, drawn);
         if let Err(e) = came {
-            log_warning!(
-                "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {e}. \
-                 Exiting..."
-            );
-            std::process::exit(1);
+            end_for_sync(&e.to_string());
         }
     }
 
@@ -387,11 +441,7 @@ impl Writer {
         self.srv.aof.status.syncing.store(false, Ordering::Relaxed);
         self.appender.synced(job, came);
         if let Err(e) = came {
-            self.failed("Fail to fsync the AOF file", e);
-            log_warning!(
-                "What was written before may not be on the disk: the AOF is rewritten before \
-                 anything else is accepted."
-            );
+            self.doubts(super::base::told(e));
         }
     }
 
@@ -420,6 +470,7 @@ impl Writer {
     fn see_to_files(&mut self) {
         if !self.removing
             && !self.policy.keeps_files
+            && Instant::now() >= self.removes_from
             && let Some(removal) = self.appender.removal()
         {
             for name in removal.names() {
@@ -444,16 +495,17 @@ impl Writer {
         let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
         let growth = self.policy.growth(size, base);
         let now = self.srv.now_ms() / 1000;
-        if !(needed || growth.is_some()) || now < self.next_attempt_s {
+        let is_ending = self.srv.persistence.is_ending();
+        if !(needed || growth.is_some()) || now < self.next_attempt_s || is_ending {
             return;
         }
-        match self.retry.ask(now) {
+        match self.permission(now) {
             Permission::Now => {
                 if let Some(growth) = growth {
                     log_notice!("Starting automatic rewriting of AOF on {growth}% growth");
                 }
                 // One attempt in a second, if it fails at once.
-                self.next_attempt_s = now + 1;
+                self.next_attempt_s = self.next_attempt_s.max(now + 1);
                 if rewrite::begin(self.srv).is_err() {
                     self.rewritten(false);
                 }
@@ -467,6 +519,17 @@ impl Writer {
                 );
             }
         }
+    }
+
+    /// Whether to rewrite now. While nothing is accepted before one has succeeded nobody waits for
+    /// minutes: the disk may be well again.
+    fn permission(&mut self, now: i64) -> Permission {
+        const WHILE_REFUSING_S: i64 = 5;
+        if !self.appender.is_doubtful() {
+            return self.retry.ask(now);
+        }
+        self.next_attempt_s = now + WHILE_REFUSING_S.min(i64::from(self.retry.failures()));
+        Permission::Now
     }
 
     /// A rewrite has ended.
@@ -511,8 +574,26 @@ impl Writer {
     }
 }
 
+/// Under `always` nothing could be answered any more.
+fn end_for_sync(why: &str) -> ! {
+    log_warning!(
+        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
+    );
+    std::process::exit(1);
+}
+
+/// What is answered to a rewrite whose log was ended.
+fn ended() -> Result<(), String> {
+    Err("the append-only file was turned off".into())
+}
+
+/// The cut behind that unit was seen to, unless another one was made since.
+fn forget(cut: &AtomicU64, unit: u64) {
+    let _ = cut.compare_exchange(unit, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
+}
+
 fn rotate(appender: &mut Appender) -> Result<(), String> {
-    appender.rotate().map_err(|e| e.to_string())?;
+    appender.rotate().map_err(|e| super::base::told(&e))?;
     log_notice!("Creating AOF incr file {} on background rewrite", appender.file_name());
     Ok(())
 }

@@ -64,10 +64,17 @@ fn write_aof(srv: &Server, text: &mut Text) {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok = |failed: bool| if failed { "err" } else { "ok" };
     let began_s = status.rewrite_began_s.load(Ordering::Relaxed);
-    let since_s = if began_s == 0 { -1 } else { (srv.now_ms() / 1000 - began_s).max(0) };
+    // From the answer to BGREWRITEAOF on, though its moment may come a little later.
+    let is_scheduled = status.scheduled.load(Ordering::Relaxed);
+    let is_under_way = srv.aof.is_rewriting() && !is_scheduled;
+    let since_s = match is_under_way {
+        true if began_s == 0 => 0,
+        true => (srv.now_ms() / 1000 - began_s).max(0),
+        false => -1,
+    };
     text.field("aof_enabled", u8::from(srv.aof.is_on()));
-    text.field("aof_rewrite_in_progress", u8::from(began_s != 0));
-    text.field("aof_rewrite_scheduled", u8::from(status.scheduled.load(Ordering::Relaxed)));
+    text.field("aof_rewrite_in_progress", u8::from(is_under_way));
+    text.field("aof_rewrite_scheduled", u8::from(is_scheduled));
     text.field("aof_last_rewrite_time_sec", status.last_rewrite_s.load(Ordering::Relaxed));
     text.field("aof_current_rewrite_time_sec", since_s);
     let failed = status.last_rewrite_failed.load(Ordering::Relaxed);

@@ -167,6 +167,8 @@ pub fn reset(srv: &Server) {
     ] {
         counter.store(0, Ordering::Relaxed);
     }
+    srv.aof.status.reset();
+    srv.persistence.saves().count = 0;
     totals.stale_keys.reset();
     totals.stale_fields.reset();
 }

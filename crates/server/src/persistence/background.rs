@@ -77,6 +77,9 @@ fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
 /// # Errors
 /// One is under way already, or this one failed.
 pub fn save_now(srv: &'static Server, quiet: bool) -> Result<(), Refused> {
+    if quiet && srv.persistence.is_ending() {
+        return Err(Refused::Busy);
+    }
     let own = srv.persistence.begin(false).ok_or(Refused::Busy)?;
     let plan = Plan::new(srv, quiet).map_err(Failed::Disk);
     let begun = plan.and_then(|plan| save::begin(srv, &own.running, plan));

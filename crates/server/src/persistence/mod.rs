@@ -146,6 +146,11 @@ impl Persistence {
         Some(Own { of: self, running })
     }
 
+    /// Whether the last save is being prepared or made.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
     /// A number that no other file on its way has had.
     pub fn next_file(&self) -> u64 {
         self.files.fetch_add(1, Ordering::Relaxed)

@@ -158,20 +158,32 @@ pub struct Begun {
     changes: u64,
 }
 
+/// How often to look whether another snapshot has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Begins a snapshot: what is in the keyspace at a moment of this call will be in the file. Waits
-/// for long commands that have begun to write, with everybody else at work.
+/// for long commands that have begun to write, with everybody else at work; one that somebody waits
+/// for also for the end of a rewrite.
 ///
 /// # Errors
-/// It was cancelled before it began.
+/// It was cancelled before it began, or it is one in the background and there is another snapshot.
 pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begun, Failed> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
-    let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| srv.changes());
-    match begun {
-        Ok((snapshot, changes)) => Ok(Begun { running: running.clone(), plan, snapshot, changes }),
-        Err(BeginError::Cancelled) => Err(Failed::Cancelled),
-        Err(e @ BeginError::Taken) => Err(Failed::Snapshot(e.to_string())),
+    loop {
+        let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| srv.changes());
+        return match begun {
+            Ok((snapshot, changes)) => {
+                Ok(Begun { running: running.clone(), plan, snapshot, changes })
+            }
+            Err(BeginError::Taken) if !running.in_background => {
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+            Err(BeginError::Cancelled) => Err(Failed::Cancelled),
+            Err(e @ BeginError::Taken) => Err(Failed::Snapshot(e.to_string())),
+        };
     }
 }
 

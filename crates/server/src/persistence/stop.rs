@@ -7,7 +7,7 @@ use super::background::{self, Refused};
 use crate::pause::PauseMode;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_keyspace::Turn;
 use weft_process::{log_notice, log_warning};
 
@@ -33,7 +33,6 @@ impl Stop {
 /// meanwhile, and go on if the answer is no.
 pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     if !stop.saves(srv) {
-        break_off(srv);
         return true;
     }
     let is_ending = &srv.persistence.is_ending;
@@ -63,12 +62,36 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     false
 }
 
-/// Ends the save in the background, which would only be in the way, and waits for its end.
+/// Ends the save in the background and the rewrite, which would only be in the way, and waits for
+/// their end. Not to be called by an I/O thread: both may be about to stop those.
 fn break_off(srv: &Server) {
     if background::cancel(srv) == background::Cancelled::Running {
         log_warning!("There is a background save. Breaking it off.");
     }
-    while srv.persistence.saves().running().is_some_and(|running| running.in_background) {
+    if srv.aof.is_rewriting() {
+        log_warning!("The append-only file is being rewritten. Breaking that off.");
+    }
+    while is_at_work(srv) {
+        // One that has just begun may not have said yet how it is broken off.
+        srv.aof.cancel_rewrite();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether anybody writes data to a file, be it one that a client waits for.
+fn is_at_work(srv: &Server) -> bool {
+    srv.persistence.saves().running().is_some() || srv.aof.is_rewriting()
+}
+
+/// Nobody executes any more: what is written in the background is given up, and what it has left in
+/// folders goes with it. A disk that does not answer is not waited for.
+pub fn finish(srv: &Server) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    srv.persistence.is_ending.store(true, Ordering::SeqCst);
+    background::cancel(srv);
+    let began = Instant::now();
+    while is_at_work(srv) && began.elapsed() < PATIENCE {
+        srv.aof.cancel_rewrite();
         std::thread::sleep(Duration::from_millis(1));
     }
 }

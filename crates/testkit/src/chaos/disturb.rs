@@ -55,6 +55,28 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("latency-tracking", &["yes", "no"]),
     ("latency-monitor-threshold", &["0", "1"]),
     ("notify-keyspace-events", &["", "KEA"]),
+    ("appendonly", &["yes", "no", "yes"]),
+    ("appendfsync", &["always", "everysec", "no"]),
+    ("no-appendfsync-on-rewrite", &["yes", "no"]),
+    ("aof-use-rdb-preamble", &["yes", "no"]),
+    ("aof-checksum", &["yes", "no"]),
+    ("aof-timestamp-enabled", &["yes", "no"]),
+    ("snapshot-memory-limit", &["0", "64kb", "1mb"]),
+    ("save", &["", "1 1"]),
+];
+
+/// What writes or reads files. With the log on, BGREWRITEAOF and BGSAVE wait for each other.
+const FILES: &[&str] = &[
+    "BGSAVE",
+    "BGSAVE SCHEDULE",
+    "BGSAVE CANCEL",
+    "SAVE",
+    "BGREWRITEAOF",
+    "BGREWRITEAOF",
+    "CONFIG SET appendonly yes",
+    "CONFIG SET appendonly no",
+    "WAITAOF 1 0 10",
+    "INFO persistence",
 ];
 
 /// Clients that are let in for a moment.
@@ -90,7 +112,7 @@ pub fn disturb(
 }
 
 fn act(descriptors: Descriptors, client: &mut Client, rng: &mut Rng) -> io::Result<()> {
-    match rng.below(31) {
+    match rng.below(35) {
         0..=5 => with_somebody(client, rng, |id| format!("CLIENT KILL ID {id}")),
         6..=9 => {
             let how = *rng.pick(&["TIMEOUT", "ERROR"]);
@@ -117,6 +139,7 @@ fn act(descriptors: Descriptors, client: &mut Client, rng: &mut Rng) -> io::Resu
             std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
             say(client, "CONFIG SET maxclients 10000")
         }
+        30..=33 => say_one(client, rng, FILES),
         _ => {
             descriptors.take_away();
             std::thread::sleep(Duration::from_millis(rng.below(30) as u64));

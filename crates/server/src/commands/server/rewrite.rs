@@ -32,8 +32,9 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         Refusal::Failed => FAILED,
     })?;
     cx.reply.simple(match begun {
-        Begun::Started => "Background append only file rewriting started",
-        Begun::Scheduled => "Background append only file rewriting scheduled",
+        Begun::Started if !cx.in_transaction => "Background append only file rewriting started",
+        // Its moment is one behind the transaction.
+        Begun::Started | Begun::Scheduled => "Background append only file rewriting scheduled",
     });
     Ok(())
 }

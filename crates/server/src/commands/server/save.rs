@@ -10,6 +10,10 @@ use crate::persistence::background::{self, Cancelled, Refused};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 
 const BUSY: Error = Error::new("ERR Background save already in progress");
+const REWRITING: Error = Error::new(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order \
+     to schedule a BGSAVE whenever possible.",
+);
 const NOTHING_TO_CANCEL: Error =
     Error::new("ERR Background saving is currently not in progress or scheduled");
 /// The reason is in the log.
@@ -80,12 +84,16 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         }
         _ => return Err(error::SYNTAX),
     }
-    if cx.in_transaction {
+    let is_rewriting = srv.aof.is_rewriting();
+    if cx.in_transaction || is_rewriting {
         let mut saves = srv.persistence.saves();
         if saves.running().is_some() {
             return Err(BUSY);
         }
-        // Its moment is to be one between two transactions.
+        // Its moment is to be one between two transactions, and there is one snapshot at a time.
+        if !cx.in_transaction && cx.args.len() == 1 {
+            return Err(REWRITING);
+        }
         saves.is_scheduled = true;
         cx.reply.simple("Background saving scheduled");
         return Ok(());

@@ -3,7 +3,7 @@
 //! Its client stands in no line: [`crate::aof::Aof`] knows it, with the last unit of the log of effects
 //! at that moment, which may be another client's. There are no replicas to wait for.
 
-use crate::aof::answer_wait as answer;
+use crate::aof::{OFF, answer_wait as answer};
 use crate::blocking::Waiting;
 use crate::commands::shape::{command, spec};
 use crate::dispatch::request::Request;
@@ -15,8 +15,7 @@ const LOCAL_RANGE: Error = Error::new("ERR value is out of range, value must bet
 const NEGATIVE: Error = Error::new("ERR value is out of range, must be positive");
 const NO_TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
 const NEGATIVE_TIMEOUT: Error = Error::new("ERR timeout is negative");
-const OFF: Error =
-    Error::new("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+const IS_OFF: Error = Error::new(OFF);
 
 pub const WAITAOF: ServerCommand = command(
     Spec {
@@ -48,7 +47,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let srv = cx.srv();
     if local == 1 && !srv.aof.is_on() {
-        return Err(OFF);
+        return Err(IS_OFF);
     }
     let unit = srv.ks.log().last();
     let done = i64::from(srv.aof.is_on() && srv.aof.durable() >= unit);
@@ -65,11 +64,16 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let timeout_reply = timeout_reply.bytes_since(from).to_vec();
     let waiting = Waiting::new(&srv.ks, cx.session, cmd, &request, &[], timeout_reply, 0, deadline);
     let waiting = Arc::new(waiting);
-    // Without anybody who could come it waits for its time only.
-    if replicas > 0 || srv.aof.has_wait(unit, &waiting) {
-        cx.blocked = Some(waiting);
-    } else {
+    // There is no replica that could come: who wants one waits for the end of its time, or of the log.
+    let upto = if replicas > 0 { u64::MAX } else { unit };
+    if local == 1 && !srv.aof.has_wait(upto, &waiting) {
         answer(cx.reply, 1);
+        return Ok(());
     }
+    // Who ends the log looks for those who wait afterwards.
+    if local == 1 && !srv.aof.is_on() && waiting.state.give_up() {
+        return Err(IS_OFF);
+    }
+    cx.blocked = Some(waiting);
     Ok(())
 }

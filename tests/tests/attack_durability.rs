@@ -1,0 +1,458 @@
+//! What broke when saving, rewriting, switching the log on and off, ending and failing disks met.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weft_testkit::faulty::FaultyDisk;
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ON: [&str; 2] = ["--appendonly", "yes"];
+/// Microseconds for which a snapshot that begins then rests behind each key.
+const SLOW: [&str; 3] = ["CONFIG", "SET", "rdb-key-save-delay"];
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.cmd(&["INFO", "persistence"]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_default().to_string()
+}
+
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what} never comes");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn no_rewrite(client: &mut Client) {
+    wait_for("the end of the rewrite", || {
+        info(client, "aof_rewrite_in_progress") == "0"
+            && info(client, "aof_rewrite_scheduled") == "0"
+    });
+}
+
+fn fill(client: &mut Client, keys: usize) {
+    let sets: Vec<Vec<String>> =
+        (0..keys).map(|n| ["SET", &format!("key:{n}"), "v"].map(String::from).to_vec()).collect();
+    client.pipeline(&sets).expect("answers");
+}
+
+/// Has the next snapshot take about so long, with that many keys in the server.
+fn slow_down(client: &mut Client, keys: usize, time: Duration) {
+    fill(client, keys);
+    let delay = time.as_micros() / keys as u128;
+    client.ok(&[&SLOW[..], &[&delay.to_string()]].concat());
+}
+
+fn ends_well(server: &mut Server) {
+    let status = {
+        let deadline = Instant::now() + PATIENCE;
+        while server.is_alive() {
+            assert!(Instant::now() < deadline, "it does not end\n{}", server.log_tail());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.wait()
+    };
+    assert!(status.success(), "{status}\n{}", server.log_tail());
+}
+
+fn files_of(folder: &std::path::Path) -> Vec<String> {
+    let names = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// The base of a rewrite came while another log had begun: what was written between the two logs was
+/// in neither of its files, though WAITAOF had said that it is safe.
+#[test]
+fn a_base_of_an_earlier_log_is_not_put_in_front_of_a_later_one() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let mut server = disk.server(&ON);
+    let mut client = server.client();
+    client.ok(&["SET", "before", "1"]);
+    disk.fails("sync .rdb stall 1 1");
+    client.cmd(&["BGREWRITEAOF"]);
+    wait_for("the sync of the base", || disk.hits() > 0);
+    client.ok(&["CONFIG", "SET", "appendonly", "no"]);
+    client.ok(&["SET", "between", "1"]);
+    client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
+    client.ok(&["SET", "behind", "1"]);
+    disk.works();
+    client.set_timeout(PATIENCE);
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    server.restart();
+    let mut client = server.client();
+    for key in ["before", "between", "behind"] {
+        assert_eq!(client.cmd(&["EXISTS", key]).int(), 1, "{key}");
+    }
+}
+
+/// Rewrites began while the log was switched off and on, with cuts that belonged to no log or another
+/// one: files then began at the wrong place, and what was done was there twice or not at all.
+#[test]
+fn what_is_done_is_there_once_however_often_the_log_is_switched() {
+    let mut server = Server::weft(&[&ON[..], &["--io-threads", "2"]].concat());
+    let mut rng = Rng::new(14);
+    let mut sum = 0;
+    for life in 0..15 {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let (mut client, is_over) = (server.client(), is_over.clone());
+                std::thread::spawn(move || {
+                    let mut done = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        client.cmd(&["INCR", "n"]).int();
+                        done += 1;
+                    }
+                    done
+                })
+            })
+            .collect();
+        let mut client = server.client();
+        client.set_timeout(PATIENCE);
+        for _ in 0..3 {
+            if rng.percent(30) {
+                client.ok(&["CONFIG", "SET", "appendonly", "no"]);
+                client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
+            } else {
+                client.cmd(&["BGREWRITEAOF"]);
+            }
+            std::thread::sleep(Duration::from_millis(rng.below(50) as u64));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        sum += writers.into_iter().map(|writer| writer.join().expect("answers")).sum::<i64>();
+        no_rewrite(&mut client);
+        // One behind which nothing is written.
+        client.cmd(&["BGREWRITEAOF"]);
+        no_rewrite(&mut client);
+        assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+        server.restart();
+        let found = server.client().cmd(&["GET", "n"]).text();
+        assert_eq!(found, sum.to_string(), "life {life}\n{}", server.log_tail());
+    }
+}
+
+fn encode(words: &[&str]) -> Vec<u8> {
+    weft_testkit::client::encode(words)
+}
+
+/// With `appendfsync no` nobody synced the folder, and files were only removed behind that.
+#[test]
+fn files_that_were_rewritten_go_under_every_policy() {
+    for policy in ["no", "everysec", "always"] {
+        let server = Server::weft(&[&ON[..], &["--appendfsync", policy]].concat());
+        let mut client = server.client();
+        for n in 1..=4 {
+            client.cmd(&["BGREWRITEAOF"]);
+            wait_for("a rewrite", || info(&mut client, "aof_rewrites") == n.to_string());
+            no_rewrite(&mut client);
+            assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+        }
+        let folder = server.dir().join("appendonlydir");
+        let wanted = ["appendonly.aof.5.base.rdb", "appendonly.aof.5.incr.aof"];
+        let wanted = [&wanted[..], &["appendonly.aof.manifest"]].concat();
+        wait_for("the end of old files", || files_of(&folder) == wanted);
+    }
+}
+
+/// A sync that was part of a rewrite failed: nobody was refused, though what came was in no file that
+/// would be found.
+#[test]
+fn a_failed_sync_at_a_cut_is_as_any_other() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let server = disk.server(&ON);
+    let mut client = server.client();
+    client.set_timeout(PATIENCE);
+    slow_down(&mut client, 1000, Duration::from_secs(3));
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    disk.fails("sync .incr. 5 1 1");
+    client.cmd(&["BGREWRITEAOF"]);
+    wait_for("the failure", || disk.hits() > 0);
+    wait_for("MISCONF", || client.cmd(&["SET", "a", "b"]).error().is_some());
+    let refused = client.cmd(&["SET", "a", "b"]).error().expect("it is refused");
+    assert!(refused.starts_with("MISCONF Errors writing to the AOF file"), "{refused}");
+    assert_eq!(info(&mut client, "aof_last_write_status"), "err");
+    disk.works();
+    client.ok(&[&SLOW[..], &["0"]].concat());
+    wait_for("a write", || client.cmd(&["SET", "a", "b"]).error().is_none());
+    assert_eq!(info(&mut client, "aof_last_write_status"), "ok");
+
+    let mut server = disk.server(&[&ON[..], &["--appendfsync", "always"]].concat());
+    disk.fails("sync .incr. 5 1 1");
+    let mut client = server.client();
+    let _ = client.try_cmd(&["BGREWRITEAOF"]);
+    wait_for("the end", || !server.is_alive());
+    assert_eq!(server.wait().code(), Some(1));
+}
+
+/// After some failures in a row rewrites were tried every minute, every two, ... every hour, and writes
+/// were refused until one had succeeded.
+#[test]
+fn it_goes_on_soon_after_the_disk_does() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let server = disk.server(&ON);
+    let mut client = server.client();
+    disk.fails("sync any 5 1 1000000");
+    client.ok(&["SET", "a", "1"]);
+    wait_for("MISCONF", || client.cmd(&["SET", "a", "2"]).error().is_some());
+    wait_for("some failures", || {
+        info(&mut client, "aof_rewrites_consecutive_failures").parse::<u64>().is_ok_and(|n| n > 3)
+    });
+    disk.works();
+    // Long before the pause of a minute that began with the third failure is over.
+    let began = Instant::now();
+    wait_for("a write", || client.cmd(&["SET", "a", "3"]).error().is_none());
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+}
+
+/// A rewrite had the one snapshot that there is, so the server could not save and did not end.
+#[test]
+fn it_ends_while_the_log_is_rewritten() {
+    let mut server = Server::weft(&[&ON[..], &["--save", "3600 1000000"]].concat());
+    let mut client = server.client();
+    slow_down(&mut client, 1000, Duration::from_secs(30));
+    client.cmd(&["BGREWRITEAOF"]);
+    client.ok(&["SET", "last", "1"]);
+    client.ok(&[&SLOW[..], &["0"]].concat());
+    server.signal(rustix::process::Signal::TERM);
+    ends_well(&mut server);
+    assert!(server.dir().join("dump.rdb").exists());
+    let folder = files_of(&server.dir().join("appendonlydir"));
+    assert!(folder.iter().all(|name| !name.starts_with("temp-")), "{folder:?}");
+}
+
+/// A client had asked for SAVE when the server was told to end: it went on for ever.
+#[test]
+fn it_ends_while_somebody_saves() {
+    let mut server = Server::weft(&["--save", "3600 1000000"]);
+    let mut client = server.client();
+    slow_down(&mut client, 1000, Duration::from_secs(3));
+    client.send_raw(&encode(&["SAVE"])).expect("sent");
+    let mut other = server.client();
+    wait_for("the save", || {
+        info(&mut other, "current_save_keys_total").parse::<u64>().is_ok_and(|n| n > 0)
+    });
+    other.ok(&[&SLOW[..], &["0"]].concat());
+    server.signal(rustix::process::Signal::TERM);
+    ends_well(&mut server);
+}
+
+/// SHUTDOWN NOSAVE waited on an I/O thread for a save that was about to stop the I/O threads.
+#[test]
+fn an_end_without_saving_waits_for_no_save() {
+    for n in 0..20 {
+        let mut server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
+        server.client().ok(&["SET", "a", "b"]);
+        let savers: Vec<_> = (0..3)
+            .map(|_| {
+                let mut client = server.client();
+                std::thread::spawn(move || {
+                    while client.try_cmd(&["BGSAVE"]).is_ok() {
+                        let _ = client.try_cmd(&["BGSAVE", "CANCEL"]);
+                    }
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(n));
+        server.client().send_raw(&encode(&["SHUTDOWN", "NOSAVE"])).expect("sent");
+        ends_well(&mut server);
+        savers.into_iter().for_each(|saver| saver.join().expect("the server has gone"));
+    }
+}
+
+/// A server that ended while it saved in the background left its file behind.
+#[test]
+fn what_is_given_up_at_the_end_leaves_nothing() {
+    let mut server = Server::weft(&[]);
+    let mut client = server.client();
+    slow_down(&mut client, 1000, Duration::from_secs(30));
+    client.cmd(&["BGSAVE"]);
+    wait_for("the file", || files_of(server.dir()).iter().any(|name| name.starts_with("temp-")));
+    server.stop_term();
+    assert_eq!(files_of(server.dir()), ["log"]);
+}
+
+/// Who asked for the end while data was loaded waited for all of it.
+#[test]
+fn it_ends_while_it_loads() {
+    for appends in ["no", "yes"] {
+        let mut server = Server::weft(&["--appendonly", appends]);
+        let mut client = server.client();
+        fill(&mut client, 3000);
+        match appends {
+            "yes" => {
+                client.cmd(&["BGREWRITEAOF"]);
+                no_rewrite(&mut client);
+            }
+            _ => client.ok(&["SAVE"]),
+        }
+        // Ten minutes, if nobody ended it.
+        let slow = ["--appendonly", appends, "--key-load-delay", "400000"];
+        server.restart_loading(&slow);
+        let mut client = server.client();
+        assert_eq!(info(&mut client, "loading"), "1");
+        client.send_raw(&encode(&["SHUTDOWN", "NOSAVE"])).expect("sent");
+        ends_well(&mut server);
+    }
+}
+
+/// What was left of an earlier process was known by how its name begins, and a log may be named so.
+#[test]
+fn a_log_may_have_any_name() {
+    let mut server = Server::weft(&[&ON[..], &["--appendfilename", "temp-x.aof"]].concat());
+    let mut client = server.client();
+    client.ok(&["SET", "a", "b"]);
+    let folder = server.dir().join("appendonlydir");
+    let leftovers = ["temp-temp-x.aof.incr", "temp-rewriteaof-bg-7.aof", "temp-7-1.rdb"];
+    server.stop_term();
+    leftovers.iter().for_each(|name| fs::write(folder.join(name), "x").expect("room"));
+    server.restart();
+    assert_eq!(server.client().cmd(&["GET", "a"]).text(), "b");
+    let names = files_of(&folder);
+    assert!(names.iter().all(|name| !leftovers.contains(&&**name)), "{names:?}");
+}
+
+/// A save point that was reached while the log was rewritten was tried ten times a second, with a line
+/// of the log and a thread each time.
+#[test]
+fn a_save_point_waits_for_the_rewrite() {
+    let server = Server::weft(&[&ON[..], &["--save", "1 1"]].concat());
+    let mut client = server.client();
+    slow_down(&mut client, 1000, Duration::from_secs(8));
+    client.cmd(&["BGREWRITEAOF"]);
+    client.ok(&["SET", "a", "b"]);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(info(&mut client, "aof_rewrite_in_progress"), "1");
+    assert_eq!(server.log().matches("Saving...").count(), 0);
+    client.ok(&[&SLOW[..], &["0"]].concat());
+    no_rewrite(&mut client);
+    wait_for("the save", || info(&mut client, "rdb_saves") != "0");
+}
+
+/// As the reference answers, while the one of the two is under way that the other would disturb.
+#[test]
+fn saves_and_rewrites_wait_for_each_other() {
+    let server = Server::weft(&ON);
+    let mut client = server.client();
+    slow_down(&mut client, 1000, Duration::from_secs(4));
+    let started = "Background append only file rewriting started";
+    assert_eq!(client.cmd(&["BGREWRITEAOF"]).text(), started);
+    // From the answer on, for who waits until there is none.
+    assert_eq!(info(&mut client, "aof_rewrite_in_progress"), "1");
+    let busy = client.cmd(&["BGSAVE"]).error().expect("it is refused");
+    assert!(busy.starts_with("ERR Another child process is active (AOF?)"), "{busy}");
+    assert_eq!(client.cmd(&["BGSAVE", "SCHEDULE"]).text(), "Background saving scheduled");
+    assert_eq!(client.cmd(&["BGSAVE", "CANCEL"]).text(), "Scheduled background saving cancelled");
+    client.send_raw(&encode(&["SAVE"])).expect("sent");
+    server.client().ok(&[&SLOW[..], &["0"]].concat());
+    client.set_timeout(PATIENCE);
+    assert_eq!(client.read_reply().expect("an answer").value.text(), "OK");
+    no_rewrite(&mut client);
+    client.ok(&[&SLOW[..], &["30000"]].concat());
+    client.cmd(&["BGSAVE"]);
+    for _ in 0..2 {
+        assert_eq!(
+            client.cmd(&["BGREWRITEAOF"]).text(),
+            "Background append only file rewriting scheduled"
+        );
+        assert_eq!(info(&mut client, "aof_rewrite_scheduled"), "1");
+        assert_eq!(info(&mut client, "aof_rewrite_in_progress"), "0");
+    }
+    client.cmd(&["BGSAVE", "CANCEL"]);
+    client.ok(&[&SLOW[..], &["0"]].concat());
+    no_rewrite(&mut client);
+}
+
+/// Who waited for the disk waited for ever when the log was switched off.
+#[test]
+fn who_waits_for_the_disk_is_told_that_there_is_no_log() {
+    let server = Server::weft(&[]);
+    let (mut client, mut waiter) = (server.client(), server.client());
+    slow_down(&mut client, 1000, Duration::from_secs(30));
+    client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
+    waiter.ok(&["SET", "a", "b"]);
+    let mut with_replica = server.client();
+    waiter.send_raw(&encode(&["WAITAOF", "1", "0", "0"])).expect("sent");
+    with_replica.send_raw(&encode(&["WAITAOF", "1", "1", "0"])).expect("sent");
+    wait_for("those who wait", || {
+        let clients = client.cmd(&["INFO", "clients"]).text();
+        clients.contains("blocked_clients:2\r")
+    });
+    client.ok(&["CONFIG", "SET", "appendonly", "no"]);
+    for mut waiter in [waiter, with_replica] {
+        waiter.set_timeout(PATIENCE);
+        let refused = waiter.read_reply().expect("an answer").value.error().expect("an error");
+        let wanted = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+        assert_eq!(refused, wanted);
+    }
+}
+
+/// The folder of the log was not there any more, and was not made again.
+#[test]
+fn the_folder_of_the_log_may_change() {
+    let permitted = ["--enable-protected-configs", "yes"];
+    let mut server = Server::weft(&[&ON[..], &permitted].concat());
+    let mut client = server.client();
+    client.ok(&["SET", "a", "b"]);
+    let other = server.dir().join("other");
+    fs::create_dir(&other).expect("a folder");
+    client.ok(&["CONFIG", "SET", "dir", other.to_str().expect("ours")]);
+    client.cmd(&["BGREWRITEAOF"]);
+    no_rewrite(&mut client);
+    assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+    client.ok(&["SET", "c", "d"]);
+    client.set_timeout(PATIENCE);
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    server.kill();
+    fs::rename(other.join("appendonlydir"), server.dir().join("moved")).expect("it is there");
+    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("old files");
+    fs::rename(server.dir().join("moved"), server.dir().join("appendonlydir")).expect("renamed");
+    server.restart();
+    assert_eq!(server.client().cmd(&["MGET", "a", "c"]).items().len(), 2);
+    assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 2);
+}
+
+/// Old files that could not be removed, or not struck from the manifest, were tried again at once, with a
+/// thread and lines of the log for each time.
+#[test]
+fn what_can_not_be_removed_is_left_for_a_while() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    // The first two manifests of a rewrite are written, the one behind the removal is not.
+    for faults in ["write manifest 28 3 1000000", "unlink any 1 1 1000000"] {
+        let server = disk.server(&[&ON[..], &["--appendfsync", "always"]].concat());
+        let mut client = server.client();
+        disk.fails(faults);
+        client.cmd(&["BGREWRITEAOF"]);
+        no_rewrite(&mut client);
+        wait_for("the failure", || disk.hits() > 0);
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(disk.hits() < 10, "{}", disk.told());
+        disk.works();
+        client.ok(&["SET", "a", "b"]);
+    }
+}
+
+/// CONFIG RESETSTAT counts these from the beginning, too.
+#[test]
+fn what_is_counted_can_be_reset() {
+    let server = Server::weft(&ON);
+    let mut client = server.client();
+    client.cmd(&["BGREWRITEAOF"]);
+    no_rewrite(&mut client);
+    client.ok(&["SAVE"]);
+    for (counted, resets) in [("1", true), ("0", false)] {
+        for field in ["aof_rewrites", "rdb_saves"] {
+            assert_eq!(info(&mut client, field), counted, "{field}");
+        }
+        if resets {
+            client.ok(&["CONFIG", "RESETSTAT"]);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A disk that fails under a real server: nothing is acknowledged that would be lost, nothing that was
+//! acknowledged is, and the server goes on when the disk does.
+//!
+//! `DISK_FAULTS_STEP` sets how many calls of a run are passed over between two that fail (9): with 1
+//! each of them fails once. A run is some writes with two rewrites and a snapshot between them.
+
+use std::time::{Duration, Instant};
+use weft_testkit::faulty::FaultyDisk;
+use weft_testkit::{Client, Server};
+use weft_tests::env_or;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const NO_SPACE: &str = "28";
+const BROKEN: &str = "5";
+const HALF: &str = "half";
+
+/// Until nothing is written in the background, or the server has gone; whether it is still there.
+fn is_quiet(client: &mut Client) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while let Ok(reply) = client.try_cmd(&["INFO", "persistence"]) {
+        let text = reply.value.text();
+        let is_zero = |field: &str| text.contains(&format!("{field}:0\r"));
+        if is_zero("aof_rewrite_in_progress") && is_zero("rdb_bgsave_in_progress") {
+            return true;
+        }
+        assert!(Instant::now() < deadline, "a rewrite or a snapshot has no end\n{text}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+fn log_server(disk: &FaultyDisk, policy: &str) -> Server {
+    disk.server(&["--appendonly", "yes", "--appendfsync", policy])
+}
+
+/// What became of a request.
+enum Came {
+    Acknowledged,
+    Refused,
+    /// There is no server any more.
+    Gone,
+}
+
+/// What a client has been told.
+#[derive(Default)]
+struct Told {
+    acknowledged: Vec<u64>,
+    /// Asked for when the server went, and possibly done.
+    open: Option<u64>,
+    next: u64,
+}
+
+impl Told {
+    /// Appends the next number to a list, and sets two keys of other shards to it.
+    fn write(&mut self, client: &mut Client) -> Came {
+        self.next += 1;
+        let n = self.next.to_string();
+        let words: [&[&str]; 5] =
+            [&["MULTI"], &["RPUSH", "list", &n], &["SET", "a", &n], &["SET", "b", &n], &["EXEC"]];
+        let words: Vec<Vec<&str>> = words.iter().map(|words| words.to_vec()).collect();
+        let Ok(replies) = client.pipeline(&words) else {
+            self.open = Some(self.next);
+            return Came::Gone;
+        };
+        let answer = &replies[4].value;
+        match answer.error() {
+            None => {
+                assert_eq!(answer.items().len(), 3);
+                self.acknowledged.push(self.next);
+                Came::Acknowledged
+            }
+            Some(why) => {
+                let first = replies[1].value.error().unwrap_or_default();
+                let is_told = [&why, &first].iter().any(|e| e.starts_with("MISCONF"));
+                assert!(is_told, "refused by {why} {first}");
+                Came::Refused
+            }
+        }
+    }
+
+    /// What is loaded is what was acknowledged, and nothing that was refused.
+    fn assert_loaded(&self, server: &Server, how: &str) {
+        let mut client = server.client();
+        let list = client.cmd(&["LRANGE", "list", "0", "-1"]);
+        let list: Vec<u64> =
+            list.items().iter().map(|n| n.text().parse().expect("a number")).collect();
+        let mut with_open = self.acknowledged.clone();
+        with_open.extend(self.open);
+        assert!(
+            list == self.acknowledged || list == with_open,
+            "{how}: {list:?} is there, and {:?} was acknowledged",
+            self.acknowledged
+        );
+        for key in ["a", "b"] {
+            let value = client.cmd(&["GET", key]);
+            let value = value.bytes().map(|_| value.text());
+            assert_eq!(value, list.last().map(u64::to_string), "{how}: torn");
+        }
+    }
+}
+
+/// Writes, with two rewrites and a snapshot in between, until all is done or the server has gone;
+/// whether it is still there.
+fn use_it(client: &mut Client, told: &mut Told) -> bool {
+    for step in 0..12 {
+        let background = match step {
+            3 | 7 => &["BGREWRITEAOF"][..],
+            9 => &["BGSAVE"],
+            _ => &["PING"],
+        };
+        // It may be refused, and there may be nobody.
+        if client.try_cmd(background).is_err() {
+            return false;
+        }
+        if let Came::Gone = told.write(client) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(4));
+        if background[0] != "PING" && !is_quiet(client) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Until a write is accepted again.
+fn goes_on(client: &mut Client, told: &mut Told, how: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match told.write(client) {
+            Came::Acknowledged => return,
+            Came::Refused if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Came::Refused => panic!("{how}: it does not go on"),
+            Came::Gone => panic!("{how}: it has ended"),
+        }
+    }
+}
+
+/// A life in which these calls fail, and the next one; how many have failed.
+fn lives(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
+    let how = format!("{policy}, {faults}");
+    let mut server = log_server(disk, policy);
+    let mut client = server.client();
+    client.set_timeout(PATIENCE);
+    let mut told = Told::default();
+    disk.fails(faults);
+    let is_there = use_it(&mut client, &mut told);
+    let hits = disk.hits();
+    disk.works();
+    if is_there {
+        goes_on(&mut client, &mut told, &how);
+        told.write(&mut client);
+        if policy != "always" {
+            let safe = client.cmd(&["WAITAOF", "1", "0", "30000"]);
+            assert_eq!(safe.items().first().map(|n| n.int()), Some(1), "{how}: {safe}");
+        }
+        server.kill();
+    } else {
+        assert_eq!(policy, "always", "{how}: the server has ended\n{}", server.log_tail());
+        assert_eq!(server.wait().code(), Some(1), "{how}\n{}", server.log_tail());
+    }
+    server.restart();
+    told.assert_loaded(&server, &how);
+    hits
+}
+
+/// Each call of a run fails once, by itself, in a run of its own.
+fn each_call_fails(policy: &str, error: &str) {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let step = env_or("DISK_FAULTS_STEP", 9);
+    // Another remainder for each, so that together they are at more places.
+    let first = 1 + (policy.len() + error.len()) % step;
+    for nth in (first..).step_by(step) {
+        if lives(&disk, policy, &format!("any any {error} {nth} {nth}")) == 0 {
+            assert!(nth > 20, "a run of {nth} calls is none");
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_space_for_one_call() {
+    each_call_fails("everysec", NO_SPACE);
+}
+
+#[test]
+fn one_call_breaks() {
+    each_call_fails("everysec", BROKEN);
+}
+
+#[test]
+fn one_call_breaks_under_always() {
+    each_call_fails("always", BROKEN);
+}
+
+#[test]
+fn no_space_from_some_call_on() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    for (policy, error) in [("everysec", NO_SPACE), ("everysec", BROKEN), ("always", NO_SPACE)] {
+        for nth in [1, 4, 9, 17, 30] {
+            lives(&disk, policy, &format!("any any {error} {nth} 1000000"));
+        }
+    }
+}
+
+#[test]
+fn writes_that_are_cut_short() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    for policy in ["everysec", "always"] {
+        for nth in [1, 2, 5] {
+            let fails = format!("write .incr. {NO_SPACE} {} {}\n", nth + 1, nth + 4);
+            lives(&disk, policy, &format!("{fails}write .incr. {HALF} {nth} {nth}"));
+            lives(&disk, policy, &format!("write any {HALF} {nth} 1000000"));
+        }
+        // What was half written can't be taken back.
+        let both = format!("truncate any {BROKEN} 1 3\nwrite .incr. {HALF} 2 2");
+        lives(&disk, policy, &format!("{both}\nwrite .incr. {NO_SPACE} 3 5"));
+    }
+}
