@@ -28,7 +28,15 @@ use weft_process::{log_notice, log_warning};
 
 /// The program; answers the process's exit code.
 pub fn main() -> i32 {
-    match cli::parse(std::env::args_os().skip(1)) {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let arguments = || std::env::args_os().skip(1);
+    let linked = cli::by_name(&program, arguments());
+    // As it was called, for the usage.
+    let by = |option: &str| match &linked {
+        Some(_) => program.to_string_lossy().into_owned(),
+        None => format!("{} {option}", program.to_string_lossy()),
+    };
+    match linked.clone().unwrap_or_else(|| cli::parse(arguments())) {
         Cli::Version => {
             println!("Weft server v={VERSION} malloc=jemalloc bits={}", usize::BITS);
             0
@@ -37,8 +45,8 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
-        Cli::CheckAof(words) => crate::aof::check::run(&words),
-        Cli::CheckRdb(files) => crate::persistence::check::run(&files),
+        Cli::CheckAof(words) => crate::aof::check::run(&by("--check-aof"), &words),
+        Cli::CheckRdb(words) => crate::persistence::check::run(&by("--check-rdb"), &words),
         Cli::InstallDocs(dir) => install_docs(&dir),
         Cli::Run(args) => start(&args),
     }
