@@ -164,7 +164,7 @@ impl Writer {
             },
             Order::Rebase { base, done } => {
                 let came = base.and_then(|base| {
-                    let began = Instant::now();
+                    let began = self.srv.watch_latency();
                     let came = self.appender.rebase(&base.name, base.snapshot);
                     self.sample("aof-rename", began);
                     came.map_err(|e| e.to_string())
@@ -251,7 +251,12 @@ impl Writer {
         if self.appender.buffered() == 0 && !self.is_failing {
             return;
         }
-        let began = Instant::now();
+        let began = self.srv.watch_latency();
+        // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
+        match self.srv.aof.status.flush_sleep_us.load(Ordering::Relaxed) {
+            0 => {}
+            us => std::thread::sleep(Duration::from_micros(us)),
+        }
         match self.appender.write() {
             Ok(()) => {
                 self.sample("aof-write", began);
@@ -328,7 +333,7 @@ impl Writer {
             return;
         }
         let job = self.appender.sync_job();
-        let began = Instant::now();
+        let began = self.srv.watch_latency();
         let came = job.run();
         self.sample("aof-fsync-always", began);
         self.appender.synced(&job, &came);
@@ -352,7 +357,7 @@ impl Writer {
 
     fn synced(&mut self, job: &SyncJob, came: &io::Result<()>) {
         if let Some(since) = self.syncing.take() {
-            self.sample("aof-fsync", since);
+            self.sample("aof-fsync", Some(since));
         }
         self.srv.aof.status.syncing.store(false, Ordering::Relaxed);
         self.appender.synced(job, came);
@@ -453,9 +458,8 @@ impl Writer {
         self.srv.aof.status.failures.store(failures, Ordering::Relaxed);
     }
 
-    fn sample(&self, event: &str, began: Instant) {
-        let ms = began.elapsed().as_millis() as i64;
-        self.srv.latency.sample(event, ms, self.srv.now_ms() / 1000);
+    fn sample(&self, event: &str, began: Option<Instant>) {
+        self.srv.sample_latency(event, began);
     }
 
     fn tell(&self) {

@@ -189,7 +189,12 @@ impl Begun {
         let kept = snapshot.progress().peak_bytes;
         drop(snapshot);
         srv.persistence.saves().last_kept = kept;
-        done?;
+        if let Err(failed) = done {
+            let began = srv.watch_latency();
+            drop(saver);
+            srv.sample_latency("rdb-unlink-temp-file", began);
+            return Err(failed);
+        }
         put(saver)?;
         srv.note_saved(changes);
         Ok(())

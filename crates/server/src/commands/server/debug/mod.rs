@@ -45,7 +45,7 @@ const UNKNOWN_OPTION: Error =
 struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const SUBCOMMANDS: &[Sub] = &[
-    Sub("aof-flush-sleep", 1..=1, Needs::Nothing, switches::any),
+    Sub("aof-flush-sleep", 1..=1, Needs::Nothing, aof_flush_sleep),
     Sub("assert", 0..=0, Needs::Nothing, assert),
     Sub("change-repl-id", 0..=0, Needs::Nothing, change_replication_id),
     Sub("client-enforce-reply-list", 1..=1, Needs::Nothing, switches::any),
@@ -99,7 +99,7 @@ const SUBCOMMANDS: &[Sub] = &[
 
 const HELP: &[&str] = &[
     "AOF-FLUSH-SLEEP <microseconds>",
-    "    No effect: no client waits for the thread that writes the append-only file.",
+    "    Have each write of the append-only file take so long at least: a slow disk.",
     "ASSERT",
     "    Crash by a failed assertion.",
     "CHANGE-REPL-ID",
@@ -267,6 +267,14 @@ fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(Error::new("ERR maxmemory-clients is disabled."));
     }
     let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
+/// As C's `atoi` reads it, which the reference takes it with: what is no number is none.
+fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
+    let us = parse_i64(cx.args[2]).and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
+    cx.srv().aof.status.flush_sleep_us.store(us, Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
     for client in cx.srv().clients.all() {
         let memory = client.memory.load(Ordering::Relaxed);
         let class = memory.max(1).ilog2().clamp(SMALLEST - 1, LARGEST - 1) - (SMALLEST - 1);
