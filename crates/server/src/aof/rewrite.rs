@@ -10,7 +10,7 @@
 //! every unit to which file it belongs. There is no second buffer, and nothing to be caught up with.
 
 use super::writer::Order;
-use super::{base, directory};
+use super::{Handle, base, directory};
 use crate::persistence::Running;
 use crate::persistence::save::Plan;
 use crate::server::Server;
@@ -42,23 +42,29 @@ pub enum Begun {
     Scheduled,
 }
 
-/// Begins a rewrite on a thread of its own.
+/// Begins a rewrite on a thread of its own. `later`: its moment is not now, in the middle of a
+/// transaction.
 ///
 /// # Errors
 /// See [`Refusal`].
-pub fn begin(srv: &'static Server) -> Result<Begun, Refusal> {
+pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
+    let status = &srv.aof.status;
+    // Under one lock with those who ask for saves, so that each sees what the other has begun.
+    let saves = srv.persistence.saves();
     if srv.aof.rewriting.swap(true, Ordering::SeqCst) {
-        return Err(Refusal::Busy);
+        // One that waits for its turn is this one, too.
+        let waits = status.scheduled.load(Ordering::SeqCst);
+        return if waits { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
     }
-    let waits = srv.persistence.saves().running().is_some();
+    let waits = later || saves.running().is_some();
+    status.scheduled.store(waits, Ordering::SeqCst);
+    drop(saves);
     let cancel = Arc::new(AtomicBool::new(false));
     *srv.aof.cancel() = Some(cancel.clone());
-    let status = &srv.aof.status;
-    status.scheduled.store(waits, Ordering::Relaxed);
     let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
     if let Err(e) = thread.spawn(move || run(srv, cancel)) {
         log_warning!("Can't rewrite append only file in background: {e}");
-        status.scheduled.store(false, Ordering::Relaxed);
+        status.scheduled.store(false, Ordering::SeqCst);
         srv.aof.rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Failed);
     }
@@ -86,55 +92,58 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
 
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
-    let is_on = srv.aof.is_on();
-    let snapshot = cut(srv, running, &plan, is_on)?;
+    let (snapshot, writer) = cut(srv, running, &plan)?;
     let dir = directory(srv);
-    if !is_on {
+    let Some(writer) = writer else {
         dir.create().map_err(|e| base::told(&e))?;
         let made = base::write(srv, &dir, &plan, &snapshot, running)?;
         let put = Appender::only_base(&dir, &made.name, made.snapshot);
         return put.map_err(|e| base::told(&e));
-    }
+    };
+    // One that has begun since knows nothing of this cut.
     let over = || "the append-only file was turned off".to_string();
-    let rotated = srv.aof.ask(Order::Rotate).ok_or_else(over)?;
+    let rotated = writer.ask(Order::Rotate).ok_or_else(over)?;
     let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
     srv.aof.status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
     drop(snapshot);
     let failed = base.as_ref().err().cloned();
-    let came = srv.aof.ask(|done| Order::Rebase { base, done }).ok_or_else(over)?;
+    let came = writer.ask(|done| Order::Rebase { base, done }).ok_or_else(over)?;
     failed.map_or(came, Err)
 }
 
-/// Takes the cut, when there is no other snapshot.
+/// Takes the cut, when there is no other snapshot; answers who writes the log at that moment, too, if
+/// anybody does.
 fn cut(
     srv: &'static Server,
     running: &Running,
     plan: &Plan,
-    is_on: bool,
-) -> Result<Snapshot<'static>, String> {
+) -> Result<(Snapshot<'static>, Option<Handle>), String> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
     let note = |_: &Stop<'_>| {
-        if is_on {
+        let writer = srv.aof.handle().clone();
+        if writer.is_some() {
             srv.aof.cut.store(srv.ks.log().last(), Ordering::Relaxed);
         }
+        writer
     };
     let status = &srv.aof.status;
     loop {
         match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
-            Ok((snapshot, ())) => {
-                status.scheduled.store(false, Ordering::Relaxed);
+            Ok((snapshot, writer)) => {
+                status.scheduled.store(false, Ordering::SeqCst);
                 status.rewrites.fetch_add(1, Ordering::Relaxed);
                 status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
-                return Ok(snapshot);
+                return Ok((snapshot, writer));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
+                status.scheduled.store(true, Ordering::SeqCst);
                 std::thread::sleep(LOOK_AGAIN);
             }
             Err(e) => {
-                status.scheduled.store(false, Ordering::Relaxed);
+                status.scheduled.store(false, Ordering::SeqCst);
                 return Err(e.to_string());
             }
         }

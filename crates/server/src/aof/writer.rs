@@ -419,7 +419,8 @@ impl Writer {
         let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
         let growth = self.policy.growth(size, base);
         let now = self.srv.now_ms() / 1000;
-        if !(needed || growth.is_some()) || now < self.next_attempt_s {
+        let is_due = needed || growth.is_some();
+        if !is_due || now < self.next_attempt_s || self.srv.persistence.is_ending() {
             return;
         }
         match self.retry.ask(now) {
@@ -429,7 +430,7 @@ impl Writer {
                 }
                 // One attempt in a second, if it fails at once.
                 self.next_attempt_s = now + 1;
-                if rewrite::begin(self.srv).is_err() {
+                if rewrite::begin(self.srv, false).is_err() {
                     self.rewritten(false);
                 }
             }

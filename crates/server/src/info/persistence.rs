@@ -66,7 +66,7 @@ fn write_aof(srv: &Server, text: &mut Text) {
     let began_s = status.rewrite_began_s.load(Ordering::Relaxed);
     let since_s = if began_s == 0 { -1 } else { (srv.now_ms() / 1000 - began_s).max(0) };
     text.field("aof_enabled", u8::from(srv.aof.is_on()));
-    text.field("aof_rewrite_in_progress", u8::from(began_s != 0));
+    text.field("aof_rewrite_in_progress", u8::from(srv.aof.has_cut()));
     text.field("aof_rewrite_scheduled", u8::from(status.scheduled.load(Ordering::Relaxed)));
     text.field("aof_last_rewrite_time_sec", status.last_rewrite_s.load(Ordering::Relaxed));
     text.field("aof_current_rewrite_time_sec", since_s);

@@ -57,7 +57,7 @@ pub struct Saves {
     pub last_seconds: i64,
     /// When the last one in the background began, in monotonic milliseconds.
     pub tried_ms: i64,
-    /// Saves that have succeeded.
+    /// Saves that were begun: as in the reference those that fail or are cancelled, too.
     pub count: u64,
     /// The most bytes that a snapshot has kept beside the data, of the last one.
     pub last_kept: usize,
@@ -146,6 +146,11 @@ impl Persistence {
         Some(Own { of: self, running })
     }
 
+    /// Whether the last save of this process is being made.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
     /// A number that no other file on its way has had.
     pub fn next_file(&self) -> u64 {
         self.files.fetch_add(1, Ordering::Relaxed)
@@ -187,6 +192,5 @@ impl Server {
     fn note_saved(&self, changes: u64) {
         self.totals.dirty_base.store(changes, Ordering::Relaxed);
         self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
-        self.persistence.saves().count += 1;
     }
 }

@@ -16,7 +16,7 @@ pub fn tick(srv: &'static Server) {
         return;
     }
     let saves = srv.persistence.saves();
-    let is_free = saves.running().is_none();
+    let is_free = saves.running().is_none() && !srv.aof.is_rewriting();
     let rested = saves.is_last_ok || srv.mono_ms().saturating_sub(saves.tried_ms) > RETRY_MS;
     let is_scheduled = saves.is_scheduled;
     drop(saves);

@@ -35,6 +35,8 @@ pub enum Failed {
     /// Somebody wanted it to end.
     Cancelled,
     Disk(io::Error),
+    /// Another one is under way, of which there is one at a time.
+    Taken,
     /// The snapshot could not begin, or had to be given up.
     Snapshot(String),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Failed {
         match self {
             Failed::Cancelled => f.write_str("it was cancelled"),
             Failed::Disk(e) => f.write_str(&words(e)),
+            Failed::Taken => f.write_str(&BeginError::Taken.to_string()),
             Failed::Snapshot(why) => f.write_str(why),
         }
     }
@@ -169,9 +172,12 @@ pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begu
     turn.cancel = Some(running.cancel.clone());
     let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| srv.changes());
     match begun {
-        Ok((snapshot, changes)) => Ok(Begun { running: running.clone(), plan, snapshot, changes }),
+        Ok((snapshot, changes)) => {
+            srv.persistence.saves().count += 1;
+            Ok(Begun { running: running.clone(), plan, snapshot, changes })
+        }
         Err(BeginError::Cancelled) => Err(Failed::Cancelled),
-        Err(e @ BeginError::Taken) => Err(Failed::Snapshot(e.to_string())),
+        Err(BeginError::Taken) => Err(Failed::Taken),
     }
 }
 

@@ -63,8 +63,13 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     false
 }
 
-/// Ends the save in the background, which would only be in the way, and waits for its end.
+/// Ends the save in the background, which would only be in the way, and waits for its end. A rewrite of
+/// the append-only file is broken off, too: all that it would write is in the files that are there.
 fn break_off(srv: &Server) {
+    if srv.aof.has_cut() {
+        log_warning!("There is an append-only file rewrite. Breaking it off.");
+    }
+    srv.aof.cancel_rewrite();
     if background::cancel(srv) == background::Cancelled::Running {
         log_warning!("There is a background save. Breaking it off.");
     }

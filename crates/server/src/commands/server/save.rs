@@ -10,6 +10,10 @@ use crate::persistence::background::{self, Cancelled, Refused};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 
 const BUSY: Error = Error::new("ERR Background save already in progress");
+const REWRITING: Error = Error::new(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order \
+     to schedule a BGSAVE whenever possible.",
+);
 const NOTHING_TO_CANCEL: Error =
     Error::new("ERR Background saving is currently not in progress or scheduled");
 /// The reason is in the log.
@@ -61,15 +65,17 @@ fn save(cx: &mut ConnCx<'_>) -> CmdResult {
 fn answer(done: Result<(), Refused>) -> CmdResult {
     done.map_err(|refused| match refused {
         Refused::Busy => BUSY,
+        Refused::Rewriting => REWRITING,
         Refused::Failed(_) => FAILED,
     })
 }
 
 fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
+    let mut waits = cx.in_transaction;
     match cx.args.len() {
         1 => {}
-        2 if cx.is(1, "schedule") => {}
+        2 if cx.is(1, "schedule") => waits |= srv.aof.has_cut(),
         2 if cx.is(1, "cancel") => {
             cx.reply.simple(match background::cancel(srv) {
                 Cancelled::Running => "Background saving cancelled",
@@ -80,12 +86,12 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         }
         _ => return Err(error::SYNTAX),
     }
-    if cx.in_transaction {
+    if waits {
         let mut saves = srv.persistence.saves();
         if saves.running().is_some() {
             return Err(BUSY);
         }
-        // Its moment is to be one between two transactions.
+        // Its moment is to be one between two transactions, or behind a rewrite.
         saves.is_scheduled = true;
         cx.reply.simple("Background saving scheduled");
         return Ok(());
