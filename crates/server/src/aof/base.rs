@@ -3,14 +3,12 @@
 use super::policy::Policy;
 use super::writer::Base;
 use crate::failure::words;
-use crate::memory::ThreadMemory;
 use crate::persistence::Running;
-use crate::persistence::save::{self, Failed, Plan};
+use crate::persistence::save::{self, Failed, Plan, Taker};
 use crate::server::Server;
 use std::io::{self, Write};
-use std::sync::atomic::Ordering;
-use weft_keyspace::snapshot::{Snapshot, Step};
-use weft_keyspace::{Record, Turn};
+use weft_keyspace::Record;
+use weft_keyspace::snapshot::{Image, Snapshot};
 use weft_persist::aof::Directory;
 use weft_persist::rdb::file::{Place, Saver};
 use weft_persist::rdb::{Form, VERSION, encode, seal};
@@ -83,45 +81,35 @@ fn write_base(
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0
     } else {
-        write_commands(srv, snapshot, place, running)?
+        save::take(srv, snapshot, running, ToFile { to: place, script: Script::default() })?
     };
     place.finish()?;
     weft_process::log_notice!("Successfully created the temporary AOF base file {}", temporary());
     Ok(Base { name: temporary(), snapshot: policy.snapshot })
 }
 
-fn write_commands<'s>(
-    srv: &'static Server,
-    snapshot: &Snapshot<'static>,
-    mut to: Place<'s>,
-    running: &Running,
-) -> Result<Place<'s>, Failed> {
-    let mut memory = ThreadMemory::new();
-    let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    let mut out = Script::default();
-    let mut done = Ok(());
-    loop {
-        if running.cancel.load(Ordering::Relaxed) {
-            return Err(Failed::Cancelled);
+/// Commands on their way to a file.
+struct ToFile<'s> {
+    to: Place<'s>,
+    script: Script,
+}
+
+impl<'s> Taker for ToFile<'s> {
+    type Done = Place<'s>;
+
+    fn image(&mut self, image: Image) -> io::Result<()> {
+        self.script.key(image.db(), &image);
+        if self.script.bytes.len() >= TOGETHER {
+            self.to.write_all(&self.script.bytes)?;
+            self.script.bytes.clear();
         }
-        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
-            out.key(image.db(), &image);
-            if done.is_ok() && out.bytes.len() >= TOGETHER {
-                done = to.write_all(&out.bytes);
-                out.bytes.clear();
-            }
-        });
-        std::mem::replace(&mut done, Ok(()))?;
-        memory.publish(&srv.memory);
-        match step {
-            Ok(Step::More) => {}
-            Ok(Step::Done) => break,
-            Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
-        }
+        Ok(())
     }
-    to.write_all(&out.bytes)?;
-    Ok(to)
+
+    fn finish(mut self) -> io::Result<Place<'s>> {
+        self.to.write_all(&self.script.bytes)?;
+        Ok(self.to)
+    }
 }
 
 /// Commands that make keys what they are.
