@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn help_names_only_what_works() {
         let options = USAGE.split_whitespace().filter_map(|word| word.strip_prefix("--"));
-        let options = options.map(|name| name.trim_end_matches(','));
+        let options = options.map(|name| name.trim_end_matches([',', '.']));
         let own = [
             "version",
             "help",

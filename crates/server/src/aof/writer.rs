@@ -223,7 +223,10 @@ impl Writer {
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
             let commands: smallvec::SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
-            self.appender.unit(number, unit.ms(), &commands);
+            match commands[..] {
+                [] => self.appender.nothing_upto(number),
+                [_, ..] => self.appender.unit(number, unit.ms(), &commands),
+            }
             if self.appender.buffered() >= AT_ONCE {
                 return true;
             }
