@@ -168,14 +168,16 @@ fn serve(
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
     let appends = srv.config().bool(Id::APPENDONLY);
-    // Who comes before the files are looked at must not write.
-    srv.set_loading(appends);
+    let log = if appends { crate::aof::start::at_start(srv)? } else { None };
+    // Who comes before the files are loaded must not write.
+    srv.set_loading(log.is_some());
     let file = if appends { None } else { load::open(srv)? };
     threads::start_prepared(srv, listeners).map_err(failed)?;
-    match file {
-        _ if appends => crate::aof::start::at_start(srv)?,
-        Some(file) => load::at_start(srv, file)?,
-        None => {}
+    if let Some(log) = log {
+        crate::aof::start::load_at_start(srv, log)?;
+    }
+    if let Some(file) = file {
+        load::at_start(srv, file)?;
     }
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");

@@ -1,8 +1,7 @@
 //! DEBUG: for those who test the server, or clients against it.
 //!
 //! COMMAND knows DEBUG as one command without subcommands, so it looks its own up here.
-//! `enable-debug-command` says who may use it. What would need the append-only file answers that it
-//! is not there.
+//! `enable-debug-command` says who may use it.
 
 mod digest;
 mod effects;
@@ -368,7 +367,14 @@ fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     let options = Options { saves: !has("nosave"), empties: !has("noflush"), merges: has("merge") };
     let srv = cx.srv();
     let guard = cx.guard();
-    reload::reload(srv, guard, &mut cx.core.turn, options).map_err(|failed| match failed {
+    let done = reload::reload(srv, guard, &mut cx.core.turn, options);
+    // What is there now is not what the append-only file says.
+    let is_other = !options.saves || !options.empties || done == Err(reload::Failed::Loading);
+    if is_other && let Err(e) = crate::aof::start::again(srv, guard) {
+        log_warning!("The append-only file has ended, and is tried again: {e}");
+        crate::aof::start::follow_soon(srv);
+    }
+    done.map_err(|failed| match failed {
         reload::Failed::Saving => Error::new("ERR"),
         reload::Failed::Loading => {
             Error::new("ERR Error trying to load the RDB dump, check server logs.")
