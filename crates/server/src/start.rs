@@ -9,6 +9,7 @@ use crate::io::Listener;
 use crate::listening;
 use crate::persistence::load;
 use crate::persistence::stop::Stop;
+use crate::restart;
 use crate::server::Server;
 use crate::slow::{self, SlowLane};
 use crate::threads::{self, MAX_IO_THREADS};
@@ -28,6 +29,7 @@ use weft_process::{log_notice, log_warning};
 
 /// The program; answers the process's exit code.
 pub fn main() -> i32 {
+    restart::note_call();
     let program = std::env::args_os().next().unwrap_or_default();
     let arguments = || std::env::args_os().skip(1);
     let linked = cli::by_name(&program, arguments());
@@ -74,10 +76,15 @@ fn start(args: &LoadArgs) -> i32 {
         }
     };
     let log_file = config.path(Id::LOGFILE);
-    run(config).unwrap_or_else(|failure| {
+    let code = run(config).unwrap_or_else(|failure| {
         failure::tell(&failure, log_file.as_deref());
         1
-    })
+    });
+    if let Some(delay) = restart::wanted() {
+        restart::again(delay);
+        return 1;
+    }
+    code
 }
 
 fn run(config: Config) -> Result<i32, Failure> {
