@@ -150,6 +150,60 @@ fn what_goes_by_itself_is_logged() {
     assert_eq!(count("DEL hash"), 100, "evicted");
 }
 
+/// What is published is in the log for replicas, in its place among the writes; and not in the
+/// append-only file.
+#[test]
+fn what_is_published_is_logged_for_replicas() {
+    let publish = |client: &mut Client| {
+        client.ok(&["SELECT", "3"]);
+        client.ok(&["SET", "a", "1"]);
+        client.cmd(&["PUBLISH", "channel", "one"]);
+        client.cmd(&["SPUBLISH", "shard", "two"]);
+        client.ok(&["MULTI"]);
+        client.cmd(&["SET", "a", "2"]);
+        client.cmd(&["publish", "channel", "three"]);
+        client.cmd(&["SET", "a", "3"]);
+        assert_eq!(client.cmd(&["EXEC"]).items().len(), 3);
+        client.ok(&["MULTI"]);
+        client.cmd(&["PUBLISH", "nobody", "four"]);
+        assert_eq!(client.cmd(&["EXEC"]).items().len(), 1);
+    };
+    let words =
+        |log: &[u8]| -> Vec<String> { effects::parse(log).iter().map(effects::words).collect() };
+    let server = Server::weft(&ARGS);
+    let mut client = server.client();
+    let mut listener = server.client();
+    listener.cmd(&["SUBSCRIBE", "channel"]);
+    let path = server.dir().join("effects");
+    client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
+    publish(&mut client);
+    client.ok(&["DEBUG", "EFFECTS"]);
+    client.cmd(&["PUBLISH", "channel", "nobody follows"]);
+    let expected = [
+        "SELECT 3",
+        "SET a 1",
+        "PUBLISH channel one",
+        "SPUBLISH shard two",
+        "MULTI",
+        "SET a 2",
+        "publish channel three",
+        "SET a 3",
+        "EXEC",
+        "PUBLISH nobody four",
+    ];
+    assert_eq!(words(&std::fs::read(path).expect("it was written")), expected);
+
+    let server = Server::weft(&["--appendonly", "yes", "--appendfsync", "always"]);
+    publish(&mut server.client());
+    let path = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
+    let log = std::fs::read(path).expect("it was written");
+    // Without the lines beside commands.
+    let text = String::from_utf8(log).expect("text");
+    let commands: String = text.split_inclusive("\r\n").filter(|l| !l.starts_with('#')).collect();
+    let expected = ["SELECT 3", "SET a 1", "MULTI", "SET a 2", "SET a 3", "EXEC"];
+    assert_eq!(words(commands.as_bytes()), expected);
+}
+
 /// Random commands of several clients at once, with transactions, clients that wait and keys that
 /// expire: the log, repeated without a fault on an empty server, gives the same content. (Without
 /// HyperLogLogs, since one that was only looked at is shown as edited, here as in the reference.)

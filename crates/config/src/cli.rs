@@ -15,9 +15,9 @@
 //! `--requirepass --x` sets a password. `--save` alone is different: an empty
 //! list is what scripts produce that want no save points.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::to_path;
 use crate::load::LoadArgs;
@@ -32,8 +32,8 @@ pub enum Cli {
     Version,
     /// Print [`USAGE`].
     Help,
-    /// Check these files of snapshots.
-    CheckRdb(Vec<PathBuf>),
+    /// Check a file of a snapshot: these words.
+    CheckRdb(Vec<OsString>),
     /// Check the files of an append-only log: these words.
     CheckAof(Vec<OsString>),
     /// Write man pages and completions below this folder.
@@ -45,15 +45,19 @@ pub const USAGE: &str = "\
 Usage: weft-server [/path/to/weft.conf] [options] [-]
        weft-server -v or --version
        weft-server -h or --help
-       weft-server --check-rdb <file>
+       weft-server --check-rdb <file> [--stats] [--format table|info|csv] [--output <file>]
        weft-server --check-aof [--fix|--truncate-to-timestamp <seconds>] <file>
        weft-server --install-docs <folder>
 
 Options are directives of weft.conf behind two dashes and override the file.
 With - the configuration continues on standard input, before the options.
-With --check-rdb, a snapshot is read and what is wrong with it is told.
+With --check-rdb, a snapshot is read and what is wrong with it is told; with
+--stats, how many keys of each type it has and how large they are, too, as a
+table or in another --format, here or in the file of --output.
 With --check-aof, the manifest and the files of an append-only log, or one file
 of it, are read, what is wrong is told, and on demand the end is repaired.
+Called by the name weft-check, a link, it checks the file that is named, snapshot
+or log, with the same options.
 With --install-docs, man pages and completions for bash, zsh and fish are
 written below a folder such as /usr/local/share or ~/.local/share.
 
@@ -77,11 +81,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
             return Cli::InstallDocs(file(&arguments[1]));
         }
         Some(b"--check-rdb") => {
-            return Cli::CheckRdb(arguments[1..].iter().map(|name| file(name)).collect());
+            return Cli::CheckRdb(words(&arguments[1..]));
         }
         Some(b"--check-aof") => {
-            let words = arguments[1..].iter().map(|word| file(word).into_os_string());
-            return Cli::CheckAof(words.collect());
+            return Cli::CheckAof(words(&arguments[1..]));
         }
         Some(_) => {}
     }
@@ -105,6 +108,42 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
     }
     args.options = lines.done;
     Cli::Run(args)
+}
+
+/// What the program is by the name under which it is called, a link: `weft-check` (a snapshot or a log,
+/// by what the file is), `weft-check-rdb`, `weft-check-aof`, or the same names of the servers that it
+/// replaces. `None`: the server.
+pub fn by_name(program: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> Option<Cli> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    let tool = ["weft-check", "valkey-check", "redis-check"];
+    let which = tool.iter().find_map(|tool| name.strip_prefix(tool))?;
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is =
+        |words: &[&str]| arguments.len() == 1 && words.iter().any(|word| arguments[0] == *word);
+    if is(&["-v", "--version"]) {
+        return Some(Cli::Version);
+    }
+    match which {
+        "-rdb" => Some(Cli::CheckRdb(arguments)),
+        "-aof" => Some(Cli::CheckAof(arguments)),
+        "" if is(&["-h", "--help"]) || arguments.is_empty() => Some(Cli::Help),
+        "" if arguments.iter().any(|word| is_of_log(word)) => Some(Cli::CheckAof(arguments)),
+        "" => Some(Cli::CheckRdb(arguments)),
+        _ => None,
+    }
+}
+
+/// Whether the word is an option for the files of a log, or names one of them. What a log begins with is
+/// a snapshot in form, and has the name of a file of the log.
+fn is_of_log(word: &OsStr) -> bool {
+    let ending = Path::new(word).extension();
+    word == "--fix"
+        || word == "--truncate-to-timestamp"
+        || ending.is_some_and(|ending| ending == "aof" || ending == "manifest")
+}
+
+fn words(arguments: &[Vec<u8>]) -> Vec<OsString> {
+    arguments.iter().map(|word| file(word).into_os_string()).collect()
 }
 
 fn file(argument: &[u8]) -> PathBuf {
@@ -187,11 +226,30 @@ mod tests {
         assert_eq!(parse(check), Cli::CheckRdb(vec!["/a".into()]));
     }
 
+    #[test]
+    fn links() {
+        let by_name = |program: &str, words: &[&str]| {
+            by_name(OsStr::new(program), words.iter().map(OsString::from))
+        };
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let rdb = |of: &[&str]| Some(Cli::CheckRdb(words(of)));
+        let log = |of: &[&str]| Some(Cli::CheckAof(words(of)));
+        assert_eq!(by_name("weft-server", &["a.aof"]), None);
+        assert_eq!(by_name("/bin/weft-check", &["a.rdb", "--stats"]), rdb(&["a.rdb", "--stats"]));
+        assert_eq!(by_name("weft-check", &["d/a.manifest"]), log(&["d/a.manifest"]));
+        assert_eq!(by_name("weft-check", &["--fix", "a"]), log(&["--fix", "a"]));
+        assert_eq!(by_name("weft-check-rdb", &["a.aof"]), rdb(&["a.aof"]));
+        assert_eq!(by_name("valkey-check-aof", &[]), log(&[]));
+        assert_eq!(by_name("weft-check", &[]), Some(Cli::Help));
+        assert_eq!(by_name("weft-check-aof", &["-v"]), Some(Cli::Version));
+        assert_eq!(by_name("weft-checker", &[]), None);
+    }
+
     /// What the help shows works in this version.
     #[test]
     fn help_names_only_what_works() {
         let options = USAGE.split_whitespace().filter_map(|word| word.strip_prefix("--"));
-        let options = options.map(|name| name.trim_end_matches(','));
+        let options = options.map(|name| name.trim_end_matches([',', '.']));
         let own = [
             "version",
             "help",
@@ -200,6 +258,9 @@ mod tests {
             "check-aof",
             "fix",
             "truncate-to-timestamp",
+            "stats",
+            "format",
+            "output",
         ];
         let directives: Vec<&str> = options.filter(|name| !own.contains(name)).collect();
         assert!(directives.len() >= 4, "{directives:?}");

@@ -17,7 +17,7 @@
 //!     Cli::Version => return println!("..."),
 //!     Cli::Help => return print!("{}", cli::USAGE),
 //!     Cli::CheckAof(words) => return println!("{words:?} ..."),
-//!     Cli::CheckRdb(files) => return println!("{files:?} ..."),
+//!     Cli::CheckRdb(words) => return println!("{words:?} ..."),
 //!     Cli::InstallDocs(dir) => return drop(weft_config::install_docs(&dir)),
 //! };
 //! let config = match Config::load(&args) {

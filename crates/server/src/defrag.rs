@@ -155,6 +155,7 @@ impl Mover {
         let spent_us = begin.elapsed().as_micros() as u64;
         let pause_ms = (spent_us * (100 - effort) / effort / 1000) as i64;
         self.next_ms = now_ms + if rests { REST_MS } else { pause_ms.max(LEAST_PAUSE_MS) };
+        core.srv.sample_latency("active-defrag-cycle", Some(begin));
         let totals = &core.srv.defrag;
         totals.moved.fetch_add(all.moved, Ordering::Relaxed);
         totals.left.fetch_add(all.examined - all.moved, Ordering::Relaxed);

@@ -4,8 +4,8 @@
 //! together overshoot by no more than the threads' unpublished steps. Evicting happens before
 //! the command takes its shards, some keys at a time; other threads do the same meanwhile.
 //!
-//! Large values are freed in the background (`lazyfree-lazy-eviction` has no other effect here than
-//! its being `yes`), and count as free at once: else all keys would go while the first is freed.
+//! Large values are freed in the background (`lazyfree-lazy-eviction` decides only in what word that is
+//! logged), and count as free at once: else all keys would go while the first is freed.
 
 use crate::dispatch::Core;
 use crate::server::{Server, attention};
@@ -40,13 +40,25 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
         // What goes is decided by the server that brings the data.
         return false;
     }
+    core.srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
+    let began = core.srv.watch_latency();
+    let is_done = evict(core, inside, limit);
+    core.srv.sample_latency("eviction-cycle", began);
+    is_done
+}
+
+/// The loop of [`make_room`].
+fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     let srv = core.srv;
-    srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
     let mut busy = 0;
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.policy, core.settings.samples);
+        let began = srv.watch_latency();
         match core.evictor.step(inside, &mut core.turn, policy, samples) {
-            Step::Evicted { record, .. } => srv.bio.free_evicted(record, limit / WAITING_PART),
+            Step::Evicted { record, .. } => {
+                srv.bio.free_evicted(record, limit / WAITING_PART);
+                srv.sample_latency("eviction-del", began);
+            }
             // Those who hold the shards on I/O threads let go of them at once; a command of the
             // slow lane does not, and nobody can be kept waiting for it here.
             Step::Busy if srv.slow.jobs() > 0 => return false,

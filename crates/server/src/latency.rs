@@ -3,9 +3,11 @@
 //! As in the reference, an event keeps its last 160 samples, at most one for each second (the
 //! largest), and its all-time maximum. Nothing is stored while `latency-monitor-threshold` is 0.
 
+use crate::server::Server;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 /// Samples kept for one event.
 pub const SAMPLES: usize = 160;
@@ -61,6 +63,22 @@ impl LatencyMonitor {
         }
         if series.samples.len() > SAMPLES {
             series.samples.pop_front();
+        }
+    }
+}
+
+impl Server {
+    /// Now, if anything that lasts is to be told to [`Server::sample_latency`].
+    #[inline]
+    pub fn watch_latency(&self) -> Option<Instant> {
+        (self.latency.threshold_ms() > 0).then(Instant::now)
+    }
+
+    /// Notes how long `event` has taken since it began, if it was watched.
+    pub fn sample_latency(&self, event: &str, began: Option<Instant>) {
+        if let Some(began) = began {
+            let ms = began.elapsed().as_millis() as i64;
+            self.latency.sample(event, ms, self.now_ms() / 1000);
         }
     }
 }

@@ -18,6 +18,7 @@
 //! * [`watchdog`] - where threads are that take too long
 //! * [`announce`] - banner, title and listeners, for those who look from outside
 //! * [`listening`] - opening and changing the sockets that clients connect to
+//! * [`restart`] - the program in its own place: DEBUG RESTART
 //! * [`start`] - from the command line to running threads; `failure`: where it is told that there are none
 
 /// Of the server, as its users see it.
@@ -49,6 +50,7 @@ pub mod pause;
 pub mod persistence;
 pub mod pubsub;
 pub mod redact;
+pub mod restart;
 pub mod server;
 pub mod settings;
 pub mod slow;

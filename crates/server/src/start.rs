@@ -9,6 +9,7 @@ use crate::io::Listener;
 use crate::listening;
 use crate::persistence::load;
 use crate::persistence::stop::Stop;
+use crate::restart;
 use crate::server::Server;
 use crate::slow::{self, SlowLane};
 use crate::threads::{self, MAX_IO_THREADS};
@@ -28,7 +29,16 @@ use weft_process::{log_notice, log_warning};
 
 /// The program; answers the process's exit code.
 pub fn main() -> i32 {
-    match cli::parse(std::env::args_os().skip(1)) {
+    restart::note_call();
+    let program = std::env::args_os().next().unwrap_or_default();
+    let arguments = || std::env::args_os().skip(1);
+    let linked = cli::by_name(&program, arguments());
+    // As it was called, for the usage.
+    let by = |option: &str| match &linked {
+        Some(_) => program.to_string_lossy().into_owned(),
+        None => format!("{} {option}", program.to_string_lossy()),
+    };
+    match linked.clone().unwrap_or_else(|| cli::parse(arguments())) {
         Cli::Version => {
             println!("Weft server v={VERSION} malloc=jemalloc bits={}", usize::BITS);
             0
@@ -37,8 +47,8 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
-        Cli::CheckAof(words) => crate::aof::check::run(&words),
-        Cli::CheckRdb(files) => crate::persistence::check::run(&files),
+        Cli::CheckAof(words) => crate::aof::check::run(&by("--check-aof"), &words),
+        Cli::CheckRdb(words) => crate::persistence::check::run(&by("--check-rdb"), &words),
         Cli::InstallDocs(dir) => install_docs(&dir),
         Cli::Run(args) => start(&args),
     }
@@ -66,10 +76,15 @@ fn start(args: &LoadArgs) -> i32 {
         }
     };
     let log_file = config.path(Id::LOGFILE);
-    run(config).unwrap_or_else(|failure| {
+    let code = run(config).unwrap_or_else(|failure| {
         failure::tell(&failure, log_file.as_deref());
         1
-    })
+    });
+    if let Some(delay) = restart::wanted() {
+        restart::again(delay);
+        return 1;
+    }
+    code
 }
 
 fn run(config: Config) -> Result<i32, Failure> {
@@ -160,14 +175,16 @@ fn serve(
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
     let appends = srv.config().bool(Id::APPENDONLY);
-    // Who comes before the files are looked at must not write.
-    srv.set_loading(appends);
+    let log = if appends { crate::aof::start::at_start(srv)? } else { None };
+    // Who comes before the files are loaded must not write.
+    srv.set_loading(log.is_some());
     let file = if appends { None } else { load::open(srv)? };
     threads::start_prepared(srv, listeners).map_err(failed)?;
-    match file {
-        _ if appends => crate::aof::start::at_start(srv)?,
-        Some(file) => load::at_start(srv, file)?,
-        None => {}
+    if let Some(log) = log {
+        crate::aof::start::load_at_start(srv, log)?;
+    }
+    if let Some(file) = file {
+        load::at_start(srv, file)?;
     }
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");

@@ -505,6 +505,32 @@ pub const SCRIPTS: &[(&str, &str)] = &[
         "#,
     ),
     (
+        "words of deletions",
+        r#"
+        SET a v
+        SET b v
+        SET c v
+        DEL a
+        UNLINK b
+        CONFIG SET lazyfree-lazy-user-del no
+        DEL c nothing
+        SET c v
+        UNLINK c
+        CONFIG SET lazyfree-lazy-user-del yes
+        SET c v
+        RENAME c d
+        FLUSHDB
+        FLUSHDB SYNC
+        FLUSHDB async
+        FLUSHALL
+        CONFIG SET lazyfree-lazy-user-flush no
+        FLUSHALL
+        FLUSHALL ASYNC
+        flushall sync
+        FLUSHALL NONSENSE
+        "#,
+    ),
+    (
         "trims",
         r#"
         XADD st 1-1 a b

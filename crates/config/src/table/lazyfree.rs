@@ -8,35 +8,37 @@ section! {
     after: super::memory::END,
     title: "Lazy freeing",
     about: "A value that is removed can be freed at once, while its client waits, or handed to a \
-            background thread. These say which, by the reason for the removal.",
+            background thread. Here a value that takes long to free always goes to the thread. What \
+            some of these decide all the same is the word for it in the append-only file, UNLINK or \
+            DEL, by which other servers that load the file free it in the background or at once.",
 
     LAZYFREE_LAZY_EVICTION = "lazyfree-lazy-eviction" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: Status::Obsolete("large values are always freed in the background"),
-        doc: "In the background when a key is evicted.",
+        status: EFFECTIVE,
+        doc: "An evicted key is logged as UNLINK; with no as DEL.",
     }
     LAZYFREE_LAZY_EXPIRE = "lazyfree-lazy-expire" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: Status::Obsolete("large values are always freed in the background"),
-        doc: "In the background when a key expires.",
+        status: EFFECTIVE,
+        doc: "An expired key is logged as UNLINK; with no as DEL.",
     }
     LAZYFREE_LAZY_SERVER_DEL = "lazyfree-lazy-server-del" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: Status::Obsolete("large values are always freed in the background"),
-        doc: "In the background when a command replaces a value, as RENAME and SET do.",
+        status: EFFECTIVE,
+        doc: "A key that a command has emptied, as SPOP does, is logged as UNLINK; with no as DEL.",
     }
     LAZYFREE_LAZY_USER_DEL = "lazyfree-lazy-user-del" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
         status: Status::Obsolete("large values are always freed in the background"),
-        doc: "In the background for DEL, as for UNLINK.",
+        doc: "In the background for DEL, as for UNLINK; either is logged as the client has said it.",
     }
     LAZYFREE_LAZY_USER_FLUSH = "lazyfree-lazy-user-flush" {
         kind: Kind::Bool,

@@ -36,6 +36,13 @@ impl Db<'_> {
         }
     }
 
+    /// Logs a command of these words for `target` alone, beside whatever the present one logs.
+    pub fn log_for(&mut self, target: Target, words: &[&[u8]]) {
+        if self.is_logged() {
+            self.log_of(target, words);
+        }
+    }
+
     /// The present command is not logged, whatever it has changed.
     #[inline]
     pub fn log_nothing(&mut self) {

@@ -66,6 +66,8 @@ pub struct Log {
     /// Grows with the list above.
     lanes_version: AtomicU64,
     wake: Mutex<Option<WakeReader>>,
+    /// The bits of the [`Target`] for which there is a reader, while it is on.
+    wanted: AtomicU64,
 }
 
 /// A line of its own: every write of every thread changes it.
@@ -83,6 +85,18 @@ impl Log {
     /// Whether what is done is logged; a moment's value while the world runs.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is anybody to read what is only for `target`; a moment's value while the world
+    /// runs.
+    #[inline]
+    pub fn wants(&self, target: Target) -> bool {
+        self.is_on() && self.wanted.load(Ordering::Relaxed) & target.bits() != 0
+    }
+
+    /// Says for whom it is read, which is for all unless this was called; while the world is stopped.
+    pub fn want(&self, target: Target) {
+        self.wanted.store(target.bits(), Ordering::Relaxed);
     }
 
     /// The last number that was drawn, 0 before the first; a moment's value while the world runs.
@@ -106,6 +120,7 @@ impl Log {
         *lock(&self.wake) = Some(wake);
         // What an earlier reader has left behind.
         lock(&self.lanes).iter().for_each(|lane| lane.clear());
+        self.want(Target::ALL);
         self.on.store(true, Ordering::Relaxed);
         Some(LogReader::new(self.clone()))
     }

@@ -25,6 +25,11 @@ impl Target {
     /// Both, as nearly everything is.
     pub const ALL: Target = Target(3);
 
+    /// As a number.
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
     /// Whether the two have anything in common.
     #[inline]
     pub const fn has(self, other: Target) -> bool {

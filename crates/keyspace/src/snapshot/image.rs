@@ -46,6 +46,11 @@ impl Image {
         self.db as usize
     }
 
+    /// The value as it is shared, for who writes it and lets go of it on the way.
+    pub fn into_shared(self) -> Shared {
+        self.shared
+    }
+
     /// The record, which may be large: to be dropped where that may take its time.
     pub fn into_record(self) -> Record {
         self.shared.into_waste()

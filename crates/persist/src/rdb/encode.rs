@@ -224,10 +224,9 @@ fn field<W: Write>(pair: Pair<'_>, code: Code, out: &mut Writer<'_, W>) -> io::R
     }
 }
 
-/// Writes a type code and how many things follow.
-fn begin<W: Write>(code: Code, count: usize, form: Form, out: &mut W) -> io::Result<Writer<'_, W>> {
+/// Writes how many things follow.
+fn begin<W: Write>(count: usize, form: Form, out: &mut W) -> io::Result<Writer<'_, W>> {
     let mut out = Writer::new(out, form.compress);
-    out.raw(&[code as u8])?;
     out.len(count)?;
     Ok(out)
 }
@@ -241,26 +240,39 @@ fn begin<W: Write>(code: Code, count: usize, form: Form, out: &mut W) -> io::Res
 /// Those of the writer.
 pub fn encode_shared<W: Write>(shared: Shared, form: Form, out: &mut W) -> io::Result<Code> {
     let code = code_of(&shared, form.version);
+    out.write_all(&[code as u8])?;
+    encode_shared_body(shared, code, form, out)?;
+    Ok(code)
+}
+
+/// As [`encode_shared`], behind the type code.
+///
+/// # Errors
+///
+/// Those of the writer.
+pub fn encode_shared_body<W: Write>(
+    shared: Shared,
+    code: Code,
+    form: Form,
+    out: &mut W,
+) -> io::Result<()> {
     let elements = value::elements(&shared);
     match (Kind::of(shared.kind()), List::of(&shared)) {
         (Kind::SetTable, _) => {
-            let mut out = begin(code, elements, form, out)?;
-            ended(shared.pass_members(|member| step(self::value(member, &mut out))))?;
+            let mut out = begin(elements, form, out)?;
+            ended(shared.pass_members(|member| step(self::value(member, &mut out))))
         }
         (Kind::HashTable, _) => {
-            let mut out = begin(code, elements, form, out)?;
-            ended(shared.pass_fields(|pair| step(field(pair, code, &mut out))))?;
+            let mut out = begin(elements, form, out)?;
+            ended(shared.pass_fields(|pair| step(field(pair, code, &mut out))))
         }
         (Kind::ListChunks, Some(list)) if code == Code::Quicklist2 => {
-            let mut out = begin(code, list.nodes(), form, out)?;
-            ended(shared.pass_nodes(|n| step(node(n, &mut out))))?;
+            let mut out = begin(list.nodes(), form, out)?;
+            ended(shared.pass_nodes(|n| step(node(n, &mut out))))
         }
         (Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob, _)
         | (Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks, _)
         | (Kind::SetInts | Kind::SetPacked | Kind::ZsetPacked | Kind::ZsetTree, _)
-        | (Kind::HashPacked | Kind::Stream, _) => {
-            encode(&shared, form, out)?;
-        }
+        | (Kind::HashPacked | Kind::Stream, _) => encode_body(&shared, code, form, out),
     }
-    Ok(code)
 }

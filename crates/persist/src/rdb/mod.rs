@@ -61,7 +61,7 @@ mod write;
 pub use code::{Code, Dialect, VERSION};
 pub use crc64::{Crc64, crc64};
 pub use decode::{Target, decode, decode_body};
-pub use encode::{Form, code_of, encode, encode_body, encode_shared};
+pub use encode::{Form, code_of, encode, encode_body, encode_shared, encode_shared_body};
 pub use fault::Fault;
 pub use payload::{Opened, open, seal};
 pub use source::{Reader, Slice, Source};

@@ -3,14 +3,12 @@
 use super::policy::Policy;
 use super::writer::Base;
 use crate::failure::words;
-use crate::memory::ThreadMemory;
 use crate::persistence::Running;
-use crate::persistence::save::{self, Failed, Plan};
+use crate::persistence::save::{self, Failed, Plan, Taker};
 use crate::server::Server;
 use std::io::{self, Write};
-use std::sync::atomic::Ordering;
-use weft_keyspace::snapshot::{Snapshot, Step};
-use weft_keyspace::{Record, Turn};
+use weft_keyspace::Record;
+use weft_keyspace::snapshot::{Image, Snapshot};
 use weft_persist::aof::Directory;
 use weft_persist::rdb::file::{Place, Saver};
 use weft_persist::rdb::{Form, VERSION, encode, seal};
@@ -83,54 +81,39 @@ fn write_base(
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0
     } else {
-        write_commands(srv, snapshot, place, running)?
+        save::take(srv, snapshot, running, Script::to(place))?
     };
     place.finish()?;
     weft_process::log_notice!("Successfully created the temporary AOF base file {}", temporary());
     Ok(Base { name: temporary(), snapshot: policy.snapshot })
 }
 
-fn write_commands<'s>(
-    srv: &'static Server,
-    snapshot: &Snapshot<'static>,
-    mut to: Place<'s>,
-    running: &Running,
-) -> Result<Place<'s>, Failed> {
-    let mut memory = ThreadMemory::new();
-    let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    let mut out = Script::to(&mut to);
-    loop {
-        if running.cancel.load(Ordering::Relaxed) {
-            return Err(Failed::Cancelled);
-        }
-        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
-            out.key(image.db(), &image);
-        });
-        out.take_error()?;
-        memory.publish(&srv.memory);
-        match step {
-            Ok(Step::More) => {}
-            Ok(Step::Done) => break,
-            Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
-        }
-    }
-    out.flush();
-    out.take_error()?;
-    Ok(to)
-}
-
 /// Commands that make keys what they are. A large value is not in memory as a whole.
-struct Script<'t> {
-    to: &'t mut dyn Write,
+struct Script<W> {
+    to: W,
     /// After an error nothing is written.
     done: io::Result<()>,
     bytes: Vec<u8>,
     db: Option<usize>,
 }
 
-impl<'t> Script<'t> {
-    fn to(to: &'t mut dyn Write) -> Self {
+impl<'s> Taker for Script<Place<'s>> {
+    type Done = Place<'s>;
+
+    fn image(&mut self, image: Image) -> io::Result<()> {
+        self.key(image.db(), &image);
+        self.take_error()
+    }
+
+    fn finish(mut self) -> io::Result<Place<'s>> {
+        self.flush();
+        self.take_error()?;
+        Ok(self.to)
+    }
+}
+
+impl<W: Write> Script<W> {
+    fn to(to: W) -> Self {
         Script { to, done: Ok(()), bytes: Vec::new(), db: None }
     }
 
@@ -255,16 +238,16 @@ impl<'t> Script<'t> {
 }
 
 /// One command for some elements at a time.
-struct Chunks<'s, 't> {
-    script: &'s mut Script<'t>,
+struct Chunks<'s, W> {
+    script: &'s mut Script<W>,
     name: &'static [u8],
     key: &'s [u8],
     words: Vec<Vec<u8>>,
     elements: usize,
 }
 
-impl<'s, 't> Chunks<'s, 't> {
-    fn new(script: &'s mut Script<'t>, name: &'static [u8], key: &'s [u8]) -> Self {
+impl<'s, W: Write> Chunks<'s, W> {
+    fn new(script: &'s mut Script<W>, name: &'static [u8], key: &'s [u8]) -> Self {
         Chunks { script, name, key, words: Vec::new(), elements: 0 }
     }
 

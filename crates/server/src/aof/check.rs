@@ -9,10 +9,8 @@ use weft_persist::aof::{Operator, Repair, check};
 use weft_persist::rdb::file;
 use weft_persist::storage::Disk;
 
-const USAGE: &str = "Usage: weft-server --check-aof [--fix|--truncate-to-timestamp <seconds>] <file.manifest|file.aof>";
-
-/// Checks what these words name; the exit code.
-pub fn run(words: &[OsString]) -> i32 {
+/// Checks what these words name; the exit code. `program`: as it was called.
+pub fn run(program: &str, words: &[OsString]) -> i32 {
     let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let options: Vec<&str> = text.iter().map(|word| &**word).collect();
     let repair = match options[..] {
@@ -26,7 +24,9 @@ pub fn run(words: &[OsString]) -> i32 {
             }
         },
         _ => {
-            println!("{USAGE}");
+            println!(
+                "Usage: {program} [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
+            );
             return 1;
         }
     };
@@ -53,8 +53,9 @@ impl Operator for Terminal {
     fn snapshot(&mut self, file: Box<dyn Read + Send>) -> Option<(u64, Box<dyn Read + Send>)> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut file = file;
-        let line = |line: String| println!("{line}");
-        let (checked, taken, ahead) = file::check_front(&mut file, now.as_millis() as i64, line);
+        let mut line = |line: String| println!("{line}");
+        let (checked, taken, ahead) =
+            file::check_front(&mut file, now.as_millis() as i64, &mut line);
         checked.is_right.then(|| {
             let rest: Box<dyn Read + Send> = Box::new(Cursor::new(ahead).chain(file));
             (taken, rest)

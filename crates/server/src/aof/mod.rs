@@ -36,7 +36,7 @@ use crate::server::Server;
 use crate::threads::MAX_IO_THREADS;
 use status::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use weft_config::{Config, Id};
@@ -82,6 +82,19 @@ pub struct Aof {
 struct Handle {
     to: Sender<Order>,
     thread: Thread,
+}
+
+impl Handle {
+    fn order(&self, order: Order) -> bool {
+        let told = self.to.send(order).is_ok();
+        self.thread.unpark();
+        told
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Option<T> {
+        let (to, from) = sync_channel(1);
+        if self.order(order(to)) { from.recv().ok() } else { None }
+    }
 }
 
 impl Default for Aof {
@@ -144,6 +157,11 @@ impl Aof {
         self.logs.load(Ordering::SeqCst)
     }
 
+    /// Whether a rewrite is under way, and is not only waiting for its turn.
+    pub fn has_cut(&self) -> bool {
+        self.is_rewriting() && !self.status.scheduled.load(Ordering::SeqCst)
+    }
+
     /// Whether a rewrite is under way, or waits for a snapshot.
     pub fn is_rewriting(&self) -> bool {
         self.rewriting.load(Ordering::SeqCst)
@@ -176,16 +194,14 @@ impl Aof {
 
     /// Tells the thread that writes; whether there is one.
     fn order(&self, order: Order) -> bool {
-        let Some(handle) = self.handle().clone() else { return false };
-        let told = handle.to.send(order).is_ok();
-        handle.thread.unpark();
-        told
+        let handle = self.handle().clone();
+        handle.is_some_and(|handle| handle.order(order))
     }
 
     /// The same, and waits for the answer; `None` when there is nobody to give one.
-    fn ask<T>(&self, order: impl FnOnce(std::sync::mpsc::SyncSender<T>) -> Order) -> Option<T> {
-        let (to, from) = sync_channel(1);
-        if self.order(order(to)) { from.recv().ok() } else { None }
+    fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Option<T> {
+        let handle = self.handle().clone();
+        handle?.ask(order)
     }
 
     /// Whether what belongs to this unit may be answered.

@@ -42,29 +42,34 @@ pub enum Begun {
     Scheduled,
 }
 
-/// Begins a rewrite on a thread of its own.
+/// Begins a rewrite on a thread of its own. `later`: its moment is not now, in the middle of a
+/// transaction.
 ///
 /// # Errors
 /// See [`Refusal`].
-pub fn begin(srv: &'static Server) -> Result<Begun, Refusal> {
+pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
+    let status = &srv.aof.status;
+    // Under one lock with those who ask for saves, so that each sees what the other has begun.
+    let saves = srv.persistence.saves();
     if srv.aof.rewriting.swap(true, Ordering::SeqCst) {
-        let is_waiting = srv.aof.status.scheduled.load(Ordering::Relaxed);
-        return if is_waiting { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
+        // One that waits for its turn is this one, too.
+        let waits = status.scheduled.load(Ordering::SeqCst);
+        return if waits { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
     }
     // The last save needs the one snapshot that there is. It says that it comes before it looks for us.
     if srv.persistence.is_ending() {
         srv.aof.rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Busy);
     }
-    let waits = srv.persistence.saves().running().is_some();
+    let waits = later || saves.running().is_some();
+    status.scheduled.store(waits, Ordering::SeqCst);
+    drop(saves);
     let cancel = Arc::new(AtomicBool::new(false));
     *srv.aof.cancel() = Some(cancel.clone());
-    let status = &srv.aof.status;
-    status.scheduled.store(waits, Ordering::Relaxed);
     let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
     if let Err(e) = thread.spawn(move || run(srv, cancel)) {
         log_warning!("Can't rewrite append only file in background: {e}");
-        status.scheduled.store(false, Ordering::Relaxed);
+        status.scheduled.store(false, Ordering::SeqCst);
         srv.aof.rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Failed);
     }
@@ -153,17 +158,18 @@ fn cut(
     loop {
         match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
             Ok((snapshot, cut)) => {
-                status.scheduled.store(false, Ordering::Relaxed);
+                status.scheduled.store(false, Ordering::SeqCst);
                 status.rewrites.fetch_add(1, Ordering::Relaxed);
                 status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
                 return Ok((snapshot, cut));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
+                status.scheduled.store(true, Ordering::SeqCst);
                 std::thread::sleep(LOOK_AGAIN);
             }
             Err(e) => {
-                status.scheduled.store(false, Ordering::Relaxed);
+                status.scheduled.store(false, Ordering::SeqCst);
                 return Err(e.to_string());
             }
         }

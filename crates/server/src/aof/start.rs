@@ -9,15 +9,23 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 use weft_config::{Config, Id};
+use weft_keyspace::log::{Target, WakeReader};
 use weft_keyspace::{Guard, LogReader, Turn};
-use weft_persist::aof::Appender;
+use weft_persist::aof::{Appender, Directory, Manifest};
 use weft_process::{log_notice, log_warning};
 
-/// At the start: loads what there is, and goes on behind it.
+/// Files that are to be loaded.
+pub struct Found {
+    dir: Directory,
+    manifest: Manifest,
+}
+
+/// At the start, before there are clients: looks for files, and begins the log where there are none,
+/// so that nobody has to be told that the server is loading. What is found is for [`load_at_start`].
 ///
 /// # Errors
 /// What is wrong with the files: lines for the operator. The server must not start then.
-pub fn at_start(srv: &'static Server) -> Result<(), String> {
+pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
     srv.aof.wanted.store(true, Ordering::SeqCst);
     let dir = directory(srv);
     dir.clean();
@@ -29,30 +37,48 @@ pub fn at_start(srv: &'static Server) -> Result<(), String> {
             dir.folder().display()
         );
     }
+    if !manifest.is_empty() {
+        return Ok(Some(Found { dir, manifest }));
+    }
     let policy = srv.settings().aof;
-    let failed = |e: std::io::Error| format!("Can't open the append-only file: {e}");
-    let appender = if manifest.is_empty() {
-        dir.create().map_err(failed)?;
-        let name = manifest.next_base(dir.stem(), policy.snapshot).name;
-        log_notice!("Creating AOF base file {name} on server start");
-        let made = base::of_nothing(srv, &dir, &policy).map_err(failed)?;
-        Appender::create(dir, manifest, policy.annotations, &made.name, made.snapshot)
-    } else {
-        let began = Instant::now();
-        load::at_start(srv, &dir, &manifest)?;
-        let seconds = began.elapsed().as_secs_f64();
-        log_notice!("DB loaded from append only file: {seconds:.3} seconds");
-        Appender::open(dir, manifest, policy.annotations)
-    };
-    let mut appender = appender.map_err(failed)?;
+    dir.create().map_err(not_opened)?;
+    let name = manifest.next_base(dir.stem(), policy.snapshot).name;
+    log_notice!("Creating AOF base file {name} on server start");
+    let made = base::of_nothing(srv, &dir, &policy).map_err(not_opened)?;
+    let appender = Appender::create(dir, manifest, policy.annotations, &made.name, made.snapshot);
+    go_on(srv, appender.map_err(not_opened)?)?;
+    Ok(None)
+}
+
+/// Loads what [`at_start`] has found, and goes on behind it. Clients are told that the server is
+/// loading, until this has come to a good end.
+///
+/// # Errors
+/// As there.
+pub fn load_at_start(srv: &'static Server, found: Found) -> Result<(), String> {
+    let Found { dir, manifest } = found;
+    let began = Instant::now();
+    load::at_start(srv, &dir, &manifest)?;
+    let seconds = began.elapsed().as_secs_f64();
+    log_notice!("DB loaded from append only file: {seconds:.3} seconds");
+    let appender = Appender::open(dir, manifest, srv.settings().aof.annotations);
+    go_on(srv, appender.map_err(not_opened)?)?;
+    // Nobody has written before there was somebody to write it down.
+    srv.set_loading(false);
+    Ok(())
+}
+
+fn not_opened(e: std::io::Error) -> String {
+    format!("Can't open the append-only file: {}", base::told(&e))
+}
+
+/// Begins the log of a server that starts.
+fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
     log_notice!("Opening AOF incr file {} on server start", appender.file_name());
     let seat = Seat::default();
     let log = begin_log(srv, &seat).ok_or("The log of effects is in use")?;
     appender.begin_at(log.position());
-    run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))?;
-    // Nobody has written before there was somebody to write it down.
-    srv.set_loading(false);
-    Ok(())
+    run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))
 }
 
 /// The directive has, or may have, changed: notes what is wanted, which is done by [`follow`].
@@ -79,8 +105,7 @@ fn waiting(srv: &Server, config: &Config) -> Result<Appender, String> {
     let dir = directory_of(config);
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     let annotations = srv.settings().aof.annotations;
-    Appender::wait_for_base(dir, manifest, annotations)
-        .map_err(|e| format!("Can't open the append-only file: {}", base::told(&e)))
+    Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)
 }
 
 /// Begins or ends the log, if it is not as it is wanted. Stops the world, so that who calls this holds
@@ -118,35 +143,79 @@ fn turn_on(srv: &'static Server) -> Result<(), String> {
 }
 
 fn turn_off(srv: &'static Server) -> Result<(), String> {
-    srv.aof.cancel_rewrite();
-    end_log(srv);
-    srv.aof.ask(Order::End);
-    *srv.aof.handle() = None;
+    end(srv, |srv| {
+        end_log(srv);
+        srv.aof.ask(Order::End);
+    });
     srv.aof.refuse_waits(srv);
-    srv.aof.status.set_error(None);
-    srv.set_attention(attention::AOF_FAILING, false);
     Ok(())
 }
 
-fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
-    let seat = seat.clone();
-    let wake = Arc::new(move || {
-        if let Some(thread) = seat.get() {
-            thread.unpark();
-        }
+/// Ends the log, and the thread that writes it, by `stop`.
+fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
+    srv.aof.cancel_rewrite();
+    stop(srv);
+    *srv.aof.handle() = None;
+    srv.aof.status.set_error(None);
+    srv.set_attention(attention::AOF_FAILING, false);
+}
+
+/// What is in the keyspace is something else than what the log has made of it: begins anew, with a base
+/// that is written from now on. Until that is there, the files are those of before, as they are when the
+/// log is switched on. The world is stopped. O(what waits to be written).
+///
+/// # Errors
+/// The log is off now: why.
+pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
+    let Ok(_switch) = srv.aof.switch.try_lock() else {
+        // It is being begun, with a base of a later moment, or ended.
+        return Ok(());
+    };
+    if !srv.aof.is_on() {
+        return Ok(());
+    }
+    end(srv, |srv| {
+        end_log_by(srv, guard);
+        srv.aof.ask(Order::End);
     });
-    with_world(srv, |guard| {
-        let reader = guard.begin_log(wake)?;
-        srv.aof.begin_log();
-        Some(reader)
+    let mut appender = waiting(srv, &srv.config())?;
+    let seat = Seat::default();
+    let log = begin_log_by(srv, guard, &seat).ok_or("the log of effects is in use")?;
+    appender.begin_at(log.position());
+    run(srv, log, appender, &seat).map_err(|e| {
+        end_log_by(srv, guard);
+        e.to_string()
     })
 }
 
+fn waker(seat: &Seat) -> WakeReader {
+    let seat = seat.clone();
+    Arc::new(move || {
+        if let Some(thread) = seat.get() {
+            thread.unpark();
+        }
+    })
+}
+
+fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
+    with_world(srv, |guard| begin_log_by(srv, guard, seat))
+}
+
+/// The same, while the world is stopped already.
+fn begin_log_by(srv: &Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
+    let log = guard.begin_log(waker(seat))?;
+    log.log().want(Target::AOF);
+    srv.aof.begin_log();
+    Some(log)
+}
+
 fn end_log(srv: &'static Server) {
-    with_world(srv, |guard| {
-        guard.end_log();
-        srv.aof.end_log();
-    });
+    with_world(srv, |guard| end_log_by(srv, guard));
+}
+
+fn end_log_by(srv: &Server, guard: &Guard<'_>) {
+    guard.end_log();
+    srv.aof.end_log();
 }
 
 fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {

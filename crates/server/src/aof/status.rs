@@ -25,6 +25,8 @@ pub struct Status {
     pub last_rewrite_s: AtomicI64,
     /// Unix time at which the present one began; 0: there is none.
     pub rewrite_began_s: AtomicI64,
+    /// How long each write is to take at least (microseconds): for tests.
+    pub flush_sleep_us: AtomicU64,
     /// Why nothing can be written.
     error: Mutex<Option<String>>,
 }
@@ -44,6 +46,7 @@ impl Default for Status {
             last_kept: AtomicU64::new(0),
             last_rewrite_s: AtomicI64::new(-1),
             rewrite_began_s: AtomicI64::new(0),
+            flush_sleep_us: AtomicU64::new(0),
             error: Mutex::default(),
         }
     }

@@ -149,7 +149,7 @@ impl Writer {
                 continue;
             }
             let has_more = self.take();
-            let is_new = self.appender.buffered() > 0;
+            let is_new = self.appender.buffered() > 0 && !self.is_failing;
             self.write();
             self.rotate_if_due();
             self.sync_if_due();
@@ -162,6 +162,8 @@ impl Writer {
             {
                 // Nobody wakes the thread meanwhile but by an order.
                 std::thread::park_timeout(time);
+            } else if self.is_failing {
+                std::thread::park_timeout(TRY_AGAIN);
             } else if !has_more && self.log.may_sleep() {
                 match self.until_due() {
                     Some(time) => std::thread::park_timeout(time),
@@ -216,7 +218,7 @@ impl Writer {
             }
             Order::Rebase { base, done, .. } => {
                 let came = base.and_then(|base| {
-                    let began = Instant::now();
+                    let began = self.srv.watch_latency();
                     let came = self.appender.rebase(&base.name, base.snapshot);
                     self.sample("aof-rename", began);
                     came.map_err(|e| e.to_string())
@@ -293,7 +295,10 @@ impl Writer {
     /// Takes units out of the log; whether there may be more.
     fn take(&mut self) -> bool {
         let cut = &self.srv.aof.cut;
-        while let Some(unit) = self.log.next() {
+        // What can't be written waits where it is.
+        while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
+            && let Some(unit) = self.log.next()
+        {
             let number = unit.number();
             // Written before the world went on: whoever sees the unit sees it.
             let last = cut.load(Ordering::Relaxed);
@@ -303,7 +308,10 @@ impl Writer {
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
             let commands: smallvec::SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
-            self.appender.unit(number, unit.ms(), &commands);
+            match commands[..] {
+                [] => self.appender.nothing_upto(number),
+                [_, ..] => self.appender.unit(number, unit.ms(), &commands),
+            }
             if self.appender.buffered() >= AT_ONCE {
                 return true;
             }
@@ -334,7 +342,12 @@ impl Writer {
         if self.appender.buffered() == 0 && !self.is_failing {
             return;
         }
-        let began = Instant::now();
+        let began = self.srv.watch_latency();
+        // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
+        match self.srv.aof.status.flush_sleep_us.load(Ordering::Relaxed) {
+            0 => {}
+            us => std::thread::sleep(Duration::from_micros(us)),
+        }
         match self.appender.write() {
             Ok(()) => {
                 self.sample("aof-write", began);
@@ -414,9 +427,9 @@ impl Writer {
             return;
         }
         let job = self.appender.sync_job();
-        let began = Instant::now();
+        let (began, watched) = (Instant::now(), self.srv.watch_latency());
         let came = job.run();
-        self.sample("aof-fsync-always", began);
+        self.sample("aof-fsync-always", watched);
         self.appender.synced(&job, &came);
         let (synced, drawn) = (self.appender.written(), self.log.log().last());
         self.gathering.after_sync(began, Instant::now(), synced, drawn);
@@ -436,7 +449,7 @@ impl Writer {
 
     fn synced(&mut self, job: &SyncJob, came: &io::Result<()>) {
         if let Some(since) = self.syncing.take() {
-            self.sample("aof-fsync", since);
+            self.sample("aof-fsync", Some(since));
         }
         self.srv.aof.status.syncing.store(false, Ordering::Relaxed);
         self.appender.synced(job, came);
@@ -506,7 +519,7 @@ impl Writer {
                 }
                 // One attempt in a second, if it fails at once.
                 self.next_attempt_s = self.next_attempt_s.max(now + 1);
-                if rewrite::begin(self.srv).is_err() {
+                if rewrite::begin(self.srv, false).is_err() {
                     self.rewritten(false);
                 }
             }
@@ -546,9 +559,8 @@ impl Writer {
         self.srv.aof.status.failures.store(failures, Ordering::Relaxed);
     }
 
-    fn sample(&self, event: &str, began: Instant) {
-        let ms = began.elapsed().as_millis() as i64;
-        self.srv.latency.sample(event, ms, self.srv.now_ms() / 1000);
+    fn sample(&self, event: &str, began: Option<Instant>) {
+        self.srv.sample_latency(event, began);
     }
 
     fn tell(&self) {
@@ -561,10 +573,12 @@ impl Writer {
 
     /// How long nothing has to be done unless somebody comes.
     fn until_due(&self) -> Option<Duration> {
-        if self.is_failing || self.appender.buffered() > 0 {
+        if self.appender.buffered() > 0 {
             return Some(TRY_AGAIN);
         }
-        let wants = self.policy.sync == Sync::EverySecond && self.appender.wants_sync();
+        // One that waits for the end of a rewrite is seen to then.
+        let pauses = self.policy.pauses && self.is_rewriting();
+        let wants = self.policy.sync == Sync::EverySecond && self.appender.wants_sync() && !pauses;
         let sync = wants.then(|| SECOND.saturating_sub(self.last_sync.elapsed()));
         let needs = self.appender.waits_for_base() && !self.is_rewriting();
         let rewrite = needs.then_some(SECOND);

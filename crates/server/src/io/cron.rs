@@ -169,6 +169,7 @@ impl Cron {
         srv.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
         srv.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
         core.free_trash();
+        srv.sample_latency("expire-cycle", Some(started));
         let totals = &srv.totals;
         totals.expire_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);
         totals.expire_cycles_capped.fetch_add(u64::from(capped), Ordering::Relaxed);

@@ -4,13 +4,19 @@ use super::Own;
 use super::save::{self, Failed, Plan};
 use crate::server::Server;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weft_process::{log_notice, log_warning};
+
+/// How often to look whether a rewrite has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why a save does not begin, or has not come to its end.
 #[derive(Debug)]
 pub enum Refused {
     /// One is under way.
     Busy,
+    /// A rewrite of the append-only file is, and there is one snapshot at a time.
+    Rewriting,
     Failed(Failed),
 }
 
@@ -19,18 +25,21 @@ pub enum Refused {
 /// # Errors
 /// There is one already, or it can't begin.
 pub fn begin(srv: &'static Server) -> Result<(), Refused> {
-    if srv.aof.is_rewriting() {
-        // There is one snapshot at a time.
-        return Err(Refused::Busy);
-    }
     let own = srv.persistence.begin(true).ok_or(Refused::Busy)?;
+    if srv.aof.has_cut() {
+        return Err(Refused::Rewriting);
+    }
     let mut saves = srv.persistence.saves();
     saves.tried_ms = srv.mono_ms();
-    saves.is_scheduled = false;
+    let was_scheduled = std::mem::take(&mut saves.is_scheduled);
     drop(saves);
     let plan = Plan::new(srv, true).map_err(Failed::Disk);
     let begun = match plan.and_then(|plan| save::begin(srv, &own.running, plan)) {
         Ok(begun) => begun,
+        Err(Failed::Taken) => {
+            srv.persistence.saves().is_scheduled |= was_scheduled;
+            return Err(Refused::Rewriting);
+        }
         Err(failed) => {
             conclude(srv, own, Err(&failed));
             return Err(Refused::Failed(failed));
@@ -63,7 +72,7 @@ fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
     saves.last_seconds = own.running.since.elapsed().as_secs() as i64;
     match done {
         Ok(()) => saves.is_last_ok = true,
-        Err(Failed::Cancelled) => {}
+        Err(Failed::Cancelled | Failed::Taken) => {}
         Err(Failed::Disk(_) | Failed::Snapshot(_)) => saves.is_last_ok = false,
     }
     drop(saves);
@@ -81,8 +90,16 @@ pub fn save_now(srv: &'static Server, quiet: bool) -> Result<(), Refused> {
         return Err(Refused::Busy);
     }
     let own = srv.persistence.begin(false).ok_or(Refused::Busy)?;
-    let plan = Plan::new(srv, quiet).map_err(Failed::Disk);
-    let begun = plan.and_then(|plan| save::begin(srv, &own.running, plan));
+    let begin = || {
+        let plan = Plan::new(srv, quiet)?;
+        save::begin(srv, &own.running, plan)
+    };
+    let mut begun = begin();
+    // Its client waits anyway: for the end of a rewrite, too.
+    while let Err(Failed::Taken) = begun {
+        std::thread::sleep(LOOK_AGAIN);
+        begun = begin();
+    }
     let done = begun.and_then(|begun| begun.finish(srv));
     if let Err(failed) = &done {
         log_warning!("Error while saving the DB: {failed}");

@@ -57,7 +57,7 @@ pub struct Saves {
     pub last_seconds: i64,
     /// When the last one in the background began, in monotonic milliseconds.
     pub tried_ms: i64,
-    /// Saves that have succeeded.
+    /// Saves that were begun: as in the reference those that fail or are cancelled, too.
     pub count: u64,
     /// The most bytes that a snapshot has kept beside the data, of the last one.
     pub last_kept: usize,
@@ -192,6 +192,5 @@ impl Server {
     fn note_saved(&self, changes: u64) {
         self.totals.dirty_base.store(changes, Ordering::Relaxed);
         self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
-        self.persistence.saves().count += 1;
     }
 }

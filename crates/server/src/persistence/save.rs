@@ -17,7 +17,7 @@ use std::time::Duration;
 use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 use weft_config::{Config, Id};
-use weft_keyspace::snapshot::{BeginError, Snapshot, Step};
+use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
 use weft_keyspace::{Access, Db, Guard, Policy, RecordRef, Turn};
 use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
 use weft_persist::rdb::{Form, VERSION};
@@ -35,6 +35,8 @@ pub enum Failed {
     /// Somebody wanted it to end.
     Cancelled,
     Disk(io::Error),
+    /// Another one is under way, of which there is one at a time.
+    Taken,
     /// The snapshot could not begin, or had to be given up.
     Snapshot(String),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Failed {
         match self {
             Failed::Cancelled => f.write_str("it was cancelled"),
             Failed::Disk(e) => f.write_str(&words(e)),
+            Failed::Taken => f.write_str(&BeginError::Taken.to_string()),
             Failed::Snapshot(why) => f.write_str(why),
         }
     }
@@ -175,6 +178,7 @@ pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begu
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| srv.changes());
         return match begun {
             Ok((snapshot, changes)) => {
+                srv.persistence.saves().count += 1;
                 Ok(Begun { running: running.clone(), plan, snapshot, changes })
             }
             Err(BeginError::Taken) if !running.in_background => {
@@ -182,7 +186,7 @@ pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begu
                 continue;
             }
             Err(BeginError::Cancelled) => Err(Failed::Cancelled),
-            Err(e @ BeginError::Taken) => Err(Failed::Snapshot(e.to_string())),
+            Err(BeginError::Taken) => Err(Failed::Taken),
         };
     }
 }
@@ -201,7 +205,12 @@ impl Begun {
         let kept = snapshot.progress().peak_bytes;
         drop(snapshot);
         srv.persistence.saves().last_kept = kept;
-        done?;
+        if let Err(failed) = done {
+            let began = srv.watch_latency();
+            drop(saver);
+            srv.sample_latency("rdb-unlink-temp-file", began);
+            return Err(failed);
+        }
         put(saver)?;
         srv.note_saved(changes);
         Ok(())
@@ -289,33 +298,96 @@ fn walk<W: io::Write>(
     running: &Running,
 ) -> Result<(), Failed> {
     let _stack = weft_process::crash::second_stack();
+    take(srv, snapshot, running, IntoLane { lane: saver.lane(), plan, keys: 0 })
+}
+
+/// Where images go.
+pub trait Taker {
+    /// What is there at the end.
+    type Done;
+
+    /// Takes one key of the cut; nothing is held meanwhile.
+    ///
+    /// # Errors
+    /// Those of the disk; nothing more is given then.
+    fn image(&mut self, image: Image) -> io::Result<()>;
+
+    /// There are no more, for this one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    fn finish(self) -> io::Result<Self::Done>;
+}
+
+/// Gives what a snapshot has to `taker`, as far as other threads that do the same do not take it.
+/// O(all keys).
+///
+/// # Errors
+/// See [`Failed`].
+pub fn take<T: Taker>(
+    srv: &'static Server,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+    taker: T,
+) -> Result<T::Done, Failed> {
     let mut memory = ThreadMemory::new();
+    let done = take_all(srv, snapshot, running, taker, &mut memory);
+    // What the taker had is freed.
+    memory.publish(&srv.memory);
+    done
+}
+
+fn take_all<T: Taker>(
+    srv: &'static Server,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+    mut taker: T,
+    memory: &mut ThreadMemory,
+) -> Result<T::Done, Failed> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
-    let mut lane = saver.lane();
-    let (mut done, mut keys) = (Ok(()), 0);
     loop {
         if running.cancel.load(Ordering::Relaxed) {
             return Err(Failed::Cancelled);
         }
+        let mut done = Ok(());
         let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
             if done.is_ok() {
-                done = lane.add(image.db(), &image, plan.used(image.clock()));
+                done = taker.image(image);
             }
-            keys += 1;
-            plan.delay.wait(keys);
         });
-        std::mem::replace(&mut done, Ok(()))?;
+        done?;
         memory.publish(&srv.memory);
         match step {
             Ok(Step::More) => {}
-            Ok(Step::Done) => break,
+            Ok(Step::Done) => return Ok(taker.finish()?),
             Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
         }
     }
-    lane.finish()?;
-    memory.publish(&srv.memory);
-    Ok(())
+}
+
+/// Of a file that several threads write.
+struct IntoLane<'s, W> {
+    lane: Lane<'s, W>,
+    plan: &'s Plan,
+    /// So far, by which it waits if that is wanted.
+    keys: u64,
+}
+
+impl<W: io::Write> Taker for IntoLane<'_, W> {
+    type Done = ();
+
+    fn image(&mut self, image: Image) -> io::Result<()> {
+        let (db, used) = (image.db(), self.plan.used(image.clock()));
+        self.lane.add_shared(db, image.into_shared(), used)?;
+        self.keys += 1;
+        self.plan.delay.wait(self.keys);
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.lane.finish()
+    }
 }
 
 /// Saves while the world is stopped, which it stays for as long as that takes. O(all keys).

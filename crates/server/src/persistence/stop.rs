@@ -62,9 +62,14 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     false
 }
 
-/// Ends the save in the background and the rewrite, which would only be in the way, and waits for
-/// their end. Not to be called by an I/O thread: both may be about to stop those.
+/// Ends the save in the background and the rewrite of the append-only file, which would only be in the
+/// way (all that it would write is in the files that are there), and waits for their end. Not to be
+/// called by an I/O thread: both may be about to stop those.
 fn break_off(srv: &Server) {
+    if srv.aof.has_cut() {
+        log_warning!("There is an append-only file rewrite. Breaking it off.");
+    }
+    srv.aof.cancel_rewrite();
     if background::cancel(srv) == background::Cancelled::Running {
         log_warning!("There is a background save. Breaking it off.");
     }

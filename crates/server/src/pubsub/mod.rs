@@ -64,11 +64,13 @@ impl Post for Server {
 /// later command on that key, for every client that gets both.
 pub fn publish(srv: &Server, channel: &[u8], message: &[u8]) -> usize {
     let (kind, patience) = (Kind::Channel, Patience::None);
-    let told = srv.pubsub.publish(kind, channel, message, patience, srv);
+    let told = srv.pubsub.publish(kind, channel, message, patience, srv, &mut || {});
     told.unwrap_or_default()
 }
 
 /// As [`publish`], by a client that can wait until a thread with subscribers has caught up.
+/// `accepted` is called when it is certain that the message is published, and before any other on that
+/// channel, if there are clients that could tell.
 ///
 /// # Errors
 /// Nothing has happened: that thread is behind.
@@ -78,8 +80,9 @@ pub fn publish_patiently(
     channel: &[u8],
     message: &[u8],
     patience: Patience,
+    accepted: &mut dyn FnMut(),
 ) -> Result<usize, Crowded> {
-    srv.pubsub.publish(kind, channel, message, patience, srv)
+    srv.pubsub.publish(kind, channel, message, patience, srv, accepted)
 }
 
 /// Appends what was published for the client until now, so that what it is answered next comes

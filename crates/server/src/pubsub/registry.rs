@@ -257,23 +257,24 @@ impl Registry {
         message: &[u8],
         patience: Patience,
         threads: &impl Post,
+        accepted: &mut dyn FnMut(),
     ) -> Result<usize, Crowded> {
         let slot = &self.slots[self.slot_of(channel)];
         let matches = kind == Kind::Channel && self.pattern_count.load(Ordering::Acquire) > 0;
         if !matches && slot.names.load(Ordering::Acquire) == 0 {
+            accepted();
             return Ok(0);
         }
-        self.publish_to(slot, kind, channel, message, (matches, patience), threads)
+        self.publish_to(slot, (kind, channel, message), (matches, patience), threads, accepted)
     }
 
     fn publish_to(
         &self,
         slot: &Slot,
-        kind: Kind,
-        channel: &[u8],
-        message: &[u8],
+        (kind, channel, message): (Kind, &[u8], &[u8]),
         (matches, patience): (bool, Patience),
         threads: &impl Post,
+        accepted: &mut dyn FnMut(),
     ) -> Result<usize, Crowded> {
         let part = slot.lock();
         let direct = part.get(kind, channel);
@@ -284,6 +285,7 @@ impl Registry {
             .filter(|pattern| glob::matches(&pattern.name, channel, false))
             .collect();
         if direct.is_none() && matched.is_empty() {
+            accepted();
             return Ok(0);
         }
         if patience == Patience::Some {
@@ -292,6 +294,7 @@ impl Registry {
                 return Err(crowded);
             }
         }
+        accepted();
         let mut parts = Parts::new(message::tail(channel, message));
         let head = if kind == Kind::Shard { message::SHARD_MESSAGE } else { message::MESSAGE };
         for (thread, ids) in direct.iter().flat_map(|s| &s.by_thread) {

@@ -115,7 +115,8 @@ impl World {
         let patience = if self.draw(2) == 0 { Patience::Some } else { Patience::None };
         let message = self.published.to_string();
         let (name, text) = (channel.as_bytes(), message.as_bytes());
-        let told = self.registry.publish(Kind::Channel, name, text, patience, &self.mailboxes);
+        let told =
+            self.registry.publish(Kind::Channel, name, text, patience, &self.mailboxes, &mut || {});
         let Ok(receivers) = told else { return };
         self.published += 1;
         let mut count = 0;
@@ -288,6 +289,13 @@ fn nothing_is_left_of_those_who_go() {
     }
     assert!(Kind::ALL.iter().all(|kind| world.registry.count(*kind) == 0));
     assert!(world.registry.channels(Kind::Channel).is_empty());
-    let quiet = world.registry.publish(Kind::Channel, b"a", b"", Patience::Some, &world.mailboxes);
+    let quiet = world.registry.publish(
+        Kind::Channel,
+        b"a",
+        b"",
+        Patience::Some,
+        &world.mailboxes,
+        &mut || {},
+    );
     assert_eq!(quiet, Ok(0));
 }

@@ -9,6 +9,7 @@ use super::header::{Header, Magic, Refusal, VersionCheck};
 use super::input::Input;
 use super::item::{Head, Item, Items, Stage};
 use super::load::Wrong;
+use super::profile::Profile;
 use crate::rdb::{Code, Dialect, Fault, Source, Target, decode_body};
 use std::io::Read;
 use weft_types::Limits;
@@ -24,10 +25,30 @@ pub struct Checked {
     pub functions: u64,
 }
 
+/// Who gets what a check finds. Whatever takes lines does.
+pub trait Report {
+    /// The next line.
+    fn line(&mut self, line: String);
+
+    /// Whether keys are to be counted by database and type, which takes a look at each element.
+    fn wants_profile(&self) -> bool {
+        false
+    }
+
+    /// What was counted, if that was wanted: once, at the end or where something is wrong.
+    fn profile(&mut self, _profile: &Profile) {}
+}
+
+impl<F: FnMut(String)> Report for F {
+    fn line(&mut self, line: String) {
+        self(line);
+    }
+}
+
 /// Reads a file to its end, or to the first thing that is wrong; tells the lines of a report.
 /// `now_ms`: Unix milliseconds, by which keys have expired. O(bytes).
-pub fn check<R: Read>(from: R, now_ms: i64, line: impl FnMut(String)) -> Checked {
-    check_front(from, now_ms, line).0
+pub fn check<R: Read>(from: R, now_ms: i64, report: &mut dyn Report) -> Checked {
+    check_front(from, now_ms, report).0
 }
 
 /// The same of a file that is the front of another: how many bytes it takes, too, and what was read of
@@ -35,9 +56,10 @@ pub fn check<R: Read>(from: R, now_ms: i64, line: impl FnMut(String)) -> Checked
 pub fn check_front<R: Read>(
     from: R,
     now_ms: i64,
-    mut line: impl FnMut(String),
+    report: &mut dyn Report,
 ) -> (Checked, u64, Vec<u8>) {
     let limits = Limits::default();
+    let profile = report.wants_profile().then(Profile::default);
     let mut state = State {
         input: Input::new(from),
         items: Items::new(Dialect::Common),
@@ -45,29 +67,33 @@ pub fn check_front<R: Read>(
         found: Checked::default(),
         limits: &limits,
         now_ms,
+        db: 0,
+        profile,
     };
-    let done = state.run(&mut line);
+    let done = state.run(report);
     let at = state.input.offset();
     if let Err(wrong) = &done {
         let items = &state.items;
-        line("--- RDB ERROR DETECTED ---".into());
-        line(format!("[offset {at}] {}", words(wrong)));
-        line(format!("[additional info] While doing: {}", items.stage.name()));
+        report.line("--- RDB ERROR DETECTED ---".into());
+        report.line(format!("[offset {at}] {}", words(wrong)));
+        report.line(format!("[additional info] While doing: {}", items.stage.name()));
         if let Some(code) = state.code {
-            line(format!("[additional info] Reading key '{}'", items.key.escape_ascii()));
-            line(format!("[additional info] Reading type {} ({})", code as u8, name_of(code)));
+            let key = items.key.escape_ascii();
+            report.line(format!("[additional info] Reading key '{key}'"));
+            let (number, name) = (code as u8, name_of(code));
+            report.line(format!("[additional info] Reading type {number} ({name})"));
         }
     }
     let mut found = state.found;
     found.is_right = done.is_ok();
     if !found.is_right {
-        counts(&found, &mut line);
+        state.counts(report);
     }
     let code = i32::from(!found.is_right);
-    line(format!("[offset {at}] Check RDB returned error code {code} (0 means success)"));
+    report.line(format!("[offset {at}] Check RDB returned error code {code} (0 means success)"));
     if found.is_right {
-        line(format!("[offset {at}] \\o/ RDB looks OK! \\o/"));
-        counts(&found, &mut line);
+        report.line(format!("[offset {at}] \\o/ RDB looks OK! \\o/"));
+        state.counts(report);
     }
     (found, at, state.input.into_rest().0)
 }
@@ -81,13 +107,6 @@ fn words(wrong: &Wrong) -> String {
     }
 }
 
-fn counts(found: &Checked, line: &mut impl FnMut(String)) {
-    line(format!("[info] {} keys read", found.keys));
-    line(format!("[info] {} expires", found.expiring));
-    line(format!("[info] {} already expired", found.expired));
-    line(format!("[info] {} functions", found.functions));
-}
-
 /// A check on its way.
 struct State<'l, R> {
     input: Input<R>,
@@ -97,10 +116,28 @@ struct State<'l, R> {
     found: Checked,
     limits: &'l Limits,
     now_ms: i64,
+    /// Of the keys that follow.
+    db: usize,
+    profile: Option<Profile>,
 }
 
+/// Databases that are told of; what claims to be in a later one is not.
+const MOST_DATABASES: u64 = 1 << 16;
+
 impl<R: Read> State<'_, R> {
-    fn run(&mut self, line: &mut impl FnMut(String)) -> Result<(), Wrong> {
+    /// What was found, at the end.
+    fn counts(&self, report: &mut dyn Report) {
+        let found = &self.found;
+        report.line(format!("[info] {} keys read", found.keys));
+        report.line(format!("[info] {} expires", found.expiring));
+        report.line(format!("[info] {} already expired", found.expired));
+        report.line(format!("[info] {} functions", found.functions));
+        if let Some(profile) = &self.profile {
+            report.profile(profile);
+        }
+    }
+
+    fn run(&mut self, report: &mut dyn Report) -> Result<(), Wrong> {
         let bytes = self.input.array().map_err(Wrong::Value)?;
         let header = Header::parse(bytes).map_err(Wrong::Refused)?;
         let dialect = header.dialect(VersionCheck::Relaxed).map_err(Wrong::Refused)?;
@@ -109,26 +146,37 @@ impl<R: Read> State<'_, R> {
                 Magic::Redis => "Foreign",
                 Magic::Valkey => "Future",
             };
-            self.say(line, format!("{whose} RDB version {} detected", header.version));
+            self.say(report, format!("{whose} RDB version {} detected", header.version));
         }
         self.items = Items::new(dialect);
         loop {
             match self.items.next(&mut self.input).map_err(Wrong::Value)? {
                 Item::Told { name, value } => {
                     let (name, value) = (name.escape_ascii(), value.escape_ascii());
-                    self.say(line, format!("AUX FIELD {name} = '{value}'"));
+                    self.say(report, format!("AUX FIELD {name} = '{value}'"));
                 }
-                Item::Database(db) => self.say(line, format!("Selecting DB ID {db}")),
+                Item::Database(db) => {
+                    self.say(report, format!("Selecting DB ID {db}"));
+                    self.choose(db);
+                }
                 Item::Function(_) => self.found.functions += 1,
                 Item::Sizes(_) | Item::Cluster => {}
                 Item::Key(head) => self.value(head).map_err(Wrong::Value)?,
-                Item::End => return self.end(header, line),
+                Item::End => return self.end(header, report),
             }
         }
     }
 
-    fn say(&self, line: &mut impl FnMut(String), what: String) {
-        line(format!("[offset {}] {what}", self.input.offset()));
+    fn say(&self, report: &mut dyn Report, what: String) {
+        report.line(format!("[offset {}] {what}", self.input.offset()));
+    }
+
+    fn choose(&mut self, db: u64) {
+        if let Some(profile) = &mut self.profile {
+            // A number that nobody can have would make room for all before it.
+            self.db = db.min(MOST_DATABASES) as usize;
+            profile.choose(self.db);
+        }
     }
 
     fn value(&mut self, head: Head) -> Result<(), Fault> {
@@ -141,8 +189,13 @@ impl<R: Read> State<'_, R> {
             plain_most: usize::MAX,
         };
         match decode_body(head.code, &mut self.input, &target) {
+            Ok(record) => {
+                if let Some(profile) = &mut self.profile {
+                    profile.add(self.db, &record, head.expiry, self.now_ms);
+                }
+            }
             // A server leaves it out.
-            Ok(_) | Err(Fault::Empty) => {}
+            Err(Fault::Empty) => {}
             Err(fault) => return Err(fault),
         }
         self.code = None;
@@ -152,7 +205,7 @@ impl<R: Read> State<'_, R> {
         Ok(())
     }
 
-    fn end(&mut self, header: Header, line: &mut impl FnMut(String)) -> Result<(), Wrong> {
+    fn end(&mut self, header: Header, report: &mut dyn Report) -> Result<(), Wrong> {
         self.items.stage = Stage::Sum;
         if header.version < SUMMED_FROM {
             return Ok(());
@@ -163,9 +216,11 @@ impl<R: Read> State<'_, R> {
             Some(found) if expected != 0 && found != expected => {
                 return Err(Wrong::Sum { expected, found });
             }
-            Some(_) if expected != 0 => self.say(line, "Checksum OK".into()),
-            Some(_) | None => self
-                .say(line, "RDB file was saved with checksum disabled: no check performed.".into()),
+            Some(_) if expected != 0 => self.say(report, "Checksum OK".into()),
+            Some(_) | None => self.say(
+                report,
+                "RDB file was saved with checksum disabled: no check performed.".into(),
+            ),
         }
         Ok(())
     }

@@ -31,7 +31,7 @@
 //! | `input` | bytes of a file: offset, checksum |
 //! | `load` | blocks for several threads, records of them |
 //! | `write` | the writer and its lanes; `place`: a file that takes the place of another |
-//! | `check` | what is wrong with a file, and where |
+//! | `check` | what is wrong with a file, and where; `profile`: what is in it, in numbers |
 
 mod check;
 #[cfg(any(test, feature = "testing"))]
@@ -41,15 +41,17 @@ mod input;
 mod item;
 mod load;
 mod place;
+mod profile;
 mod skip;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use check::{Checked, check, check_front};
+pub use check::{Checked, Report, check, check_front};
 pub use header::{Header, Magic, Refusal, VersionCheck};
 pub use load::{Counts, Ended, Loader, Origin, Piece, Terms, Trouble, Wrong};
 pub use place::Place;
+pub use profile::{Layout, Profile};
 pub use write::{Lane, Saver, Told, Used};
 
 /// What an item begins with, where it is not a key's type code.

@@ -10,11 +10,11 @@
 
 use super::header::Header;
 use super::{SUMMED_FROM, opcode};
-use crate::rdb::{Crc64, Form, code_of, encode_body, write::Writer};
+use crate::rdb::{Crc64, Form, code_of, encode_body, encode_shared_body, write::Writer};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use weft_types::{Kind, Record, value};
+use weft_types::{Kind, Record, Shared, value};
 
 /// Bytes of one database in a lane, about.
 const LANE: usize = 256 << 10;
@@ -211,17 +211,27 @@ pub struct Lane<'s, W> {
 impl<W: Write> Lane<'_, W> {
     /// Adds a key of database `db`.
     pub fn add(&mut self, db: usize, record: &Record, used: Option<Used>) -> io::Result<()> {
+        self.put(db, Source::Record(record), used)
+    }
+
+    /// As [`Lane::add`], for what nobody wants any more: of a large value that others go on changing
+    /// what is written is let go at once, so that they need not copy it.
+    pub fn add_shared(&mut self, db: usize, shared: Shared, used: Option<Used>) -> io::Result<()> {
+        self.put(db, Source::Shared(shared), used)
+    }
+
+    fn put(&mut self, db: usize, from: Source<'_>, used: Option<Used>) -> io::Result<()> {
         self.keys += 1;
         let form = self.saver.form;
-        if is_large(record) {
+        if is_large(from.record()) {
             let mut out = self.saver.out();
             out.choose(db)?;
-            return entry(record, used, form, &mut *out);
+            return entry(from, used, form, &mut *out);
         }
         if self.parts.len() <= db {
             self.parts.resize_with(db + 1, Vec::new);
         }
-        entry(record, used, form, &mut self.parts[db])?;
+        entry(from, used, form, &mut self.parts[db])?;
         if self.parts[db].len() >= LANE { self.flush_part(db) } else { Ok(()) }
     }
 
@@ -251,6 +261,22 @@ impl<W: Write> Lane<'_, W> {
     }
 }
 
+/// What is written.
+enum Source<'r> {
+    Record(&'r Record),
+    /// To be let go on the way.
+    Shared(Shared),
+}
+
+impl Source<'_> {
+    fn record(&self) -> &Record {
+        match self {
+            Source::Record(record) => record,
+            Source::Shared(shared) => shared,
+        }
+    }
+}
+
 /// Whether a value is too large to be encoded in memory. What is in its record is not.
 fn is_large(record: &Record) -> bool {
     match Kind::of(record.kind()) {
@@ -265,7 +291,13 @@ fn is_large(record: &Record) -> bool {
 }
 
 /// Writes a key, and what stands in front of it.
-fn entry<W: Write>(record: &Record, used: Option<Used>, form: Form, out: &mut W) -> io::Result<()> {
+fn entry<W: Write>(
+    from: Source<'_>,
+    used: Option<Used>,
+    form: Form,
+    out: &mut W,
+) -> io::Result<()> {
+    let record = from.record();
     if let Some(at) = record.expiry() {
         out.write_all(&[opcode::EXPIRY_MS])?;
         out.write_all(&at.to_le_bytes())?;
@@ -281,5 +313,8 @@ fn entry<W: Write>(record: &Record, used: Option<Used>, form: Form, out: &mut W)
     let code = code_of(record, form.version);
     out.write_all(&[code as u8])?;
     Writer::new(&mut *out, form.compress).string(record.key())?;
-    encode_body(record, code, form, out)
+    match from {
+        Source::Record(record) => encode_body(record, code, form, out),
+        Source::Shared(shared) => encode_shared_body(shared, code, form, out),
+    }
 }

@@ -1,4 +1,4 @@
-//! BGREWRITEAOF.
+//! BGREWRITEAOF. One that is asked for while a save is under way, or in a transaction, comes behind it.
 
 use crate::aof::rewrite::{self, Begun, Refusal};
 use crate::commands::shape::{command, spec};
@@ -27,7 +27,7 @@ pub const BGREWRITEAOF: ServerCommand = command(
 );
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
-    let begun = rewrite::begin(cx.srv()).map_err(|refusal| match refusal {
+    let begun = rewrite::begin(cx.srv(), cx.in_transaction).map_err(|refusal| match refusal {
         Refusal::Busy => BUSY,
         Refusal::Failed => FAILED,
     })?;

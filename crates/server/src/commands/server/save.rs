@@ -65,15 +65,17 @@ fn save(cx: &mut ConnCx<'_>) -> CmdResult {
 fn answer(done: Result<(), Refused>) -> CmdResult {
     done.map_err(|refused| match refused {
         Refused::Busy => BUSY,
+        Refused::Rewriting => REWRITING,
         Refused::Failed(_) => FAILED,
     })
 }
 
 fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
+    let mut waits = cx.in_transaction;
     match cx.args.len() {
         1 => {}
-        2 if cx.is(1, "schedule") => {}
+        2 if cx.is(1, "schedule") => waits |= srv.aof.has_cut(),
         2 if cx.is(1, "cancel") => {
             cx.reply.simple(match background::cancel(srv) {
                 Cancelled::Running => "Background saving cancelled",
@@ -84,16 +86,12 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         }
         _ => return Err(error::SYNTAX),
     }
-    let is_rewriting = srv.aof.is_rewriting();
-    if cx.in_transaction || is_rewriting {
+    if waits {
         let mut saves = srv.persistence.saves();
         if saves.running().is_some() {
             return Err(BUSY);
         }
-        // Its moment is to be one between two transactions, and there is one snapshot at a time.
-        if !cx.in_transaction && cx.args.len() == 1 {
-            return Err(REWRITING);
-        }
+        // Its moment is to be one between two transactions, or behind a rewrite.
         saves.is_scheduled = true;
         cx.reply.simple("Background saving scheduled");
         return Ok(());

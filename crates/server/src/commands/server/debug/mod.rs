@@ -1,14 +1,14 @@
 //! DEBUG: for those who test the server, or clients against it.
 //!
 //! COMMAND knows DEBUG as one command without subcommands, so it looks its own up here.
-//! `enable-debug-command` says who may use it. What would need the append-only file answers that it
-//! is not there.
+//! `enable-debug-command` says who may use it.
 
 mod digest;
 mod effects;
 mod inspect;
 mod populate;
 mod protocol;
+mod restart;
 mod switches;
 
 use super::slowlog::unknown;
@@ -45,7 +45,7 @@ const UNKNOWN_OPTION: Error =
 struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const SUBCOMMANDS: &[Sub] = &[
-    Sub("aof-flush-sleep", 1..=1, Needs::Nothing, switches::any),
+    Sub("aof-flush-sleep", 1..=1, Needs::Nothing, aof_flush_sleep),
     Sub("assert", 0..=0, Needs::Nothing, assert),
     Sub("change-repl-id", 0..=0, Needs::Nothing, change_replication_id),
     Sub("client-enforce-reply-list", 1..=1, Needs::Nothing, switches::any),
@@ -53,7 +53,8 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("close-cluster-link-on-packet-drop", 1..=1, Needs::Nothing, switches::any),
     Sub("clusterlink", 3..=3, Needs::Nothing, switches::cluster_link),
     Sub("config-rewrite-force-all", 0..=0, Needs::Nothing, rewrite_all),
-    Sub("delay-rdb-client-free-second", 1..=1, Needs::Nothing, switches::number),
+    Sub("crash-and-recover", 0..=usize::MAX, Needs::World, restart::at_once),
+    Sub("delay-rdb-client-free-seconds", 1..=1, Needs::Nothing, switches::number),
     Sub("dict-resizing", 1..=1, Needs::Nothing, switches::any),
     Sub("digest", 0..=0, Needs::World, digest::all),
     Sub("digest-value", 0..=usize::MAX, Needs::KeysFrom(2), digest::values),
@@ -81,12 +82,14 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("pause-after-fork", 1..=1, Needs::Nothing, switches::any),
     Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
     Sub("populate", 1..=3, Needs::World, populate::populate),
+    Sub("protect-client", 1..=1, Needs::Nothing, switches::protect_client),
     Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
     Sub("quicklist", 1..=2, Needs::Key(2), inspect::quicklist),
     Sub("quicklist-packed-threshold", 1..=1, Needs::Nothing, switches::packed_threshold),
     Sub("reload", 0..=usize::MAX, Needs::World, reload),
     Sub("replicate", 1..=usize::MAX, Needs::Nothing, switches::any),
     Sub("replybuffer", 2..=2, Needs::Nothing, switches::reply_buffer),
+    Sub("restart", 0..=usize::MAX, Needs::Aside, restart::in_order),
     Sub("sdslen", 1..=1, Needs::Key(2), inspect::string_lengths),
     Sub("segfault", 0..=0, Needs::Nothing, segfault),
     Sub("set-active-expire", 1..=1, Needs::Nothing, set_active_expire),
@@ -94,12 +97,13 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("set-skip-checksum-validation", 1..=1, Needs::Nothing, switches::any),
     Sub("sleep", 1..=1, Needs::World, sleep),
     Sub("slotmigration", 2..=2, Needs::Nothing, switches::slot_migration),
+    Sub("stringmatch-test", 0..=0, Needs::Nothing, match_strings),
     Sub("structsize", 0..=0, Needs::Nothing, inspect::sizes),
 ];
 
 const HELP: &[&str] = &[
     "AOF-FLUSH-SLEEP <microseconds>",
-    "    No effect: no client waits for the thread that writes the append-only file.",
+    "    Have each write of the append-only file take so long at least: a slow disk.",
     "ASSERT",
     "    Crash by a failed assertion.",
     "CHANGE-REPL-ID",
@@ -114,7 +118,10 @@ const HELP: &[&str] = &[
     "    An error: there is no cluster bus.",
     "CONFIG-REWRITE-FORCE-ALL",
     "    As CONFIG REWRITE, with all directives.",
-    "DELAY-RDB-CLIENT-FREE-SECOND <seconds>",
+    "CRASH-AND-RECOVER [<milliseconds>]",
+    "    Stop everybody, wait, and execute the program anew in this process: what is not on the",
+    "    disk is lost.",
+    "DELAY-RDB-CLIENT-FREE-SECONDS <seconds>",
     "    No effect: there are no replicas yet.",
     "DICT-RESIZING <0|1>",
     "    No effect: tables grow in small steps, with the writes that make them grow.",
@@ -170,6 +177,8 @@ const HELP: &[&str] = &[
     "POPULATE <count> [<prefix>] [<size>]",
     "    Make strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
     "    filled up with zero bytes to <size>. Keys that are there are left alone.",
+    "PROTECT-CLIENT <id>",
+    "    No effect: whoever works for a client keeps what belongs to it.",
     "PROTOCOL <type>",
     "    Answer a value of a type: string, integer, double, bignum, null, array, set,",
     "    map, attrib, push, verbatim, true or false.",
@@ -185,6 +194,9 @@ const HELP: &[&str] = &[
     "    No effect: there are no replicas yet.",
     "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
     "    No effect: reply buffers belong to threads, and are not fitted to clients.",
+    "RESTART [<milliseconds>]",
+    "    Rewrite the configuration file, save, end, wait, and execute the program anew in this",
+    "    process.",
     "SDSLEN <key>",
     "    Answer how much memory key and string of <key> take.",
     "SEGFAULT",
@@ -199,6 +211,8 @@ const HELP: &[&str] = &[
     "    Stop the server for that long.",
     "SLOTMIGRATION <PREVENT-PAUSE|PREVENT-FAILOVER> <0|1>",
     "    No effect: there is no cluster mode.",
+    "STRINGMATCH-TEST",
+    "    Compare patterns and texts that are drawn at random, to see that nothing crashes.",
     "STRUCTSIZE",
     "    Answer the sizes of some structures.",
 ];
@@ -249,6 +263,14 @@ fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.srv().active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// As C's `atoi` reads it, which the reference takes it with: what is no number is none.
+fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
+    let us = parse_i64(cx.args[2]).and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
+    cx.srv().aof.status.flush_sleep_us.store(us, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
@@ -360,13 +382,39 @@ fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     let options = Options { saves: !has("nosave"), empties: !has("noflush"), merges: has("merge") };
     let srv = cx.srv();
     let guard = cx.guard();
-    reload::reload(srv, guard, &mut cx.core.turn, options).map_err(|failed| match failed {
+    let done = reload::reload(srv, guard, &mut cx.core.turn, options);
+    // What is there now is not what the append-only file says.
+    let is_other = !options.saves || !options.empties || done == Err(reload::Failed::Loading);
+    if is_other && let Err(e) = crate::aof::start::again(srv, guard) {
+        log_warning!("The append-only file has ended, and is tried again: {e}");
+        crate::aof::start::follow_soon(srv);
+    }
+    done.map_err(|failed| match failed {
         reload::Failed::Saving => Error::new("ERR"),
         reload::Failed::Loading => {
             Error::new("ERR Error trying to load the RDB dump, check server logs.")
         }
     })?;
     cx.reply.ok();
+    Ok(())
+}
+
+/// Patterns and texts of characters that mean something, as many as take some ten milliseconds.
+fn match_strings(cx: &mut ConnCx<'_>) -> CmdResult {
+    const ROUNDS: usize = 20_000;
+    const LONGEST: u64 = 32;
+    const LETTERS: &[u8] = b"*?[]^-\\\\aAb\0\xff";
+    let turn = &mut cx.core.turn;
+    let mut draw = || {
+        let length = turn.random() % LONGEST;
+        let letter = |_| LETTERS[turn.random() as usize % LETTERS.len()];
+        (0..length).map(letter).collect::<Vec<u8>>()
+    };
+    for round in 0..ROUNDS {
+        let (pattern, text) = (draw(), draw());
+        std::hint::black_box(weft_base::glob::matches(&pattern, &text, round % 2 == 0));
+    }
+    cx.reply.simple("Apparently the server did not crash: test passed");
     Ok(())
 }
 

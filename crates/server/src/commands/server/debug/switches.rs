@@ -49,6 +49,16 @@ pub fn reply_buffer(cx: &mut ConnCx<'_>) -> CmdResult {
     }
 }
 
+/// PROTECT-CLIENT: a client is freed when nobody works for it any more.
+pub fn protect_client(cx: &mut ConnCx<'_>) -> CmdResult {
+    let id = parse_i64(cx.args[2]).ok_or(Error::new("ERR Invalid client id"))?;
+    let client = u64::try_from(id).ok().and_then(|id| cx.srv().clients.get(id));
+    if client.is_none() {
+        return Err(Error::new("ERR No such client"));
+    }
+    any(cx)
+}
+
 pub fn slot_migration(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.is(2, "prevent-pause") || cx.is(2, "prevent-failover") {
         true => any(cx),

@@ -1,0 +1,185 @@
+//! Where the append-only file begins anew while the server runs, or for the first time: what was done
+//! before that, and what was loaded, is there after a crash.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use weft_testkit::server::free_port;
+use weft_testkit::{Client, Server, locate};
+
+const ON: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.cmd(&["INFO", "persistence"]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_default().to_string()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} never comes");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Until there have been so many rewrites, and the last one has ended well.
+fn wait_for_rewrites(client: &mut Client, wanted: u64) {
+    until("the rewrite", || {
+        let rewrites = info(client, "aof_rewrites").parse::<u64>().expect("a number");
+        rewrites >= wanted && info(client, "aof_rewrite_in_progress") == "0"
+    });
+    assert_eq!(info(client, "aof_last_bgrewrite_status"), "ok");
+}
+
+/// All keys with their values, sorted.
+fn keys(client: &mut Client) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for key in client.cmd(&["KEYS", "*"]).items() {
+        let key = key.text();
+        let value = client.cmd(&["GET", &key]).text();
+        all.push(format!("{key}={value}"));
+    }
+    all.sort();
+    all.join(" ")
+}
+
+/// Kills the server, starts it again, and looks.
+fn after_a_crash(mut server: Server) -> String {
+    server.kill();
+    server.restart();
+    server.wait_until_loaded();
+    keys(&mut server.client())
+}
+
+#[test]
+fn what_debug_reload_loads_is_in_the_log() {
+    for (options, expected) in [
+        (&["NOSAVE"][..], "a=1 later=x"),
+        (&["NOSAVE", "NOFLUSH", "MERGE"], "a=1 b=1 later=x"),
+        // All that is there is saved, and loaded again.
+        (&[], "a=2 b=1 later=x"),
+    ] {
+        let server = Server::weft(&ON);
+        let mut client = server.client();
+        client.ok(&["SET", "a", "1"]);
+        client.ok(&["SAVE"]);
+        client.ok(&["SET", "a", "2"]);
+        client.ok(&["SET", "b", "1"]);
+        client.ok(&[&["DEBUG", "RELOAD"], options].concat());
+        client.ok(&["SET", "later", "x"]);
+        assert_eq!(keys(&mut client), expected, "{options:?}");
+        wait_for_rewrites(&mut client, u64::from(!options.is_empty()));
+        assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+        assert_eq!(after_a_crash(server), expected, "{options:?}, after a crash");
+    }
+}
+
+/// A rewrite is under way when something else is loaded: it is not the one that counts.
+#[test]
+fn a_rewrite_of_what_was_before_is_given_up() {
+    let delay = ["--rdb-key-save-delay", "20000", "--save", ""];
+    let server = Server::weft(&[&ON[..], &delay].concat());
+    let mut client = server.client();
+    client.ok(&["SET", "a", "1"]);
+    client.ok(&["SAVE"]);
+    (0..50).for_each(|n| client.ok(&["SET", &format!("k{n}"), "v"]));
+    assert!(client.cmd(&["BGREWRITEAOF"]).error().is_none());
+    until("the rewrite", || info(&mut client, "aof_rewrite_in_progress") == "1");
+    client.ok(&["DEBUG", "RELOAD", "NOSAVE"]);
+    client.ok(&["SET", "b", "2"]);
+    wait_for_rewrites(&mut client, 2);
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    assert_eq!(after_a_crash(server), "a=1 b=2");
+}
+
+/// EXEC in whose middle the log is switched on: what it did before and behind that is there.
+#[test]
+fn a_transaction_that_switches_the_log_on() {
+    let server = Server::weft(&["--save", ""]);
+    let mut client = server.client();
+    client.ok(&["SET", "a", "1"]);
+    client.ok(&["MULTI"]);
+    for command in
+        [&["SET", "b", "2"][..], &["CONFIG", "SET", "appendonly", "yes"], &["SET", "c", "3"]]
+    {
+        assert_eq!(client.cmd(command).text(), "QUEUED");
+    }
+    assert_eq!(client.cmd(&["EXEC"]).items().len(), 3);
+    client.ok(&["SET", "d", "4"]);
+    until("the log", || info(&mut client, "aof_enabled") == "1");
+    wait_for_rewrites(&mut client, 1);
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    let mut server = server;
+    server.kill();
+    server.restart_loading(&["--save", "", "--appendonly", "yes"]);
+    server.wait_until_loaded();
+    assert_eq!(keys(&mut server.client()), "a=1 b=2 c=3 d=4");
+}
+
+/// With nothing to load nobody is told that the server is loading, however soon he comes.
+#[test]
+fn a_fresh_server_is_not_loading() {
+    for _ in 0..5 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_port();
+        let mut command = Command::new(locate::weft());
+        command.args(["--port", &port.to_string(), "--dir"]).arg(folder.path());
+        command.args(["--appendonly", "yes", "--save", ""]).stdout(Stdio::null());
+        let mut child = command.spawn().expect("the server's own program runs");
+        let mut connected = None;
+        until("the server", || {
+            connected = TcpStream::connect(("127.0.0.1", port)).ok();
+            connected.is_some()
+        });
+        let mut connected = connected.expect("it is there");
+        connected.write_all(b"SET a 1\r\n").expect("it takes it");
+        let mut answer = [0; 5];
+        connected.read_exact(&mut answer).expect("it answers");
+        child.kill().expect("it runs");
+        child.wait().expect("it has ended");
+        assert_eq!(String::from_utf8_lossy(&answer), "+OK\r\n");
+    }
+}
+
+/// The process takes its own place: after DEBUG RESTART all is there, after DEBUG CRASH-AND-RECOVER what
+/// was on the disk is.
+#[test]
+fn debug_restarts_the_server() {
+    let server = Server::weft(&["--save", "3600 1000000", "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    let again = |word: &str| {
+        let mut client = server.client();
+        // The connection is closed, or reset.
+        let _ = client.try_cmd(&["DEBUG", word, "10"]);
+        let mut came = None;
+        until("the server", || {
+            came = Client::try_tcp(server.port()).ok();
+            came.as_mut().is_some_and(|client| {
+                // Not before it has loaded what there is.
+                client.try_cmd(&["DBSIZE"]).is_ok_and(|reply| reply.value.error().is_none())
+            })
+        });
+        came.expect("it is there")
+    };
+    let run_id = |client: &mut Client| {
+        let text = client.cmd(&["INFO", "server"]).text();
+        let find = |field: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            line.expect("it is told").to_string()
+        };
+        (find("run_id"), find("process_id"))
+    };
+    client.ok(&["SET", "a", "1"]);
+    let first = run_id(&mut client);
+    let mut client = again("RESTART");
+    assert_eq!(keys(&mut client), "a=1");
+    let second = run_id(&mut client);
+    assert!(first.0 != second.0 && first.1 == second.1, "{first:?}, {second:?}");
+    client.ok(&["SET", "b", "2"]);
+    let mut client = again("CRASH-AND-RECOVER");
+    assert_eq!(keys(&mut client), "a=1");
+    let third = run_id(&mut client);
+    assert!(second.0 != third.0 && second.1 == third.1, "{second:?}, {third:?}");
+}

@@ -1,0 +1,131 @@
+//! Saves and rewrites of the append-only file that meet, in all orders: there is one at a time, what
+//! is asked for meanwhile is refused or comes later, and the words are those of the reference.
+//!
+//! Nothing here depends on how fast a machine is: a save takes as long as `rdb-key-save-delay` says, and
+//! what comes of it is waited for.
+
+use std::time::{Duration, Instant};
+use weft_testkit::{Client, Server, Value, skip_without};
+
+/// Twenty keys of a tenth of a second each: long enough to ask for something meanwhile.
+const ARGS: [&str; 8] = [
+    "--save",
+    "",
+    "--appendonly",
+    "yes",
+    "--auto-aof-rewrite-percentage",
+    "0",
+    "--rdb-key-save-delay",
+    "100000",
+];
+const KEYS: usize = 20;
+
+fn filled(server: &Server) -> Client {
+    let mut client = server.client();
+    (0..KEYS).for_each(|n| client.ok(&["SET", &format!("k{n}"), "v"]));
+    client
+}
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.cmd(&["INFO", "persistence"]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{field} in {text}")).to_string()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} never comes");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What a line of a script is answered, or has come to.
+fn answer(client: &mut Client, line: &str) -> String {
+    let doing = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+    match line {
+        // Whether a save, a rewrite is under way, and whether a rewrite is to come.
+        "?" => doing.map(|field| info(client, field)).join(""),
+        // All that was asked for has been done: how often there was a save and a rewrite.
+        "~" => {
+            until("rest", || {
+                let is_idle = doing.iter().all(|field| info(client, field) == "0");
+                // What is scheduled begins at a tick.
+                std::thread::sleep(Duration::from_millis(300));
+                is_idle && doing.iter().all(|field| info(client, field) == "0")
+            });
+            format!("{} {}", info(client, "rdb_saves"), info(client, "aof_rewrites"))
+        }
+        line => match client.cmd(&line.split(' ').collect::<Vec<_>>()) {
+            Value::Error(e) => format!("-{}", String::from_utf8_lossy(&e)),
+            reply => reply.to_string(),
+        },
+    }
+}
+
+const SCRIPTS: [(&str, &str); 8] = [
+    ("nothing to cancel", "BGSAVE CANCEL;BGSAVE NONSENSE;BGSAVE SCHEDULE x;?"),
+    ("a save, then a rewrite", "BGSAVE;?;BGSAVE;BGSAVE SCHEDULE;BGREWRITEAOF;?;BGREWRITEAOF;?;~"),
+    (
+        "a rewrite, then saves",
+        "BGREWRITEAOF;?;BGSAVE;BGREWRITEAOF;BGSAVE SCHEDULE;BGSAVE SCHEDULE;BGSAVE;?;~",
+    ),
+    (
+        "what is scheduled is cancelled",
+        "BGREWRITEAOF;BGSAVE SCHEDULE;BGSAVE CANCEL;BGSAVE CANCEL;?;~",
+    ),
+    ("a save is cancelled, the rewrite comes", "BGSAVE;BGREWRITEAOF;BGSAVE CANCEL;~"),
+    ("in a transaction", "MULTI;BGSAVE;BGREWRITEAOF;EXEC;~"),
+    (
+        "in a transaction, while a save is made",
+        "BGSAVE;MULTI;BGSAVE;BGSAVE SCHEDULE;BGREWRITEAOF;BGREWRITEAOF;EXEC;?;~",
+    ),
+    (
+        "in a transaction, while a rewrite is made",
+        "BGREWRITEAOF;MULTI;BGREWRITEAOF;BGSAVE;BGSAVE SCHEDULE;EXEC;BGSAVE CANCEL;~",
+    ),
+];
+
+#[test]
+fn what_meets_is_answered_as_in_the_reference() {
+    let test = "what_meets_is_answered_as_in_the_reference";
+    let theirs = Server::valkey(&ARGS);
+    if skip_without(test, &theirs, "valkey-server") {
+        return;
+    }
+    let (ours, theirs) = (Server::weft(&ARGS), theirs.expect("not skipped"));
+    let (mut ours, mut theirs) = (filled(&ours), filled(&theirs));
+    for (name, script) in SCRIPTS {
+        for line in script.split(';') {
+            let (our, their) = (answer(&mut ours, line), answer(&mut theirs, line));
+            assert_eq!(our, their, "{name}: {line} (ours, theirs)");
+        }
+    }
+}
+
+/// SAVE answers when a rewrite that is under way has ended, and does its work.
+#[test]
+fn save_comes_behind_a_rewrite() {
+    let server = Server::weft(&ARGS);
+    let mut client = filled(&server);
+    assert!(client.cmd(&["BGREWRITEAOF"]).error().is_none());
+    until("the rewrite", || info(&mut client, "aof_rewrite_in_progress") == "1");
+    client.ok(&["SAVE"]);
+    assert_eq!(info(&mut client, "rdb_saves"), "1");
+    assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+}
+
+/// The server ends, with a last save, though a rewrite is under way: that is broken off.
+#[test]
+fn the_last_save_does_not_wait_for_a_rewrite() {
+    let mut server = Server::weft(&ARGS);
+    let mut client = filled(&server);
+    assert!(client.cmd(&["BGREWRITEAOF"]).error().is_none());
+    until("the rewrite", || info(&mut client, "aof_rewrite_in_progress") == "1");
+    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    client.send_raw(b"SHUTDOWN SAVE\r\n").expect("it is there");
+    assert!(server.wait().success(), "{}", server.log_tail());
+    assert!(server.dir().join("dump.rdb").exists());
+    server.restart();
+    assert_eq!(server.client().cmd(&["DBSIZE"]).int(), KEYS as i64);
+}
