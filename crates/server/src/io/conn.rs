@@ -272,7 +272,7 @@ impl Conn {
 
     /// The same with what is held back for now.
     pub fn untaken_output(&self) -> usize {
-        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.len())
+        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
     /// Unparsed input in bytes.

@@ -42,7 +42,7 @@ pub struct HeldBack {
 
 impl HeldBack {
     /// Bytes that will be sent, about.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -54,7 +54,7 @@ impl HeldBack {
     /// Keeps one more.
     pub fn keep(&mut self, push: Push<'_>) {
         let (held, bytes) = match push {
-            Push::Published(part) => (Held::Published(part.to_own()), part.len()),
+            Push::Published(part) => (Held::Published(part.to_own()), part.bytes()),
             Push::Told(message) => (Held::Told(message.clone()), message.weight()),
         };
         self.bytes += bytes;

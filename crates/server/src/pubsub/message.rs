@@ -125,7 +125,7 @@ impl OwnPart {
 
 impl Part<'_> {
     /// Bytes that are sent.
-    pub fn len(self) -> usize {
+    pub fn bytes(self) -> usize {
         1 + self.head.len() + self.tail.len()
     }
 

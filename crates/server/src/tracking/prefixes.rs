@@ -62,6 +62,9 @@ impl All {
     }
 }
 
+/// Who follows a prefix, and keys that begin with it, each with who has changed it.
+type Found<'a> = (&'a Followers, Vec<(&'a [u8], u64)>);
+
 impl Prefixes {
     /// How many prefixes are followed.
     pub fn len(&self) -> usize {
@@ -97,8 +100,8 @@ impl Prefixes {
         let own = std::mem::take(&mut *tracker.prefixes());
         let own: Vec<Box<[u8]>> = own.into_iter().collect();
         for some in own.chunks(AT_ONCE) {
-            let remove = |prefix: &Box<[u8]>, all: &mut All| all.remove(prefix, tracker.client);
-            self.change(|all| some.iter().for_each(|prefix| remove(prefix, all)), &changed);
+            let client = tracker.client;
+            self.change(|all| some.iter().for_each(|prefix| all.remove(prefix, client)), &changed);
         }
     }
 
@@ -108,7 +111,7 @@ impl Prefixes {
         // Of a key that several have changed, the last one counts.
         let keys: BTreeMap<&[u8], u64> = changed.iter().map(|(key, by)| (&**key, *by)).collect();
         let all = self.all.read().unwrap_or_else(|p| p.into_inner());
-        let mut found: BTreeMap<&[u8], (&Followers, Vec<(&[u8], u64)>)> = BTreeMap::new();
+        let mut found: BTreeMap<&[u8], Found<'_>> = BTreeMap::new();
         for (key, by) in &keys {
             for (prefix, followers) in all.of(key) {
                 let (_, those) = found.entry(prefix).or_insert((followers, Vec::new()));
