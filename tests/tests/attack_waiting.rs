@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, SLOW_THREADS, client, info, reply, reply_within, send, send_all, until,
+    Long, SLOW_THREADS, client, id, info, on_both, reply, reply_within, send, send_all, until,
+    until_blocked,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
@@ -249,4 +250,70 @@ fn waits_that_ended_early_leave_nothing_behind() {
     // Half of what one number for each wait would take.
     let most = (4 * ROUNDS * EACH) as u64;
     assert!(more < most, "{more} bytes more after {} waits that are over", ROUNDS * EACH);
+}
+
+/// More elements than who makes a list gives away by itself.
+const VERY_MANY: usize = 60_000;
+
+fn make_list(maker: &mut Client, list: &str) {
+    let elements: Vec<String> = (0..VERY_MANY).map(|n| n.to_string()).collect();
+    for some in elements.chunks(10_000) {
+        let push = ["RPUSH", list].into_iter().chain(some.iter().map(String::as_str));
+        maker.cmd(&push.collect::<Vec<_>>());
+    }
+}
+
+/// A client that waits for so much that it is served elsewhere comes before those behind it.
+#[test]
+fn who_waits_for_very_much_keeps_its_place() {
+    on_both(&[], &["--io-threads", "2"], |server| {
+        let (mut maker, mut first, mut second) = (client(server), client(server), client(server));
+        make_list(&mut maker, "{l}all");
+        send(&mut first, &["BLMPOP", "0", "1", "{l}k", "LEFT", "COUNT", "1000000"]);
+        until_blocked(&mut maker, 1);
+        send(&mut second, &["BLPOP", "{l}k", "0"]);
+        until_blocked(&mut maker, 2);
+        maker.ok(&["RENAME", "{l}all", "{l}k"]);
+        assert_eq!(reply(&mut first).items()[1].items().len(), VERY_MANY);
+        maker.cmd(&["RPUSH", "{l}k", "last"]);
+        assert_eq!(reply(&mut second).items()[1].text(), "last");
+    });
+}
+
+/// It also keeps it when nothing is left for it by then, and can still be told that its time is over.
+#[test]
+fn who_finds_nothing_left_waits_on_in_its_place() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let (mut maker, mut first, mut second) = (client(&server), client(&server), client(&server));
+    let mut third = client(&server);
+    let longs: Vec<Long> =
+        (0..SLOW_THREADS).map(|n| Long::with_tag(&server, &format!("long{n}"))).collect();
+    make_list(&mut maker, "{l}all");
+    let request = ["BLMPOP", "0", "1", "{l}k", "LEFT", "COUNT", "1000000"];
+    send(&mut first, &request);
+    until_blocked(&mut maker, 1);
+    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 1.0)).collect();
+    maker.ok(&["RENAME", "{l}all", "{l}k"]);
+    assert_eq!(maker.cmd(&["DEL", "{l}k"]).int(), 1);
+    send(&mut second, &["BLPOP", "{l}k", "0"]);
+    until_blocked(&mut maker, 1);
+    drop(runners);
+    until_blocked(&mut maker, 2);
+    maker.cmd(&["RPUSH", "{l}k", "x"]);
+    assert_eq!(reply(&mut first).items()[1].items()[0].text(), "x");
+    maker.cmd(&["RPUSH", "{l}k", "y"]);
+    assert_eq!(reply(&mut second).items()[1].text(), "y");
+    // One that is killed meanwhile gives its turn to those behind it.
+    make_list(&mut maker, "{l}all");
+    let killed = id(&mut third);
+    send(&mut third, &request);
+    until_blocked(&mut maker, 1);
+    send(&mut second, &["BLPOP", "{l}k", "0"]);
+    until_blocked(&mut maker, 2);
+    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 1.0)).collect();
+    maker.ok(&["RENAME", "{l}all", "{l}k"]);
+    assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
+    assert_eq!(maker.cmd(&["EXISTS", "{l}k"]).int(), 1, "it has been served before");
+    drop(runners);
+    assert_eq!(reply(&mut second).items()[1].text(), "0");
 }

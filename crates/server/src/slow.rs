@@ -13,12 +13,13 @@
 //! the first of them: whoever they wait for may never answer, and a long command has nothing to do
 //! with that.
 
+use crate::blocking::{Waiting, serve};
 use crate::commands::transfer;
 use crate::dispatch::hold::{Need, hold_slow};
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
-use crate::io::conn::ArgBuf;
+use crate::io::conn::{ArgBuf, Kept};
 use crate::io::{Message, Session};
 use crate::server::Server;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,6 +47,8 @@ pub struct Job {
     pub session: Session,
     /// The command has been run until it saw how much it has to do.
     pub looked: bool,
+    /// The client stands in line with it, and keeps its place and its time while it is tried.
+    pub retry: Option<Arc<Waiting>>,
     /// Set when the client is gone.
     pub cancel: Arc<AtomicBool>,
 }
@@ -190,6 +193,8 @@ fn run(srv: &'static Server, n: usize) {
     while let Some(job) = queue.next() {
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
+        } else if let Some(waiting) = &job.retry {
+            serve::abandon(srv, waiting);
         }
         srv.slow.jobs.fetch_sub(1, Ordering::Relaxed);
         core.publish();
@@ -205,7 +210,7 @@ fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
 }
 
 fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
-    let Job { cmd, args, mut session, looked, cancel } = job;
+    let Job { cmd, args, mut session, looked, retry, cancel } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
@@ -216,7 +221,8 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
             ArgBuf::Bytes(_) => None,
         })
         .collect();
-    let request = Request { looked, ..Request::new(Some(cmd), &slices, &blobs) };
+    let retry = retry.as_ref();
+    let request = Request { looked, retry, ..Request::new(Some(cmd), &slices, &blobs) };
     let mut reply = Reply::new(session.proto);
     let mark = reply.mark();
     // What has looked at its keys has touched them, too.
@@ -244,7 +250,10 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let session = cmd.takes_session().then(|| Box::new(session));
     let message = match flow {
         Flow::Done => Message::SlowDone { client, reply, session, unit },
-        Flow::Paused => Message::SlowPaused { client, args, looked, session },
+        Flow::Paused => {
+            let kept = Kept { looked, retry: retry.cloned(), ..Kept::new(args) };
+            Message::SlowPaused { client, kept, session }
+        }
         // Its thread was told while the shards were held.
         Flow::Blocked(_) => return,
         Flow::Busy(_) | Flow::Crowded(_) | Flow::Slow { .. } => {

@@ -54,9 +54,24 @@ pub fn serve(
     served
 }
 
+/// A client that stands in line will not be served any more. If it was its turn, it is that of those
+/// behind it.
+pub fn abandon(srv: &Server, waiting: &Arc<Waiting>) {
+    let had_turn = waiting.state.is_retry();
+    if had_turn {
+        waiting.state.finish();
+    } else {
+        waiting.state.give_up();
+    }
+    srv.lines.leave(&srv.ks, waiting);
+    if had_turn {
+        pass_on(srv, waiting);
+    }
+}
+
 /// The turn of a client that can't take it: those who stand behind it in its lines are told to try.
 /// Needs no shard, since it serves nobody by itself. O(clients in the lines).
-pub fn pass_on(srv: &Server, waiting: &Waiting) {
+fn pass_on(srv: &Server, waiting: &Waiting) {
     for (shard, key) in &waiting.keys {
         let name = (*shard, waiting.db, &key[..]);
         while let Some((_, next)) = srv.lines.first_after(0, name, |w| !w.state.is_over()) {

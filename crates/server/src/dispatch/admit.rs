@@ -258,11 +258,13 @@ fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
 }
 
 /// Whether the command may publish something without being able to wait with it: PUBLISH in a
-/// transaction, and whatever tells of keys. That a read finds something expired is seldom.
+/// transaction, and whatever tells of keys, be it those who keep what they read. That a read finds
+/// something expired is seldom.
 fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
     let wanted = core.turn.effects.wanted();
+    let tells_of_writes = !wanted.is_none() || core.srv.tracking.clients() > 0;
     let tells =
-        |flags: Flags| !wanted.is_none() && (flags.has(Flags::WRITE) || wanted.has(Classes::MISS));
+        |flags: Flags| tells_of_writes && flags.has(Flags::WRITE) || wanted.has(Classes::MISS);
     let flags = transaction::flags_of(session, cmd);
     match cmd.run {
         Run::Data { .. } => tells(flags),

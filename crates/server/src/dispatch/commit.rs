@@ -125,10 +125,12 @@ pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
 fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Name> {
     let Some(waiting) = request.retry else { return Vec::new() };
     match outcome {
-        Outcome::Ended(_) | Outcome::EndedInParts { .. } | Outcome::Not(Flow::Slow { .. }) => {
+        Outcome::Ended(_) | Outcome::EndedInParts { .. } => {
             waiting.state.finish();
             core.srv.lines.leave(&core.srv.ks, waiting);
         }
+        // It is still its turn, in the slow lane: those behind it are seen to there.
+        Outcome::Not(Flow::Slow { .. }) => return Vec::new(),
         Outcome::Not(_) => waiting.state.settle(),
     }
     let lines = &core.srv.lines;

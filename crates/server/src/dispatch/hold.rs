@@ -107,7 +107,7 @@ fn guard<'g>(
         Need::Shards(set) if request.tries < PATIENCE || set.len() < 2 => {
             inside.guard(turn, set).map_err(Flow::Busy)
         }
-        // Who stands in line has a place there, and a time that ends: the slow lane knows of neither.
+        // Who stands in line is not sent away for that: those behind it would have to wait, too.
         Need::Shards(set) if request.retry.is_some() => match inside.alone() {
             Some(alone) => Ok(inside.world_alone(turn, alone)),
             None => inside.guard(turn, set).map_err(Flow::Busy),

@@ -124,7 +124,10 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
             Flow::Slow { looked: true }
         }
         Pause::Block(block) => Flow::Blocked(match request.retry {
-            Some(waiting) => waiting.clone(),
+            Some(waiting) => {
+                tell_owner(core, waiting, lane);
+                waiting.clone()
+            }
             None => {
                 let Block { keys, timeout_ms, instead } = *block;
                 let now = core.srv.clock.raw();
@@ -161,12 +164,17 @@ fn wait(
     }
     let waiting = Arc::new(waiting);
     srv.lines.enter(&srv.ks, &waiting);
-    if lane == Lane::Slow {
-        // Its thread must know what the client waits for before anybody serves it.
-        let message = Message::SlowBlocked { waiting: waiting.clone() };
-        srv.threads[waiting.thread].mailbox.send(message);
-    }
+    tell_owner(core, &waiting, lane);
     waiting
+}
+
+/// The thread of a client whose command was in the slow lane must know what the client waits for before
+/// anybody serves it.
+fn tell_owner(core: &Core, waiting: &Arc<Waiting>, lane: Lane) {
+    if lane == Lane::Slow {
+        let message = Message::SlowBlocked { waiting: waiting.clone() };
+        core.srv.threads[waiting.thread].mailbox.send(message);
+    }
 }
 
 /// Calls the function of a command on keys.

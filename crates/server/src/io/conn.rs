@@ -3,6 +3,7 @@
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::io::backlog::Backlog;
+use crate::io::held_back::HeldBack;
 use crate::io::poll::Interest;
 use crate::io::state;
 use crate::tracking::Own;
@@ -11,7 +12,7 @@ use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_keyspace::stale::NOBODY;
 use weft_resp::reply::Mark;
 use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
@@ -79,6 +80,15 @@ impl Session {
     #[inline]
     pub fn is_restricted(&self) -> bool {
         self.subscribes && self.proto == Proto::Resp2
+    }
+
+    /// Others may have come to push to its client: their pushes are looked for from now on. The message
+    /// that says so may still be in the mailbox, in front of the first of them.
+    #[inline]
+    pub fn note_redirection(&mut self) {
+        if self.shared.is_redirected_to.load(Ordering::Relaxed) {
+            (self.is_pushed_to, self.listens) = (true, true);
+        }
     }
 
     /// Whose the changes are that it makes, if its client may not want to be told of them.
@@ -189,7 +199,7 @@ pub struct Conn {
     /// There are pushes in `out` that nobody has tried to send: it is in its thread's row of such.
     pub pushed: bool,
     /// While a command of it runs in the slow lane: pushes that come behind its reply.
-    pub held_back: Option<Box<Backlog>>,
+    pub held_back: Option<Box<HeldBack>>,
     pub interest: Interest,
     /// Since when the soft output limit is exceeded (monotonic ms).
     pub soft_since: Cell<Option<i64>>,
@@ -262,7 +272,7 @@ impl Conn {
 
     /// The same with what is held back for now.
     pub fn untaken_output(&self) -> usize {
-        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.len())
+        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
     /// Unparsed input in bytes.

@@ -5,9 +5,10 @@
 //! messages costs one system call.
 
 use super::Session;
-use super::conn::ArgBuf;
+use super::conn::Kept;
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
+use crate::pubsub::mail::{Addressed, To};
 use crate::pubsub::message::Published;
 use crate::tracking;
 use crossbeam_queue::SegQueue;
@@ -63,7 +64,7 @@ pub enum Message {
     /// A command in the slow lane waits for a key.
     SlowBlocked { waiting: Arc<Waiting> },
     /// A command in the slow lane is held back by a pause, and was not run.
-    SlowPaused { client: u64, args: Vec<ArgBuf>, looked: bool, session: Option<Box<Session>> },
+    SlowPaused { client: u64, kept: Kept, session: Option<Box<Session>> },
     /// Accept connections from these TCP sockets, and from no others.
     Listen { listeners: Vec<super::Listener> },
     /// More of what was withheld may be answered.
@@ -72,6 +73,37 @@ pub enum Message {
     Wake,
     /// End the loop.
     Stop,
+}
+
+impl Addressed for Message {
+    fn to(&self) -> To {
+        match self {
+            Message::Published(_) => To::Listeners,
+            Message::Push { client, .. } => To::Client(client.id),
+            Message::Accepted(_)
+            | Message::Unpark { .. }
+            | Message::Moved(_)
+            | Message::Shed { .. }
+            | Message::Write { .. }
+            | Message::Written { .. }
+            | Message::Scatter
+            | Message::Kill { .. }
+            | Message::Feed { .. }
+            | Message::PushedTo { .. }
+            | Message::SlowBegun { .. }
+            | Message::Unpause
+            | Message::Served { .. }
+            | Message::Retry { .. }
+            | Message::Unblocked { .. }
+            | Message::SlowDone { .. }
+            | Message::SlowBlocked { .. }
+            | Message::SlowPaused { .. }
+            | Message::Listen { .. }
+            | Message::Durable
+            | Message::Wake
+            | Message::Stop => To::Thread,
+        }
+    }
 }
 
 /// One thread's mailbox.

@@ -4,7 +4,7 @@
 //! * [`read`] - bytes to planned requests; [`batch`]: the requests of one turn
 //! * [`write`] - replies to the socket; [`backlog`]: what it has not taken yet
 //! * [`conn`] - one connection; [`state`]: what it is doing; [`held`]: what memory it holds;
-//!   [`listen`]: where they come from
+//!   [`held_back`]: pushes that wait for a reply; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages; [`look`]: before sleep
 
 pub mod backlog;
@@ -12,6 +12,7 @@ pub mod batch;
 pub mod conn;
 pub mod cron;
 pub mod held;
+mod held_back;
 pub mod listen;
 pub mod look;
 pub mod mailbox;

@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub fn push(srv: &Server, client: &Arc<ClientShared>, what: Message) {
     let mut route = client.route();
     route.was_pushed_to = true;
-    let mailbox = &srv.threads[client.thread()].mailbox;
-    mailbox.put(io::Message::Push { client: client.clone(), what });
+    let (thread, weight) = (client.thread(), what.weight());
+    super::put(srv, thread, weight, io::Message::Push { client: client.clone(), what });
     drop(route);
-    mailbox.ring();
+    srv.threads[thread].mailbox.ring();
 }

@@ -110,7 +110,29 @@ pub struct Part<'a> {
     tail: &'a Blob,
 }
 
+/// The same, for later.
+#[derive(Debug)]
+pub struct OwnPart {
+    head: Box<[u8]>,
+    tail: Blob,
+}
+
+impl OwnPart {
+    pub fn part(&self) -> Part<'_> {
+        Part { head: &self.head, tail: &self.tail }
+    }
+}
+
 impl Part<'_> {
+    /// Bytes that are sent.
+    pub fn bytes(self) -> usize {
+        1 + self.head.len() + self.tail.len()
+    }
+
+    pub fn to_own(self) -> OwnPart {
+        OwnPart { head: self.head.into(), tail: self.tail.clone() }
+    }
+
     /// Appends the push.
     #[inline]
     pub fn write(self, proto: Proto, reply: &mut Reply) {

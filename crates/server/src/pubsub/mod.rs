@@ -38,13 +38,19 @@ use registry::{Crowded, Patience, Post};
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_resp::Reply;
 
+/// Puts something into the mailbox of a thread that it will hand on to clients.
+fn put(srv: &Server, thread: usize, weight: usize, message: Message) {
+    let place = &srv.threads[thread];
+    if place.crowd.add(weight) {
+        srv.set_attention(attention::CROWDED, true);
+    }
+    place.mailbox.put(message);
+}
+
 impl Post for Server {
     fn put(&self, thread: usize, published: Published) {
-        let place = &self.threads[thread];
-        if place.crowd.add(published.weight()) {
-            self.set_attention(attention::CROWDED, true);
-        }
-        place.mailbox.put(Message::Published(Box::new(published)));
+        let weight = published.weight();
+        put(self, thread, weight, Message::Published(Box::new(published)));
     }
 
     fn ring(&self, thread: usize) {
@@ -98,17 +104,13 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
     let mailbox = &core.srv.threads[core.id].mailbox;
     core.mail.stage(|| mailbox.take());
     let (client, proto, subscribes) = (session.shared.id, session.proto, session.subscribes);
-    for message in core.mail.since(session.seen) {
-        match message {
-            Message::Published(published) => {
-                published.for_client(client, |part| part.write(proto, reply));
-            }
-            Message::Push { client: to, what } if to.id == client => {
-                what.write(proto, subscribes, reply);
-            }
-            _ => {}
+    core.mail.since(session.seen, client, |message| {
+        if let Message::Published(published) = message {
+            published.for_client(client, |part| part.write(proto, reply));
+        } else if let Message::Push { what, .. } = message {
+            what.write(proto, subscribes, reply);
         }
-    }
+    });
     session.seen = core.mail.end();
     session.listens = session.subscribes || session.is_pushed_to;
     keep(session, reply);

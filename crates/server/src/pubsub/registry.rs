@@ -35,6 +35,16 @@ type Hasher = foldhash::fast::RandomState;
 /// How many parts: a power of two, many times the number of cores.
 const PARTS: usize = 64;
 
+/// Names that a client comes to listen to, or leaves, at one moment: publishers of every thread wait for
+/// that. Who names more of them at once does it in pieces.
+const AT_ONE_MOMENT: usize = 2000;
+const PIECE: usize = 64;
+
+/// In which pieces so many names are done.
+fn at_once(names: usize) -> usize {
+    if names <= AT_ONE_MOMENT { AT_ONE_MOMENT } else { PIECE }
+}
+
 /// What can be listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -323,7 +333,8 @@ impl Registry {
         Held { registry: self, parts }
     }
 
-    /// Has the client listen to all `names` at one moment; each gets the name as it is shared.
+    /// Has the client listen to all `names`, at one moment unless they are very many; each gets the name
+    /// as it is shared.
     pub fn subscribe<'n>(
         &self,
         client: u64,
@@ -331,20 +342,31 @@ impl Registry {
         kind: Kind,
         names: impl Iterator<Item = (&'n [u8], &'n mut Option<Name>)>,
     ) {
-        if kind == Kind::Pattern {
-            let mut patterns = self.write_patterns();
-            names.for_each(|(name, shared)| *shared = Some(patterns.add(name, thread, client)));
-            return self.pattern_count.store(patterns.all.len(), Ordering::Release);
-        }
         let mut names: Vec<(&[u8], &mut Option<Name>)> = names.collect();
-        let mut held = self.hold(names.iter().map(|(name, _)| *name));
-        for (name, shared) in &mut names {
-            **shared = Some(held.add(kind, name, thread, client));
+        let at_once = at_once(names.len());
+        for some in names.chunks_mut(at_once) {
+            if kind == Kind::Pattern {
+                let mut patterns = self.write_patterns();
+                for (name, shared) in some {
+                    **shared = Some(patterns.add(name, thread, client));
+                }
+                self.pattern_count.store(patterns.all.len(), Ordering::Release);
+                continue;
+            }
+            let mut held = self.hold(some.iter().map(|(name, _)| *name));
+            for (name, shared) in some {
+                **shared = Some(held.add(kind, name, thread, client));
+            }
         }
     }
 
-    /// Has the client listen to none of `names` any more, at one moment.
+    /// Has the client listen to none of `names` any more, at one moment unless they are very many.
     pub fn unsubscribe(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
+        names.chunks(at_once(names.len())).for_each(|some| self.forget(client, thread, kind, some));
+    }
+
+    /// As [`Registry::unsubscribe`], at one moment.
+    fn forget(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
         if kind == Kind::Pattern {
             let mut patterns = self.write_patterns();
             names.iter().for_each(|name| patterns.remove(name, thread, client));
@@ -357,9 +379,8 @@ impl Registry {
     /// The client listens to nothing any more. Not at one moment: nobody can tell.
     pub fn leave(&self, client: u64, thread: usize, subscriber: &Subscriber) {
         for kind in Kind::ALL {
-            // Few at a time, so that no publisher waits long.
             let names: Vec<Name> = subscriber.each(kind).cloned().collect();
-            names.chunks(64).for_each(|some| self.unsubscribe(client, thread, kind, some));
+            names.chunks(PIECE).for_each(|some| self.forget(client, thread, kind, some));
         }
     }
 

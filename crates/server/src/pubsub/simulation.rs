@@ -5,7 +5,7 @@
 //! registry, the handling of one message of a mailbox, a command of a client with what comes in front
 //! of its reply. The registry, the mail and the messages are the real ones.
 
-use super::mail::Mail;
+use super::mail::{Addressed, Mail, To};
 use super::message::Published;
 use super::registry::{Kind, Patience, Post, Registry};
 use super::subscriber::Subscriber;
@@ -23,6 +23,15 @@ const PATTERNS: [&str; 2] = ["a*", "*b"];
 enum Letter {
     Published(Published),
     Moved(Client),
+}
+
+impl Addressed for Letter {
+    fn to(&self) -> To {
+        match self {
+            Letter::Published(_) => To::Listeners,
+            Letter::Moved(_) => To::Thread,
+        }
+    }
 }
 
 struct Client {
@@ -245,11 +254,12 @@ impl World {
 }
 
 fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
-    for letter in mail.since(client.seen) {
+    let Client { id, seen, out, .. } = client;
+    mail.since(*seen, *id, |letter| {
         if let Letter::Published(published) = letter {
-            published.for_client(client.id, |part| part.write(Proto::Resp3, &mut client.out));
+            published.for_client(*id, |part| part.write(Proto::Resp3, out));
         }
-    }
+    });
     client.seen = mail.end();
 }
 

@@ -16,6 +16,9 @@ use weft_resp::{Blob, Proto, Reply};
 /// Arrays of so many bytes and more are not copied to each client's output.
 const SHARE_FROM: usize = 512;
 
+/// What a message costs its thread beside its bytes, in bytes.
+const FIXED_WEIGHT: usize = 64;
+
 /// The channel on which subscribers in RESP2 hear of it.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
@@ -63,6 +66,16 @@ pub struct Message {
 }
 
 impl Message {
+    /// What it costs the thread that hands it on, and in memory: in bytes. The keys are in memory once
+    /// for all who are told.
+    pub fn weight(&self) -> usize {
+        FIXED_WEIGHT
+            + match &self.news {
+                News::Keys(array) => array.len().min(SHARE_FROM),
+                News::All | News::Broken(_) => 0,
+            }
+    }
+
     /// Appends the message to the output of a client that speaks `proto` and possibly subscribes to
     /// some channel: whatever channel that is.
     pub fn write(&self, proto: Proto, subscribes: bool, reply: &mut Reply) {

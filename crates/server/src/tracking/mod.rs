@@ -187,9 +187,7 @@ pub struct Wishes<'a> {
 /// Has the session's client be told from now on.
 pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
     let tracker = session.shared.make_tracker();
-    tracker.set_redirect(wishes.redirect.as_ref());
-    let redirects = if wishes.redirect.is_some() { Mode::REDIRECT } else { Mode::OFF };
-    if !tracker.set_mode(wishes.mode.or(redirects)).has(Mode::ON) {
+    if !tracker.set(wishes.mode, wishes.redirect.as_ref()).has(Mode::ON) {
         srv.tracking.clients.fetch_add(1, Ordering::Relaxed);
     }
     if wishes.mode.has(Mode::BCAST) {
@@ -226,13 +224,19 @@ pub fn disable(srv: &Server, session: &mut Session) {
     session.is_pushed_to = session.shared.is_redirected_to.load(Ordering::Relaxed);
 }
 
-/// The client is told no more: it is gone, or has switched it off. What it has read is forgotten when
-/// it changes.
-pub fn leave(srv: &Server, client: &ClientShared) {
+/// The client is told no more. What it has read is forgotten when it changes.
+fn leave(srv: &Server, client: &ClientShared) {
     let Some(tracker) = client.tracker() else { return };
-    if tracker.set_mode(Mode::OFF).has(Mode::ON) {
+    if tracker.set(Mode::OFF, None).has(Mode::ON) {
         srv.tracking.clients.fetch_sub(1, Ordering::Relaxed);
     }
     srv.tracking.prefixes.leave(&tracker, |any| srv.ks.set_followed_by_prefix(any));
-    tracker.set_redirect(None);
+}
+
+/// As [`leave`], of a client that is gone.
+pub fn leave_for_good(srv: &Server, client: &ClientShared) {
+    leave(srv, client);
+    if let Some(tracker) = client.tracker() {
+        tracker.mourn();
+    }
 }

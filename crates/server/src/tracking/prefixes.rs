@@ -6,20 +6,64 @@
 use super::message::News;
 use super::tracker::{Mode, Tracker};
 use crate::server::Server;
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use weft_keyspace::stale::Changed;
+
+/// Prefixes that are added or removed at once: who changes a key may wait for that.
+const AT_ONCE: usize = 64;
 
 type Followers = BTreeMap<u64, Arc<Tracker>>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Prefixes {
-    all: RwLock<BTreeMap<Box<[u8]>, Followers>>,
+    all: RwLock<All>,
     len: AtomicUsize,
 }
+
+#[derive(Debug, Default)]
+struct All {
+    followers: HashMap<Box<[u8]>, Followers, foldhash::fast::RandomState>,
+    /// How many prefixes of each length there are: a key is looked for by its beginnings of these.
+    lengths: BTreeMap<usize, usize>,
+}
+
+impl All {
+    fn add(&mut self, prefix: &[u8], tracker: &Arc<Tracker>) {
+        if !self.followers.contains_key(prefix) {
+            *self.lengths.entry(prefix.len()).or_default() += 1;
+        }
+        let followers = self.followers.entry(prefix.into()).or_default();
+        followers.insert(tracker.client, tracker.clone());
+    }
+
+    fn remove(&mut self, prefix: &[u8], client: u64) {
+        let Some(followers) = self.followers.get_mut(prefix) else { return };
+        followers.remove(&client);
+        if !followers.is_empty() {
+            return;
+        }
+        self.followers.remove(prefix);
+        if let Some(count) = self.lengths.get_mut(&prefix.len()) {
+            *count -= 1;
+            if *count == 0 {
+                self.lengths.remove(&prefix.len());
+            }
+        }
+    }
+
+    /// The prefixes with which `key` begins, and who follows them, the shortest first. Expected
+    /// O(lengths of prefixes).
+    fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Followers)> {
+        let lengths = self.lengths.range(..=key.len()).map(|(len, _)| &key[..*len]);
+        lengths.filter_map(|prefix| Some((prefix, self.followers.get(prefix)?)))
+    }
+}
+
+/// Who follows a prefix, and keys that begin with it, each with who has changed it.
+type Found<'a> = (&'a Followers, Vec<(&'a [u8], u64)>);
 
 impl Prefixes {
     /// How many prefixes are followed.
@@ -27,55 +71,54 @@ impl Prefixes {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Has the client follow `prefixes`, and those that it follows already. `changed` is called with
-    /// whether anybody follows any, while nobody changes that.
-    pub fn follow(&self, tracker: &Arc<Tracker>, prefixes: &[&[u8]], changed: impl FnOnce(bool)) {
-        let mut own = tracker.prefixes();
-        let mut all = self.all.write().unwrap_or_else(|p| p.into_inner());
-        for prefix in prefixes {
-            own.insert((*prefix).into());
-            let followers = all.entry((*prefix).into()).or_default();
-            followers.insert(tracker.client, tracker.clone());
+    /// Calls `change` with the list of all, and `changed` with whether anybody follows any, if that is
+    /// another answer now, while nobody changes that.
+    fn change(&self, change: impl FnOnce(&mut All), changed: impl FnOnce(bool)) {
+        let mut all: RwLockWriteGuard<'_, All> =
+            self.all.write().unwrap_or_else(|p| p.into_inner());
+        let had = !all.followers.is_empty();
+        change(&mut all);
+        self.len.store(all.followers.len(), Ordering::Relaxed);
+        let has = !all.followers.is_empty();
+        if had != has {
+            changed(has);
         }
-        self.len.store(all.len(), Ordering::Relaxed);
-        changed(!all.is_empty());
+    }
+
+    /// Has the client follow `prefixes`, and those that it follows already. `changed` is called with
+    /// whether anybody follows any, when that changes and while nobody changes it.
+    pub fn follow(&self, tracker: &Arc<Tracker>, prefixes: &[&[u8]], changed: impl Fn(bool)) {
+        for some in prefixes.chunks(AT_ONCE) {
+            let mut own = tracker.prefixes();
+            own.extend(some.iter().map(|prefix| Box::from(*prefix)));
+            self.change(|all| some.iter().for_each(|prefix| all.add(prefix, tracker)), &changed);
+        }
     }
 
     /// The client follows nothing any more.
-    pub fn leave(&self, tracker: &Tracker, changed: impl FnOnce(bool)) {
+    pub fn leave(&self, tracker: &Tracker, changed: impl Fn(bool)) {
         let own = std::mem::take(&mut *tracker.prefixes());
-        if own.is_empty() {
-            return;
+        let own: Vec<Box<[u8]>> = own.into_iter().collect();
+        for some in own.chunks(AT_ONCE) {
+            let client = tracker.client;
+            self.change(|all| some.iter().for_each(|prefix| all.remove(prefix, client)), &changed);
         }
-        let mut all = self.all.write().unwrap_or_else(|p| p.into_inner());
-        for prefix in own {
-            if let Some(followers) = all.get_mut(&prefix) {
-                followers.remove(&tracker.client);
-                if followers.is_empty() {
-                    all.remove(&prefix);
-                }
-            }
-        }
-        self.len.store(all.len(), Ordering::Relaxed);
-        changed(!all.is_empty());
     }
 
-    /// Tells of keys that have changed as one group. O(keys * log(keys) + prefixes * keys of each).
+    /// Tells of keys that have changed as one group. O(keys * (log(keys) + lengths of prefixes)) beside
+    /// what is told.
     pub fn spread(&self, srv: &Server, changed: &[Changed]) {
         // Of a key that several have changed, the last one counts.
         let keys: BTreeMap<&[u8], u64> = changed.iter().map(|(key, by)| (&**key, *by)).collect();
         let all = self.all.read().unwrap_or_else(|p| p.into_inner());
-        for (prefix, followers) in all.iter() {
-            let from = (Bound::Included(&**prefix), Bound::Unbounded);
-            let those = keys.range::<[u8], _>(from);
-            let those: Vec<(&[u8], u64)> = those
-                .map(|(key, by)| (*key, *by))
-                .take_while(|(key, _)| key.starts_with(prefix))
-                .collect();
-            if !those.is_empty() {
-                tell(srv, followers, &those);
+        let mut found: BTreeMap<&[u8], Found<'_>> = BTreeMap::new();
+        for (key, by) in &keys {
+            for (prefix, followers) in all.of(key) {
+                let (_, those) = found.entry(prefix).or_insert((followers, Vec::new()));
+                those.push((key, *by));
             }
         }
+        found.values().for_each(|(followers, those)| tell(srv, followers, those));
     }
 }
 
@@ -92,5 +135,33 @@ fn tell(srv: &Server, followers: &Followers, keys: &[(&[u8], u64)]) {
         if !others.is_empty() {
             tracker.tell(srv, &News::of(others.into_iter()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_of_a_key() {
+        let mut all = All::default();
+        let tracker = Arc::new(Tracker::of_nobody(1));
+        let names = |all: &All, key: &[u8]| -> Vec<String> {
+            all.of(key).map(|(name, _)| String::from_utf8_lossy(name).into()).collect()
+        };
+        for prefix in ["", "a", "ab", "b", "abc"] {
+            all.add(prefix.as_bytes(), &tracker);
+            all.add(prefix.as_bytes(), &tracker);
+        }
+        assert_eq!(names(&all, b"abx"), ["", "a", "ab"]);
+        assert_eq!(names(&all, b""), [""]);
+        for prefix in ["", "ab", "nothing"] {
+            all.remove(prefix.as_bytes(), 1);
+        }
+        assert_eq!(names(&all, b"abc"), ["a", "abc"]);
+        for prefix in ["a", "b", "abc"] {
+            all.remove(prefix.as_bytes(), 1);
+        }
+        assert!(all.followers.is_empty() && all.lengths.is_empty());
     }
 }

@@ -8,6 +8,7 @@ use crate::clients::ClientShared;
 use crate::pubsub;
 use crate::server::Server;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -26,10 +27,8 @@ impl Mode {
     pub const OPTOUT: Mode = Mode(1 << 3);
     /// Is not told of what it changes itself.
     pub const NOLOOP: Mode = Mode(1 << 4);
-    /// Another client is told in its place.
-    pub const REDIRECT: Mode = Mode(1 << 5);
-    /// That one was found to be gone.
-    pub const BROKEN: Mode = Mode(1 << 6);
+    /// The client that is told in its place was found to be gone.
+    pub const BROKEN: Mode = Mode(1 << 5);
 
     pub const fn or(self, other: Mode) -> Mode {
         Mode(self.0 | other.0)
@@ -43,10 +42,18 @@ impl Mode {
 }
 
 /// Whom a client redirects to.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Redirect {
     client: u64,
     to: Weak<ClientShared>,
+}
+
+/// Who is told.
+#[derive(Debug, Default)]
+struct Ears {
+    /// The client itself, while it is there: of one that is gone nothing is kept alive.
+    own: Weak<ClientShared>,
+    redirect: Option<Redirect>,
 }
 
 /// See the module.
@@ -54,9 +61,9 @@ struct Redirect {
 pub struct Tracker {
     /// Its number.
     pub client: u64,
-    shared: Weak<ClientShared>,
+    /// Changed while `ears` is held, so that who tells the client finds the two in step.
     mode: AtomicU32,
-    redirect: Mutex<Option<Redirect>>,
+    ears: Mutex<Ears>,
     /// Prefixes that it follows, as they are in the list of all.
     prefixes: Mutex<BTreeSet<Box<[u8]>>>,
 }
@@ -67,16 +74,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Tracker {
     pub fn new(client: &Arc<ClientShared>) -> Tracker {
-        Tracker { shared: Arc::downgrade(client), ..Tracker::of_nobody(client.id) }
+        let ears = Ears { own: Arc::downgrade(client), redirect: None };
+        Tracker { ears: Mutex::new(ears), ..Tracker::of_nobody(client.id) }
     }
 
     /// One that nobody hears.
     pub(super) fn of_nobody(client: u64) -> Tracker {
         Tracker {
             client,
-            shared: Weak::new(),
             mode: AtomicU32::new(0),
-            redirect: Mutex::default(),
+            ears: Mutex::default(),
             prefixes: Mutex::default(),
         }
     }
@@ -86,30 +93,54 @@ impl Tracker {
         Mode(self.mode.load(Ordering::Acquire))
     }
 
-    /// Sets the mode; what it was.
-    pub(super) fn set_mode(&self, mode: Mode) -> Mode {
+    /// Sets the mode, and who is told in the client's place; the mode that was. Whoever tells the client
+    /// of something does it in the old way or in the new one.
+    pub(super) fn set(&self, mode: Mode, redirect: Option<&Arc<ClientShared>>) -> Mode {
+        let redirect = redirect.map(|to| Redirect { client: to.id, to: Arc::downgrade(to) });
+        let mut ears = lock(&self.ears);
+        ears.redirect = redirect;
         Mode(self.mode.swap(mode.0, Ordering::AcqRel))
+    }
+
+    /// The client is no more: tables may remember it for long, and nothing of it but that.
+    pub(super) fn mourn(&self) {
+        *lock(&self.ears) = Ears::default();
     }
 
     /// Whether the client is no more.
     pub fn is_gone(&self) -> bool {
-        self.shared.strong_count() == 0
+        lock(&self.ears).own.strong_count() == 0
     }
 
     /// The number of the client that is told in its place.
     pub fn redirect(&self) -> Option<u64> {
-        lock(&self.redirect).as_ref().map(|redirect| redirect.client)
-    }
-
-    /// Has `to` be told in its place, or nobody.
-    pub(super) fn set_redirect(&self, to: Option<&Arc<ClientShared>>) {
-        let redirect = to.map(|to| Redirect { client: to.id, to: Arc::downgrade(to) });
-        *lock(&self.redirect) = redirect;
+        lock(&self.ears).redirect.as_ref().map(|redirect| redirect.client)
     }
 
     /// The prefixes that it follows, in order.
     pub fn follows(&self) -> Vec<Box<[u8]>> {
         self.prefixes().iter().cloned().collect()
+    }
+
+    /// How many prefixes it follows.
+    pub fn prefix_count(&self) -> usize {
+        self.prefixes().len()
+    }
+
+    /// The first of the prefixes that it follows, in order, that begins with `prefix` or with which
+    /// `prefix` begins. O(log(prefixes)).
+    pub fn overlap(&self, prefix: &[u8]) -> Option<Box<[u8]>> {
+        let all = self.prefixes();
+        // Only the empty one can be there beside others.
+        let before = match all.first() {
+            Some(first) if first.is_empty() => Some(first),
+            _ => all.range::<[u8], _>((Bound::Unbounded, Bound::Included(prefix))).next_back(),
+        };
+        let found = before.filter(|before| prefix.starts_with(before)).or_else(|| {
+            let behind = all.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded)).next();
+            behind.filter(|behind| behind.starts_with(prefix))
+        });
+        found.cloned()
     }
 
     /// Held while prefixes are changed here and in the list of all.
@@ -119,17 +150,26 @@ impl Tracker {
 
     /// Tells the client, or who is told in its place. Waits for nobody.
     pub(super) fn tell(&self, srv: &Server, news: &News) {
-        let Some(own) = self.shared.upgrade() else { return };
-        if !self.mode().has(Mode::REDIRECT) {
+        let ears = lock(&self.ears);
+        let Some(own) = ears.own.upgrade() else { return };
+        let Some(Redirect { client, to }) = &ears.redirect else {
+            drop(ears);
             return pubsub::push(srv, &own, news.to(false));
-        }
-        let Some(Redirect { client, to }) = lock(&self.redirect).clone() else { return };
-        let to = to.upgrade().filter(|to| !to.closing.load(Ordering::Acquire));
-        match to {
-            Some(to) => pubsub::push(srv, &to, news.to(true)),
+        };
+        // One that was killed may still be there, but gets nothing any more.
+        let is_gone = |to: &ClientShared| {
+            to.closing.load(Ordering::Acquire) || to.killed.load(Ordering::Acquire)
+        };
+        match to.upgrade().filter(|to| !is_gone(to)) {
+            Some(to) => {
+                drop(ears);
+                pubsub::push(srv, &to, news.to(true));
+            }
             None => {
+                let broken = News::Broken(*client).to(false);
                 self.mode.fetch_or(Mode::BROKEN.0, Ordering::AcqRel);
-                pubsub::push(srv, &own, News::Broken(client).to(false));
+                drop(ears);
+                pubsub::push(srv, &own, broken);
             }
         }
     }

@@ -62,6 +62,7 @@ impl Worker {
         index: usize,
         args: Vec<ArgBuf>,
         looked: bool,
+        retry: Option<Arc<Waiting>>,
     ) -> Arc<AtomicBool> {
         let cmd = self.core.srv.table.find(args[0].bytes());
         let Some(cmd) = cmd.map(|cmd| match args.get(1) {
@@ -80,7 +81,7 @@ impl Worker {
         } else if let Some(own) = &mut own.tracks {
             own.spend();
         }
-        let job = Job { cmd, args, session, looked, cancel: cancel.clone() };
+        let job = Job { cmd, args, session, looked, retry, cancel: cancel.clone() };
         SlowLane::send(self.core.srv, job);
         cancel
     }
@@ -97,7 +98,7 @@ impl Worker {
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(session) = session {
             pubsub::leave(self.core.srv, &session.shared);
-            tracking::leave(self.core.srv, &session.shared);
+            tracking::leave_for_good(self.core.srv, &session.shared);
         }
     }
 
@@ -116,7 +117,10 @@ impl Worker {
     }
 
     pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
-        let Some(index) = self.index_of(client) else { return self.drop_session(session) };
+        let Some(index) = self.index_of(client) else {
+            kept.retry.iter().for_each(|waiting| self.abandon(waiting));
+            return self.drop_session(session);
+        };
         self.take_back(index, session);
         self.release_pushes(index);
         let conn = &mut self.conns[index];
@@ -287,20 +291,8 @@ impl Worker {
         }
     }
 
-    /// A client that stands in line will not be served any more. If it was its turn, it is that of
-    /// those behind it.
     fn abandon(&self, waiting: &Arc<Waiting>) {
-        let srv = self.core.srv;
-        let had_turn = waiting.state.is_retry();
-        if had_turn {
-            waiting.state.finish();
-        } else {
-            waiting.state.give_up();
-        }
-        srv.lines.leave(&srv.ks, waiting);
-        if had_turn {
-            serve::pass_on(srv, waiting);
-        }
+        serve::abandon(self.core.srv, waiting);
     }
 }
 

@@ -1,7 +1,6 @@
 //! What has happened, and what is done about it.
 
 use super::{LISTENERS, MAILBOX, Worker, token};
-use crate::io::conn::Kept;
 use crate::io::mailbox::Message;
 use crate::io::poll::Ready;
 use crate::io::state::{Awaited, Ended};
@@ -11,6 +10,13 @@ const PUSHES_AT_ONCE: usize = 16 << 10;
 
 impl Worker {
     pub(super) fn on_event(&mut self, event: Ready) {
+        if self.batch.is_full() {
+            self.flush();
+            // What clients of that batch had to look at ahead is not looked at again by those of the next.
+            if self.core.mail.is_staged() {
+                self.work_off();
+            }
+        }
         if event.token >= LISTENERS {
             // Both may end or begin connections: a batch must not find another one in the slot
             // of one that it has read from.
@@ -72,8 +78,13 @@ impl Worker {
     }
 
     pub(super) fn on_mail(&mut self) {
+        self.core.srv.threads[self.core.id].mailbox.acknowledge();
+        self.work_off();
+    }
+
+    /// Works off what has come, or so much of it that others have to have a turn.
+    fn work_off(&mut self) {
         let mailbox = &self.core.srv.threads[self.core.id].mailbox;
-        mailbox.acknowledge();
         self.has_mail = false;
         let mut pushes = 0;
         while let Some((number, message)) = self.core.mail.next(|| mailbox.take()) {
@@ -81,13 +92,11 @@ impl Worker {
                 Message::Published(published) => {
                     pushes += published.receivers();
                     self.hand_on(&published, number);
-                    // Others have a turn, too.
-                    if pushes > PUSHES_AT_ONCE {
-                        self.has_mail = true;
-                        return;
-                    }
                 }
-                Message::Push { client, what } => self.push_to(&client, &what, number),
+                Message::Push { client, what } => {
+                    pushes += 1;
+                    self.push_to(&client, &what, number);
+                }
                 Message::PushedTo { client } => self.pushed_to(client),
                 Message::SlowBegun { client } => self.slow_begun(client),
                 Message::Accepted(accepted) => self.adopt(accepted),
@@ -112,8 +121,7 @@ impl Worker {
                     self.slow_done(client, reply, session, unit);
                 }
                 Message::SlowBlocked { waiting } => self.slow_blocked(waiting),
-                Message::SlowPaused { client, args, looked, session } => {
-                    let kept = Kept { looked, ..Kept::new(args) };
+                Message::SlowPaused { client, kept, session } => {
                     self.slow_paused(client, kept, session);
                 }
                 Message::Listen { listeners } => self.listen(listeners),
@@ -123,6 +131,11 @@ impl Worker {
                     self.bind_again();
                 }
                 Message::Stop => {}
+            }
+            // Others have a turn, too.
+            if pushes > PUSHES_AT_ONCE {
+                self.has_mail = true;
+                return;
             }
         }
     }

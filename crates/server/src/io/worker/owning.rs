@@ -158,7 +158,7 @@ impl Worker {
             crate::monitor::leave(srv, id);
         }
         pubsub::leave(srv, &conn.session.shared);
-        tracking::leave(srv, &conn.session.shared);
+        tracking::leave_for_good(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);

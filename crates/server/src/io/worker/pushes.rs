@@ -13,14 +13,16 @@
 
 use super::Worker;
 use crate::clients::ClientShared;
+use crate::io::Session;
+use crate::io::backlog::Backlog;
 use crate::io::conn::State;
+use crate::io::held_back::Push;
 use crate::io::write::send_pending;
 use crate::pubsub::crowd;
 use crate::pubsub::message::Published;
 use crate::server::attention;
 use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
-use weft_resp::Reply;
 
 /// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
 /// the length of the row, so neither does what a message costs.
@@ -30,19 +32,28 @@ const AT_MOST: usize = 256;
 
 const KILOBYTE: usize = 1024;
 
+#[inline]
+fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
+    out.write(|reply| push.write(session.proto, session.subscribes, reply));
+}
+
 impl Worker {
     /// Appends a message to the outputs of its receivers.
     pub(super) fn hand_on(&mut self, published: &Published, number: u64) {
         for (part, ids) in published.parts() {
             for id in ids.iter() {
                 let Some(index) = self.by_client.get(id).copied() else { continue };
-                let proto = self.conns[index].session.proto;
-                self.append_push(index, number, |reply| part.write(proto, reply));
+                self.append_push(index, number, Push::Published(part));
             }
         }
+        self.handed_on(published.weight());
+    }
+
+    /// Something of that weight is not in the mailbox any more.
+    fn handed_on(&self, weight: usize) {
         let srv = self.core.srv;
         let crowd = &srv.threads[self.core.id].crowd;
-        crowd.sub(published.weight(), &srv.threads);
+        crowd.sub(weight, &srv.threads);
         if srv.attention.load(Ordering::Relaxed) & attention::CROWDED != 0 && !crowd.is_full() {
             crowd::of_any(srv);
         }
@@ -52,33 +63,29 @@ impl Worker {
     pub(super) fn push_to(&mut self, client: &ClientShared, what: &Message, number: u64) {
         self.pushed_to(client.id);
         if let Some(index) = self.by_client.get(&client.id).copied() {
-            let session = &self.conns[index].session;
-            let (proto, subscribes) = (session.proto, session.subscribes);
-            self.append_push(index, number, |reply| what.write(proto, subscribes, reply));
+            self.append_push(index, number, Push::Told(what));
         }
+        self.handed_on(what.weight());
     }
 
     /// Others push to a client: it looks for that in front of its replies.
     pub(super) fn pushed_to(&mut self, client: u64) {
         let Some(index) = self.by_client.get(&client).copied() else { return };
-        let session = &mut self.conns[index].session;
-        if session.shared.is_redirected_to.load(Ordering::Relaxed) {
-            (session.is_pushed_to, session.listens) = (true, true);
-        }
+        self.conns[index].session.note_redirection();
     }
 
     /// Appends a push, which came with this number, unless the client has got it already in front of
     /// a reply.
     #[inline]
-    fn append_push(&mut self, index: usize, number: u64, write: impl FnOnce(&mut Reply)) {
+    fn append_push(&mut self, index: usize, number: u64, push: Push<'_>) {
         let conn = &mut self.conns[index];
         if conn.session.seen > number || conn.state.is_closing() {
             return;
         }
         let is_held_back = conn.held_back.is_some();
         match &mut conn.held_back {
-            Some(held_back) => held_back.write(write),
-            None => conn.out.write(write),
+            Some(held_back) => held_back.keep(push),
+            None => write(&mut conn.out, &conn.session, push),
         }
         let pending = conn.untaken_output() as u64;
         if is_held_back || conn.interest.write {
@@ -148,7 +155,7 @@ impl Worker {
     pub(super) fn release_pushes(&mut self, index: usize) {
         let Some(conn) = self.conns.get_mut(index) else { return };
         if let Some(held_back) = conn.held_back.take() {
-            conn.out.append(*held_back);
+            held_back.pushes().for_each(|push| write(&mut conn.out, &conn.session, push));
             if conn.pending_output() > 0 && !conn.pushed && !conn.interest.write {
                 conn.pushed = true;
                 self.pushed.push_back(index);

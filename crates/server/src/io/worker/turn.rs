@@ -92,6 +92,7 @@ impl Worker {
         if conn.session.shared.killed.load(Ordering::Relaxed) {
             return Some(Outcome { executed: 0, how: Executed::Close, unit: 0 });
         }
+        conn.session.note_redirection();
         let before = self.core.turn.last_unit();
         let (executed, how) = self.execute_requests(inside, batch, job, reply, pin);
         let after = self.core.turn.last_unit();
@@ -138,7 +139,8 @@ impl Worker {
                 Flow::Blocked(waiting) => return over(done + 1, Executed::Blocked(waiting)),
                 Flow::Slow { looked } => {
                     let args = take_args(batch, job, conn, n);
-                    let cancel = self.pass_on(index, args, looked);
+                    let retry = if n == first { batch.jobs[job].retry.take() } else { None };
+                    let cancel = self.pass_on(index, args, looked, retry);
                     return over(done + 1, Executed::Slow(cancel));
                 }
             }

@@ -38,6 +38,9 @@ fn own<'a>(cx: &'a mut ConnCx<'_>) -> Option<&'a mut Own> {
 }
 
 pub fn tracking(cx: &mut ConnCx<'_>) -> CmdResult {
+    // OFF leaves all prefixes.
+    let follows = own(cx).map_or(0, |own| own.tracker.prefix_count());
+    cx.weigh(cx.args.len() + if cx.is(2, "off") { follows } else { 0 })?;
     let wishes = parse(cx.srv(), &cx.args[3..])?;
     if cx.is(2, "on") {
         check(&wishes, cx.session.tracks.as_ref().map(|own| &*own.tracker))?;
@@ -109,31 +112,57 @@ fn check(wishes: &Wishes<'_>, present: Option<&Tracker>) -> CmdResult {
     check_prefixes(&wishes.prefixes, present)
 }
 
-/// Whether one of the prefixes would have a key told twice.
+/// Whether one of the prefixes would have a key told twice. O(n * log(n)).
 fn check_prefixes(prefixes: &[&[u8]], present: Option<&Tracker>) -> CmdResult {
-    let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     let collides = |prefix: &[u8], with: &str, other: &[u8]| {
         let text = [
             b"ERR Prefix '",
-            prefix,
+            shown(prefix),
             b"' overlaps with ",
             with.as_bytes(),
             b" prefix '",
-            other,
+            shown(other),
             b"'. Prefixes for a single client must not overlap.",
         ];
         Err(Error::owned(text.concat()))
     };
+    let overlapping = overlapping(prefixes);
     for (n, prefix) in prefixes.iter().enumerate() {
-        let followed = present.map(Tracker::follows).unwrap_or_default();
-        if let Some(other) = followed.iter().find(|other| overlap(other, prefix)) {
-            return collides(prefix, "an existing", other);
+        if let Some(other) = present.and_then(|present| present.overlap(prefix)) {
+            return collides(prefix, "an existing", &other);
         }
-        if let Some(other) = prefixes[n + 1..].iter().find(|other| overlap(other, prefix)) {
+        let overlap = |other: &&&[u8]| other.starts_with(prefix) || prefix.starts_with(other);
+        if overlapping[n]
+            && let Some(other) = prefixes[n + 1..].iter().find(overlap)
+        {
             return collides(prefix, "another provided", other);
         }
     }
     Ok(())
+}
+
+/// As much of a prefix as an error shows: the reference prints C strings.
+fn shown(prefix: &[u8]) -> &[u8] {
+    let end = prefix.iter().position(|byte| *byte == 0).unwrap_or(prefix.len());
+    &prefix[..end]
+}
+
+/// Of each prefix whether it overlaps with another one. O(n * log(n)).
+fn overlapping(prefixes: &[&[u8]]) -> Vec<bool> {
+    let mut sorted: Vec<usize> = (0..prefixes.len()).collect();
+    sorted.sort_unstable_by_key(|n| prefixes[*n]);
+    let mut overlapping = vec![false; prefixes.len()];
+    // All that begin with a prefix stand behind it in one row. So the first of a row is enough.
+    let mut first: Option<usize> = None;
+    for n in sorted {
+        match first {
+            Some(of) if prefixes[n].starts_with(prefixes[of]) => {
+                (overlapping[of], overlapping[n]) = (true, true);
+            }
+            Some(_) | None => first = Some(n),
+        }
+    }
+    overlapping
 }
 
 pub fn caching(cx: &mut ConnCx<'_>) -> CmdResult {
@@ -192,4 +221,21 @@ pub fn trackinginfo(cx: &mut ConnCx<'_>) -> CmdResult {
     reply.array(prefixes.len());
     prefixes.iter().for_each(|prefix| reply.bulk(prefix));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_that_overlap() {
+        let of = |names: &str| {
+            let names: Vec<&[u8]> = names.split(' ').map(str::as_bytes).collect();
+            overlapping(&names)
+        };
+        assert_eq!(of("b a c"), [false; 3]);
+        assert_eq!(of("abd x ab abc"), [true, false, true, true]);
+        assert_eq!(of("a a b"), [true, true, false]);
+        assert_eq!(of("b  a"), [true; 3], "all begin with the empty one");
+    }
 }

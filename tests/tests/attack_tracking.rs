@@ -1,0 +1,246 @@
+//! Client-side caching where something else happens in between: the client that is told is killed, or
+//! changes its protocol, there are more prefixes, readers or invalidations than a thread can see to at
+//! once, or the clients that have read something are gone.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+use weft_testkit::client::encode;
+use weft_testkit::{Client, Server, Value};
+use weft_tests::scene::{client, id, info, on_both, reply, send, send_all, slow_ticks, until};
+
+const THREADS: [&str; 4] = ["--io-threads", "3", "--io-threads-always-active", "yes"];
+
+/// All pushes that have come until a command of the client was answered.
+fn pushes(client: &mut Client) -> Vec<Value> {
+    client.cmd(&["PING"]);
+    client.take_pushes()
+}
+
+/// The first words of those.
+fn told(client: &mut Client) -> Vec<String> {
+    pushes(client).iter().map(|push| push.items()[0].text()).collect()
+}
+
+/// A client that was killed is told nothing any more: who redirects to it hears of that at once.
+#[test]
+fn who_redirects_to_a_client_that_is_killed_is_told() {
+    on_both(&[], &THREADS, |server| {
+        let (mut reader, mut killer) = (client(server), client(server));
+        reader.hello(3);
+        for round in 0..200 {
+            let mut target = client(server);
+            let target = id(&mut target);
+            reader.ok(&["CLIENT", "TRACKING", "ON", "REDIRECT", &target]);
+            reader.cmd(&["GET", "k"]);
+            send_all(&mut killer, &[&["CLIENT", "KILL", "ID", &target], &["SET", "k", "v"]]);
+            assert_eq!(reply(&mut killer).int(), 1);
+            assert!(reply(&mut killer).is_ok());
+            assert_eq!(told(&mut reader), ["tracking-redir-broken"], "round {round}");
+        }
+    });
+}
+
+/// Whatever way a client is told, it is told by one of them.
+#[test]
+fn who_changes_how_to_be_told_is_told() {
+    let server = Server::weft(&THREADS);
+    let (mut reader, mut target) = (client(&server), client(&server));
+    reader.hello(3);
+    target.hello(3);
+    let to = id(&mut target);
+    let (written, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = client(&server);
+            let some = vec![vec!["SET", "k", "v"]; 100];
+            while !done.load(Ordering::Relaxed) {
+                writer.pipeline(&some).expect("the server answers");
+                written.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut lost = 0;
+        for _ in 0..5000 {
+            let there: &[&str] = &["CLIENT", "TRACKING", "ON", "REDIRECT", &to];
+            send_all(&mut reader, &[there, &["GET", "k"], &["CLIENT", "TRACKING", "ON"]]);
+            (0..3).for_each(|_| drop(reply(&mut reader)));
+            // A write that has begun behind that is over, too.
+            let before = written.load(Ordering::Relaxed);
+            until("more is written", || written.load(Ordering::Relaxed) > before + 1);
+            let here = pushes(&mut reader).len();
+            lost += usize::from(here + pushes(&mut target).len() == 0);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(lost, 0, "reads of which nobody was told that they are old");
+    });
+}
+
+/// What comes between the end of a transaction in the slow lane and its reply is told in the protocol
+/// that the transaction has chosen.
+#[test]
+fn pushes_behind_a_transaction_are_in_its_protocol() {
+    on_both(&["--enable-debug-command", "yes"], &THREADS, |server| {
+        for round in 0..10 {
+            let (mut reader, mut writer) = (client(server), client(server));
+            writer.ok(&["DEBUG", "POPULATE", "200000"]);
+            // So many words that the slow lane does it.
+            let many = [vec!["EXISTS"], vec!["k"; 3000]].concat();
+            let transaction: [&[&str]; 8] = [
+                &["MULTI"],
+                &many,
+                &["HELLO", "3"],
+                &["CLIENT", "TRACKING", "ON"],
+                &["FLUSHALL", "SYNC"],
+                &["GET", "k"],
+                &["SUBSCRIBE", "c"],
+                &["EXEC"],
+            ];
+            send_all(&mut reader, &transaction);
+            send_all(&mut writer, &[&["SET", "k", "v"], &["PUBLISH", "c", "m"]]);
+            reply(&mut writer);
+            let heard = reply(&mut writer).int();
+            for _ in 0..7 {
+                reply(&mut reader);
+            }
+            let replies = reply(&mut reader);
+            // Else the write came first.
+            if replies.items()[4].is_null() {
+                assert!(told(&mut reader).contains(&"invalidate".to_string()), "round {round}");
+            } else if heard == 1 {
+                assert!(told(&mut reader).contains(&"message".to_string()), "round {round}");
+            }
+        }
+    });
+}
+
+/// Who has just come to be told for others is told in front of its next reply.
+#[test]
+fn who_is_redirected_to_looks_at_once() {
+    on_both(&["--enable-debug-command", "yes"], &["--io-threads", "1"], |server| {
+        for _ in 0..5 {
+            let (mut sleeper, mut reader) = (client(server), client(server));
+            let mut target = client(server);
+            target.hello(3);
+            let to = id(&mut target);
+            reader.cmd(&["PING"]);
+            // So that the server finds the requests of the other two in one turn.
+            send(&mut sleeper, &["DEBUG", "SLEEP", "0.1"]);
+            sleep(Duration::from_millis(20));
+            let redirect: &[&str] = &["CLIENT", "TRACKING", "ON", "REDIRECT", &to];
+            send_all(&mut reader, &[redirect, &["GET", "k"], &["SET", "k", "new"]]);
+            sleep(Duration::from_millis(20));
+            send(&mut target, &["GET", "k"]);
+            let first = target.read_frame().expect("a frame").value;
+            assert!(matches!(first, Value::Push(_)), "{first} comes before what tells of it");
+            assert_eq!(reply(&mut target).text(), "new");
+        }
+    });
+}
+
+/// Clients that are told of all keys, and take all that they are told.
+const FOLLOWERS: usize = 200;
+
+/// Far more than what may lie in a mailbox, and far less than all that is told.
+const BOUND: u64 = 32 << 20;
+
+/// Who changes keys waits for the threads that tell of them.
+#[test]
+fn invalidations_do_not_pile_up() {
+    let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
+    let mut admin = client(&server);
+    let follow = [encode(&["HELLO", "3"]), encode(&["CLIENT", "TRACKING", "ON", "BCAST"])].concat();
+    let mut all: Vec<TcpStream> = (0..FOLLOWERS)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a port");
+            stream.write_all(&follow).expect("the server reads");
+            stream.set_nonblocking(true).expect("a socket");
+            stream
+        })
+        .collect();
+    until("all follow", || info(&mut admin, "tracking_clients") == FOLLOWERS as u64);
+    let (before, done) = (info(&mut admin, "used_memory"), AtomicBool::new(false));
+    let most = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bytes = vec![0; 1 << 20];
+            while !done.load(Ordering::Relaxed) {
+                all.iter_mut().for_each(|stream| drop(stream.read(&mut bytes)));
+            }
+        });
+        let writing = scope.spawn(|| {
+            let mut writer = client(&server);
+            let some = vec![vec!["SET", "key", "value"]; 1000];
+            for _ in 0..100 {
+                writer.pipeline(&some).expect("the server answers");
+            }
+        });
+        let mut most = before;
+        while !writing.is_finished() {
+            most = most.max(info(&mut admin, "used_memory"));
+            sleep(Duration::from_millis(2));
+        }
+        done.store(true, Ordering::Relaxed);
+        most
+    });
+    assert!(most - before < BOUND, "{} bytes more", most - before);
+}
+
+/// A command that names very many prefixes is no work for an I/O thread, and who changes a key does not
+/// look at each of them.
+#[test]
+fn very_many_prefixes() {
+    const PREFIXES: usize = 100_000;
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut follower, mut writer) = (client(&server), client(&server));
+    follower.set_timeout(Duration::from_secs(60));
+    follower.hello(3);
+    let names: Vec<String> = (0..PREFIXES).map(|n| format!("prefix:{n:06}:")).collect();
+    let mut on = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
+    names.iter().for_each(|name| on.extend(["PREFIX", name]));
+    let before = slow_ticks(&server);
+    send(&mut follower, &on);
+    assert!(reply(&mut follower).is_ok());
+    until("the slow lane has done it", || slow_ticks(&server) > before);
+    assert_eq!(info(&mut writer, "tracking_total_prefixes"), PREFIXES as u64);
+    let sets = vec![vec!["SET", "prefix:000007:k", "v"]; 20_000];
+    writer.pipeline(&sets).expect("no write looks at all prefixes");
+    assert_eq!(pushes(&mut follower).len(), sets.len());
+    send(&mut follower, &[&on[..], &["PREFIX", "prefix:0"]].concat());
+    let text = reply(&mut follower).error().expect("all of them are there");
+    assert!(text.contains("overlaps with an existing prefix 'prefix:000000:'"), "{text}");
+    drop(follower);
+    until("nothing is followed", || info(&mut writer, "tracking_total_prefixes") == 0);
+}
+
+/// What is left of a client that has read a key, and is gone, is that somebody has.
+#[test]
+fn clients_that_are_gone_leave_little() {
+    const CLIENTS: u64 = 3000;
+    /// Bytes: a key with its place, and who has read it.
+    const MOST: u64 = 500;
+    let server = Server::weft(&["--io-threads", "1"]);
+    let mut admin = client(&server);
+    let before = info(&mut admin, "used_memory");
+    for n in 0..CLIENTS {
+        let mut reader = client(&server);
+        reader.ok(&["CLIENT", "TRACKING", "ON"]);
+        reader.cmd(&["GET", &format!("key:{n}")]);
+    }
+    until("they are gone", || info(&mut admin, "connected_clients") == 1);
+    assert_eq!(info(&mut admin, "tracking_total_items"), CLIENTS);
+    let each = info(&mut admin, "used_memory").saturating_sub(before) / CLIENTS;
+    assert!(each < MOST, "{each} bytes are left of each");
+}
+
+/// An error that names a prefix ends it where a C string ends.
+#[test]
+fn prefixes_with_a_nul() {
+    on_both(&[], &[], |server| {
+        let mut client = client(server);
+        let words: [&[u8]; 8] =
+            [b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", b"a\0b", b"PREFIX", b"a\0bc"];
+        let text = client.cmd(&words).error().expect("they overlap");
+        assert!(text.contains("Prefix 'a' overlaps with another provided prefix 'a'."), "{text}");
+    });
+}
