@@ -232,6 +232,10 @@ fn run(
     appender: Appender,
     seat: &Seat,
 ) -> std::io::Result<()> {
+    // Whoever sees that it is on sees its own files.
+    let (size, base) = appender.sizes();
+    srv.aof.status.size.store(size, Ordering::Relaxed);
+    srv.aof.status.base_size.store(base, Ordering::Relaxed);
     let (to, orders) = writer::orders();
     let (syncs, jobs) = channel();
     let done = to.clone();
