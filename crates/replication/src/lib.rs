@@ -33,6 +33,8 @@ pub mod planted;
 pub mod primary;
 pub mod replica;
 pub mod settings;
+#[cfg(test)]
+mod sim;
 pub mod stream;
 
 pub use action::Action;

@@ -398,7 +398,7 @@ impl Node {
 
     // ---- roles
 
-    /// `REPLICAOF host port`.
+    /// `REPLICAOF host port`. Answers whether that is another primary than before.
     ///
     /// # Errors
     /// The text of the error reply.
@@ -408,7 +408,7 @@ impl Node {
         host: &str,
         port: u16,
         out: &mut Vec<Action>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         if self.failover != Failover::No {
             return Err("ERR REPLICAOF not allowed while failing over.".to_string());
         }
@@ -416,10 +416,11 @@ impl Node {
             let (now, now_port) = follower.primary();
             now.eq_ignore_ascii_case(host) && now_port == port
         };
-        if !self.follower.as_ref().is_some_and(same) {
+        let other = !self.follower.as_ref().is_some_and(same);
+        if other {
             self.demote(now, host, port, false, out);
         }
-        Ok(())
+        Ok(other)
     }
 
     /// `REPLICAOF NO ONE`.

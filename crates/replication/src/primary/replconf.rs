@@ -90,7 +90,7 @@ impl Primary {
                 Some(flag @ 0..=1) => guest.rdb_only = flag == 1,
                 Some(_) => {
                     return Said::Error(
-                        "value is out of range, must be between 0 and 1".to_string(),
+                        "value is out of range, value must between 0 and 1".to_string(),
                     );
                 }
                 None => return not_a_number(),

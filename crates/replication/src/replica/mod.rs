@@ -497,6 +497,9 @@ impl Follower {
         let at = cx.stream.position();
         self.came = at.offset;
         cx.out.push(Action::BeginStream { link: self.link, at });
+        if confirms {
+            self.confirm(cx);
+        }
     }
 
     fn head(
@@ -586,9 +589,6 @@ impl Follower {
             return self.lost(cx);
         }
         self.go_online(cx, of.is_some());
-        if of.is_some() {
-            self.confirm(cx);
-        }
         cx.out.push(Action::Read { link: self.link });
     }
 
