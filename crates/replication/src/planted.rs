@@ -18,8 +18,8 @@ pub enum Fault {
     DroppedDataClaimed,
     /// Replicas of a replica stay when the id changes.
     ChainNotCut,
-    /// The stream behind a snapshot does not select its database.
-    SelectForgotten,
+    /// A place in a stream says nothing of the database that is selected there.
+    DatabaseForgotten,
     /// Answers about a connection that is gone count for the next one.
     LateAnswersCount,
     /// Writes that nobody kept do not end a history.

@@ -70,7 +70,10 @@ impl Stream {
 
     #[must_use]
     pub fn position(&self) -> Position {
-        let db = self.encoder.db().unwrap_or(0) as u32;
+        let db = match planted::is(Fault::DatabaseForgotten) {
+            true => 0,
+            false => self.encoder.db().unwrap_or(0) as u32,
+        };
         Position { id: self.history.id, offset: self.history.offset, db }
     }
 
@@ -163,7 +166,7 @@ impl Stream {
     /// Somebody is given the data as they are here, and then reads from here: what comes next must say
     /// which database it means.
     pub fn cut(&mut self) {
-        if !self.relays && !planted::is(Fault::SelectForgotten) {
+        if !self.relays {
             self.encoder.forget_db();
         }
     }

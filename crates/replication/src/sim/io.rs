@@ -119,7 +119,8 @@ impl World {
                     one.drop_data();
                     one.loading.as_mut().expect("it is there").load = Load::Direct;
                 }
-                self.soon(300, Event::Loaded(life, link));
+                let longest = if self.chance(20) { 4000 } else { 300 };
+                self.soon(longest, Event::Loaded(life, link));
             }
             Action::Swap { .. } => {
                 let one = &mut self.servers[server];

@@ -268,7 +268,7 @@ fn planted_faults_are_found() {
         Fault::TornTransactions,
         Fault::DroppedDataClaimed,
         Fault::ChainNotCut,
-        Fault::SelectForgotten,
+        Fault::DatabaseForgotten,
         Fault::LateAnswersCount,
         Fault::UnkeptWritesIgnored,
         Fault::NoTimeouts,

@@ -233,7 +233,9 @@ impl World {
                 }
             }
         }
-        if one.is_whole() && one.node.position().is_some() {
+        if !one.is_whole() && one.node.position().is_some() {
+            self.fault(format!("server {server} has data in pieces and says where it is"));
+        } else if one.node.position().is_some() {
             one.trace.insert(end, one.data);
             let data = one.data;
             if let Err(wrong) = self.truth.see(history.id, end, data) {
