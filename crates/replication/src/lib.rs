@@ -36,6 +36,8 @@ pub mod settings;
 #[cfg(test)]
 mod sim;
 pub mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use action::Action;
 pub use id::ReplicationId;

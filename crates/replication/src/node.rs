@@ -7,13 +7,12 @@
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, Level, LinkId, SnapshotId};
 use crate::cx::{Cx, Told};
-use crate::encode::Command;
 use crate::failover::{Failover, Request};
 use crate::planted::{self, Fault};
 use crate::primary::{Heard, Primary};
 use crate::replica::Follower;
 use crate::settings::Settings;
-use crate::stream::{Position, Stream};
+use crate::stream::{Position, Stream, Units};
 
 /// What a server begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,11 +186,17 @@ impl Node {
 
     // ---- the stream
 
-    /// A unit of our own was committed. Units come in the order of the log.
-    pub fn write<C: Command>(&mut self, now: Ms, commands: &[C], out: &mut Vec<Action>) {
+    /// Units of our own were committed. They come in the order of the log, as many at once as there are.
+    pub fn write<T>(
+        &mut self,
+        now: Ms,
+        write: impl FnOnce(&mut Units<'_>) -> T,
+        out: &mut Vec<Action>,
+    ) -> T {
         debug_assert!(self.is_primary(), "a replica's stream is its primary's");
-        self.stream.write(commands);
+        let result = self.stream.write(write);
         self.serve(now, out, |primary, cx| primary.appended(cx));
+        result
     }
 
     /// Somebody waits for replicas' confirmations.

@@ -21,6 +21,28 @@ pub struct Position {
     pub db: u32,
 }
 
+/// Bytes that are held for the next units.
+const SCRATCH: usize = 1 << 20;
+
+/// Takes units that are appended together.
+pub struct Units<'a> {
+    encoder: &'a mut Encoder,
+    bytes: &'a mut Vec<u8>,
+    /// Where the stream ended before them.
+    offset: u64,
+    kept: bool,
+}
+
+impl Units<'_> {
+    /// Appends a unit, and tells where the stream ends behind it: what WAIT waits for.
+    pub fn unit<C: Command>(&mut self, commands: &[C]) -> u64 {
+        if self.kept {
+            self.encoder.unit(commands, self.bytes);
+        }
+        self.offset + self.bytes.len() as u64
+    }
+}
+
 #[derive(Debug)]
 pub struct Stream {
     history: History,
@@ -123,15 +145,17 @@ impl Stream {
         self.backlog = None;
     }
 
-    /// Appends a unit of our own. Without a backlog nobody counts. O(bytes).
-    pub fn write<C: Command>(&mut self, commands: &[C]) {
-        if self.backlog.is_some() {
-            let mut bytes = std::mem::take(&mut self.scratch);
-            self.encoder.unit(commands, &mut bytes);
-            self.append(&bytes);
-            bytes.clear();
-            self.scratch = bytes;
-        }
+    /// Appends units of our own, all at once. Without a backlog nobody counts. O(bytes).
+    pub fn write<T>(&mut self, write: impl FnOnce(&mut Units<'_>) -> T) -> T {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        let (offset, kept) = (self.history.offset, self.backlog.is_some());
+        let result =
+            write(&mut Units { encoder: &mut self.encoder, bytes: &mut bytes, offset, kept });
+        self.append(&bytes);
+        bytes.clear();
+        bytes.shrink_to(SCRATCH);
+        self.scratch = bytes;
+        result
     }
 
     pub fn ping(&mut self) {

@@ -239,13 +239,15 @@ impl Primary {
         let Some(replica) = self.replicas.get_mut(&conn) else { return };
         let Phase::Sending { snapshot, target, confirmed } = replica.phase else { return };
         let name = replica.name();
+        // It has its copy, so nobody is to take the snapshot from the others or from itself.
+        replica.phase = Phase::Online { started: false };
         if replica.rdb_only {
             cx.notice(format!(
                 "RDB transfer completed, rdb only replica ({name}) should be disconnected asap"
             ));
-            return self.drop_replica(cx, conn, true);
+            self.drop_replica(cx, conn, true);
+            return self.end_batch(cx, snapshot);
         }
-        replica.phase = Phase::Online { started: false };
         replica.ack_time = cx.now;
         match target {
             Target::Stream if !confirmed => cx.notice(format!(

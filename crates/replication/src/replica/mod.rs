@@ -422,6 +422,8 @@ impl Follower {
             PsyncAnswer::Wait => {}
             PsyncAnswer::Full(of) => {
                 cx.told.push(Told::Accepted);
+                // Said once: another attempt is an ordinary one.
+                self.failover = false;
                 match of {
                     Some((id, offset)) => {
                         cx.log(Level::Notice, format!("Full resync from primary: {id}:{offset}"))

@@ -405,7 +405,8 @@ impl World {
                 .kept()
                 .is_some_and(|kept| kept.start <= offset && offset <= kept.end);
             // The data may be the same beyond the place where two histories part, but nobody knows.
-            let is_second = history.second.is_some_and(|second| second.id == id && offset < second.valid_to);
+            let is_second =
+                history.second.is_some_and(|second| second.id == id && offset < second.valid_to);
             let known = id == history.id || is_second;
             let same = theirs.is_some() && theirs == ours;
             if continues && !(same && kept) {
@@ -428,7 +429,7 @@ impl World {
     pub fn snapshot_began(&mut self, life: Life, snapshot: SnapshotId) {
         let server = life.server;
         let fails = self.bad_luck(10) || !self.servers[server].is_whole();
-        let padding = self.rng.below(400) as usize;
+        let padding = self.rng.below(1500) as usize;
         let Some(at) = self.servers[server].snapshots.iter().position(|known| known.id == snapshot)
         else {
             return self.call(server, |node, now, out| node.snapshot_began(now, snapshot, out));
@@ -479,7 +480,7 @@ impl World {
             (Some(image), Some(sender)) => {
                 let mut bytes = [head, image].concat();
                 bytes.extend(mark.iter().flatten());
-                sender.bulk = Some((bytes, 0));
+                (sender.bulk, sender.progress) = (Some((bytes, 0)), self.now);
             }
             _ => self.fault("a snapshot that is not there".to_string()),
         }
@@ -509,9 +510,15 @@ impl World {
         let Some(sender) = one.senders.get_mut(&conn) else { return };
         sender.scheduled = false;
         if full {
-            return self.pump_soon(conn);
+            let is_stuck = sender.bulk.is_some() && self.now - sender.progress > 3000;
+            self.pump_soon(conn);
+            if is_stuck {
+                self.call(life.server, |node, now, out| node.bulk_stuck(now, conn, out));
+            }
+            return;
         }
         if let Some((bytes, sent)) = &mut sender.bulk {
+            sender.progress = self.now;
             let part = bytes[*sent..bytes.len().min(*sent + some)].to_vec();
             *sent += part.len();
             let all = *sent == bytes.len();

@@ -35,6 +35,8 @@ pub(super) struct Loading {
 #[derive(Default)]
 pub(super) struct Sender {
     pub bulk: Option<(Vec<u8>, usize)>,
+    /// When the copy got on last.
+    pub progress: u64,
     pub cursor: Option<u64>,
     pub scheduled: bool,
     /// Bytes of requests that have come and are not complete.

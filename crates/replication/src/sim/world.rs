@@ -270,7 +270,7 @@ impl World {
         self.tally.units += 1;
         let data = self.truth.write(self.servers[server].data, unit);
         self.servers[server].data = data;
-        self.call(server, |node, now, out| node.write(now, &commands, out));
+        self.call(server, |node, now, out| node.write(now, |units| units.unit(&commands), out));
     }
 
     /// A server ends, and begins again with what is in its file.
