@@ -119,7 +119,8 @@ pub enum Action {
     KeepWrites,
     /// Nobody needs the log for replication any longer.
     DropWrites,
-    /// Clients' writes wait, and nothing expires or is evicted: the data stay as they are.
+    /// Clients' writes wait, and nothing expires or is evicted: the data stay as they are. Tell
+    /// `writes_paused` when that is so and all units of before have been appended.
     PauseWrites,
     ResumeWrites,
     /// We are a replica from here on; what waits for a key or for replicas is told so.

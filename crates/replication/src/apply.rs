@@ -77,8 +77,8 @@ pub struct Splitter {
     /// The last unit was handed out: what is remembered of it may go.
     handed_out: bool,
     /// The database that is selected now, inside of the unit; and where the last one ended.
+    db_inside: u32,
     db: u32,
-    db_between: u32,
 }
 
 impl Splitter {
@@ -94,15 +94,15 @@ impl Splitter {
             unquoted: Vec::new(),
             in_transaction: false,
             handed_out: false,
+            db_inside: db,
             db,
-            db_between: db,
         }
     }
 
     /// The database that is selected behind the unit that came last.
     #[must_use]
     pub fn db(&self) -> u32 {
-        self.db_between
+        self.db
     }
 
     /// Bytes that are held and not handed out yet.
@@ -111,10 +111,12 @@ impl Splitter {
         self.buf.len() - if self.handed_out { self.parser.pos } else { self.start }
     }
 
-    /// The next bytes. O(bytes), and what is held of a unit once.
+    /// The next bytes. Amortized O(bytes).
     pub fn push(&mut self, bytes: &[u8]) {
         self.forget();
-        if self.start > 0 {
+        // What was handed out goes when it is the greater part, so that nothing is moved often.
+        let full = self.buf.len() + bytes.len() > MOST;
+        if self.start > self.buf.len() / 2 || (full && self.start > 0) {
             self.buf.drain(..self.start);
             self.parser.pos -= self.start;
             let shift = self.start as u32;
@@ -136,7 +138,7 @@ impl Splitter {
     ///
     /// # Errors
     /// When the bytes are no stream. Nothing more comes out then.
-    pub fn next(&mut self) -> Result<Option<Unit<'_>>, Broken> {
+    pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, Broken> {
         self.forget();
         // A stream has any length of values, as its primary has let them in.
         let limits = Limits { max_bulk: i64::MAX as usize, ..Limits::default() };
@@ -156,9 +158,9 @@ impl Splitter {
                 Step::Error(error) => return Err(Broken::Protocol(error)),
             };
             let count = self.spans.len() as u32 - first;
-            if let Some(kind) = self.command(Entry { db: self.db, first, count, inline })? {
+            if let Some(kind) = self.command(Entry { db: self.db_inside, first, count, inline })? {
                 self.handed_out = true;
-                self.db_between = self.db;
+                self.db = self.db_inside;
                 return Ok(Some(Unit { kind, splitter: self }));
             }
         }
@@ -198,7 +200,7 @@ impl Splitter {
             Some(Kind::Nothing)
         } else if is(0, "SELECT") {
             let db = (entry.count == 2).then(|| parse_i64(self.arg(entry, 1))).flatten();
-            self.db = db.and_then(|db| u32::try_from(db).ok()).ok_or(Broken::Database)?;
+            self.db_inside = db.and_then(|db| u32::try_from(db).ok()).ok_or(Broken::Database)?;
             Some(Kind::Nothing)
         } else if is(0, "MULTI") {
             if std::mem::replace(&mut self.in_transaction, !torn) {
@@ -251,7 +253,7 @@ impl<'a> Unit<'a> {
     /// The database that is selected behind it.
     #[must_use]
     pub fn db(&self) -> u32 {
-        self.splitter.db_between
+        self.splitter.db
     }
 
     /// Its commands: database and arguments.
@@ -278,7 +280,7 @@ mod tests {
         for bytes in stream.chunks(piece) {
             splitter.push(bytes);
             loop {
-                match splitter.next() {
+                match splitter.next_unit() {
                     Ok(Some(unit)) => {
                         let commands = unit
                             .commands()
@@ -362,7 +364,7 @@ mod tests {
     fn what_is_cut_off_selects_nothing() {
         let mut splitter = Splitter::new(4);
         splitter.push(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n7\r\n");
-        assert!(splitter.next().expect("a stream").is_none());
+        assert!(splitter.next_unit().expect("a stream").is_none());
         assert_eq!((splitter.db(), splitter.pending()), (4, 38));
     }
 }

@@ -13,7 +13,13 @@ pub enum Failover {
     #[default]
     No,
     /// Writes are paused until a replica, or this one, has all there is.
-    WaitForSync { target: Option<(String, i64)>, until: Option<Ms>, force: bool },
+    WaitForSync {
+        target: Option<(String, i64)>,
+        until: Option<Ms>,
+        force: bool,
+        /// Nothing is written any more, and all that was is in the stream.
+        paused: bool,
+    },
     /// We have asked it to take our place.
     InProgress { target: (String, i64) },
 }

@@ -16,7 +16,7 @@ fn split(stream: &[u8], piece: usize) -> (Vec<Seen>, bool, u32) {
     for bytes in stream.chunks(piece) {
         splitter.push(bytes);
         loop {
-            match splitter.next() {
+            match splitter.next_unit() {
                 Ok(Some(unit)) => {
                     let commands =
                         unit.commands().map(|(db, args)| (db, args.map(<[u8]>::to_vec).collect()));

@@ -536,33 +536,42 @@ impl Node {
         out.push(Action::Log { level: Level::Notice, text });
         out.push(Action::PauseWrites);
         let until = timeout.map(|timeout| now.saturating_add(timeout));
-        self.failover = Failover::WaitForSync { target: to, until, force };
-        self.serve(now, out, |primary, cx| primary.request_acks(cx));
-        self.drive_failover(now, out);
+        self.failover = Failover::WaitForSync { target: to, until, force, paused: false };
         Ok(())
+    }
+
+    /// After [`Action::PauseWrites`]: writes wait, and what was written before is in the stream.
+    pub fn writes_paused(&mut self, now: Ms, out: &mut Vec<Action>) {
+        if let Failover::WaitForSync { paused, .. } = &mut self.failover {
+            *paused = true;
+            self.serve(now, out, |primary, cx| primary.request_acks(cx));
+            self.drive_failover(now, out);
+        }
     }
 
     /// Hands over when a replica has everything, or time is up.
     fn drive_failover(&mut self, now: Ms, out: &mut Vec<Action>) {
-        let Failover::WaitForSync { target, until, force } = &self.failover else { return };
+        let Failover::WaitForSync { target, until, force, paused } = &self.failover else { return };
         let end = self.stream.offset();
-        let forced = *force && until.is_some_and(|until| now >= until);
-        let (target, why) = match (target, until) {
-            (Some(target), Some(until)) if now >= *until && *force => {
-                (target.clone(), "time out exceeded")
-            }
-            (_, Some(until)) if now >= *until => {
-                return self.abort_failover(now, "Replica never caught up before timeout", out);
-            }
-            (Some((host, port)), _) => match self.primary.find(host, *port) {
+        let late = until.is_some_and(|until| now >= until);
+        if late && !force {
+            return self.abort_failover(now, "Replica never caught up before timeout", out);
+        }
+        if !paused && !planted::is(Fault::PauseNotAwaited) {
+            return;
+        }
+        let (target, why) = match target {
+            Some(target) if late => (target.clone(), "time out exceeded"),
+            Some((host, port)) => match self.primary.find(host, *port) {
                 Some(replica) if replica.ack_offset == end => ((host.clone(), *port), "is synced"),
                 Some(_) | None => return,
             },
-            (None, _) => match self.primary.caught_up(end) {
+            None => match self.primary.caught_up(end) {
                 Some(found) => (found, "is synced"),
                 None => return,
             },
         };
+        let forced = late;
         let (host, port) = target.clone();
         let level = if forced { Level::Warning } else { Level::Notice };
         let text = format!("Failover target {host}:{port} {why}, failing over.");

@@ -24,8 +24,23 @@ pub enum Fault {
     LateAnswersCount,
     /// Writes that nobody kept do not end a history.
     UnkeptWritesIgnored,
+    /// A primary hands over while writes of its clients are under way.
+    PauseNotAwaited,
     /// A replica that is not answering is kept for ever.
     NoTimeouts,
+}
+
+/// Whether this fault is planted.
+#[cfg(test)]
+pub(crate) fn is(fault: Fault) -> bool {
+    plant::get() == Some(fault)
+}
+
+/// Whether this fault is planted.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn is(_fault: Fault) -> bool {
+    false
 }
 
 #[cfg(test)]
@@ -45,17 +60,4 @@ pub mod plant {
     pub(super) fn get() -> Option<Fault> {
         PLANTED.get()
     }
-}
-
-/// Whether this fault is planted.
-#[cfg(test)]
-pub(crate) fn is(fault: Fault) -> bool {
-    plant::get() == Some(fault)
-}
-
-/// Whether this fault is planted.
-#[cfg(not(test))]
-#[inline(always)]
-pub(crate) const fn is(_fault: Fault) -> bool {
-    false
 }

@@ -91,7 +91,7 @@ pub struct Follower {
     failover: bool,
     /// How far the stream is safe in our log on disk, if there is one.
     durable: Option<u64>,
-    /// Bytes of the stream that have come on this link, for a planted fault.
+    /// Where the stream ends that has come, applied or not.
     came: u64,
 }
 
@@ -148,6 +148,12 @@ impl Follower {
     #[must_use]
     pub fn last_io(&self) -> Ms {
         self.last_io
+    }
+
+    /// Where the stream ends that has come, applied or not (`slave_read_repl_offset`).
+    #[must_use]
+    pub fn read_offset(&self) -> u64 {
+        self.came
     }
 
     /// Whether the data are those of the stream's position, as a file may say about itself.
@@ -236,11 +242,11 @@ impl Follower {
                 cx.log(Level::Warning, "PRIMARY timeout: no data nor PING received...");
                 self.lost(cx);
             }
-            State::Loading { last_sign, gone: false, .. } if cx.now - *last_sign >= EACH => {
+            State::Loading { last_sign, gone: false, .. } if cx.now.saturating_sub(*last_sign) >= EACH => {
                 *last_sign = cx.now;
                 self.send(cx, b"\n".to_vec());
             }
-            State::Online { confirms: true, last_ack } if cx.now - *last_ack >= EACH => self.confirm(cx),
+            State::Online { confirms: true, last_ack } if cx.now.saturating_sub(*last_ack) >= EACH => self.confirm(cx),
             State::Connecting
             | State::Ping
             | State::Questions { .. }

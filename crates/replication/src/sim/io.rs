@@ -31,6 +31,8 @@ pub(super) enum Event {
     SnapshotReady(Life, SnapshotId),
     Loaded(Life, LinkId),
     Apply(Life, LinkId),
+    Paused(Life),
+    Collect(Life),
     Chaos,
     Calm,
     Quiet,
@@ -89,7 +91,7 @@ impl World {
                 self.connections[at].to_primary.ended = true;
                 self.schedule(at, End::Replica);
             }
-            Action::PauseWrites => self.servers[server].paused = true,
+            Action::PauseWrites => self.soon(400, Event::Paused(life)),
             Action::ResumeWrites => self.servers[server].paused = false,
             Action::Promoted => self.tally.promotions += 1,
             Action::Confirmed | Action::KeepWrites | Action::DropWrites | Action::Demoted => {}
@@ -294,7 +296,7 @@ impl World {
             if *of != link {
                 return;
             }
-            let unit = match splitter.next() {
+            let unit = match splitter.next_unit() {
                 Ok(Some(unit)) => unit,
                 Ok(None) => return,
                 Err(broken) => return self.fault(format!("no stream: {broken}")),
@@ -428,6 +430,7 @@ impl World {
 
     pub fn snapshot_began(&mut self, life: Life, snapshot: SnapshotId) {
         let server = life.server;
+        self.collect(server);
         let fails = self.bad_luck(10) || !self.servers[server].is_whole();
         let padding = self.rng.below(1500) as usize;
         let Some(at) = self.servers[server].snapshots.iter().position(|known| known.id == snapshot)

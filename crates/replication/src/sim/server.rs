@@ -5,7 +5,7 @@ use crate::action::{ConnId, LinkId, Load, SnapshotId, Target};
 use crate::apply::Splitter;
 use crate::node::Node;
 use crate::stream::Position;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A file of the data, with what it says about itself.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,8 @@ pub(super) struct Server {
     /// How much later than the world's its clock is.
     pub skew: u64,
     pub paused: bool,
+    /// Units that are in the data and not yet in the stream: the data before each, and its commands.
+    pub under_way: VecDeque<(Data, Vec<(usize, Vec<u8>)>)>,
     pub splitter: Option<(LinkId, Splitter)>,
     /// Bytes of the link that were not taken.
     pub held: Vec<u8>,
@@ -76,6 +78,7 @@ impl Server {
             file: None,
             skew,
             paused: false,
+            under_way: VecDeque::new(),
             splitter: None,
             held: Vec::new(),
             loading: None,
@@ -90,6 +93,11 @@ impl Server {
     /// Whether the data are a whole.
     pub fn is_whole(&self) -> bool {
         self.loading.as_ref().is_none_or(|loading| loading.load != Load::Direct)
+    }
+
+    /// The data as the stream has them.
+    pub fn streamed(&self) -> Data {
+        self.under_way.front().map_or(self.data, |(before, _)| *before)
     }
 
     /// The data as bytes: what they are, the database that the stream has selected, and some more.

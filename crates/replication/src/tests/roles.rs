@@ -9,7 +9,9 @@ use crate::stream::Position;
 impl Bench {
     fn fail_over(&mut self, args: &str) -> Result<(), String> {
         let args: Vec<&[u8]> = args.split_whitespace().map(str::as_bytes).collect();
-        self.run(|node, now, out| node.fail_over(now, &args, out))
+        self.run(|node, now, out| node.fail_over(now, &args, out))?;
+        self.run(|node, now, out| node.writes_paused(now, out));
+        Ok(())
     }
 
     /// Two replicas, of which the first is behind.

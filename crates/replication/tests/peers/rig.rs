@@ -53,6 +53,7 @@ enum Tell {
     Loaded(LinkId),
     Read(LinkId),
     Began(SnapshotId, Target),
+    Paused,
 }
 
 impl Rig {
@@ -185,6 +186,7 @@ impl Rig {
                     self.apply(link);
                 }
                 Action::Read { link } => self.tell.push(Tell::Read(link)),
+                Action::PauseWrites => self.tell.push(Tell::Paused),
                 Action::Log { text, .. } => self.log.push(text),
                 Action::AbandonSnapshot { .. }
                 | Action::BeginLoad { .. }
@@ -194,7 +196,6 @@ impl Rig {
                 | Action::Confirmed
                 | Action::KeepWrites
                 | Action::DropWrites
-                | Action::PauseWrites
                 | Action::ResumeWrites
                 | Action::Demoted
                 | Action::Promoted => {}
@@ -207,7 +208,7 @@ impl Rig {
     }
 
     fn apply(&mut self, link: LinkId) {
-        while let Some(unit) = self.splitter.next().expect("a stream") {
+        while let Some(unit) = self.splitter.next_unit().expect("a stream") {
             let (kind, bytes, db) = (unit.kind(), unit.bytes().to_vec(), unit.db());
             let text = |arg: &[u8]| String::from_utf8_lossy(arg).into_owned();
             let commands: Unit =
@@ -236,6 +237,7 @@ impl Rig {
                     self.call(|node, now, out| node.link_closed(now, link, "refused", out));
                 }
                 Tell::Loaded(link) => self.call(|node, now, out| node.loaded(now, link, 0, out)),
+                Tell::Paused => self.call(|node, now, out| node.writes_paused(now, out)),
                 Tell::Read(link) => self.received(link, &[]),
                 Tell::Began(snapshot, target) => {
                     self.call(|node, now, out| node.snapshot_began(now, snapshot, out));
