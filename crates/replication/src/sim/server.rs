@@ -7,6 +7,9 @@ use crate::node::Node;
 use crate::stream::Position;
 use std::collections::{BTreeMap, VecDeque};
 
+/// Commands with their databases, as bytes.
+pub(super) type Texts = Vec<(usize, Vec<u8>)>;
+
 /// A file of the data, with what it says about itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
@@ -53,7 +56,7 @@ pub(super) struct Server {
     pub skew: u64,
     pub paused: bool,
     /// Units that are in the data and not yet in the stream: the data before each, and its commands.
-    pub under_way: VecDeque<(Data, Vec<(usize, Vec<u8>)>)>,
+    pub under_way: VecDeque<(Data, Texts)>,
     pub splitter: Option<(LinkId, Splitter)>,
     /// Bytes of the link that were not taken.
     pub held: Vec<u8>,
