@@ -51,6 +51,8 @@ fn run(seed: u64, loud: bool) -> Result<Tally, String> {
             Event::Check => world.later(97, Event::Check),
             Event::Quiet => {
                 quiet = true;
+                // A PSYNC ... FAILOVER that was on its way may have made somebody primary.
+                arrange(&mut world);
                 world.later(97, Event::Check);
             }
             Event::Write(_) if quiet => {}
@@ -214,10 +216,20 @@ fn calm(world: &mut World) {
     for (at, &server) in order.iter().enumerate() {
         world.collect(server);
         let _ = world.call(server, |node, now, out| node.fail_over(now, &[b"abort"], out));
-        let result = match at {
-            0 => world.call(server, |node, now, out| node.replica_of_none(now, out)),
-            _ => {
-                let above = port_of(order[world.rng.below(at as u64) as usize]);
+        let above = (at > 0).then(|| order[world.rng.below(at as u64) as usize]);
+        world.wished.push((server, above));
+    }
+    arrange(world);
+}
+
+/// Makes everybody what he is to be, as an operator does.
+fn arrange(world: &mut World) {
+    for (server, above) in world.wished.clone() {
+        world.collect(server);
+        let result = match above {
+            None => world.call(server, |node, now, out| node.replica_of_none(now, out)),
+            Some(above) => {
+                let above = port_of(above);
                 world.call(server, |node, now, out| node.replica_of(now, "h", above, out)).map(drop)
             }
         };

@@ -58,6 +58,8 @@ pub(super) struct World {
     pub pause: Ms,
     /// No faults any more.
     pub calm: bool,
+    /// Who is to follow whom in the end.
+    pub wished: Vec<(usize, Option<usize>)>,
     pub wrong: Option<String>,
     pub tally: Tally,
     /// Everything is printed.
@@ -78,6 +80,7 @@ impl World {
             numbers: 0,
             pause: 150,
             calm: false,
+            wished: Vec::new(),
             wrong: None,
             tally: Tally::default(),
             loud: false,
