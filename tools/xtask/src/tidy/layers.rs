@@ -20,11 +20,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-commands", &["weft-keyspace", "weft-types", "weft-table", "weft-resp", "weft-base"]),
     ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
+    ("weft-replication", &["weft-resp", "weft-base"]),
     (
         "weft-server",
         &[
             "weft-commands",
             "weft-persist",
+            "weft-replication",
             "weft-config",
             "weft-process",
             "weft-keyspace",

@@ -1,0 +1,370 @@
+//! The stream as units that are applied one by one, each as a whole.
+//!
+//! Bytes come in any pieces; what comes out is what a replica has to do next: a command, or all commands
+//! between MULTI and EXEC, each with its database; and with it how many bytes of the stream that is. A
+//! replica may say that it has a byte only when the unit that the byte is part of has been applied, so
+//! the offset goes from unit to unit and never to a place inside of one. Where a link ends in the middle
+//! of a unit, the unit is asked for again.
+//!
+//! SELECT changes a state of the stream, which is part of a replica's position for the same reason as the
+//! offset: the next bytes mean something else without it.
+
+use weft_base::num::parse_i64;
+use weft_resp::{Limits, Parser, Span, Step};
+
+use crate::planted::{self, Fault as Planted};
+
+/// Most bytes of a unit that has not ended, and of what stands behind it in the same push.
+const MOST: usize = u32::MAX as usize;
+
+/// Why a stream can't be followed any longer. Whoever sees one starts with a full copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// No request stands there.
+    Protocol(weft_resp::ProtocolError),
+    /// EXEC without MULTI, or MULTI in a transaction.
+    Transaction,
+    /// SELECT of what is no database.
+    Database,
+    /// A unit of 4 GiB or more.
+    TooLong,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Protocol(error) => error.fmt(f),
+            Broken::Transaction => f.write_str("MULTI and EXEC do not match"),
+            Broken::Database => f.write_str("SELECT of something that is no database"),
+            Broken::TooLong => f.write_str("a transaction of 4 GiB or more"),
+        }
+    }
+}
+
+/// What a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Commands, to be applied as one.
+    Write,
+    /// Nothing but bytes that count: PING, SELECT, an empty transaction.
+    Nothing,
+    /// The primary wants to know how far we are: once everything before is applied.
+    GetAck,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    db: u32,
+    /// Its first argument among the spans.
+    first: u32,
+    count: u32,
+    /// Its spans point into what was unquoted.
+    inline: bool,
+}
+
+/// Takes the stream apart.
+#[derive(Debug)]
+pub struct Splitter {
+    buf: Vec<u8>,
+    parser: Parser,
+    /// Where in `buf` the unit begins that is being read, or was handed out last.
+    start: usize,
+    spans: Vec<Span>,
+    entries: Vec<Entry>,
+    /// Arguments of commands that came as a line of text.
+    unquoted: Vec<u8>,
+    in_transaction: bool,
+    /// The last unit was handed out: what is remembered of it may go.
+    handed_out: bool,
+    /// The database that is selected now, inside of the unit; and where the last one ended.
+    db_inside: u32,
+    db: u32,
+}
+
+impl Splitter {
+    /// For a stream in which this database is selected.
+    #[must_use]
+    pub fn new(db: u32) -> Splitter {
+        Splitter {
+            buf: Vec::new(),
+            parser: Parser::default(),
+            start: 0,
+            spans: Vec::new(),
+            entries: Vec::new(),
+            unquoted: Vec::new(),
+            in_transaction: false,
+            handed_out: false,
+            db_inside: db,
+            db,
+        }
+    }
+
+    /// The database that is selected behind the unit that came last.
+    #[must_use]
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Bytes that are held and not handed out yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.buf.len() - if self.handed_out { self.parser.pos } else { self.start }
+    }
+
+    /// The next bytes. Amortized O(bytes).
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.forget();
+        // What was handed out goes when it is the greater part, so that nothing is moved often.
+        let full = self.buf.len() + bytes.len() > MOST;
+        if self.start > self.buf.len() / 2 || (full && self.start > 0) {
+            self.buf.drain(..self.start);
+            self.parser.pos -= self.start;
+            let shift = self.start as u32;
+            for entry in self.entries.iter().filter(|entry| !entry.inline) {
+                for span in &mut self.spans[entry.first as usize..][..entry.count as usize] {
+                    span.start -= shift;
+                }
+            }
+            let named = self.entries.last().map_or(0, |last| last.first + last.count);
+            for span in &mut self.spans[named as usize..] {
+                span.start -= shift;
+            }
+            self.start = 0;
+        }
+        self.buf.extend_from_slice(bytes);
+    }
+
+    /// The next unit that is complete.
+    ///
+    /// # Errors
+    /// When the bytes are no stream. Nothing more comes out then.
+    pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, Broken> {
+        self.forget();
+        // A stream has any length of values, as its primary has let them in.
+        let limits = Limits { max_bulk: i64::MAX as usize, ..Limits::default() };
+        loop {
+            let buf = self.buf.get(..MOST).unwrap_or(&self.buf);
+            let first = self.entries.last().map_or(0, |last| last.first + last.count);
+            let inline = match self.parser.next(buf, &mut self.spans, &limits) {
+                Step::Complete => false,
+                Step::Inline(args) => {
+                    self.unquote(&args);
+                    true
+                }
+                Step::More | Step::Big { .. } if self.buf.len() >= MOST && self.start == 0 => {
+                    return Err(Broken::TooLong);
+                }
+                Step::More | Step::Big { .. } => return Ok(None),
+                Step::Error(error) => return Err(Broken::Protocol(error)),
+            };
+            let count = self.spans.len() as u32 - first;
+            if let Some(kind) = self.command(Entry { db: self.db_inside, first, count, inline })? {
+                self.handed_out = true;
+                self.db = self.db_inside;
+                return Ok(Some(Unit { kind, splitter: self }));
+            }
+        }
+    }
+
+    /// Lets go of the unit that was handed out.
+    fn forget(&mut self) {
+        if std::mem::take(&mut self.handed_out) {
+            self.start = self.parser.pos;
+            self.spans.clear();
+            self.entries.clear();
+            self.unquoted.clear();
+        }
+    }
+
+    fn unquote(&mut self, args: &[Vec<u8>]) {
+        for arg in args {
+            let span = Span { start: self.unquoted.len() as u32, len: arg.len() as u32 };
+            self.spans.push(span);
+            self.unquoted.extend(arg);
+        }
+    }
+
+    fn arg(&self, entry: Entry, index: usize) -> &[u8] {
+        let span = self.spans[entry.first as usize + index];
+        span.of(if entry.inline { &self.unquoted } else { &self.buf })
+    }
+
+    /// Takes a command in: what the unit is that ends with it, if one does.
+    fn command(&mut self, entry: Entry) -> Result<Option<Kind>, Broken> {
+        let is = |index: usize, word: &str| {
+            entry.count as usize > index
+                && self.arg(entry, index).eq_ignore_ascii_case(word.as_bytes())
+        };
+        let torn = planted::is(Planted::TornTransactions);
+        let kind = if entry.count == 0 {
+            Some(Kind::Nothing)
+        } else if is(0, "SELECT") {
+            let db = (entry.count == 2).then(|| parse_i64(self.arg(entry, 1))).flatten();
+            self.db_inside = db.and_then(|db| u32::try_from(db).ok()).ok_or(Broken::Database)?;
+            Some(Kind::Nothing)
+        } else if is(0, "MULTI") {
+            if std::mem::replace(&mut self.in_transaction, !torn) {
+                return Err(Broken::Transaction);
+            }
+            Some(Kind::Nothing)
+        } else if is(0, "EXEC") {
+            if !std::mem::take(&mut self.in_transaction) && !torn {
+                return Err(Broken::Transaction);
+            }
+            let empty = self.entries.is_empty();
+            Some(if empty { Kind::Nothing } else { Kind::Write })
+        } else if !self.in_transaction && is(0, "PING") {
+            Some(Kind::Nothing)
+        } else if !self.in_transaction && is(0, "REPLCONF") {
+            Some(if is(1, "GETACK") { Kind::GetAck } else { Kind::Nothing })
+        } else {
+            self.entries.push(entry);
+            (!self.in_transaction).then_some(Kind::Write)
+        };
+        if self.in_transaction {
+            // Arguments of words that are no command of the unit are let go, as nobody looks at them.
+            let named = self.entries.last().map_or(0, |last| last.first + last.count);
+            self.spans.truncate(named as usize);
+            return Ok(None);
+        }
+        Ok(kind)
+    }
+}
+
+/// What is to be applied as one.
+#[derive(Debug)]
+pub struct Unit<'a> {
+    kind: Kind,
+    splitter: &'a Splitter,
+}
+
+impl<'a> Unit<'a> {
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its bytes of the stream, which replicas of this one get as they are.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        &self.splitter.buf[self.splitter.start..self.splitter.parser.pos]
+    }
+
+    /// The database that is selected behind it.
+    #[must_use]
+    pub fn db(&self) -> u32 {
+        self.splitter.db
+    }
+
+    /// Its commands: database and arguments.
+    pub fn commands(
+        &self,
+    ) -> impl Iterator<Item = (u32, impl Iterator<Item = &'a [u8]> + use<'a>)> + use<'a> {
+        let splitter = self.splitter;
+        splitter.entries.iter().map(move |&entry| {
+            (entry.db, (0..entry.count as usize).map(move |index| splitter.arg(entry, index)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::{Encoder, GET_ACK, PING, words};
+
+    /// What came out: kind, bytes, and words of the commands with their databases.
+    type Seen = (Kind, usize, Vec<(u32, Vec<Vec<u8>>)>);
+
+    fn feed(stream: &[u8], piece: usize) -> (Vec<Seen>, Option<Broken>, u32) {
+        let (mut splitter, mut seen) = (Splitter::new(0), Vec::new());
+        for bytes in stream.chunks(piece) {
+            splitter.push(bytes);
+            loop {
+                match splitter.next_unit() {
+                    Ok(Some(unit)) => {
+                        let commands = unit
+                            .commands()
+                            .map(|(db, args)| (db, args.map(<[u8]>::to_vec).collect()));
+                        seen.push((unit.kind(), unit.bytes().len(), commands.collect()));
+                    }
+                    Ok(None) => break,
+                    Err(broken) => return (seen, Some(broken), splitter.db()),
+                }
+            }
+        }
+        (seen, None, splitter.db())
+    }
+
+    fn stream() -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut set = Vec::new();
+        words(&[b"SET", b"key", &[b'x'; 40_000]], &mut set);
+        let mut encoder = Encoder::default();
+        encoder.unit(&[(0, &b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"[..])], &mut out);
+        out.extend(PING);
+        encoder
+            .unit(&[(3, &b"*2\r\n$3\r\nDEL\r\n$1\r\na\r\n"[..]), (5, &set), (3, PING)], &mut out);
+        out.extend(GET_ACK);
+        out.extend(b"\r\nset  \"a b\" c\r\n");
+        out.extend(b"*1\r\n$5\r\nmulti\r\n*2\r\n$6\r\nselect\r\n$1\r\n7\r\n*1\r\n$4\r\nexec\r\n");
+        encoder.unit(&[(3, &set[..])], &mut out);
+        out
+    }
+
+    #[test]
+    fn units_come_whole_however_the_bytes_come() {
+        let stream = stream();
+        let (whole, broken, db) = feed(&stream, stream.len());
+        assert_eq!((broken, db), (None, 7));
+        let kinds: Vec<(Kind, Vec<u32>)> = whole
+            .iter()
+            .map(|(kind, _, commands)| (*kind, commands.iter().map(|(db, _)| *db).collect()))
+            .collect();
+        let write = |dbs: &[u32]| (Kind::Write, dbs.to_vec());
+        let nothing = || (Kind::Nothing, vec![]);
+        assert_eq!(
+            kinds,
+            [
+                nothing(),
+                write(&[0]),
+                nothing(),
+                nothing(),
+                write(&[3, 5, 3]),
+                (Kind::GetAck, vec![]),
+                nothing(),
+                write(&[3]),
+                nothing(),
+                write(&[7]),
+            ]
+        );
+        assert_eq!(whole[7].2[0].1, [b"set".to_vec(), b"a b".to_vec(), b"c".to_vec()]);
+        assert_eq!(whole[4].2[1].1[2].len(), 40_000);
+        assert_eq!(whole.iter().map(|(_, bytes, _)| bytes).sum::<usize>(), stream.len());
+        for piece in (1..200).chain([1000, 30_000, 40_000, 50_000]) {
+            assert_eq!(feed(&stream, piece).0, whole, "{piece}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_stream_is_refused() {
+        let cases: [(&[u8], Broken); 6] = [
+            (b"*1\r\n$4\r\nEXEC\r\n", Broken::Transaction),
+            (b"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", Broken::Transaction),
+            (b"*2\r\n$6\r\nSELECT\r\n$1\r\nx\r\n", Broken::Database),
+            (b"*2\r\n$6\r\nSELECT\r\n$2\r\n-1\r\n", Broken::Database),
+            (b"*1\r\n$6\r\nSELECT\r\n", Broken::Database),
+            (b"*1\r\n:1\r\n", Broken::Protocol(weft_resp::ProtocolError::ExpectedDollar(b':'))),
+        ];
+        for (stream, broken) in cases {
+            assert_eq!(feed(stream, 3).1, Some(broken));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_selects_nothing() {
+        let mut splitter = Splitter::new(4);
+        splitter.push(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n7\r\n");
+        assert!(splitter.next_unit().expect("a stream").is_none());
+        assert_eq!((splitter.db(), splitter.pending()), (4, 38));
+    }
+}

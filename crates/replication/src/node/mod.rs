@@ -1,0 +1,393 @@
+//! One server: what it has written, its replicas, its primary, and what happens where they meet.
+//!
+//! This is what an I/O layer talks to. Every method takes the time, which never goes back, and appends
+//! what is to be done; it is to be done in that order. Nothing here blocks, allocates without bound or
+//! asks for the time.
+
+mod roles;
+
+use crate::Ms;
+use crate::action::{Action, ConnId, Ids, LinkId, SnapshotId};
+use crate::cx::{Cx, Told};
+use crate::failover::Failover;
+use crate::planted::{self, Fault};
+use crate::primary::{Heard, Primary};
+use crate::replica::Follower;
+use crate::settings::Settings;
+use crate::stream::{Position, Stream, Units};
+
+/// What a server begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// What the data that were loaded say about themselves, if they do.
+    pub position: Option<Position>,
+    /// Whom to follow.
+    pub primary: Option<(String, u16)>,
+}
+
+/// Both machines of a server.
+pub struct Node {
+    settings: Settings,
+    ids: Ids,
+    stream: Stream,
+    primary: Primary,
+    follower: Option<Follower>,
+    last_link: LinkId,
+    failover: Failover,
+}
+
+impl Node {
+    #[must_use]
+    pub fn new(
+        now: Ms,
+        settings: Settings,
+        mut ids: Ids,
+        start: Start,
+        out: &mut Vec<Action>,
+    ) -> Node {
+        let mut stream = Stream::new(ids(), settings.backlog_size);
+        let follower = start.primary.map(|(host, port)| {
+            stream.demote();
+            if let Some(position) = start.position {
+                stream.adopt(position);
+            }
+            Follower::new(now, host, port, LinkId(0), start.position.is_some())
+        });
+        if let (None, Some(position)) = (&follower, start.position) {
+            stream.restart(position, ids());
+            out.push(Action::KeepWrites);
+        }
+        Node {
+            settings,
+            ids,
+            stream,
+            primary: Primary::new(now),
+            follower,
+            last_link: LinkId(0),
+            failover: Failover::No,
+        }
+    }
+
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    #[must_use]
+    pub fn primary(&self) -> &Primary {
+        &self.primary
+    }
+
+    /// The link to our primary, if we are a replica.
+    #[must_use]
+    pub fn follower(&self) -> Option<&Follower> {
+        self.follower.as_ref()
+    }
+
+    #[must_use]
+    pub fn is_primary(&self) -> bool {
+        self.follower.is_none()
+    }
+
+    #[must_use]
+    pub fn failover(&self) -> &Failover {
+        &self.failover
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What a file of the data may say about itself; `None` when the data are no part of a history that
+    /// anybody could go on from.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        let has = match &self.follower {
+            Some(follower) => follower.has_position(),
+            None => self.stream.backlog().is_some(),
+        };
+        has.then(|| self.stream.position())
+    }
+
+    /// Whether a client's write has enough replicas.
+    #[must_use]
+    pub fn may_write(&self, now: Ms) -> bool {
+        self.primary.may_write(now, &self.settings)
+    }
+
+    fn run<T>(
+        &mut self,
+        now: Ms,
+        out: &mut Vec<Action>,
+        run: impl FnOnce(&mut Primary, Option<&mut Follower>, &mut Cx<'_>) -> T,
+    ) -> T {
+        let mut cx = Cx {
+            now,
+            settings: &self.settings,
+            stream: &mut self.stream,
+            ids: &mut self.ids,
+            out,
+            told: Vec::new(),
+        };
+        let result = run(&mut self.primary, self.follower.as_mut(), &mut cx);
+        let told = std::mem::take(&mut cx.told);
+        for told in told {
+            match told {
+                Told::CutReplicas => self.cut_replicas(now, out),
+                Told::Accepted => self.end_failover(out),
+                Told::Refused => {
+                    self.abort_failover(now, "Failover target rejected psync request", out)
+                }
+            }
+        }
+        result
+    }
+
+    fn serve(
+        &mut self,
+        now: Ms,
+        out: &mut Vec<Action>,
+        run: impl FnOnce(&mut Primary, &mut Cx<'_>),
+    ) {
+        self.run(now, out, |primary, _, cx| run(primary, cx));
+    }
+
+    fn follow(
+        &mut self,
+        now: Ms,
+        out: &mut Vec<Action>,
+        run: impl FnOnce(&mut Follower, &mut Cx<'_>),
+    ) {
+        self.run(now, out, |_, follower, cx| {
+            if let Some(follower) = follower {
+                run(follower, cx);
+            }
+        });
+    }
+
+    fn cut_replicas(&mut self, now: Ms, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.drop_all(cx));
+    }
+
+    /// The configuration has changed.
+    pub fn set(&mut self, now: Ms, settings: Settings, out: &mut Vec<Action>) {
+        self.stream.resize(settings.backlog_size);
+        self.settings = settings;
+        self.serve(now, out, |primary, cx| primary.appended(cx));
+    }
+
+    /// Time has passed. To be called ten times a second or so.
+    pub fn tick(&mut self, now: Ms, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.tick(cx));
+        let is_primary = self.is_primary();
+        let speaks = is_primary && self.failover == Failover::No;
+        self.serve(now, out, |primary, cx| primary.tick(cx, is_primary, speaks));
+        self.drive_failover(now, out);
+    }
+
+    // ---- the stream
+
+    /// Units of our own were committed. They come in the order of the log, as many at once as there are.
+    pub fn write<T>(
+        &mut self,
+        now: Ms,
+        write: impl FnOnce(&mut Units<'_>) -> T,
+        out: &mut Vec<Action>,
+    ) -> T {
+        debug_assert!(self.is_primary(), "a replica's stream is its primary's");
+        let result = self.stream.write(write);
+        self.serve(now, out, |primary, cx| primary.appended(cx));
+        result
+    }
+
+    /// Somebody waits for replicas' confirmations.
+    pub fn request_acks(&mut self, now: Ms, out: &mut Vec<Action>) {
+        if self.is_primary() {
+            self.serve(now, out, |primary, cx| primary.request_acks(cx));
+        }
+    }
+
+    // ---- replicas of ours
+
+    /// `REPLCONF` with its arguments, from a client that connects from `peer`.
+    pub fn replconf(
+        &mut self,
+        now: Ms,
+        conn: ConnId,
+        peer: &str,
+        args: &[&[u8]],
+        out: &mut Vec<Action>,
+    ) {
+        match self.run(now, out, |primary, _, cx| primary.replconf(cx, conn, peer, args)) {
+            Heard::Nothing => {}
+            Heard::GetAck => {
+                let link = self.follower.as_ref().map(Follower::link);
+                self.follow(now, out, |follower, cx| {
+                    follower.get_ack(cx, link.unwrap_or_default())
+                });
+            }
+        }
+        self.drive_failover(now, out);
+    }
+
+    /// `PSYNC` with its arguments, or `SYNC` with none.
+    pub fn sync(
+        &mut self,
+        now: Ms,
+        conn: ConnId,
+        peer: &str,
+        args: &[&[u8]],
+        out: &mut Vec<Action>,
+    ) {
+        if self.primary.is_replica(conn) {
+            return;
+        }
+        if let [id, _, word, ..] = args
+            && word.eq_ignore_ascii_case(b"failover")
+            && let Err(text) = self.take_over(now, id, out)
+        {
+            return refuse(conn, &text, out);
+        }
+        if self.failover != Failover::No {
+            return refuse(conn, "NOMASTERLINK Can't SYNC while failing over", out);
+        }
+        if self.follower.as_ref().is_some_and(|follower| !follower.is_online()) {
+            return refuse(conn, "NOMASTERLINK Can't SYNC while not connected with my master", out);
+        }
+        let asked = match args {
+            [id, offset, ..] => match weft_base::num::parse_i64(offset) {
+                Some(offset) => Some((*id, offset)),
+                None => return refuse(conn, "ERR value is not an integer or out of range", out),
+            },
+            _ => None,
+        };
+        self.serve(now, out, |primary, cx| primary.sync(cx, conn, peer, asked));
+    }
+
+    /// A client's or replica's connection is gone.
+    pub fn closed(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.closed(cx, conn));
+    }
+
+    /// A bare line end came from a replica.
+    pub fn newline(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.newline(cx, conn));
+    }
+
+    /// The stream was sent to a replica up to this many bytes.
+    pub fn written(&mut self, now: Ms, conn: ConnId, to: u64, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.written(cx, conn, to));
+    }
+
+    /// The snapshot begins here in the order of the stream: what was appended before is in it, and
+    /// [`Stream::position`] is what it says about itself.
+    pub fn snapshot_began(&mut self, now: Ms, snapshot: SnapshotId, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.snapshot_began(cx, snapshot));
+    }
+
+    /// A snapshot's file is complete, and this long.
+    pub fn snapshot_ready(
+        &mut self,
+        now: Ms,
+        snapshot: SnapshotId,
+        bytes: u64,
+        out: &mut Vec<Action>,
+    ) {
+        self.serve(now, out, |primary, cx| primary.snapshot_ready(cx, snapshot, bytes));
+    }
+
+    pub fn snapshot_failed(
+        &mut self,
+        now: Ms,
+        snapshot: SnapshotId,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
+        self.serve(now, out, |primary, cx| primary.snapshot_failed(cx, snapshot, why));
+    }
+
+    /// A replica's socket has all of its snapshot.
+    pub fn bulk_sent(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.bulk_sent(cx, conn));
+    }
+
+    /// A replica's socket has taken nothing of its snapshot for `repl-timeout`.
+    pub fn bulk_stuck(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
+        self.serve(now, out, |primary, cx| primary.bulk_stuck(cx, conn));
+    }
+
+    // ---- our primary
+
+    pub fn connected(&mut self, now: Ms, link: LinkId, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.connected(cx, link));
+    }
+
+    /// The link to our primary is gone, or was never there.
+    pub fn link_closed(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.closed(cx, link, why));
+    }
+
+    /// Bytes came from our primary: how many of them were taken. The others, if any, are presented again,
+    /// in front of new ones, after [`Action::Read`]. `is_empty`: there are no keys.
+    pub fn received(
+        &mut self,
+        now: Ms,
+        link: LinkId,
+        bytes: &[u8],
+        is_empty: &dyn Fn() -> bool,
+        out: &mut Vec<Action>,
+    ) -> usize {
+        self.run(now, out, |_, follower, cx| match follower {
+            Some(follower) => follower.received(cx, link, bytes, is_empty),
+            None => bytes.len(),
+        })
+    }
+
+    /// The copy is loaded. `db` is what its stream has selected (`repl-stream-db`).
+    pub fn loaded(&mut self, now: Ms, link: LinkId, db: u32, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.loaded(cx, link, db));
+    }
+
+    pub fn load_failed(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.load_failed(cx, link, why));
+    }
+
+    /// Whether units that came on this link may be applied. To be asked with the data in hand.
+    #[must_use]
+    pub fn may_apply(&self, link: LinkId) -> bool {
+        self.follower.as_ref().is_some_and(|follower| follower.may_apply(link))
+            || planted::is(Fault::LateAnswersCount)
+    }
+
+    /// Whole units were applied: their bytes, and the database selected behind them.
+    pub fn applied(&mut self, now: Ms, link: LinkId, bytes: &[u8], db: u32, out: &mut Vec<Action>) {
+        self.run(now, out, |primary, follower, cx| {
+            if let Some(follower) = follower {
+                follower.applied(cx, link, bytes, db);
+            }
+            primary.appended(cx);
+        });
+    }
+
+    /// What came is no stream.
+    pub fn broken(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.broken(cx, link, why));
+    }
+
+    /// `REPLCONF GETACK` came in the stream, and all before it has been applied.
+    pub fn get_ack(&mut self, now: Ms, link: LinkId, out: &mut Vec<Action>) {
+        self.follow(now, out, |follower, cx| follower.get_ack(cx, link));
+    }
+
+    /// So much of the stream is safe in our log on disk; `None` without one.
+    pub fn durable(&mut self, offset: Option<u64>) {
+        if let Some(follower) = &mut self.follower {
+            follower.set_durable(offset);
+        }
+    }
+}
+
+fn refuse(conn: ConnId, text: &str, out: &mut Vec<Action>) {
+    out.push(Action::Reply { conn, bytes: format!("-{text}\r\n").into_bytes() });
+}

@@ -1,0 +1,158 @@
+//! What is known about one connection that is, or may become, a replica.
+
+use crate::Ms;
+use crate::action::{ConnId, Form, Parts, SnapshotId, Target};
+use crate::settings::OutputLimit;
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has told about itself, and wants nothing yet.
+    Guest,
+    /// It needs a copy of the data, and none has been asked for.
+    Waiting { since: Ms },
+    /// It gets this snapshot, which was asked for or is being taken.
+    Snapshot { snapshot: SnapshotId },
+    /// It is being sent.
+    Sending { snapshot: SnapshotId, target: Target, confirmed: bool },
+    /// It has a copy. `started`: the stream is sent.
+    Online { started: bool },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub conn: ConnId,
+    /// Where it connects from.
+    pub peer: String,
+    /// What it told: its port and address,
+    pub port: i64,
+    pub address: Option<String>,
+    /// that it sees the end of a copy by a mark, and understands a new id,
+    pub eof: bool,
+    pub psync2: bool,
+    /// and which version of Valkey it is, 0x090100 for 9.1.0.
+    pub version: u32,
+    pub parts: Parts,
+    /// It wants a copy, and no stream.
+    pub rdb_only: bool,
+    /// It came with SYNC and never says how far it is.
+    pub silent: bool,
+    pub phase: Phase,
+    pub ack_offset: u64,
+    pub aof_offset: u64,
+    /// When it was heard of last.
+    pub ack_time: Ms,
+    /// Bytes of the stream that it was sent, once there is something to send.
+    pub cursor: Option<u64>,
+    /// Since when it has been over the soft limit.
+    over_soft: Option<Ms>,
+}
+
+impl Attached {
+    pub fn new(conn: ConnId, peer: &str) -> Attached {
+        Attached {
+            conn,
+            peer: peer.to_string(),
+            port: 0,
+            address: None,
+            eof: false,
+            psync2: false,
+            version: 0,
+            parts: Parts::ALL,
+            rdb_only: false,
+            silent: false,
+            phase: Phase::Guest,
+            ack_offset: 0,
+            aof_offset: 0,
+            ack_time: 0,
+            cursor: None,
+            over_soft: None,
+        }
+    }
+
+    pub fn is_replica(&self) -> bool {
+        self.phase != Phase::Guest
+    }
+
+    pub fn is_online(&self) -> bool {
+        matches!(self.phase, Phase::Online { .. })
+    }
+
+    /// Where others reach it.
+    pub fn host(&self) -> &str {
+        self.address.as_deref().unwrap_or(&self.peer)
+    }
+
+    /// As the log names it.
+    pub fn name(&self) -> String {
+        match self.port {
+            0 => format!("{}:<unknown-replica-port>", self.host()),
+            port => format!("{}:{port}", self.host()),
+        }
+    }
+
+    pub fn form(&self) -> Form {
+        let rdb_version = if self.version >= 0x09_00_00 { Form::NEWEST } else { Form::OLDEST };
+        Form { parts: self.parts, rdb_version }
+    }
+
+    /// In the words of INFO.
+    pub fn state_name(&self) -> &'static str {
+        match self.phase {
+            Phase::Guest => "none",
+            Phase::Waiting { .. }
+            | Phase::Snapshot { .. }
+            | Phase::Sending { target: Target::Stream, .. } => "wait_bgsave",
+            Phase::Sending { target: Target::Disk, .. } => "send_bulk",
+            Phase::Online { .. } => "online",
+        }
+    }
+
+    pub fn lag(&self, now: Ms) -> Ms {
+        now.saturating_sub(self.ack_time)
+    }
+
+    /// Bytes that it has still to get of a stream of `end` bytes.
+    pub fn pending(&self, end: u64) -> u64 {
+        self.cursor.map_or(0, |cursor| end.saturating_sub(cursor))
+    }
+
+    /// Whether it has more to get than it may, or for too long. `backlog` is the backlog's size: what is
+    /// kept anyway costs nothing.
+    pub fn is_over(&mut self, now: Ms, end: u64, limit: &OutputLimit, backlog: u64) -> bool {
+        let pending = self.pending(end);
+        let hard = limit.hard > 0 && pending > limit.hard.max(backlog);
+        if limit.soft == 0 || pending <= limit.soft {
+            self.over_soft = None;
+        } else {
+            self.over_soft.get_or_insert(now);
+        }
+        hard || self.over_soft.is_some_and(|since| now.saturating_sub(since) > limit.soft_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_hard_at_once_and_soft_after_a_while() {
+        let mut replica = Attached::new(ConnId(1), "::1");
+        let limit = OutputLimit { hard: 1000, soft: 100, soft_time: 50 };
+        assert!(!replica.is_over(0, 5000, &limit, 0), "nothing to send yet");
+        replica.cursor = Some(5000);
+        let mut over = |now, end| replica.is_over(now, end, &limit, 2000);
+        assert!(!over(0, 5100), "as much as the soft limit");
+        assert!(!over(10, 5101));
+        assert!(!over(60, 5101));
+        assert!(!over(61, 5050), "it has caught up");
+        assert!(!over(62, 5101));
+        assert!(over(113, 5101), "for too long");
+        let mut over = |end, backlog| replica.is_over(62, end, &limit, backlog);
+        assert!(!over(7000, 2000), "the backlog is larger than the limit");
+        assert!(over(7001, 2000));
+        assert!(over(6001, 0));
+        let none = OutputLimit { hard: 0, soft: 0, soft_time: 0 };
+        assert!(!replica.is_over(1 << 40, 1 << 50, &none, 0));
+    }
+}

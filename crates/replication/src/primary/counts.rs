@@ -1,0 +1,86 @@
+//! How many replicas have what, and what ROLE and INFO show of them.
+
+use super::Primary;
+use super::attached::Attached;
+use crate::Ms;
+use crate::action::ConnId;
+use crate::settings::Settings;
+
+/// One replica, for INFO, ROLE and CLIENT LIST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaView {
+    pub conn: ConnId,
+    pub host: String,
+    pub port: i64,
+    /// `wait_bgsave`, `send_bulk` or `online`.
+    pub state: &'static str,
+    pub is_online: bool,
+    /// The last offset that it has confirmed, and the last that is safe on its disk.
+    pub ack_offset: u64,
+    pub aof_offset: u64,
+    /// Since it was heard of, in ms.
+    pub lag: Ms,
+    /// Bytes that it has still to get.
+    pub pending: u64,
+}
+
+impl Primary {
+    /// Replicas that have confirmed so many bytes of the stream (WAIT). O(replicas).
+    #[must_use]
+    pub fn acked(&self, offset: u64) -> usize {
+        self.online().filter(|replica| replica.ack_offset >= offset).count()
+    }
+
+    /// Replicas on whose disk so many bytes are safe (WAITAOF). O(replicas).
+    #[must_use]
+    pub fn acked_on_disk(&self, offset: u64) -> usize {
+        self.online().filter(|replica| replica.aof_offset >= offset).count()
+    }
+
+    fn online(&self) -> impl Iterator<Item = &Attached> {
+        self.all().filter(|replica| replica.is_online())
+    }
+
+    /// Replicas that keep up (`min_slaves_good_slaves`). O(replicas).
+    #[must_use]
+    pub fn good(&self, now: Ms, settings: &Settings) -> usize {
+        self.online().filter(|replica| replica.lag(now) <= settings.max_lag).count()
+    }
+
+    /// Whether enough replicas keep up for a client's write.
+    #[must_use]
+    pub fn may_write(&self, now: Ms, settings: &Settings) -> bool {
+        settings.min_replicas == 0
+            || settings.max_lag == 0
+            || self.good(now, settings) >= settings.min_replicas
+    }
+
+    /// All of them, in the order in which they came. O(replicas).
+    #[must_use]
+    pub fn views(&self, now: Ms, end: u64) -> Vec<ReplicaView> {
+        let view = |replica: &Attached| ReplicaView {
+            conn: replica.conn,
+            host: replica.host().to_string(),
+            port: replica.port,
+            state: replica.state_name(),
+            is_online: replica.is_online(),
+            ack_offset: replica.ack_offset,
+            aof_offset: replica.aof_offset,
+            lag: replica.lag(now),
+            pending: replica.pending(end),
+        };
+        self.all().map(view).collect()
+    }
+
+    /// A replica that others reach there.
+    pub(crate) fn find(&self, host: &str, port: i64) -> Option<ReplicaView> {
+        let found = |view: &ReplicaView| view.host.eq_ignore_ascii_case(host) && view.port == port;
+        self.views(0, 0).into_iter().find(found)
+    }
+
+    /// The first that has confirmed all of a stream of `end` bytes.
+    pub(crate) fn caught_up(&self, end: u64) -> Option<(String, i64)> {
+        let mut all = self.online().filter(|replica| replica.ack_offset == end && replica.port > 0);
+        all.next().map(|replica| (replica.host().to_string(), replica.port))
+    }
+}

@@ -1,0 +1,193 @@
+//! `REPLCONF`: what a replica tells about itself, and about how far it is.
+
+use super::{Phase, Primary};
+use crate::action::{Action, ConnId, Parts};
+use crate::cx::Cx;
+use crate::id::ReplicationId;
+use weft_base::num::parse_i64;
+
+/// Longest address in bytes, with an end.
+const HOST_MAX: usize = 256;
+
+/// What has to happen beside the reply.
+pub(crate) enum Heard {
+    Nothing,
+    /// Our own position is to be confirmed to our primary now.
+    GetAck,
+}
+
+/// What an option comes to.
+enum Said {
+    /// Go on with the next.
+    Ok,
+    Error(String),
+}
+
+impl Primary {
+    /// `REPLCONF` with these arguments, without its name.
+    pub(crate) fn replconf(
+        &mut self,
+        cx: &mut Cx<'_>,
+        conn: ConnId,
+        peer: &str,
+        args: &[&[u8]],
+    ) -> Heard {
+        if !args.len().is_multiple_of(2) {
+            reply(cx, conn, "-ERR syntax error");
+            return Heard::Nothing;
+        }
+        for (at, pair) in args.chunks_exact(2).enumerate() {
+            let (name, value) = (pair[0], pair[1]);
+            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+            if is("ack") {
+                self.ack(cx, conn, value, &args[2 * at + 2..]);
+                return Heard::Nothing;
+            }
+            if is("getack") {
+                return Heard::GetAck;
+            }
+            match self.tell(conn, peer, name, value) {
+                Said::Ok => {}
+                Said::Error(text) => {
+                    reply(cx, conn, &format!("-ERR {text}"));
+                    return Heard::Nothing;
+                }
+            }
+        }
+        reply(cx, conn, "+OK");
+        Heard::Nothing
+    }
+
+    fn tell(&mut self, conn: ConnId, peer: &str, name: &[u8], value: &[u8]) -> Said {
+        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+        let guest = self.entry(conn, peer);
+        let text = String::from_utf8_lossy(value);
+        let not_a_number = || Said::Error("value is not an integer or out of range".to_string());
+        if is("listening-port") {
+            match parse_i64(value) {
+                Some(port) => guest.port = port,
+                None => return not_a_number(),
+            }
+        } else if is("ip-address") {
+            if value.len() >= HOST_MAX {
+                return Said::Error(format!(
+                    "REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                    value.len()
+                ));
+            }
+            guest.address = (!value.is_empty()).then(|| text.into_owned());
+        } else if is("capa") {
+            // What we do not know is of no interest.
+            guest.eof |= value.eq_ignore_ascii_case(b"eof");
+            guest.psync2 |= value.eq_ignore_ascii_case(b"psync2");
+        } else if is("version") {
+            match version(&text) {
+                Some(version) => guest.version = version,
+                None => return Said::Error(format!("Unrecognized version format: {text}")),
+            }
+        } else if is("rdb-only") {
+            match parse_i64(value) {
+                Some(flag @ 0..=1) => guest.rdb_only = flag == 1,
+                Some(_) => {
+                    return Said::Error(
+                        "value is out of range, value must between 0 and 1".to_string(),
+                    );
+                }
+                None => return not_a_number(),
+            }
+        } else if is("rdb-filter-only") {
+            let Some(filters) = weft_resp::inline::split_args(value) else {
+                return Said::Error("Missing rdb-filter-only values".to_string());
+            };
+            guest.parts = Parts { data: false, functions: false };
+            for filter in filters {
+                if !filter.eq_ignore_ascii_case(b"functions") {
+                    let filter = String::from_utf8_lossy(&filter);
+                    return Said::Error(format!("Unsupported rdb-filter-only option: {filter}"));
+                }
+                guest.parts.functions = true;
+            }
+        } else {
+            return Said::Error(format!(
+                "Unrecognized REPLCONF option: {}",
+                String::from_utf8_lossy(name)
+            ));
+        }
+        Said::Ok
+    }
+
+    /// `ack OFFSET [fack OFFSET]`. Never answered.
+    fn ack(&mut self, cx: &mut Cx<'_>, conn: ConnId, offset: &[u8], rest: &[&[u8]]) {
+        let end = cx.stream.offset();
+        let Some(replica) = self.replicas.get_mut(&conn).filter(|replica| replica.is_replica())
+        else {
+            return;
+        };
+        // Nobody has what was never written.
+        let number =
+            |text: &[u8]| parse_i64(text).and_then(|n| u64::try_from(n).ok()).map(|n| n.min(end));
+        let before = (replica.ack_offset, replica.aof_offset);
+        let Some(offset) = number(offset) else { return };
+        replica.ack_offset = replica.ack_offset.max(offset);
+        if let [name, value, ..] = rest
+            && name.eq_ignore_ascii_case(b"fack")
+        {
+            let Some(offset) = number(value) else { return };
+            replica.aof_offset = replica.aof_offset.max(offset);
+        }
+        replica.ack_time = cx.now;
+        match &mut replica.phase {
+            Phase::Online { started: false } => self.start_stream(cx, conn),
+            Phase::Sending { confirmed, .. } => *confirmed = true,
+            Phase::Guest
+            | Phase::Waiting { .. }
+            | Phase::Snapshot { .. }
+            | Phase::Online { started: true } => {}
+        }
+        if self
+            .replicas
+            .get(&conn)
+            .is_some_and(|replica| (replica.ack_offset, replica.aof_offset) != before)
+        {
+            cx.out.push(Action::Confirmed);
+        }
+    }
+
+    /// A bare line end: a replica that is loading says that it lives.
+    pub(crate) fn newline(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
+        if let Some(replica) = self.replicas.get_mut(&conn) {
+            replica.ack_time = cx.now;
+        }
+    }
+}
+
+pub(super) fn reply(cx: &mut Cx<'_>, conn: ConnId, line: &str) {
+    cx.out.push(Action::Reply { conn, bytes: format!("{line}\r\n").into_bytes() });
+}
+
+/// `9.1.0` as 0x090100.
+fn version(text: &str) -> Option<u32> {
+    let mut parts = text.split('.').map(|part| part.parse::<u8>().ok());
+    let (major, minor, patch) = (parts.next()??, parts.next()??, parts.next()??);
+    parts.next().is_none().then_some(u32::from_be_bytes([0, major, minor, patch]))
+}
+
+/// The line that begins a full resynchronization.
+pub(super) fn full_resync(id: ReplicationId, offset: u64) -> String {
+    format!("+FULLRESYNC {id} {offset}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_numbers() {
+        assert_eq!(version("9.1.0"), Some(0x09_01_00));
+        assert_eq!(version("255.255.255"), Some(0xff_ff_ff));
+        assert_eq!(version("256.0.0"), None);
+        assert_eq!(version("9.1"), None);
+        assert_eq!(version("9.1.0.0"), None);
+        assert_eq!(version("a.b.c"), None);
+    }
+}
