@@ -86,12 +86,13 @@ fn check_part(history: &History) -> Verdict {
                     // rule: it stands behind a wait.
                     states.reverse();
                 }
-                // without an answer it may do something later, if it is one that does something
-                let may_move = (event.answer.is_some() || is_look(&event.op))
+                let may_move = (event.answer.is_some() && tells_all(&event.op)
+                    || is_look(&event.op))
                     && !hints.unblocked.contains(&(client, step.place[client] as usize));
                 if may_move && states.iter().any(|state| state.is_as(&step.state)) {
                     // What only looks may as well look now: in whatever order there is, it can be
-                    // moved to here.
+                    // moved to here. One without an answer, or whose answer does not tell, may do
+                    // something later.
                     step.next.clear();
                     step.ready.clear();
                     step.ready.push((client, step.state.clone()));
@@ -257,6 +258,25 @@ fn is_look(op: &Op) -> bool {
     match op {
         Op::Command(args) => is_read(args),
         Op::Watch(_) | Op::Exec(_) | Op::Kill { .. } | Op::Unblock { .. } => false,
+        Op::Pause { .. } | Op::Unpause => false,
+    }
+}
+
+/// Whether an operation's answer tells what it has changed: if that is nothing here, it is nothing
+/// wherever the same is answered. FLUSHALL, for one, is answered alike where there is nothing.
+fn tells_all(op: &Op) -> bool {
+    let tells = |words: &Vec<String>| match words[0].as_str() {
+        "SET" | "MSET" | "RENAME" | "COPY" | "LMOVE" | "BLMOVE" | "ZADD" | "HSET" | "PEXPIRE"
+        | "PEXPIREAT" | "HPEXPIRE" | "XCLAIM" | "SUNIONSTORE" | "FLUSHALL" | "FILL" | "SWAPDB" => {
+            false
+        }
+        "SORT" => is_read(words),
+        _ => true,
+    };
+    match op {
+        Op::Command(words) => tells(words),
+        Op::Exec(commands) => commands.iter().all(tells),
+        Op::Watch(_) | Op::Kill { .. } | Op::Unblock { .. } => true,
         Op::Pause { .. } | Op::Unpause => false,
     }
 }

@@ -609,3 +609,17 @@ fn a_deadline_may_be_over_when_a_slow_transaction_gives_it() {
     fits(deleted_at_once(44));
     fails(deleted_at_once(5));
 }
+
+/// What changes nothing at one place, and is answered alike where it does, may be needed there.
+#[test]
+fn what_changes_nothing_here_may_change_something_later() {
+    fits(vec![
+        vec![event("FLUSHALL", 0, 50, text("OK"))],
+        vec![event("SET a1 1", 10, 100, text("OK")), event("GET a1", 110, 120, Answer::Nil)],
+    ]);
+    fits(vec![
+        vec![event("RPUSH l1 1", 0, 1, int(1))],
+        vec![event("LMOVE l1 l1 LEFT RIGHT", 10, 50, text("1"))],
+        vec![event("RPUSH l1 2", 20, 100, int(2)), event("LPOP l1", 110, 120, text("2"))],
+    ]);
+}
