@@ -183,3 +183,26 @@ fn debug_restarts_the_server() {
     let third = run_id(&mut client);
     assert!(second.0 != third.0 && second.1 == third.1, "{second:?}, {third:?}");
 }
+
+/// Who switches the log on and ends the server finds it at the next start, with what was there before.
+#[test]
+fn the_first_base_is_there_when_the_server_has_ended() {
+    for how in ["SHUTDOWN NOSAVE", "SIGTERM"] {
+        let mut server = Server::weft(&["--save", "", "--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.ok(&["DEBUG", "POPULATE", "300000"]);
+        client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
+        until("the log", || info(&mut client, "aof_enabled") == "1");
+        client.ok(&["SET", "last", "v"]);
+        match how {
+            "SIGTERM" => assert!(server.stop_term().success()),
+            _ => {
+                assert!(client.try_cmd(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends");
+                server.wait();
+            }
+        }
+        server.restart_loading(&["--appendonly", "yes"]);
+        server.wait_until_loaded();
+        assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 300_001, "{how}");
+    }
+}

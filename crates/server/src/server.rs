@@ -352,12 +352,12 @@ impl Server {
         was_requested
     }
 
-    /// Ends the server if a signal has asked for that. If there is something to save, a thread of
-    /// its own sees to it.
+    /// Ends the server if a signal has asked for that. If there is something to save or to wait for, a
+    /// thread of its own sees to it.
     pub fn stop_if_requested(&'static self) {
         let Some(stop) = self.stop_requested().take() else { return };
         log_warning!("User requested shutdown...");
-        if !stop.saves(self) {
+        if !stop.has_to_wait(self) {
             return self.shut_down(0);
         }
         let thread = std::thread::Builder::new().name("weft-stop".into());

@@ -156,6 +156,7 @@ fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
     srv.aof.cancel_rewrite();
     stop(srv);
     *srv.aof.handle() = None;
+    srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);
     srv.aof.status.set_error(None);
     srv.set_attention(attention::AOF_FAILING, false);
 }
@@ -236,6 +237,7 @@ fn run(
     let (size, base) = appender.sizes();
     srv.aof.status.size.store(size, Ordering::Relaxed);
     srv.aof.status.base_size.store(base, Ordering::Relaxed);
+    srv.aof.status.waits_for_base.store(appender.waits_for_base(), Ordering::SeqCst);
     let (to, orders) = writer::orders();
     let (syncs, jobs) = channel();
     let done = to.clone();

@@ -19,6 +19,8 @@ pub struct Status {
     pub last_rewrite_failed: AtomicBool,
     /// One waits for a snapshot that is under way.
     pub scheduled: AtomicBool,
+    /// What is logged is in force when the first rewrite has succeeded, and not before.
+    pub waits_for_base: AtomicBool,
     /// The most bytes that the last one has kept beside the data.
     pub last_kept: AtomicU64,
     /// How long the last one took; -1: none has ended.
@@ -43,6 +45,7 @@ impl Default for Status {
             failures: AtomicU64::new(0),
             last_rewrite_failed: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
+            waits_for_base: AtomicBool::new(false),
             last_kept: AtomicU64::new(0),
             last_rewrite_s: AtomicI64::new(-1),
             rewrite_began_s: AtomicI64::new(0),

@@ -569,6 +569,7 @@ impl Writer {
         status.size.store(size, Ordering::Relaxed);
         status.base_size.store(base, Ordering::Relaxed);
         status.buffer.store(self.appender.buffered() as u64, Ordering::Relaxed);
+        status.waits_for_base.store(self.appender.waits_for_base(), Ordering::SeqCst);
     }
 
     /// How long nothing has to be done unless somebody comes.

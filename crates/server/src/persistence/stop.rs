@@ -21,6 +21,11 @@ pub struct Stop {
 }
 
 impl Stop {
+    /// Whether anything has to be done before the end, for which [`prepare`] may take a while.
+    pub fn has_to_wait(self, srv: &Server) -> bool {
+        self.saves(srv) || srv.aof.status.waits_for_base.load(Ordering::SeqCst)
+    }
+
     /// Whether the data is to be saved.
     pub fn saves(self, srv: &Server) -> bool {
         // What is not loaded yet is in the file still.
@@ -32,6 +37,9 @@ impl Stop {
 /// Saves if that is wanted, and says whether the server may end now. Clients that write wait
 /// meanwhile, and go on if the answer is no.
 pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
+    if !stop.force && !has_base(srv) {
+        return false;
+    }
     if !stop.saves(srv) {
         return true;
     }
@@ -60,6 +68,24 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
         srv.pause(mode, until);
     }
     false
+}
+
+/// Waits for the first base of an append-only file that was switched on: without it the next start finds
+/// the files of before, or none, and does not look at the snapshot. Whether it is there.
+fn has_base(srv: &Server) -> bool {
+    let status = &srv.aof.status;
+    let waits = || status.waits_for_base.load(Ordering::SeqCst);
+    if waits() {
+        log_notice!("Writing the initial AOF before the exit.");
+    }
+    while waits() {
+        if !srv.aof.is_rewriting() && status.last_rewrite_failed.load(Ordering::SeqCst) {
+            log_warning!("Writing initial AOF. Can't exit.");
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// Ends the save in the background and the rewrite of the append-only file, which would only be in the
