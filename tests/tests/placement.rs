@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use weft_testkit::locate;
 use weft_testkit::{Client, Server};
 
@@ -49,10 +50,20 @@ fn agreed(server: &Server, threads: usize) -> (Vec<String>, String) {
     // A thread goes to its place before it does anything else, but the first may be ahead.
     for n in 0..threads {
         while field(&mut client, &format!("io_thread_{n}_cpus")).is_empty() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
-    let kernel = kernels_view(server.pid());
+    // Those in the background say nothing of when they are there.
+    let (bio, slow) = (field(&mut client, "bio_cpus"), field(&mut client, "slow_cpus"));
+    let is_placed = |kernel: &BTreeMap<String, String>| {
+        kernel.get("weft-bio-free") == Some(&bio) && kernel.get("weft-slow-0") == Some(&slow)
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut kernel = kernels_view(server.pid());
+    while !is_placed(&kernel) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+        kernel = kernels_view(server.pid());
+    }
     let io: Vec<String> = (0..threads)
         .map(|n| {
             let told = field(&mut client, &format!("io_thread_{n}_cpus"));
@@ -60,9 +71,8 @@ fn agreed(server: &Server, threads: usize) -> (Vec<String>, String) {
             told
         })
         .collect();
-    let bio = field(&mut client, "bio_cpus");
     assert_eq!(kernel["weft-bio-free"], bio, "{kernel:?}");
-    assert_eq!(kernel["weft-slow-0"], field(&mut client, "slow_cpus"), "{kernel:?}");
+    assert_eq!(kernel["weft-slow-0"], slow, "{kernel:?}");
     (io, bio)
 }
 
