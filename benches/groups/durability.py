@@ -141,7 +141,7 @@ def bench_save(_):
             server.stop()
 
 
-def bench_large(_):
+def bench_save_large(_):
     """One hash and one list of millions, saved while they change."""
     elements = KEYS * 2
     print(f"\n## A hash and a list of {elements:,} elements each, {RATE // 2:,} writes a second to "
