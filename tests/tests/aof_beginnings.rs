@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
 use weft_testkit::{Client, Server, locate};
@@ -118,6 +118,16 @@ fn a_transaction_that_switches_the_log_on() {
     assert_eq!(keys(&mut server.client()), "a=1 b=2 c=3 d=4");
 }
 
+/// A process that ends with the test.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// With nothing to load nobody is told that the server is loading, however soon he comes.
 #[test]
 fn a_fresh_server_is_not_loading() {
@@ -127,18 +137,18 @@ fn a_fresh_server_is_not_loading() {
         let mut command = Command::new(locate::weft());
         command.args(["--port", &port.to_string(), "--dir"]).arg(folder.path());
         command.args(["--appendonly", "yes", "--save", ""]).stdout(Stdio::null());
-        let mut child = command.spawn().expect("the server's own program runs");
+        let mut child = Ending(command.spawn().expect("the server's own program runs"));
         let mut connected = None;
         until("the server", || {
             connected = TcpStream::connect(("127.0.0.1", port)).ok();
             connected.is_some()
         });
         let mut connected = connected.expect("it is there");
-        connected.write_all(b"SET a 1\r\n").expect("it takes it");
         let mut answer = [0; 5];
-        connected.read_exact(&mut answer).expect("it answers");
-        child.kill().expect("it runs");
-        child.wait().expect("it has ended");
+        let came =
+            connected.write_all(b"SET a 1\r\n").and_then(|()| connected.read_exact(&mut answer));
+        let ended = child.0.try_wait().expect("our own child can be asked for");
+        came.unwrap_or_else(|e| panic!("{e} from {connected:?}, with the server {ended:?}"));
         assert_eq!(String::from_utf8_lossy(&answer), "+OK\r\n");
     }
 }

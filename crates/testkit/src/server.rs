@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};
 use tempfile::TempDir;
@@ -223,9 +223,19 @@ impl Server {
     }
 
     /// Waits until the process ends.
+    ///
+    /// # Panics
+    /// If it has not within five minutes.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("our own child can be waited for")
+        let deadline = Instant::now() + Duration::from_secs(300);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("our own child can be waited for") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{} does not end", self.name);
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Ends the process without asking (SIGKILL).

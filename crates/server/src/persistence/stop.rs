@@ -35,7 +35,8 @@ impl Stop {
 }
 
 /// Saves if that is wanted, and says whether the server may end now. Clients that write wait
-/// meanwhile, and go on if the answer is no.
+/// meanwhile, and go on if the answer is no. Not to be called by an I/O thread, nor by anybody who holds
+/// shards: those who are waited for may be about to stop the world.
 pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     if !stop.force && !has_base(srv) {
         return false;

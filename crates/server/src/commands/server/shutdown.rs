@@ -2,11 +2,9 @@
 //!
 //! If there is something to save, clients that write are held back until that is done; the server
 //! then ends, or it could not be saved and goes on, unless FORCE says that going down matters more.
-//! ABORT takes back what a signal has asked for and no tick has seen to yet. NOW does not wait for replicas, SAFE does not take a
-//! cluster's primary down and FAILOVER hands its role over first: without replicas and cluster
-//! all three are fulfilled as it is.
 
 use crate::commands::shape::{ADMIN, holding, spec};
+use crate::dispatch::hold::Held;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::persistence::stop::{self, Stop};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
@@ -17,8 +15,10 @@ const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
 pub const SHUTDOWN: ServerCommand = holding(
     |args| match words(&args[1..]) {
-        Ok(words) if !words.abort && !words.no_save => Needs::Aside,
-        Ok(_) | Err(_) => Needs::Nothing,
+        Ok(words) if words.abort || (words.no_save && words.force) => Needs::Nothing,
+        // What it waits for may have to stop the I/O threads.
+        Ok(_) => Needs::Aside,
+        Err(_) => Needs::Nothing,
     },
     Spec {
         complexity: "O(N) when saving, where N is the number of keys in all databases; else O(1)",
@@ -81,7 +81,12 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let client = &cx.session.shared;
     log_warning!("User requested shutdown... (by client id={} addr={})", client.id, client.peer);
     let save = if words.no_save { Some(false) } else { words.save.then_some(true) };
-    if !stop::prepare(cx.srv(), Stop { save, force: words.force }) {
+    let may_end = match cx.held {
+        Held::Aside => stop::prepare(cx.srv(), Stop { save, force: words.force }),
+        // NOSAVE FORCE: there is nothing to wait for.
+        Held::Nothing(_) | Held::Stop(_) | Held::Guard(_) => true,
+    };
+    if !may_end {
         return Err(FAILED);
     }
     // No reply: the client sees the connection close, and nothing it sent behind this is run.
