@@ -15,9 +15,11 @@
 //! for it to be worth its wake-ups. Shrinking for want of work waits, and leaves a distance to the limit of growing, so that a load near a limit
 //! does not make threads come and go; when it does so all the same, the wait is doubled each time.
 //!
-//! Between active threads connections move when their loads are far apart. Under a load that
-//! keeps all of them fully busy the pressures say nothing, so then the busy connections are
-//! counted instead.
+//! Between active threads connections move when their loads are far apart, and when they are a little
+//! apart for long: of ten clients, six on one thread and four on the other cost a tenth of what is
+//! served. Under a load that keeps all of them fully busy the pressures say nothing, so then the busy
+//! connections are counted instead. Less than half a connection is not moved, so that the little that
+//! can't be evened out stays as it is; and who has done it looks away for longer each time.
 //!
 //! A state machine: time and loads come in, decisions go out.
 
@@ -42,6 +44,12 @@ const SETTLE_MS: i64 = 300;
 const BUSY_PER_THREAD: usize = 2;
 /// Difference from the mean, of loads between 0 and 1, that is worth a move.
 const UNEVEN: f64 = 0.20;
+/// The same where it stays so, among threads of this mean load; how long at first, and the most that
+/// this grows to (milliseconds).
+const SLIGHTLY_UNEVEN: f64 = 0.05;
+const LOADED: f64 = 0.5;
+const LASTING_MS: i64 = 1_000;
+const LASTING_MOST_MS: i64 = 64_000;
 /// From this pressure on a thread counts as fully busy.
 const FULL: f64 = 0.85;
 
@@ -79,6 +87,9 @@ pub struct Balance {
     enough: Option<(i64, usize)>,
     shrink_after_ms: i64,
     shrunk_at: i64,
+    /// Since when this thread has had a little more than its part, and how long that is to last.
+    slightly: Option<(i64, usize)>,
+    lasting_ms: i64,
     trials: Trials,
 }
 
@@ -89,6 +100,8 @@ impl Default for Balance {
             enough: None,
             shrink_after_ms: SHRINK_AFTER_MS,
             shrunk_at: i64::MIN,
+            slightly: None,
+            lasting_ms: LASTING_MS,
             trials: Trials::default(),
         }
     }
@@ -148,11 +161,35 @@ impl Balance {
         if let Some(fewer) = self.trials.fewer(now_ms, active, self.shrink_after_ms) {
             return self.change_to(now_ms, fewer, samples);
         }
-        let shifts = even_out(&loads(samples));
+        let loads = loads(samples);
+        let mut shifts = even_out(&loads, UNEVEN);
+        if shifts.is_empty() && self.is_lastingly_uneven(now_ms, &loads) {
+            shifts = even_out(&loads, SLIGHTLY_UNEVEN);
+        }
         if !shifts.is_empty() {
+            self.slightly = None;
             self.settled_at = now_ms + SETTLE_MS;
         }
         Decision { active, shifts }
+    }
+
+    /// Whether one thread has had a little more than its part for so long that it is worth a move.
+    fn is_lastingly_uneven(&mut self, now_ms: i64, loads: &[f64]) -> bool {
+        let mean = mean_of(loads);
+        let most = most_of(loads);
+        if mean < LOADED || loads[most] - mean < SLIGHTLY_UNEVEN {
+            self.slightly = None;
+            return false;
+        }
+        let since = match self.slightly {
+            Some((since, thread)) if thread == most => since,
+            Some(_) | None => self.slightly.insert((now_ms, most)).0,
+        };
+        let lasts = now_ms - since >= self.lasting_ms;
+        if lasts {
+            self.lasting_ms = (2 * self.lasting_ms).min(LASTING_MOST_MS);
+        }
+        lasts
     }
 
     /// Something else decides now: what is known of the load belongs to other numbers of threads.
@@ -176,7 +213,7 @@ impl Balance {
         let shifts = match active > loads.len() {
             true => {
                 loads.resize(active, 0.0);
-                even_out(&loads)
+                even_out(&loads, UNEVEN)
             }
             false => Vec::new(),
         };
@@ -197,7 +234,8 @@ impl Balance {
     }
 
     fn change(&mut self, now_ms: i64, active: usize, shifts: Vec<Shift>) -> Decision {
-        self.enough = None;
+        (self.enough, self.slightly) = (None, None);
+        self.lasting_ms = LASTING_MS;
         self.settled_at = now_ms + SETTLE_MS;
         Decision { active, shifts }
     }
@@ -217,15 +255,16 @@ fn loads(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|s| s.pressure).collect()
 }
 
-/// Moves from the threads with the most to those with the least, to bring all near the mean.
-fn even_out(loads: &[f64]) -> Vec<Shift> {
-    let mean = loads.iter().sum::<f64>() / loads.len() as f64;
+/// Moves from the threads with the most to those with the least, to bring all near the mean: those that
+/// are `uneven` away from it.
+fn even_out(loads: &[f64], uneven: f64) -> Vec<Shift> {
+    let mean = mean_of(loads);
     let mut left = loads.to_vec();
     let mut shifts = Vec::new();
     for _ in 0..loads.len() {
         let (from, to) = (most_of(&left), least_of(&left));
         let (over, under) = (left[from] - mean, mean - left[to]);
-        if over.max(under) < UNEVEN || over <= 0.0 {
+        if over.max(under) < uneven || over <= 0.0 {
             break;
         }
         let amount = over.min(under);
@@ -234,6 +273,10 @@ fn even_out(loads: &[f64]) -> Vec<Shift> {
         left[to] += amount;
     }
     shifts
+}
+
+fn mean_of(loads: &[f64]) -> f64 {
+    loads.iter().sum::<f64>() / loads.len() as f64
 }
 
 fn most_of(loads: &[f64]) -> usize {

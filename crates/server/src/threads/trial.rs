@@ -17,6 +17,7 @@
 //! and so on. So a steady load gets what is best for it within about a second for a machine of few
 //! CPUs, and afterwards loses less than a hundredth by trials.
 //!
+//! A load that becomes another one in the middle of a trial ends it: nothing can be learnt from that.
 //! A machine that does something else for half a second spoils what is measured then, and what would
 //! be believed for long. So what looks like that is measured again: more served for more CPU time
 //! each may be a base that was too low, less served for as little CPU time a trial that was.
@@ -220,6 +221,11 @@ impl Trials {
     pub fn decide(&mut self, now_ms: i64, active: usize, busy: usize) -> Option<usize> {
         let Trial { before, base, doubt } = self.trial?;
         let now = self.output(MEASURE_MS)?;
+        if self.load.is_some_and(|(connections, _)| differs(busy as f64, connections as f64)) {
+            // What was measured before was another load.
+            self.give_up(now_ms);
+            return Some(before);
+        }
         let (tried, got, base) = match doubt {
             Doubt::OfBase(tried, got) => (tried, got, base.or_better(now)),
             Doubt::None | Doubt::OfTrial => (active, now, base),

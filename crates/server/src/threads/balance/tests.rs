@@ -209,6 +209,37 @@ fn uneven_loads_are_evened_out() {
 }
 
 #[test]
+fn what_is_a_little_uneven_is_evened_out_when_it_lasts() {
+    let mut world = World::new(2);
+    world.run(5_000, 1.6, 10);
+    assert_eq!(world.active, 2);
+    // Six and four of ten clients, with and without time left.
+    for work in [1.5, 1.6, 100.0] {
+        world.part = vec![0.6, 0.4];
+        world.balance.lasting_ms = LASTING_MS;
+        world.run(500, work, 10);
+        assert_eq!(world.part, [0.6, 0.4], "{work}: it may be for a moment");
+        world.run(1_500, work, 10);
+        assert!((world.part[0] - 0.5).abs() < 0.03, "{work}: {:?}", world.part);
+    }
+}
+
+#[test]
+fn what_can_not_be_evened_out_is_let_be() {
+    let mut world = World::new(2);
+    world.run(5_000, 1.6, 10);
+    let mut moves = 0;
+    for _ in 0..1200 {
+        // One client does as much as three of the others: there is no better way.
+        if world.active == 2 {
+            world.part = vec![0.58, 0.42];
+        }
+        moves += world.tick(1.6, 10).shifts.len();
+    }
+    assert!((1..30).contains(&moves), "{moves} in two minutes");
+}
+
+#[test]
 fn shares_are_shares() {
     let mut rng = 1u64;
     for _ in 0..2000 {
@@ -218,7 +249,7 @@ fn shares_are_shares() {
         };
         let count = 1 + (next() * 20.0) as usize;
         let loads: Vec<f64> = (0..count).map(|_| next()).collect();
-        for shift in even_out(&loads) {
+        for shift in even_out(&loads, UNEVEN) {
             assert!(shift.share > 0.0 && shift.share <= 1.0, "{shift:?} of {loads:?}");
             assert_ne!(shift.from, shift.to);
         }
@@ -293,6 +324,23 @@ fn another_load_is_looked_at_anew() {
     assert_eq!(world.active, 4);
     world.run(20_000, 0.9, 50);
     assert_eq!(world.active, 1);
+}
+
+#[test]
+fn a_load_that_follows_another_is_not_taken_for_its_trial() {
+    // Many clients who do much, and some who do less: for both two threads are the best.
+    for ticks in 0..10 {
+        let mut world = World { cpus: 1.4, ..World::new(2) };
+        while world.active == 1 {
+            world.tick(5.0, 50);
+        }
+        world.run(ticks * TICK_MS, 5.0, 50);
+        world.cpus = 1.0;
+        world.run(600, 5.0, 10);
+        world.cpus = 1.4;
+        world.run(2_500, 5.0, 10);
+        assert_eq!(world.active, 2, "after {ticks} ticks");
+    }
 }
 
 #[test]
