@@ -52,15 +52,16 @@ def load(server, mix, seconds=SECONDS, keys=KEYS, rate=RATE):
 
 
 def fill_large(server, elements):
-    """A hash and a list of `elements` each, under the names that the generator's tests use."""
-    size = 1000
+    """A hash and a list of `elements` each, under the names that the generator's tests use, and with
+    values as long as theirs: else it would be measured how they grow."""
+    size, value = 1000, "x" * 64
 
     def requests():
         for first in range(0, elements, size):
             numbers = range(first, min(first + size, elements))
             yield command("HSET", "myhash", *(word for n in numbers
-                                              for word in (f"element:{n:012d}", "x" * 16)))
-            yield command("RPUSH", "mylist", *(f"element:{n:012d}" for n in numbers))
+                                              for word in (f"element:{n:012d}", value)))
+            yield command("RPUSH", "mylist", *(value for _ in numbers))
 
     with server.connect() as s:
         s.settimeout(600)
