@@ -1,4 +1,5 @@
-//! How a server ends that has not come so far as to serve: it says why, and waits for nobody.
+//! How a server ends that has not come so far as to serve: it says why, waits for nobody, and leaves no
+//! pid file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -6,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
-use weft_testkit::{Client, Server, locate};
+use weft_testkit::{Client, Server, client, locate};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -115,4 +116,42 @@ fn a_rewrite_does_not_wait_for_a_pipe() {
     client.cmd(&["BGREWRITEAOF"]);
     no_rewrite(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+}
+
+/// Only an end in good order took it along.
+#[test]
+fn the_pid_file_goes_with_the_process() {
+    let pid = ["--pidfile", "pid"];
+    for how in ["SHUTDOWN", "SIGTERM"] {
+        let mut server = Server::weft(&[]);
+        let sets: Vec<_> =
+            (0..3000).map(|n| ["SET", &n.to_string(), "v"].map(String::from)).collect();
+        let sets: Vec<_> = sets.into_iter().map(|words| words.to_vec()).collect();
+        let mut client = server.client();
+        client.pipeline(&sets).expect("answers");
+        client.ok(&["SAVE"]);
+        // Twenty minutes, if nobody ended it.
+        server.restart_loading(&[&pid[..], &["--key-load-delay", "400000"]].concat());
+        let path = server.dir().join("pid");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), format!("{}\n", server.pid()));
+        let mut client = server.client();
+        assert_eq!(info(&mut client, "loading"), "1");
+        match how {
+            "SIGTERM" => server.signal(rustix::process::Signal::TERM),
+            _ => client.send_raw(&client::encode(&["SHUTDOWN", "NOSAVE"])).expect("sent"),
+        }
+        let status = server.wait();
+        assert!(status.success(), "{how}: {status}\n{}", server.log_tail());
+        assert!(!path.exists(), "{how}");
+    }
+    for (appends, name) in [("no", "dump.rdb"), ("yes", "appendonlydir/appendonly.aof.manifest")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let broken = folder.path().join(name);
+        fs::create_dir_all(broken.parent().expect("a folder")).expect("room");
+        fs::write(broken, "no such thing").expect("room");
+        let args = [&pid[..], &["--appendonly", appends]].concat();
+        let (status, said) = start_that_ends(folder.path(), &args);
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(!folder.path().join("pid").exists(), "{said}");
+    }
 }

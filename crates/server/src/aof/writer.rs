@@ -368,6 +368,7 @@ impl Writer {
                     "Can't recover from AOF write error when the AOF fsync policy is 'always'. \
                      Exiting... ({e})"
                 );
+                weft_process::pidfile::remove_held();
                 std::process::exit(1);
             }
             Err(e) => self.failed("Error writing to the AOF file", super::base::told(&e)),
@@ -594,6 +595,7 @@ fn end_for_sync(why: &str) -> ! {
     log_warning!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
     );
+    weft_process::pidfile::remove_held();
     std::process::exit(1);
 }
 
