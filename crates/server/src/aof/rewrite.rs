@@ -85,11 +85,21 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     let status = &srv.aof.status;
     let seconds = running.since.elapsed().as_secs() as i64;
     status.last_rewrite_s.store(seconds, Ordering::Relaxed);
-    status.last_rewrite_failed.store(came.is_err(), Ordering::Relaxed);
     status.rewrite_began_s.store(0, Ordering::Relaxed);
+    let was_given_up = running.cancel.load(Ordering::Relaxed);
     match came {
-        Ok(()) => log_notice!("Background AOF rewrite finished successfully"),
-        Err(e) => log_warning!("Background AOF rewrite terminated with error: {e}"),
+        Ok(()) => {
+            status.last_rewrite_failed.store(false, Ordering::Relaxed);
+            log_notice!("Background AOF rewrite finished successfully");
+        }
+        // That says nothing of the disk.
+        Err(e) if was_given_up => log_warning!("Background AOF rewrite was given up: {e}"),
+        Err(e) => {
+            status.last_rewrite_failed.store(true, Ordering::Relaxed);
+            log_warning!("Background AOF rewrite terminated with error: {e}");
+            // It is counted before the next one may begin.
+            srv.aof.ask(Order::Failed);
+        }
     }
     srv.aof.rewriting.store(false, Ordering::SeqCst);
     // It may be time for the next one, or to sync again.
