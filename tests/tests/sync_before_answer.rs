@@ -110,6 +110,10 @@ fn answers_to_writes_wait_for_the_sync_and_nobody_else_does() {
     let Some(disk) = FaultyDisk::new() else { return };
     for threads in ["1", "4"] {
         let (server, mut readers) = server(&disk, threads);
+        let members: Vec<String> = (0..50_000).map(|n| format!("member:{n}")).collect();
+        let add: Vec<&str> =
+            ["SADD", "big"].into_iter().chain(members.iter().map(|m| &**m)).collect();
+        readers[0].cmd(&add).int();
         let mut popping: Vec<Asking> = (0..3)
             .map(|n| Asking::begin(&server, &format!("BLPOP {n}"), &[&["BLPOP", "queue", "0"]]))
             .collect();
@@ -125,6 +129,7 @@ fn answers_to_writes_wait_for_the_sync_and_nobody_else_does() {
         let set: [&[&str]; 2] = [&["SET", "t", "1"], &["GET", "t"]];
         all.push(Asking::execute(&server, "a transaction", &set));
         all.push(ask("LPUSH", &[&["LPUSH", "queue", "x", "y", "z"]]));
+        all.push(ask("the slow lane", &[&["SUNIONSTORE", "copy", "big"]]));
         all.push(Asking::execute(&server, "another transaction", &[&["RPUSH", "q2", "x"]]));
         all.append(&mut popping);
         for n in 0..CONNECTIONS {
@@ -135,7 +140,7 @@ fn answers_to_writes_wait_for_the_sync_and_nobody_else_does() {
         for reader in &mut readers {
             wait_for("what was served", || {
                 reader.cmd(&["EXISTS", "queue"]).int() == 0
-                    && reader.cmd(&["LLEN", "q2"]).int() == 1
+                    && reader.cmd(&["EXISTS", "q2", "copy"]).int() == 2
             });
             assert_eq!(reader.cmd(&["WAITAOF", "1", "0", "1"]).items()[0].int(), 0);
         }
