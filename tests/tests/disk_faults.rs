@@ -220,3 +220,55 @@ fn writes_that_are_cut_short() {
         lives(&disk, policy, &format!("{both}\nwrite .incr. {NO_SPACE} 3 5"));
     }
 }
+
+/// Wherever a rewrite fails, and be it that it does not know the folder: after some failures in a row it is
+/// tried less and less often, as in the reference.
+#[test]
+fn a_rewrite_that_fails_is_tried_less_and_less_often() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let often = ["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "1"];
+    let rest = ["--appendonly", "yes", "--enable-protected-configs", "yes"];
+    for faults in [
+        "",
+        "open .incr. 13 1 1000000",
+        "write .rdb 28 1 1000000",
+        "sync .rdb 5 1 1000000",
+        "rename .base. 28 1 1000000",
+    ] {
+        let server = disk.server(&[often, rest].concat());
+        let mut client = server.client();
+        let folder = server.dir().join("gone");
+        std::fs::create_dir(&folder).expect("a folder");
+        client.ok(&["CONFIG", "SET", "auto-aof-rewrite-percentage", "0"]);
+        assert!(is_quiet(&mut client));
+        match faults {
+            "" => {
+                client.ok(&["CONFIG", "SET", "dir", folder.to_str().expect("ours")]);
+                std::fs::remove_dir(&folder).expect("it is empty");
+            }
+            _ => disk.fails(faults),
+        }
+        client.ok(&["CONFIG", "SET", "auto-aof-rewrite-percentage", "1"]);
+        let deadline = Instant::now() + PATIENCE;
+        let failures = |client: &mut Client| {
+            let text = client.cmd(&["INFO", "persistence"]).text();
+            let field = "aof_rewrites_consecutive_failures:";
+            let line = text.lines().find_map(|line| line.strip_prefix(field));
+            line.expect("it is told").to_string()
+        };
+        let attempts = |server: &Server| server.log().matches("automatic rewriting of AOF").count();
+        while !server.log().contains("triggered the limit, will retry in 1 minutes") {
+            assert!(Instant::now() < deadline, "{faults}: no pause\n{}", server.log_tail());
+            client.ok(&["SET", "key", &"v".repeat(1000)]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(failures(&mut client), "3", "{faults}");
+        let before = attempts(&server);
+        std::thread::sleep(Duration::from_secs(2));
+        client.ok(&["SET", "key", &"v".repeat(1000)]);
+        assert_eq!(attempts(&server), before, "{faults}");
+        if !faults.is_empty() {
+            disk.works();
+        }
+    }
+}

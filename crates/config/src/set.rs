@@ -78,6 +78,25 @@ impl Config {
             failed(name.map_or(id.name(), |name| name.spelling).as_bytes(), &reason)
         })
     }
+
+    /// Takes a change back that turned out to be impossible after [`Config::set`] had succeeded: the directives
+    /// `changed` are what they are in `before`, and are applied again. Answers the error for the client, who is
+    /// told of which directive, and why.
+    pub fn take_back(
+        &mut self,
+        before: &Config,
+        changed: &[Id],
+        apply: &mut Apply<'_>,
+        because: (Id, &str),
+    ) -> SetError {
+        for id in changed {
+            self.values[id.index()] = before.values[id.index()].clone();
+        }
+        if !changed.is_empty() {
+            let _ = apply(self, changed);
+        }
+        failed(because.0.name().as_bytes(), because.1)
+    }
 }
 
 /// The directives named, if all of them can be set.

@@ -13,6 +13,7 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -149,6 +150,30 @@ pub trait Storage: Send + Sync + Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
+/// Opens a file as `how` says. What only looks like one is refused: a pipe would keep whoever opens it
+/// waiting for its other end, and a device can be read for ever.
+///
+/// # Errors
+/// Those of `open(2)`, and that it is no regular file.
+pub fn open_file(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    // To open a device may do something already.
+    if let Ok(found) = fs::metadata(path) {
+        refuse_others(&found)?;
+    }
+    // It may have become another one since, which is not waited for either. To files this flag means nothing.
+    let file = how.custom_flags(libc::O_NONBLOCK).open(path)?;
+    refuse_others(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn refuse_others(found: &fs::Metadata) -> io::Result<()> {
+    match found.file_type() {
+        kind if kind.is_file() => Ok(()),
+        kind if kind.is_dir() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+        _ => Err(io::Error::other("It is not a regular file")),
+    }
+}
+
 impl Output for File {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = self;
@@ -173,22 +198,30 @@ impl Storage for Disk {
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
-        Ok(Arc::new(OpenOptions::new().append(true).create(true).open(path)?))
+        Ok(Arc::new(open_file(path, OpenOptions::new().append(true).create(true))?))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
         // Appending, as all outputs: so a cut moves the place of the next write.
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = open_file(path, OpenOptions::new().append(true).create(true))?;
         file.set_len(0)?;
         Ok(Arc::new(file))
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(open_file(path, OpenOptions::new().read(true))?))
     }
 
     fn length(&self, path: &Path) -> io::Result<u64> {
         fs::metadata(path).map(|data| data.len())
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(found.is_file()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -241,5 +274,32 @@ mod tests {
         disk.sync_dir(&dir).expect("synced");
         let missing = disk.read(&path).err().map(|e| e.kind());
         assert_eq!(missing, Some(io::ErrorKind::NotFound));
+    }
+
+    /// Opening the pipe would wait for its other end.
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.is_ok_and(|made| made.success()), "mkfifo");
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket"));
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero")).expect("a link");
+        std::os::unix::fs::symlink(&pipe, folder.path().join("link")).expect("a link");
+        for name in ["pipe", "socket", "zero", "link", "."] {
+            let path = folder.path().join(name);
+            for opened in
+                [Disk.read(&path).err(), Disk.append(&path).err(), Disk.create(&path).err()]
+            {
+                let words = opened.expect("it is no file").to_string();
+                let wanted = if name == "." {
+                    "Is a directory (os error 21)"
+                } else {
+                    "It is not a regular file"
+                };
+                assert_eq!(words, wanted, "{name}");
+            }
+            assert!(!Disk.exists(&path).expect("stat"));
+        }
     }
 }

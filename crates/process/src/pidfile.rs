@@ -1,10 +1,21 @@
 //! The file that tells init scripts which process to stop.
+//!
+//! It goes with the process, however that ends: in `main`, on some thread in the middle of loading, or in
+//! a signal handler. So its path is where all of them find it.
 
 use crate::sys::describe;
 use crate::{log_notice, sys};
+use std::ffi::{CString, c_char};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The path of the file that goes with the process; null: there is none, or it has gone. What it points to
+/// is never freed, since a signal handler may read it at any time.
+static HELD: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
 /// A pid file that this process wrote.
 #[derive(Debug)]
@@ -23,13 +34,35 @@ impl PidFile {
         fs::write(path, format!("{}\n", sys::pid())).inspect_err(|error| {
             log_notice!("Failed to write PID file: {}", describe(error));
         })?;
-        Ok(Self { path: path.to_owned() })
+        // The directory may change before it is removed.
+        Ok(Self { path: std::path::absolute(path)? })
     }
 
-    /// Removes the file, at shutdown. That it may be gone already is no error.
-    pub fn remove(self) {
+    /// Leaves the file to the process: whoever ends that calls [`remove_held`].
+    pub fn hold(self) {
+        // A path that was opened holds no NUL.
+        if let Ok(path) = CString::new(self.path.into_os_string().into_vec()) {
+            HELD.store(path.into_raw(), Ordering::Release);
+        }
+    }
+}
+
+/// Removes the file that the process holds, if there is one, before the process ends. That it may be gone
+/// already is no error.
+pub fn remove_held() {
+    if !HELD.load(Ordering::Acquire).is_null() {
         log_notice!("Removing the pid file.");
-        let _ = fs::remove_file(&self.path);
+        unlink_held();
+    }
+}
+
+/// The same without a word, for a signal handler, too.
+pub(crate) fn unlink_held() {
+    let path = HELD.swap(ptr::null_mut(), Ordering::AcqRel);
+    if !path.is_null() {
+        // SAFETY: `path` comes from CString::into_raw in `hold` and is never freed, so it is a string that
+        // ends with a NUL. unlink may be called by a signal handler.
+        unsafe { libc::unlink(path) };
     }
 }
 
@@ -45,8 +78,14 @@ mod tests {
         let file = PidFile::create(&path).unwrap();
         let expected = format!("{}\n", std::process::id());
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
-        file.remove();
+        file.hold();
+        assert!(path.exists());
+        remove_held();
         assert!(!path.exists());
+        // Another process may have one of that name now.
+        fs::write(&path, "2").unwrap();
+        remove_held();
+        assert!(path.exists());
     }
 
     #[test]

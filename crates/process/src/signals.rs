@@ -12,6 +12,7 @@
 //! terminal, and a closed connection is an error code, not a reason to die.
 
 use crate::log::{self, Level};
+use crate::pidfile;
 use crate::sys;
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -117,12 +118,14 @@ extern "C" fn on_stop_signal(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_v
     let earlier = PENDING.swap(signal, Ordering::AcqRel);
     if earlier != 0 && signal == libc::SIGINT {
         log::write_from_signal_handler(Level::Warning, "You insist... exiting now.");
+        pidfile::unlink_held();
         // SAFETY: _exit has no preconditions and is safe in a signal handler.
         unsafe { libc::_exit(1) };
     }
     if LOADING.load(Ordering::Acquire) {
         let message = "Received shutdown signal during loading, exiting now.";
         log::write_from_signal_handler(Level::Warning, message);
+        pidfile::unlink_held();
         // SAFETY: as above.
         unsafe { libc::_exit(0) };
     }

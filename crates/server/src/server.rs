@@ -325,6 +325,7 @@ impl Server {
     pub fn shut_down(&self, code: u32) {
         if self.persistence.loading.is_on() {
             log_warning!("Shutdown during loading, exiting now.");
+            weft_process::pidfile::remove_held();
             std::process::exit(code as i32);
         }
         self.exit_code.store(code, Ordering::SeqCst);

@@ -20,7 +20,7 @@ use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_process::log::{self, Level};
 use weft_process::memory_policy::OomMode;
-use weft_process::pidfile::PidFile;
+use weft_process::pidfile::{self, PidFile};
 use weft_process::signals::{StopSignal, StopSignals};
 use weft_process::supervise::{Mode, Supervisor};
 use weft_process::title::Title;
@@ -78,6 +78,7 @@ fn start(args: &LoadArgs) -> i32 {
     let log_file = config.path(Id::LOGFILE);
     let code = run(config).unwrap_or_else(|failure| {
         failure::tell(&failure, log_file.as_deref());
+        pidfile::remove_held();
         1
     });
     if let Some(delay) = restart::wanted() {
@@ -114,15 +115,13 @@ fn run(config: Config) -> Result<i32, Failure> {
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
     let listeners = listen(srv, &config)?;
-    let pidfile = write_pidfile(&config);
+    write_pidfile(&config);
     drop(config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
     introduce(srv, title, &supervisor);
     let code = serve(srv, listeners, signals, &supervisor)?;
     supervisor.stopping();
-    if let Some(pidfile) = pidfile {
-        pidfile.remove();
-    }
+    pidfile::remove_held();
     log_warning!("Weft is now ready to exit, bye bye...");
     Ok(code)
 }
@@ -364,11 +363,13 @@ fn group_id(group: &str) -> Option<u32> {
     })
 }
 
-/// A pid file when one is configured, or when this is a daemon.
-fn write_pidfile(config: &Config) -> Option<PidFile> {
-    let path = config
-        .path(Id::PIDFILE)
-        .or_else(|| config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into()))?;
+/// Writes a pid file when one is configured, or when this is a daemon. It goes with the process.
+fn write_pidfile(config: &Config) {
+    let default = || config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into());
     // That it could not be written is in the log then.
-    PidFile::create(&path).ok()
+    if let Some(path) = config.path(Id::PIDFILE).or_else(default)
+        && let Ok(file) = PidFile::create(&path)
+    {
+        file.hold();
+    }
 }

@@ -217,6 +217,8 @@ impl Check<'_> {
                         }
                         (b"exec", Some(_)) => transaction = None,
                         (b"exec", None) => {
+                            // It is cut off with what comes behind it.
+                            transaction = Some(offset);
                             break Some(wrong(format!("Unexpected EXEC in AOF {path}")));
                         }
                         _ => {}
@@ -411,6 +413,9 @@ mod tests {
         assert!(!right);
         let (lines, ..) = single(b"*1\r\n$4\r\nEXEC\r\n", Repair::Nothing, true);
         assert!(lines[1].ends_with("Unexpected EXEC in AOF a.aof"));
+        let bytes = [SET, b"*1\r\n$4\r\nEXEC\r\n", SET].concat();
+        let (lines, right, left) = single(&bytes, Repair::Cut, true);
+        assert!(right && left == SET, "{lines:?}");
     }
 
     #[test]

@@ -34,6 +34,13 @@ pub trait Sink {
     /// Why that can't be: a line for the operator.
     fn command(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) -> Result<(), String>;
 
+    /// Answers when all commands that came have been looked at: the file is about to be cut behind them, which
+    /// must not happen to one that is refused.
+    ///
+    /// # Errors
+    /// Why one of them can't be: a line for the operator.
+    fn settle(&mut self) -> Result<(), String>;
+
     /// The file is at its end. What comes after a MULTI without EXEC is void.
     ///
     /// # Errors
@@ -261,6 +268,7 @@ impl File<'_> {
     /// Cuts the file behind what is whole.
     fn cut(&self, offset: u64, sink: &mut dyn Sink) -> Result<u64, LoadFault> {
         let name = &self.entry.name;
+        sink.settle().map_err(LoadFault::Failed)?;
         sink.warn(format!("Truncating the AOF {name} at offset {offset}"));
         let cut = || {
             let file = self.dir.storage.append(&self.path())?;

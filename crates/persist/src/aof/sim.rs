@@ -116,6 +116,10 @@ impl Sink for Loaded {
         Ok(Rest { taken: 13, input })
     }
 
+    fn settle(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn command(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) -> Result<(), String> {
         let args: Vec<&[u8]> = args.collect();
         let mut bytes = format!("*{}\r\n", args.len()).into_bytes();

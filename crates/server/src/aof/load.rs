@@ -10,7 +10,7 @@
 
 use super::directory;
 use crate::dispatch::request::Request;
-use crate::dispatch::run::{Who, call};
+use crate::dispatch::run::{DataFn, Who, call};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
 use crate::memory::ThreadMemory;
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
-use weft_commands::Lane;
+use weft_commands::{Flags, Lane};
 use weft_config::Id;
 use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, turn::Free};
@@ -65,6 +65,8 @@ enum Load {
     Commands(Block),
     /// A snapshot, and where the rest of its file is to go.
     Snapshot(Box<dyn Read + Send>, SyncSender<Result<Rest, String>>),
+    /// All that came before has been executed, or will be with the transaction that it belongs to.
+    Settle(SyncSender<Result<(), String>>),
     EndFile(Role, String, SyncSender<Result<(), String>>),
 }
 
@@ -105,6 +107,10 @@ impl Sink for Parsed {
     fn command(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) -> Result<(), String> {
         self.block.push(args);
         if self.block.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        self.ask(Load::Settle)
     }
 
     fn end_file(&mut self, role: Role, name: &str) -> Result<(), String> {
@@ -158,6 +164,10 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
             }));
             Ok(())
         }
+        Load::Settle(to) => {
+            let _ = to.send(Ok(()));
+            Ok(())
+        }
         Load::EndFile(role, name, to) => {
             let _ = to.send(executor.end_file(role, &name));
             Ok(())
@@ -208,13 +218,24 @@ fn load(
     })
 }
 
+/// What is to be done for a command of the file.
+#[derive(Clone, Copy)]
+enum Work {
+    Data(&'static Cmd, DataFn),
+    Select,
+    Multi,
+    Exec,
+    /// It changes no data: PING, WATCH.
+    Nothing,
+}
+
 /// Executes what was logged.
 struct Executor {
     srv: &'static Server,
     db: usize,
     reply: Reply,
     /// What came since MULTI.
-    transaction: Option<Vec<Vec<Vec<u8>>>>,
+    transaction: Option<Vec<(Work, Vec<Vec<u8>>)>>,
     began: Instant,
 }
 
@@ -243,36 +264,42 @@ impl Executor {
         guard: &Guard<'_>,
         args: &[&[u8]],
     ) -> Result<(), String> {
-        let is = |word: &[u8]| args[0].eq_ignore_ascii_case(word);
-        if is(b"exec") {
-            for queued in self.transaction.take().unwrap_or_default() {
-                let args: Vec<&[u8]> = queued.iter().map(|arg| &arg[..]).collect();
-                self.run(core, guard, &args)?;
+        // In a transaction, too: one that never ends must not be cut off with what nobody knows.
+        let work = self.work_of(args)?;
+        match (work, &mut self.transaction) {
+            // Without MULTI there is nothing to do.
+            (Work::Exec, _) => {
+                for (work, queued) in self.transaction.take().unwrap_or_default() {
+                    let args: Vec<&[u8]> = queued.iter().map(|arg| &arg[..]).collect();
+                    self.run(core, guard, work, &args)?;
+                }
+                Ok(())
             }
-            return Ok(());
+            (_, Some(transaction)) => {
+                transaction.push((work, args.iter().map(|arg| arg.to_vec()).collect()));
+                Ok(())
+            }
+            (Work::Multi, None) => {
+                self.transaction = Some(Vec::new());
+                Ok(())
+            }
+            (_, None) => self.run(core, guard, work, args),
         }
-        if let Some(transaction) = &mut self.transaction {
-            transaction.push(args.iter().map(|arg| arg.to_vec()).collect());
-            return Ok(());
-        }
-        if is(b"multi") {
-            self.transaction = Some(Vec::new());
-            return Ok(());
-        }
-        self.run(core, guard, args)
     }
 
-    fn run(&mut self, core: &mut Core, guard: &Guard<'_>, args: &[&[u8]]) -> Result<(), String> {
-        if args[0].eq_ignore_ascii_case(b"select") {
-            return self.select(args);
-        }
-        let Some((cmd, run)) = self.find(args) else {
-            let name = args[0].escape_ascii();
-            return Err(format!("Unknown command '{name}' reading the append only file"));
+    fn run(
+        &mut self,
+        core: &mut Core,
+        guard: &Guard<'_>,
+        work: Work,
+        args: &[&[u8]],
+    ) -> Result<(), String> {
+        let (cmd, run) = match work {
+            Work::Data(cmd, run) => (cmd, run),
+            Work::Select => return self.select(args),
+            // MULTI in a transaction is an error that changes nothing.
+            Work::Multi | Work::Exec | Work::Nothing => return Ok(()),
         };
-        if !cmd.spec.fits(args.len()) {
-            return Err(format!("A call of '{}' with a wrong number of arguments", cmd.full_name));
-        }
         // As things were when it was logged: nothing has expired that was not said to have.
         core.turn.set_import(Import::Source);
         core.turn.expired = Expired::Keep;
@@ -292,14 +319,33 @@ impl Executor {
         Ok(())
     }
 
-    fn find(&self, args: &[&[u8]]) -> Option<(&'static Cmd, crate::dispatch::run::DataFn)> {
-        let mut cmd = self.srv.table.find(args[0])?;
+    /// # Errors
+    /// It can't be what a server has logged: a line for the operator.
+    fn work_of(&self, args: &[&[u8]]) -> Result<Work, String> {
+        let unknown = || {
+            let name = args[0].escape_ascii();
+            format!("Unknown command '{name}' reading the append only file")
+        };
+        let mut cmd = self.srv.table.find(args[0]).ok_or_else(unknown)?;
         if !cmd.subcommands.is_empty() {
-            cmd = cmd.subcommand(args.get(1)?)?;
+            let word = args.get(1).ok_or_else(unknown)?;
+            cmd = cmd.subcommand(word).ok_or_else(unknown)?;
+        }
+        let name = cmd.full_name;
+        if !cmd.spec.fits(args.len()) {
+            return Err(format!("A call of '{name}' with a wrong number of arguments"));
         }
         match cmd.run {
-            Run::Data { run, .. } => Some((cmd, run)),
-            Run::Server(_) | Run::Exec | Run::Watch => None,
+            Run::Data { run, .. } => Ok(Work::Data(cmd, run)),
+            Run::Exec => Ok(Work::Exec),
+            Run::Watch => Ok(Work::Nothing),
+            Run::Server(_) if name == "multi" => Ok(Work::Multi),
+            Run::Server(_) if name == "select" => Ok(Work::Select),
+            // What changes the server is for those who are connected to it.
+            Run::Server(_) if cmd.spec.flags.has(Flags::ADMIN.or(Flags::WRITE)) => {
+                Err(format!("The append only file calls '{name}', which is nothing that is logged"))
+            }
+            Run::Server(_) => Ok(Work::Nothing),
         }
     }
 
@@ -350,6 +396,10 @@ pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result
             let loaded = reload::load_front(srv, guard, &mut core.turn, input).map(rest);
             forget_effects(core, guard);
             let _ = to.send(loaded.map_err(|trouble| trouble.to_string()));
+            Ok(())
+        }
+        Load::Settle(to) => {
+            let _ = to.send(Ok(()));
             Ok(())
         }
         Load::EndFile(role, name, to) => {

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
-use weft_config::{Config, Id};
+use weft_config::Id;
 use weft_persist::aof::Directory;
 use weft_persist::storage::Disk;
 use weft_resp::Reply;
@@ -67,15 +67,20 @@ pub struct Aof {
     /// Clients that wait for a unit to be safe, and whether there are any.
     waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
     has_waits: AtomicBool,
-    /// What the configuration says, and who is about to do it.
+    /// What the configuration says, and who is about to do it: see [`Aof::switch`].
     wanted: AtomicBool,
     switch: Mutex<()>,
+    /// The log is to end, and to begin anew if it is still wanted.
+    is_stale: AtomicBool,
     /// A rewrite is under way.
     rewriting: AtomicBool,
     /// By which it is given up.
     cancel: Mutex<Option<Arc<AtomicBool>>>,
     pub status: Status,
 }
+
+/// See [`Aof::switch`].
+pub type Switch<'a> = MutexGuard<'a, ()>;
 
 /// The way to the thread that writes.
 #[derive(Clone)]
@@ -112,6 +117,7 @@ impl Default for Aof {
             has_waits: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             switch: Mutex::default(),
+            is_stale: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             cancel: Mutex::default(),
             status: Status::default(),
@@ -122,6 +128,12 @@ impl Default for Aof {
 impl Aof {
     fn handle(&self) -> MutexGuard<'_, Option<Handle>> {
         self.writer.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Who holds this begins and ends the log, and nobody else does. The disk is waited for meanwhile, so it is
+    /// taken before the configuration, and never by an I/O thread or anybody who holds shards.
+    pub fn switch(&self) -> Switch<'_> {
+        self.switch.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     fn cancel(&self) -> MutexGuard<'_, Option<Arc<AtomicBool>>> {
@@ -318,11 +330,7 @@ impl Aof {
 
 /// Where the files are, by the configuration.
 pub fn directory(srv: &Server) -> Directory {
-    directory_of(&srv.config())
-}
-
-/// As [`directory`].
-pub fn directory_of(config: &Config) -> Directory {
+    let config = srv.config();
     let folder = config.str(Id::APPENDDIRNAME).into_owned();
     let stem = config.str(Id::APPENDFILENAME).into_owned();
     // The directory of the data is the working directory.

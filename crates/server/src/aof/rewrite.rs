@@ -85,11 +85,21 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     let status = &srv.aof.status;
     let seconds = running.since.elapsed().as_secs() as i64;
     status.last_rewrite_s.store(seconds, Ordering::Relaxed);
-    status.last_rewrite_failed.store(came.is_err(), Ordering::Relaxed);
     status.rewrite_began_s.store(0, Ordering::Relaxed);
+    let was_given_up = running.cancel.load(Ordering::Relaxed);
     match came {
-        Ok(()) => log_notice!("Background AOF rewrite finished successfully"),
-        Err(e) => log_warning!("Background AOF rewrite terminated with error: {e}"),
+        Ok(()) => {
+            status.last_rewrite_failed.store(false, Ordering::Relaxed);
+            log_notice!("Background AOF rewrite finished successfully");
+        }
+        // That says nothing of the disk.
+        Err(e) if was_given_up => log_warning!("Background AOF rewrite was given up: {e}"),
+        Err(e) => {
+            status.last_rewrite_failed.store(true, Ordering::Relaxed);
+            log_warning!("Background AOF rewrite terminated with error: {e}");
+            // It is counted before the next one may begin.
+            srv.aof.ask(Order::Failed);
+        }
     }
     srv.aof.rewriting.store(false, Ordering::SeqCst);
     // It may be time for the next one, or to sync again.
@@ -100,12 +110,15 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
     let (snapshot, cut) = cut(srv, running, &plan)?;
     let dir = directory(srv);
-    let Some(cut) = cut else {
+    let At::Log(cut) = cut else {
         dir.create().map_err(|e| base::told(&e))?;
         let made = base::write(srv, &dir, &plan, &snapshot, running)?;
-        return put_alone(srv, &dir, &made);
+        return put_alone(srv, &dir, &made, cut, running);
     };
-    let over = || "the append-only file was turned off".to_string();
+    let over = || {
+        running.cancel.store(true, Ordering::Relaxed);
+        "the append-only file was turned off".to_string()
+    };
     // It may have begun just now, and who writes it is about to.
     while srv.aof.is_log(cut.log) && !srv.aof.is_on() {
         std::thread::sleep(Duration::from_millis(1));
@@ -126,33 +139,50 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     failed.map_or(came, Err)
 }
 
+/// Where the cut of a rewrite is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Log(Cut),
+    /// Behind the log of that number, which had ended.
+    Behind(u64),
+}
+
 /// Puts a base into force that nothing is logged behind, unless a log has begun meanwhile: that has
-/// read the manifest already.
-fn put_alone(srv: &Server, dir: &Directory, made: &Base) -> Result<(), String> {
-    let _switch = srv.aof.switch.lock().unwrap_or_else(|p| p.into_inner());
-    if srv.aof.is_on() {
+/// read the manifest already, and may have ended since.
+fn put_alone(
+    srv: &Server,
+    dir: &Directory,
+    made: &Base,
+    at: At,
+    running: &Running,
+) -> Result<(), String> {
+    let _switch = srv.aof.switch();
+    if at != At::Behind(srv.aof.log_number()) {
         let _ = dir.storage.remove(&dir.path(&made.name));
+        running.cancel.store(true, Ordering::Relaxed);
         return Err("the append-only file was turned on".into());
     }
     Appender::only_base(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
 }
 
-/// Takes the cut, when there is no other snapshot; and where it is in the log, if there is one.
+/// Takes the cut, when there is no other snapshot; and where it is.
 fn cut(
     srv: &'static Server,
     running: &Running,
     plan: &Plan,
-) -> Result<(Snapshot<'static>, Option<Cut>), String> {
+) -> Result<(Snapshot<'static>, At), String> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
     let note = |_: &Stop<'_>| {
         // At the cut itself: before it the log may begin, or end.
-        srv.aof.is_logging.load(Ordering::SeqCst).then(|| {
-            let unit = srv.ks.log().last();
-            srv.aof.cut.store(unit, Ordering::Relaxed);
-            Cut { log: srv.aof.log_number(), unit }
-        })
+        let log = srv.aof.log_number();
+        if !srv.aof.is_logging.load(Ordering::SeqCst) {
+            return At::Behind(log);
+        }
+        let unit = srv.ks.log().last();
+        srv.aof.cut.store(unit, Ordering::Relaxed);
+        At::Log(Cut { log, unit })
     };
     let status = &srv.aof.status;
     loop {

@@ -2,7 +2,7 @@
 
 use super::load;
 use super::writer::{self, Order, Seat, Writer};
-use super::{Handle, base, directory, directory_of};
+use super::{Handle, Switch, base, directory};
 use crate::server::{Server, attention};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,57 +82,58 @@ fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
 }
 
 /// The directive has, or may have, changed: notes what is wanted, which is done by [`follow`].
-///
-/// # Errors
-/// Why that can't be, after which the directive keeps its value.
-pub fn set(srv: &'static Server, config: &Config) -> Result<(), String> {
-    let on = config.bool(Id::APPENDONLY);
-    // Who is switching has found out already, and may be writing to the file that this would empty.
-    let switch = srv.aof.switch.try_lock();
-    if on && switch.is_ok() && !srv.aof.is_on() {
-        // What is wrong with the directory is found out while somebody listens.
-        waiting(srv, config).map_err(|fault| {
-            log_warning!("{fault}");
-            "Unable to turn on AOF. Check server logs.".to_string()
-        })?;
-    }
-    srv.aof.wanted.store(on, Ordering::SeqCst);
-    Ok(())
+pub fn want(srv: &Server, config: &Config) {
+    srv.aof.wanted.store(config.bool(Id::APPENDONLY), Ordering::SeqCst);
 }
 
 /// What is logged before there is a base.
-fn waiting(srv: &Server, config: &Config) -> Result<Appender, String> {
-    let dir = directory_of(config);
+fn waiting(srv: &Server) -> Result<Appender, String> {
+    let dir = directory(srv);
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     let annotations = srv.settings().aof.annotations;
     Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)
 }
 
-/// Begins or ends the log, if it is not as it is wanted. Stops the world, so that who calls this holds
-/// nothing, and nobody else would wait for him.
-pub fn follow(srv: &'static Server) {
-    let _switch = srv.aof.switch.lock().unwrap_or_else(|p| p.into_inner());
+/// Begins or ends the log, if it is not as it is wanted. Stops the world and waits for the disk, so that who
+/// calls this holds nothing but the switch, and nobody else would wait for him.
+///
+/// # Errors
+/// Why it could not begin, which the log says, too. It is off then, and still wanted.
+pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> {
+    if srv.aof.is_stale.swap(false, Ordering::SeqCst) && srv.aof.is_on() {
+        turn_off(srv);
+    }
     while !srv.aof.is_switched() {
-        let done = match srv.aof.is_on() {
+        match srv.aof.is_on() {
             true => turn_off(srv),
-            false => turn_on(srv),
-        };
-        if let Err(e) = done {
-            return log_warning!("The append-only file can't be switched on: {e}");
+            false => turn_on(srv).inspect_err(|why| {
+                log_warning!("The append-only file can't be switched on: {why}");
+            })?,
         }
     }
+    Ok(())
 }
 
-/// The same, on a thread of its own.
-pub fn follow_soon(srv: &'static Server) {
+/// The same on a thread of its own, which calls `failed` if the log could not begin.
+pub fn follow_soon(srv: &'static Server, failed: fn(&'static Server, &Switch<'_>)) {
     let thread = std::thread::Builder::new().name("weft-aof-switch".into());
-    if let Err(e) = thread.spawn(move || follow(srv)) {
+    let spawned = thread.spawn(move || {
+        let switch = srv.aof.switch();
+        if follow(srv, &switch).is_err() {
+            failed(srv, &switch);
+        }
+    });
+    if let Err(e) = spawned {
         log_warning!("The append-only file is not switched: {e}");
     }
 }
 
 fn turn_on(srv: &'static Server) -> Result<(), String> {
-    let mut appender = waiting(srv, &srv.config())?;
+    let mut appender = waiting(srv)?;
+    // A rewrite of before is of no use to this log, which needs one of its own.
+    if srv.aof.has_cut() {
+        srv.aof.cancel_rewrite();
+    }
     let seat = Seat::default();
     let log = begin_log(srv, &seat).ok_or("the log of effects is in use")?;
     appender.begin_at(log.position());
@@ -142,13 +143,12 @@ fn turn_on(srv: &'static Server) -> Result<(), String> {
     })
 }
 
-fn turn_off(srv: &'static Server) -> Result<(), String> {
+fn turn_off(srv: &'static Server) {
     end(srv, |srv| {
         end_log(srv);
         srv.aof.ask(Order::End);
     });
     srv.aof.refuse_waits(srv);
-    Ok(())
 }
 
 /// Ends the log, and the thread that writes it, by `stop`.
@@ -166,11 +166,12 @@ fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
 /// log is switched on. The world is stopped. O(what waits to be written).
 ///
 /// # Errors
-/// The log is off now: why.
+/// The log is off now, or is to be begun anew by [`follow`]: why.
 pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
     let Ok(_switch) = srv.aof.switch.try_lock() else {
-        // It is being begun, with a base of a later moment, or ended.
-        return Ok(());
+        // It is being begun or ended, by somebody who may need the world. Whoever comes next does it.
+        srv.aof.is_stale.store(true, Ordering::SeqCst);
+        return Err("it is being switched".into());
     };
     if !srv.aof.is_on() {
         return Ok(());
@@ -179,7 +180,7 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
         end_log_by(srv, guard);
         srv.aof.ask(Order::End);
     });
-    let mut appender = waiting(srv, &srv.config())?;
+    let mut appender = waiting(srv)?;
     let seat = Seat::default();
     let log = begin_log_by(srv, guard, &seat).ok_or("the log of effects is in use")?;
     appender.begin_at(log.position());

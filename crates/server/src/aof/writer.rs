@@ -9,7 +9,7 @@
 
 use super::gather::{Gathering, unhurried};
 use super::policy::{Policy, Sync};
-use super::rewrite;
+use super::rewrite::{self, Refusal};
 use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
 use std::io;
@@ -31,6 +31,8 @@ pub enum Order {
     Rotate { cut: Cut, done: SyncSender<Result<(), String>> },
     /// The image of that cut is in this file of the folder; or there is none.
     Rebase { cut: Cut, base: Result<Base, String>, done: SyncSender<Result<(), String>> },
+    /// A rewrite has failed, wherever that was: the next one waits longer.
+    Failed(SyncSender<()>),
     /// Write and sync all that was logged before this.
     Flush(SyncSender<()>),
     /// The log has ended: write and sync the rest, and end.
@@ -221,10 +223,16 @@ impl Writer {
                     let began = self.srv.watch_latency();
                     let came = self.appender.rebase(&base.name, base.snapshot);
                     self.sample("aof-rename", began);
-                    came.map_err(|e| e.to_string())
+                    came.map_err(|e| super::base::told(&e))
                 });
-                self.rewritten(came.is_ok());
+                if came.is_ok() {
+                    self.rewritten(true);
+                }
                 let _ = done.send(came);
+            }
+            Order::Failed(done) => {
+                self.rewritten(false);
+                let _ = done.send(());
             }
             Order::Flush(done) => {
                 self.write_all();
@@ -368,6 +376,7 @@ impl Writer {
                     "Can't recover from AOF write error when the AOF fsync policy is 'always'. \
                      Exiting... ({e})"
                 );
+                weft_process::pidfile::remove_held();
                 std::process::exit(1);
             }
             Err(e) => self.failed("Error writing to the AOF file", super::base::told(&e)),
@@ -519,8 +528,10 @@ impl Writer {
                 }
                 // One attempt in a second, if it fails at once.
                 self.next_attempt_s = self.next_attempt_s.max(now + 1);
-                if rewrite::begin(self.srv, false).is_err() {
-                    self.rewritten(false);
+                match rewrite::begin(self.srv, false) {
+                    // Somebody else has begun one, or it is not the time for it.
+                    Ok(_) | Err(Refusal::Busy) => {}
+                    Err(Refusal::Failed) => self.rewritten(false),
                 }
             }
             Permission::At(until) => self.next_attempt_s = until,
@@ -594,6 +605,7 @@ fn end_for_sync(why: &str) -> ! {
     log_warning!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
     );
+    weft_process::pidfile::remove_held();
     std::process::exit(1);
 }
 

@@ -8,8 +8,9 @@ use super::save::Delay;
 use crate::failure::{Failure, words};
 use crate::memory::ThreadMemory;
 use crate::server::Server;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
@@ -19,6 +20,7 @@ use weft_keyspace::{Access, Db, ShardSet, SlowHand, Turn};
 use weft_persist::rdb::file::{
     Counts, Ended, Loader, Origin, Piece, Terms, Trouble, VersionCheck, Wrong,
 };
+use weft_persist::storage;
 use weft_process::{log_notice, log_warning};
 use weft_types::{Limits, Record};
 
@@ -69,7 +71,7 @@ impl Rules {
 /// The file is there and can't be opened.
 pub fn open(srv: &Server) -> Result<Option<File>, Failure> {
     let name = srv.config().str(Id::DBFILENAME).into_owned();
-    match File::open(&name) {
+    match open_file(&name) {
         Ok(file) => {
             begin(srv, file.metadata().map_or(0, |data| data.len()));
             Ok(Some(file))
@@ -77,6 +79,14 @@ pub fn open(srv: &Server) -> Result<Option<File>, Failure> {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(format!("Fatal error loading the DB: {}. Exiting.", words(&e))),
     }
+}
+
+/// Opens the snapshot of that name.
+///
+/// # Errors
+/// Those of the disk; and it is no regular file, which is not waited for.
+pub fn open_file(name: &str) -> std::io::Result<File> {
+    storage::open_file(Path::new(name), OpenOptions::new().read(true))
 }
 
 /// Loads what [`open`] has opened.

@@ -44,7 +44,7 @@ pub fn reload(
         return Err(Failed::Saving);
     }
     let name = srv.config().str(Id::DBFILENAME).into_owned();
-    let file = File::open(&name).map_err(|e| {
+    let file = load::open_file(&name).map_err(|e| {
         log_warning!("Can't open '{name}': {}", crate::failure::words(&e));
         Failed::Loading
     })?;

@@ -6,8 +6,9 @@
  *
  * CALL is write, sync, rename, open, truncate, unlink or `any`. PART is in the path of the file; `any`
  * is every file of the log and every snapshot. ERROR is a number of errno, `half` (a write takes half
- * of its bytes) or `stall` (the call waits while the line is there). FROM and TO count the calls that a
- * line concerns, from 1 on, since the file has last changed. What has failed is told in $FAULTS.hits.
+ * of its bytes), `stall` (each call waits while the line is there) or `hold` (the call waits until the file
+ * changes). FROM and TO count the calls that a line concerns, from 1 on, since the file has last changed; a
+ * call that was held is not counted again. What has failed is told in $FAULTS.hits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,6 +26,7 @@
 #define MOST_LINES 16
 #define HALF -1
 #define STALL -2
+#define HOLD -3
 
 struct line {
     char call[16], part[128];
@@ -35,6 +37,8 @@ struct line {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct line lines[MOST_LINES];
 static int count;
+/* How often the file has changed. */
+static long changes;
 static char text[4096];
 
 /* The library's own calls are those that are replaced below, so these go to the kernel. */
@@ -48,6 +52,7 @@ static void look(const char *name) {
     now[n > 0 ? n : 0] = 0;
     if (!strcmp(now, text)) return;
     strcpy(text, now);
+    changes++;
     count = 0;
     for (char *at = now; at && *at && count < MOST_LINES;) {
         struct line *line = &lines[count];
@@ -55,7 +60,10 @@ static void look(const char *name) {
         line->seen = 0;
         if (sscanf(at, "%15s %127s %15s %ld %ld", line->call, line->part, error, &line->from,
                    &line->to) == 5) {
-            line->error = !strcmp(error, "half") ? HALF : !strcmp(error, "stall") ? STALL : atoi(error);
+            line->error = !strcmp(error, "half")    ? HALF
+                          : !strcmp(error, "stall") ? STALL
+                          : !strcmp(error, "hold")  ? HOLD
+                                                    : atoi(error);
             count++;
         }
         at = strchr(at, '\n');
@@ -84,12 +92,19 @@ static void tell(const char *name, const char *call, int fate, const char *path)
 static int fate_of(const char *call, const char *path) {
     const char *name = getenv("FAULTS");
     int saved = errno, fate = 0, told = 0;
+    long since = 0;
     if (!name || !path) return 0;
     do {
-        if (fate == STALL) usleep(5000);
-        fate = 0;
+        if (fate) usleep(5000);
         pthread_mutex_lock(&mutex);
         look(name);
+        if (fate == HOLD) {
+            if (since != changes) fate = 0;
+            pthread_mutex_unlock(&mutex);
+            continue;
+        }
+        fate = 0;
+        since = changes;
         for (int n = 0; n < count && !fate; n++) {
             struct line *line = &lines[n];
             if (!concerns(line, call, path)) continue;
@@ -101,7 +116,7 @@ static int fate_of(const char *call, const char *path) {
         }
         if (fate && !told++) tell(name, call, fate, path);
         pthread_mutex_unlock(&mutex);
-    } while (fate == STALL);
+    } while (fate == STALL || fate == HOLD);
     errno = saved;
     return fate;
 }

@@ -9,6 +9,7 @@
 //! write any 28 3 1000000        from the third write on there is no space (ENOSPC, 28)
 //! write any half 2 2            the second write takes half of its bytes
 //! sync base stall 1 1           syncs of a base wait as long as the line is there
+//! sync base hold 1 1            the first sync of a base waits until the file changes
 //! ```
 //!
 //! `calls.c` has the words. Lines count the calls that they concern since the file has last changed.

@@ -38,7 +38,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
         })?;
     }
     if changed.contains(&Id::APPENDONLY) {
-        crate::aof::start::set(srv, config).map_err(|reason| (Id::APPENDONLY, reason))?;
+        crate::aof::start::want(srv, config);
     }
     if changed.contains(&Id::WATCHDOG_PERIOD) {
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;

@@ -4,13 +4,14 @@
 //! `weft-config`; [`super::apply`] makes new values effective.
 
 use super::apply::apply;
-use crate::aof::start;
+use crate::aof::{Switch, start};
 use crate::commands::shape::{
     ADMIN, ALL_NODES, answer_help, command, container, help, holding, spec,
 };
 use crate::dispatch::hold::Held;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::info::totals;
+use crate::server::Server;
 use weft_commands::{CmdResult, Error, Spec, error};
 use weft_config::{Config, Id, Permit, SetError};
 use weft_process::{log_notice, log_warning};
@@ -99,33 +100,50 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     };
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     let srv = cx.srv();
+    let switches = pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
+    // Whoever else switches the log comes before this or behind it, as a whole.
+    let switch = (switches && matches!(cx.held, Held::Aside)).then(|| srv.aof.switch());
+    let mut changes = Vec::new();
     let mut config = srv.config();
+    let before = config.clone();
     let protected = super::is_permitted(cx, config.word(Id::ENABLE_PROTECTED_CONFIGS));
     let permit = Permit { protected, loading: srv.persistence.loading.is_on() };
-    let done = config.set(&pairs, permit, &mut |config, changed| apply(srv, config, changed));
+    let done = config.set(&pairs, permit, &mut |config, changed| {
+        changes = changed.to_vec();
+        apply(srv, config, changed)
+    });
     drop(config);
-    match done {
-        Ok(()) => {
-            follow(cx);
-            cx.reply.ok();
+    done.map_err(told)?;
+    // Here nobody waits for the configuration while the disk is waited for.
+    match switch {
+        Some(switch) if start::follow(srv, &switch).is_err() => {
+            let because = (Id::APPENDONLY, "Unable to turn on AOF. Check server logs.");
+            let apply = &mut |config: &mut Config, changed: &[Id]| apply(srv, config, changed);
+            return Err(told(srv.config().take_back(&before, &changes, apply, because)));
         }
-        Err(SetError::Refused(text)) => return Err(Error::owned(text)),
-        Err(SetError::Loading) => {
-            return Err(Error::new("LOADING Weft is loading the dataset in memory"));
-        }
+        Some(_) => {}
+        // In a transaction, where nobody may wait for a disk.
+        None if switches && !srv.aof.is_switched() => start::follow_soon(srv, stay_off),
+        None => {}
     }
+    cx.reply.ok();
     Ok(())
 }
 
-/// Switches the append-only file as the configuration says now: here, where that may take its time.
-fn follow(cx: &ConnCx<'_>) {
-    let srv = cx.srv();
-    if srv.aof.is_switched() {
-        return;
+fn told(error: SetError) -> Error {
+    match error {
+        SetError::Refused(text) => Error::owned(text),
+        SetError::Loading => Error::new("LOADING Weft is loading the dataset in memory"),
     }
-    match cx.held {
-        Held::Aside => start::follow(srv),
-        Held::Nothing(_) | Held::Stop(_) | Held::Guard(_) => start::follow_soon(srv),
+}
+
+/// The log could not begin, when nobody could be told any more: the configuration says that it is off.
+pub fn stay_off(srv: &'static Server, _switch: &Switch<'_>) {
+    let permit = Permit { protected: true, loading: false };
+    let pair = (&b"appendonly"[..], &b"no"[..]);
+    let set = srv.config().set(&[pair], permit, &mut |config, changed| apply(srv, config, changed));
+    if set.is_err() {
+        log_warning!("appendonly can't be set to no");
     }
 }
 

@@ -386,8 +386,8 @@ fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     // What is there now is not what the append-only file says.
     let is_other = !options.saves || !options.empties || done == Err(reload::Failed::Loading);
     if is_other && let Err(e) = crate::aof::start::again(srv, guard) {
-        log_warning!("The append-only file has ended, and is tried again: {e}");
-        crate::aof::start::follow_soon(srv);
+        log_warning!("The append-only file could not begin anew at once, and is tried again: {e}");
+        crate::aof::start::follow_soon(srv, super::config::stay_off);
     }
     done.map_err(|failed| match failed {
         reload::Failed::Saving => Error::new("ERR"),

@@ -1,0 +1,247 @@
+//! CONFIG SET appendonly: who is told OK has a log, who has none is told why, and nobody else waits for the
+//! disk meanwhile.
+
+use std::fs;
+use std::time::{Duration, Instant};
+use weft_testkit::client::encode;
+use weft_testkit::faulty::FaultyDisk;
+use weft_testkit::{Client, Server};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ON: [&str; 4] = ["CONFIG", "SET", "appendonly", "yes"];
+const OFF: [&str; 4] = ["CONFIG", "SET", "appendonly", "no"];
+const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to \
+                       turn on AOF. Check server logs.";
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.cmd(&["INFO", "persistence"]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_default().to_string()
+}
+
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what} never comes");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn directive(client: &mut Client, name: &str) -> String {
+    client.cmd(&["CONFIG", "GET", name]).items()[1].text()
+}
+
+fn no_rewrite(client: &mut Client) {
+    wait_for("the end of the rewrite", || {
+        info(client, "aof_rewrite_in_progress") == "0"
+            && info(client, "aof_rewrite_scheduled") == "0"
+    });
+}
+
+/// The log is on, and in the file that the next start reads.
+fn is_safe(client: &mut Client) {
+    client.set_timeout(PATIENCE);
+    let safe = client.cmd(&["WAITAOF", "1", "0", "0"]);
+    assert_eq!(safe.items().first().map(|n| n.int()), Some(1), "{safe}");
+}
+
+fn kill_and_load(server: &mut Server) -> Client {
+    server.kill();
+    server.restart_loading(&["--appendonly", "yes"]);
+    server.wait_until_loaded();
+    server.client()
+}
+
+#[test]
+fn who_can_not_have_a_log_is_told() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    for call in ["open", "sync"] {
+        for nth in 1..=4 {
+            let how = format!("{call}, from {nth} on");
+            let server = disk.server(&["--maxmemory", "100mb"]);
+            let mut client = server.client();
+            client.ok(&["SET", "a", "b"]);
+            disk.fails(&format!("{call} temp-appendonly.aof.incr 13 {nth} 1000000"));
+            let both = [&ON[..], &["maxmemory", "200mb"]].concat();
+            let refused = client.cmd(&both).error();
+            let values = match &refused {
+                None => ["1", "yes", "209715200"],
+                Some(words) => {
+                    assert_eq!(words, REFUSED, "{how}");
+                    ["0", "no", "104857600"]
+                }
+            };
+            let is = [
+                info(&mut client, "aof_enabled"),
+                directive(&mut client, "appendonly"),
+                directive(&mut client, "maxmemory"),
+            ];
+            assert_eq!(is, values, "{how}: {refused:?}");
+            assert!(nth > 1 || refused.is_some(), "{how}");
+            disk.works();
+            client.ok(&ON);
+            assert_eq!(info(&mut client, "aof_enabled"), "1", "{how}");
+            // What was logged meanwhile may be in doubt, until a rewrite has succeeded.
+            wait_for("a write", || client.cmd(&["SET", "a", "c"]).error().is_none());
+            is_safe(&mut client);
+        }
+    }
+}
+
+/// The words are those of the reference.
+#[test]
+fn something_else_has_the_name_of_the_folder() {
+    let servers = [Some(Server::weft(&[])), Server::valkey(&[])];
+    for server in servers.into_iter().flatten() {
+        let mut client = server.client();
+        let path = server.dir().join("appendonlydir");
+        fs::write(&path, "x").expect("room");
+        for _ in 0..2 {
+            assert_eq!(client.cmd(&ON).error().as_deref(), Some(REFUSED), "{}", server.name());
+            assert_eq!(directive(&mut client, "appendonly"), "no", "{}", server.name());
+            assert_eq!(info(&mut client, "aof_enabled"), "0", "{}", server.name());
+        }
+        fs::remove_file(&path).expect("it is there");
+        client.ok(&ON);
+        assert_eq!(info(&mut client, "aof_enabled"), "1", "{}", server.name());
+    }
+}
+
+/// A pipe has the name of the file that comes first: nobody waits for its other end.
+#[test]
+fn a_pipe_has_the_name_of_the_first_file() {
+    let server = Server::weft(&[]);
+    let folder = server.dir().join("appendonlydir");
+    fs::create_dir(&folder).expect("a folder");
+    let made =
+        std::process::Command::new("mkfifo").arg(folder.join("temp-appendonly.aof.incr")).status();
+    assert!(made.is_ok_and(|made| made.success()), "mkfifo");
+    assert_eq!(server.client().cmd(&ON).error().as_deref(), Some(REFUSED));
+}
+
+/// EXEC waits for no disk, and answers OK, as in the reference. If the log can't begin then the configuration
+/// says so soon.
+#[test]
+fn a_log_that_a_transaction_could_not_begin_is_off() {
+    let server = Server::weft(&[]);
+    let mut client = server.client();
+    let path = server.dir().join("appendonlydir");
+    fs::write(&path, "x").expect("room");
+    client.ok(&["MULTI"]);
+    client.cmd(&ON);
+    client.cmd(&["SET", "a", "b"]);
+    assert_eq!(client.cmd(&["EXEC"]).items().len(), 2);
+    wait_for("the truth", || directive(&mut client, "appendonly") == "no");
+    assert_eq!(info(&mut client, "aof_enabled"), "0");
+    fs::remove_file(&path).expect("it is there");
+    client.ok(&ON);
+    assert_eq!(info(&mut client, "aof_enabled"), "1");
+}
+
+/// The configuration was held while the first file was synced, and INFO, CONFIG and the ticks waited for it.
+#[test]
+fn nobody_else_waits_for_the_disk() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    for threads in ["1", "4"] {
+        let server = disk.server(&["--io-threads", threads]);
+        let mut switching = server.client();
+        switching.set_timeout(PATIENCE);
+        for (wish, part) in [(ON, "temp-appendonly.aof.incr"), (OFF, ".incr.")] {
+            disk.fails(&format!("sync {part} stall 1 1"));
+            switching.send_raw(&encode(&wish)).expect("sent");
+            wait_for("the sync", || disk.hits() > 0);
+            // On each of the threads.
+            for n in 0..8 {
+                let mut client = server.client();
+                client.set_timeout(PATIENCE);
+                client.ok(&["SET", "a", "b"]);
+                assert!(info(&mut client, "aof_enabled").len() == 1);
+                assert_eq!(directive(&mut client, "appendonly"), wish[3]);
+                client.ok(&["CONFIG", "SET", "maxmemory", &format!("{}mb", 100 + n)]);
+            }
+            disk.works();
+            assert!(switching.read_reply().expect("an answer").value.is_ok());
+            assert_eq!(info(&mut switching, "aof_enabled"), if wish == ON { "1" } else { "0" });
+            if wish == ON {
+                switching.ok(&["SET", "a", "c"]);
+                is_safe(&mut switching);
+            }
+        }
+    }
+}
+
+/// Has each snapshot take ten minutes that is begun from now on.
+fn slow_down(client: &mut Client) {
+    for n in 0..1000 {
+        client.ok(&["SET", &n.to_string(), "v"]);
+    }
+    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "600000"]);
+}
+
+fn go_on(client: &mut Client) {
+    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+}
+
+/// The log waited for the end of a rewrite that was of no use to it, and that then was said to have failed.
+#[test]
+fn it_is_switched_on_while_there_is_a_rewrite_without_it() {
+    for wishes in [&[ON][..], &[ON, OFF, ON], &[ON, ON]] {
+        let mut server = Server::weft(&[]);
+        let mut client = server.client();
+        slow_down(&mut client);
+        client.cmd(&["BGREWRITEAOF"]);
+        wait_for("the rewrite", || info(&mut client, "aof_rewrites") == "1");
+        go_on(&mut client);
+        for wish in wishes {
+            client.ok(wish);
+        }
+        client.ok(&["SET", "last", "v"]);
+        is_safe(&mut client);
+        no_rewrite(&mut client);
+        assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+        assert_eq!(info(&mut client, "aof_rewrites_consecutive_failures"), "0");
+        assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
+    }
+}
+
+/// The same, and it is off at the end: the next rewrite is whole.
+#[test]
+fn it_is_switched_on_and_off_while_there_is_a_rewrite_without_it() {
+    let mut server = Server::weft(&[]);
+    let mut client = server.client();
+    slow_down(&mut client);
+    client.cmd(&["BGREWRITEAOF"]);
+    wait_for("the rewrite", || info(&mut client, "aof_rewrites") == "1");
+    client.ok(&ON);
+    client.ok(&OFF);
+    go_on(&mut client);
+    no_rewrite(&mut client);
+    client.ok(&["SET", "last", "v"]);
+    client.cmd(&["BGREWRITEAOF"]);
+    no_rewrite(&mut client);
+    assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+    assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
+}
+
+/// Who asks for a rewrite while the first base is written, or for the end.
+#[test]
+fn a_rewrite_or_the_end_while_the_first_base_is_written() {
+    let mut server = Server::weft(&[]);
+    let mut client = server.client();
+    slow_down(&mut client);
+    client.ok(&ON);
+    wait_for("the rewrite", || info(&mut client, "aof_rewrites") == "1");
+    go_on(&mut client);
+    let busy = client.cmd(&["BGREWRITEAOF"]).error();
+    let wanted = "ERR Background append only file rewriting already in progress";
+    assert_eq!(busy.as_deref(), Some(wanted));
+    client.ok(&OFF);
+    no_rewrite(&mut client);
+    client.cmd(&["BGREWRITEAOF"]);
+    client.ok(&ON);
+    client.ok(&["SET", "last", "v"]);
+    let _ = client.send_raw(&encode(&["SHUTDOWN", "NOSAVE"]));
+    let status = server.wait();
+    assert!(status.success(), "{status}\n{}", server.log_tail());
+    assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
+}

@@ -1,0 +1,157 @@
+//! How a server ends that has not come so far as to serve: it says why, waits for nobody, and leaves no
+//! pid file.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use weft_testkit::server::free_port;
+use weft_testkit::{Client, Server, client, locate};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.cmd(&["INFO", "persistence"]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_default().to_string()
+}
+
+fn no_rewrite(client: &mut Client) {
+    let deadline = Instant::now() + PATIENCE;
+    while info(client, "aof_rewrite_in_progress") != "0" {
+        assert!(Instant::now() < deadline, "the rewrite has no end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end of a process, which does not outlive it.
+fn end_of(mut child: Child) -> ExitStatus {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("our own child can be asked for") {
+            return status;
+        }
+        if Instant::now() > deadline {
+            child.kill().and_then(|()| child.wait()).expect("our own child can be ended");
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts a server in `folder` that ends by itself: how, and what it has said.
+fn start_that_ends(folder: &Path, args: &[&str]) -> (ExitStatus, String) {
+    let said = folder.join("said");
+    let file = File::create(&said).expect("room");
+    let child = Command::new(locate::weft())
+        .args(["--port", &free_port().to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a descriptor"))
+        .stderr(file)
+        .spawn()
+        .expect("the server's own program runs");
+    let status = end_of(child);
+    let text = fs::read_to_string(&said).expect("it was written");
+    fs::remove_file(said).expect("it is there");
+    (status, text)
+}
+
+fn make_pipe(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.is_ok_and(|made| made.success()), "mkfifo {}", path.display());
+}
+
+/// The start waited for the other end of a pipe, or read a device until the memory was full.
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let mut server = Server::weft(&["--appendonly", "yes"]);
+    let mut client = server.client();
+    client.ok(&["SET", "a", "b"]);
+    client.ok(&["SAVE"]);
+    server.kill();
+    let folder = server.dir().to_path_buf();
+    let (pipe, aside) = (folder.join("pipe"), folder.join("aside"));
+    make_pipe(&pipe);
+    for (appends, name) in [
+        ("no", "dump.rdb"),
+        ("yes", "appendonlydir/appendonly.aof.manifest"),
+        ("yes", "appendonlydir/appendonly.aof.1.base.rdb"),
+        ("yes", "appendonlydir/appendonly.aof.1.incr.aof"),
+    ] {
+        let path = folder.join(name);
+        fs::rename(&path, &aside).expect("it is there");
+        for target in [Some(&*pipe), Some(Path::new("/dev/zero")), None] {
+            match target {
+                Some(target) => symlink(target, &path).expect("a link"),
+                None => make_pipe(&path),
+            }
+            let (status, said) = start_that_ends(&folder, &["--appendonly", appends]);
+            assert_eq!(status.code(), Some(1), "{name}: {said}");
+            assert!(said.contains("It is not a regular file"), "{name}: {said}");
+            fs::remove_file(&path).expect("it is there");
+        }
+        fs::rename(&aside, &path).expect("it is there");
+    }
+    server.restart();
+    assert_eq!(server.client().cmd(&["GET", "a"]).text(), "b");
+}
+
+/// Who wrote the log waited for the other end of a pipe that had the name of the next file.
+#[test]
+fn a_rewrite_does_not_wait_for_a_pipe() {
+    let server = Server::weft(&["--appendonly", "yes"]);
+    let mut client = server.client();
+    let path = server.dir().join("appendonlydir/appendonly.aof.2.incr.aof");
+    make_pipe(&path);
+    client.cmd(&["BGREWRITEAOF"]);
+    no_rewrite(&mut client);
+    assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "err");
+    client.ok(&["SET", "a", "b"]);
+    client.set_timeout(PATIENCE);
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    fs::remove_file(&path).expect("it is there");
+    client.cmd(&["BGREWRITEAOF"]);
+    no_rewrite(&mut client);
+    assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+}
+
+/// Only an end in good order took it along.
+#[test]
+fn the_pid_file_goes_with_the_process() {
+    let pid = ["--pidfile", "pid"];
+    for how in ["SHUTDOWN", "SIGTERM"] {
+        let mut server = Server::weft(&[]);
+        let sets: Vec<_> =
+            (0..3000).map(|n| ["SET", &n.to_string(), "v"].map(String::from)).collect();
+        let sets: Vec<_> = sets.into_iter().map(|words| words.to_vec()).collect();
+        let mut client = server.client();
+        client.pipeline(&sets).expect("answers");
+        client.ok(&["SAVE"]);
+        // Twenty minutes, if nobody ended it.
+        server.restart_loading(&[&pid[..], &["--key-load-delay", "400000"]].concat());
+        let path = server.dir().join("pid");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), format!("{}\n", server.pid()));
+        let mut client = server.client();
+        assert_eq!(info(&mut client, "loading"), "1");
+        match how {
+            "SIGTERM" => server.signal(rustix::process::Signal::TERM),
+            _ => client.send_raw(&client::encode(&["SHUTDOWN", "NOSAVE"])).expect("sent"),
+        }
+        let status = server.wait();
+        assert!(status.success(), "{how}: {status}\n{}", server.log_tail());
+        assert!(!path.exists(), "{how}");
+    }
+    for (appends, name) in [("no", "dump.rdb"), ("yes", "appendonlydir/appendonly.aof.manifest")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let broken = folder.path().join(name);
+        fs::create_dir_all(broken.parent().expect("a folder")).expect("room");
+        fs::write(broken, "no such thing").expect("room");
+        let args = [&pid[..], &["--appendonly", appends]].concat();
+        let (status, said) = start_that_ends(folder.path(), &args);
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(!folder.path().join("pid").exists(), "{said}");
+    }
+}
