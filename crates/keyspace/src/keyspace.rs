@@ -218,7 +218,13 @@ impl Keyspace {
 
     /// Second step: fetches the records that the key's bucket points to.
     #[inline]
-    pub fn plan_record(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {
-        self.table(key.shard, db).plan_record(key.hash, pin);
+    pub fn plan_record(
+        &self,
+        key: &Key<'_>,
+        db: usize,
+        lines: usize,
+        pin: &weft_table::epoch::Guard,
+    ) {
+        self.table(key.shard, db).plan_record(key.hash, lines, pin);
     }
 }

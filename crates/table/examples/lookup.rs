@@ -96,7 +96,7 @@ fn planned(table: &mut Keys, wanted: &[[u8; 16]]) -> usize {
             table.plan_bucket(*hash, &guard);
         }
         for hash in hashes {
-            table.plan_record(hash, &guard);
+            table.plan_record(hash, weft_table::LINES, &guard);
         }
         drop(guard);
         let table = table.get_mut();

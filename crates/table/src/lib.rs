@@ -102,5 +102,5 @@ pub use prefetch::prefetch_read;
 pub use record::{CLOCK_MAX, MARK, Owner, Record};
 pub use scan::{CURSOR_END, Verdict, Which};
 pub use stats::{DISPLACEMENTS, Stats};
-pub use table::{KeyHasher, Table};
+pub use table::{KeyHasher, LINES, Table};
 pub use walk::{POSITIONS, position};

@@ -317,12 +317,15 @@ impl<'t, O: Owner, H: KeyHasher> Hole<'t, O, H> {
         );
         let old = slot.segment.word(slot.place);
         let new = Word::new(old.h16(), record.address(), record.tags());
-        slot.segment.exchange(slot.place, new);
-        let table = slot.table.table;
-        table.expiring.sub(usize::from(old.expiring()));
-        table.expiring.add(usize::from(new.expiring()));
-        table.marked.sub(usize::from(old.marked()));
-        table.marked.add(usize::from(new.marked()));
+        // A record that stays where it is, as most do, leaves all lines but its own clean.
+        if new != old {
+            slot.segment.exchange(slot.place, new);
+            let table = slot.table.table;
+            table.expiring.sub(usize::from(old.expiring()));
+            table.expiring.add(usize::from(new.expiring()));
+            table.marked.sub(usize::from(old.marked()));
+            table.marked.add(usize::from(new.marked()));
+        }
         let _ = record.into_raw();
         let slot = ManuallyDrop::new(self);
         // SAFETY: the slot owns the record; the table is borrowed for 't by

@@ -30,6 +30,9 @@ use crate::record::Owner;
 use crate::segment::LINE;
 use crate::slot::h16;
 
+/// Cache lines of a record that are prefetched at least: of most records that is all.
+pub const LINES: usize = 2;
+
 /// Hashes keys. The hash must be good in all its 64 bits: the top ones choose
 /// the segment, the low 16 the bucket. Keys that an enemy can choose need a
 /// keyed hash: a directory doubles for as long as more keys than fit into a
@@ -188,11 +191,12 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
         }
     }
 
-    /// Second round: looks into that bucket and prefetches the first 128 bytes
-    /// of each record that may be the one. Only as good as the first round: it
-    /// waits for the bucket if that has not arrived.
+    /// Second round: looks into that bucket and prefetches the first `lines`
+    /// cache lines, and no less than [`LINES`], of each record that may be the
+    /// one. Only as good as the first round: it waits for the bucket if that
+    /// has not arrived.
     #[inline]
-    pub fn plan_record(&self, hash: u64, _guard: &Guard) {
+    pub fn plan_record(&self, hash: u64, lines: usize, _guard: &Guard) {
         let root = self.root(Ordering::Acquire);
         if root.is_empty() {
             return;
@@ -212,6 +216,9 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
                 let record = record.as_ptr().cast_const();
                 prefetch_read(record);
                 prefetch_read(record.wrapping_add(64));
+                for line in LINES..lines {
+                    prefetch_read(record.wrapping_add(64 * line));
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
-use weft_types::string::{Digits, edit, edit_work, record_text};
+use weft_types::string::{Digits, edit, edit_work, record_filled};
 
 pub const SETBIT: Command = Command {
     spec: Spec {
@@ -62,18 +62,22 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
         _ => return Err(BAD_BIT),
     };
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
+    let mut refused = Ok(());
     // What it was and whether that has changed. The value is one that was edited, for those who
     // ask for its encoding, even if nothing has.
     let (was, changed) = ctx.db.rework(&key, |old, clock| {
-        let (old, len) = match old {
-            None => (record_text(key.bytes, b"", None, clock), 0),
-            Some(old) => {
-                let len = string(&old).map(|text| text.len());
-                let work = edit_work(&old, byte + 1) / BYTES_PER_ELEMENT;
-                match len.and_then(|len| lane.weigh(work, pause).map(|()| len)) {
-                    Ok(len) => (old, len),
-                    Err(e) => return (Rework::Same(old), Err(e)),
-                }
+        let Some(old) = old else {
+            let fill = |bytes: &mut [u8]| bytes[byte] = if on { mask } else { 0 };
+            let new = record_filled(key.bytes, byte + 1, clock, fill);
+            return (Rework::Changed(new), (false, true));
+        };
+        let len = string(&old).map(|text| text.len());
+        let work = edit_work(&old, byte + 1) / BYTES_PER_ELEMENT;
+        let len = match len.and_then(|len| lane.weigh(work, pause).map(|()| len)) {
+            Ok(len) => len,
+            Err(e) => {
+                refused = Err(e);
+                return (Rework::Same(old), (false, false));
             }
         };
         let mut was = false;
@@ -85,8 +89,9 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
         });
         let changed = was != on || byte >= len;
         let rework = if changed { Rework::Changed(new) } else { Rework::Same(new) };
-        (rework, Ok((was, changed)))
-    })?;
+        (rework, (was, changed))
+    });
+    refused?;
     if changed {
         ctx.notify(Classes::STRING, "setbit", &key);
         ctx.dirty();

@@ -2,15 +2,15 @@
 
 use super::{CORRUPTED, view};
 use crate::ctx::Ctx;
-use crate::error::{CmdResult, Error};
+use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
 use weft_types::hyperloglog::{
-    Added, EMPTY, Growing, Place, View, add_dense, is_higher, outdate, to_dense,
+    EMPTY, Place, Step, View, add_dense, is_higher, outdate, step, to_dense,
 };
-use weft_types::string::{edit, record_edited, rewrite, seen_as_edited};
+use weft_types::string::{edit, record_edited, rewrite, seen_as_edited, splice};
 
 pub const PFADD: Command = Command {
     spec: Spec {
@@ -37,22 +37,24 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let elements = &ctx.args[2..];
     let limit = ctx.settings.limits.hyperloglog_sparse;
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
+    let mut refused = Ok(());
     let raised = ctx.db.rework(&key, |record, clock| {
         let len =
             record.as_ref().map_or(EMPTY.len(), |record| view(record).map_or(0, |v| v.0.len()));
         if let Err(too_long) = lane.weigh(work(len, elements.len(), limit), pause) {
-            return (record.map_or(Rework::Absent, Rework::Same), Err(too_long));
+            refused = Err(too_long);
+            return (record.map_or(Rework::Absent, Rework::Same), 0);
         }
         match record {
-            Some(record) => add(record, elements, limit),
+            Some(record) => add(record, elements, limit, &mut refused),
             None => {
-                let (bytes, raised) = add_sparse(EMPTY, elements, limit);
-                let bytes = bytes.as_deref().unwrap_or(EMPTY);
-                let record = record_edited(key.bytes, bytes, None, clock);
-                (Rework::Changed(record), raised.map(|raised| raised + 1))
+                let record = record_edited(key.bytes, EMPTY, None, clock);
+                let (record, sparse) = add_sparse(record, elements, limit, &mut refused);
+                (Rework::Changed(record), sparse.raised + 1)
             }
         }
-    })?;
+    });
+    refused?;
     if raised > 0 {
         ctx.notify(Classes::STRING, "pfadd", &key);
     }
@@ -74,28 +76,30 @@ fn work(len: usize, elements: usize, limit: usize) -> usize {
 
 /// Adds to the HyperLogLog of `record`; how many registers were raised. When it turns out to be
 /// corrupted, what was added before stays.
-fn add(record: Record, elements: &[&[u8]], limit: usize) -> (Rework, Result<u64, Error>) {
-    let (bytes, registers) = match view(&record) {
-        Ok(found) => found,
-        Err(error) => return (Rework::Same(record), Err(error)),
-    };
-    match registers {
-        View::Dense(packed) => {
+#[inline]
+fn add(record: Record, elements: &[&[u8]], limit: usize, refused: &mut CmdResult) -> (Rework, u64) {
+    match view(&record) {
+        Err(error) => {
+            *refused = Err(error);
+            (Rework::Same(record), 0)
+        }
+        Ok((_, View::Dense(packed))) => {
             let raises = |element: &&[u8]| is_higher(packed, Place::of(element));
             let Some(first) = elements.iter().position(raises) else {
-                return (Rework::Same(seen_as_edited(record)), Ok(0));
+                return (Rework::Same(seen_as_edited(record)), 0);
             };
             let mut raised = 0;
             let record = edit(record, 0, |bytes| {
                 raised = add_all_dense(bytes, &elements[first..]);
                 outdate(bytes);
             });
-            (Rework::Changed(record), Ok(raised))
+            (Rework::Changed(record), raised)
         }
-        View::Sparse(_) => match add_sparse(bytes, elements, limit) {
-            (None, raised) => (Rework::Same(seen_as_edited(record)), raised),
-            (Some(bytes), raised) => (Rework::Changed(rewrite(record, &bytes)), raised),
-        },
+        Ok((_, View::Sparse(_))) => {
+            let (record, Sparse { changed, raised }) = add_sparse(record, elements, limit, refused);
+            let rework = if changed { Rework::Changed(record) } else { Rework::Same(record) };
+            (rework, raised)
+        }
     }
 }
 
@@ -103,36 +107,45 @@ fn add_all_dense(bytes: &mut [u8], elements: &[&[u8]]) -> u64 {
     elements.iter().map(|element| u64::from(add_dense(bytes, Place::of(element)))).sum()
 }
 
-/// Adds to a sparse one: what it is then, if that is something else, and how many registers were
-/// raised.
+/// What was done to a sparse one.
+#[derive(Default)]
+struct Sparse {
+    changed: bool,
+    /// Registers.
+    raised: u64,
+}
+
+/// Adds to a sparse one, which may be dense then.
+#[inline]
 fn add_sparse(
-    bytes: &[u8],
+    record: Record,
     elements: &[&[u8]],
     limit: usize,
-) -> (Option<Vec<u8>>, Result<u64, Error>) {
-    let mut growing = Growing::new(bytes);
-    let mut raised = Ok(0);
+    refused: &mut CmdResult,
+) -> (Record, Sparse) {
+    let mut record = seen_as_edited(record);
+    let mut done = Sparse::default();
     for (at, element) in elements.iter().enumerate() {
-        match growing.add(Place::of(element), limit) {
-            Ok(Added::Nothing) => {}
-            Ok(Added::Raised) => raised = raised.map(|n| n + 1),
-            Ok(Added::TooMuch) => match to_dense(growing.bytes()) {
+        let Ok((bytes, _)) = view(&record) else { break };
+        match step(bytes, Place::of(element), limit) {
+            Ok(Step::Nothing) => {}
+            Ok(Step::Raise(patch)) => {
+                record = splice(record, patch.range.clone(), patch.bytes(), outdate);
+                done = Sparse { changed: true, raised: done.raised + 1 };
+            }
+            Ok(Step::TooMuch) => match to_dense(bytes) {
                 Ok(mut dense) => {
-                    let more = add_all_dense(&mut dense, &elements[at..]);
+                    let raised = done.raised + add_all_dense(&mut dense, &elements[at..]);
                     outdate(&mut dense);
-                    return (Some(dense), raised.map(|n| n + more));
+                    return (rewrite(record, &dense), Sparse { changed: true, raised });
                 }
-                Err(_) => raised = Err(CORRUPTED),
+                Err(_) => *refused = Err(CORRUPTED),
             },
-            Err(_) => raised = Err(CORRUPTED),
+            Err(_) => *refused = Err(CORRUPTED),
         }
-        if raised.is_err() {
+        if refused.is_err() {
             break;
         }
     }
-    let mut changed = growing.into_changed();
-    if let Some(bytes) = &mut changed {
-        outdate(bytes);
-    }
-    (changed, raised)
+    (record, done)
 }

@@ -6,6 +6,7 @@ use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use smallvec::SmallVec;
+use weft_base::sixbit::Packed;
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_types::Kind;
@@ -37,8 +38,8 @@ pub const PFCOUNT: Command = Command {
     subcommands: &[],
 };
 
-/// Keys that are fetched from memory at the same time.
-const BLOCK: usize = 16;
+/// Keys that need no allocation.
+const FEW: usize = 16;
 
 fn pfcount(ctx: &mut Ctx<'_>) -> CmdResult {
     let estimate = if ctx.args.len() == 2 { count_one(ctx)? } else { count_all(ctx)? };
@@ -78,17 +79,24 @@ fn count_all(ctx: &mut Ctx<'_>) -> Result<u64, Error> {
 
 /// Takes the registers of all keys, from argument 1 on, in order; whether one of them is dense.
 pub fn raise_all(ctx: &mut Ctx<'_>, union: &mut Registers) -> Result<bool, Error> {
-    let mut any_dense = false;
-    for from in (1..ctx.args.len()).step_by(BLOCK) {
-        let block = from..ctx.args.len().min(from + BLOCK);
-        let keys: SmallVec<[Key<'_>; BLOCK]> = block.map(|i| ctx.key(i)).collect();
-        ctx.db.prefetch(keys.iter());
-        for key in &keys {
-            let Some(record) = ctx.db.read(key) else { continue };
-            let registers = view(&record)?.1;
-            any_dense |= matches!(registers, View::Dense(_));
-            union.raise(registers).map_err(|_| CORRUPTED)?;
+    let keys: SmallVec<[Key<'_>; FEW]> = (1..ctx.args.len()).map(|i| ctx.key(i)).collect();
+    let mut raised = Ok(());
+    let found = ctx.db.read_all(&keys, |record| {
+        raised = match view(record) {
+            Ok((_, View::Sparse(runs))) => union.raise_sparse(runs).map_err(|_| CORRUPTED),
+            // All of them together, below.
+            Ok((_, View::Dense(_))) => Ok(()),
+            Err(error) => Err(error),
+        };
+        raised.is_ok()
+    });
+    raised?;
+    let mut dense: SmallVec<[&Packed; FEW]> = SmallVec::new();
+    for record in found.iter().flatten() {
+        if let (_, View::Dense(packed)) = view(record)? {
+            dense.push(packed);
         }
     }
-    Ok(any_dense)
+    union.raise_dense(&dense);
+    Ok(!dense.is_empty())
 }

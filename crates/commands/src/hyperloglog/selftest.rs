@@ -70,7 +70,7 @@ fn registers(rng: &mut Rng) -> CmdResult {
     }
     let (mut together, mut again) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
     sixbit::pack(&open, &mut together);
-    sixbit::raise(&mut again, &packed);
+    sixbit::raise(&mut again, &[&packed]);
     if together != packed || again != open {
         return Err(failed("registers packed one by one and together differ".to_owned()));
     }

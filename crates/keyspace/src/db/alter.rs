@@ -9,6 +9,7 @@
 use super::Db;
 use crate::effect::Cause;
 use crate::keyspace::Key;
+use weft_table::LINES;
 use weft_types::{Record, RecordMut};
 
 /// What happens to a key after [`Db::alter`]'s caller has looked at it.
@@ -82,7 +83,7 @@ impl Db<'_> {
             keyspace.plan_bucket(key, self.index, &pin);
         }
         for key in keys {
-            keyspace.plan_record(key, self.index, &pin);
+            keyspace.plan_record(key, self.index, LINES, &pin);
         }
     }
 }

@@ -13,12 +13,12 @@ const BLOCK: usize = 16;
 
 impl Db<'_> {
     /// The records of `keys`, in their order, each as of [`Db::read`], up to the first one that the
-    /// command can do nothing with: it will fail, and does not look any further. A key can be there
-    /// twice. Expected O(keys).
+    /// command can do nothing with: it will fail, and does not look any further. Each record is shown
+    /// to `is_fit` once, in order. A key can be there twice. Expected O(keys).
     pub fn read_all(
         &mut self,
         keys: &[Key<'_>],
-        is_fit: impl Fn(&Record) -> bool,
+        mut is_fit: impl FnMut(&Record) -> bool,
     ) -> Vec<Option<RecordRef<'_>>> {
         'all: for block in keys.chunks(BLOCK) {
             if block.len() > 1 {

@@ -8,8 +8,10 @@ use crate::commands::{KEY_COMMANDS, SERVER_COMMANDS};
 use crate::dispatch::ConnCx;
 use crate::dispatch::hold::Need;
 use std::collections::HashMap;
-use weft_commands::{CmdResult, Command, Ctx, REGISTRY, Spec, spec::Lock};
+use weft_commands::spec::{Group, Lock};
+use weft_commands::{CmdResult, Command, Ctx, REGISTRY, Spec};
 use weft_keyspace::{Keyspace, ShardSet};
+use weft_table::LINES;
 
 /// How a command is executed.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +89,8 @@ pub struct Cmd {
     pub first_key: usize,
     /// With so many arguments at most (the name included) that key is the only one.
     one_key_of: usize,
+    /// Cache lines of a record with that key that are worth to be fetched before.
+    pub lines: u8,
     needs: NeedsFn,
 }
 
@@ -136,6 +140,28 @@ fn lower(word: u64) -> u64 {
 #[inline]
 fn slot_of(packed: u64) -> usize {
     (packed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (SHORT_SLOTS - 1)
+}
+
+/// What is looked at of a record by commands of `group`, as a rule, in cache lines: of those whose
+/// values are often longer than others, and are changed somewhere in the middle, twice as much.
+fn lines_of(group: Group) -> u8 {
+    let lines = match group {
+        Group::Bitmap | Group::HyperLogLog => 2 * LINES,
+        Group::String
+        | Group::Generic
+        | Group::List
+        | Group::Set
+        | Group::SortedSet
+        | Group::Geo
+        | Group::Hash
+        | Group::Stream
+        | Group::PubSub
+        | Group::Transactions
+        | Group::Connection
+        | Group::Server
+        | Group::Cluster => LINES,
+    };
+    lines as u8
 }
 
 /// Up to how many arguments the key at `first` is the only one of a range of keys.
@@ -217,6 +243,7 @@ impl CommandTable {
             subcommands,
             first_key,
             one_key_of,
+            lines: lines_of(spec.group),
             needs,
         }));
         self.all.push(cmd);

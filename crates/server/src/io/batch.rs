@@ -45,7 +45,8 @@ pub struct Req {
     /// Of its first key, when there is one.
     pub hash: u64,
     pub shard: u16,
-    pub has_key: bool,
+    /// Cache lines of that key's record that are prefetched; 0 when there is no such key.
+    pub lines: u8,
     pub db: u16,
 }
 

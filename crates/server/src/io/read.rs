@@ -430,11 +430,11 @@ fn push_spans(
         spans: spans as u32,
         hash: 0,
         shard: 0,
-        has_key: false,
+        lines: 0,
         db: conn.session.db as u16,
     };
     resolve(&mut req, planner, spans, arg);
-    batch.keyed += usize::from(req.has_key);
+    batch.keyed += usize::from(req.lines > 0);
     batch.reqs.push(req);
     job.reqs += 1;
 }
@@ -456,12 +456,12 @@ fn push_owned(
         spans: 0,
         hash: 0,
         shard: 0,
-        has_key: false,
+        lines: 0,
         db: conn.session.db as u16,
     };
     resolve(&mut req, planner, args.len(), |i| args[i].bytes());
     batch.owned.push(args);
-    batch.keyed += usize::from(req.has_key);
+    batch.keyed += usize::from(req.lines > 0);
     batch.reqs.push(req);
     job.reqs += 1;
 }
@@ -481,6 +481,6 @@ fn resolve<'a>(req: &mut Req, planner: Planner<'_>, argc: usize, arg: impl Fn(us
         let key = planner.ks.key(arg(cmd.first_key));
         req.hash = key.hash;
         req.shard = key.shard;
-        req.has_key = true;
+        req.lines = cmd.lines;
     }
 }

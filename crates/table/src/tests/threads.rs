@@ -9,7 +9,7 @@ use std::thread;
 
 use super::{Hasher, TestTable, Token, check, key, keys_of, mix};
 use crate::epoch;
-use crate::table::KeyHasher;
+use crate::table::{KeyHasher, LINES};
 
 const KEYS: u32 = if cfg!(miri) { 350 } else { 20_000 };
 const ROUNDS: u32 = if cfg!(miri) { 1 } else { 12 };
@@ -24,7 +24,7 @@ fn plan_until(stop: &AtomicBool, tables: &[TestTable], seed: u64) -> u64 {
                 table.plan_bucket(Hasher::Good.hash(&key(mix(n) as u32 % KEYS)), &guard);
             }
             for n in first..first + 16 {
-                table.plan_record(Hasher::Good.hash(&key(mix(n) as u32 % KEYS)), &guard);
+                table.plan_record(Hasher::Good.hash(&key(mix(n) as u32 % KEYS)), LINES, &guard);
             }
             // Any value will do: others are writing it.
             assert!(table.len() <= KEYS as usize && table.expiring() <= KEYS as usize);

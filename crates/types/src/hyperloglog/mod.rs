@@ -31,7 +31,7 @@ pub use dense::{add as add_dense, is_higher};
 pub use hash::Place;
 pub use header::{EMPTY, HEADER, View, cache, cached, outdate};
 pub use registers::Registers;
-pub use sparse::{Added, Growing, decode};
+pub use sparse::{Added, Growing, Patch, Step, decode, step};
 
 use weft_base::sixbit::PACKED;
 
@@ -51,7 +51,7 @@ pub fn count(view: View<'_>) -> Result<u64, Corrupted> {
     match view {
         View::Dense(packed) => {
             let mut registers = Registers::new();
-            registers.raise_dense(packed);
+            registers.raise_dense(&[packed]);
             Ok(registers.count())
         }
         View::Sparse(runs) => Ok(estimate::cardinality(&sparse::histogram(runs)?)),

@@ -29,15 +29,16 @@ impl Registers {
     pub fn raise(&mut self, view: View<'_>) -> Result<(), Corrupted> {
         match view {
             View::Dense(packed) => {
-                self.raise_dense(packed);
+                self.raise_dense(&[packed]);
                 Ok(())
             }
             View::Sparse(runs) => self.raise_sparse(runs),
         }
     }
 
-    pub fn raise_dense(&mut self, packed: &Packed) {
-        sixbit::raise(&mut self.0, packed);
+    /// Takes the registers of all these; cheaper than of one after the other.
+    pub fn raise_dense(&mut self, all: &[&Packed]) {
+        sixbit::raise(&mut self.0, all);
     }
 
     pub fn raise_sparse(&mut self, runs: &[u8]) -> Result<(), Corrupted> {

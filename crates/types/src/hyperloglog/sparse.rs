@@ -19,6 +19,7 @@
 
 use super::estimate::Histogram;
 use super::{Corrupted, HEADER, Place};
+use std::ops::Range;
 use weft_base::sixbit::REGISTERS;
 
 /// The highest value of a run, and the most registers of a run of values.
@@ -49,9 +50,9 @@ impl Run {
             0 => Run { value: 0, len: usize::from(byte) + 1, size: 1 },
             1 => {
                 let low = runs.get(at + 1).copied().unwrap_or(0);
-                Run { value: 0, len: (usize::from(byte & 63) << 8 | usize::from(low)) + 1, size: 2 }
+                Run { value: 0, len: long_zeros(byte, low), size: 2 }
             }
-            _ => Run { value: (byte >> 2 & 31) + 1, len: usize::from(byte & 3) + 1, size: 1 },
+            _ => Run { value: (byte >> 2 & 31) + 1, len: values_len(byte), size: 1 },
         }
     }
 
@@ -60,15 +61,30 @@ impl Run {
     }
 }
 
+/// How many zeros two bytes mean.
+#[inline]
+fn long_zeros(high: u8, low: u8) -> usize {
+    (usize::from(high & 63) << 8 | usize::from(low)) + 1
+}
+
+/// How many registers the byte of a run of values means.
+#[inline]
+fn values_len(byte: u8) -> usize {
+    usize::from(byte & 3) + 1
+}
+
 /// The byte of a run of values.
 fn values(value: u8, len: usize) -> u8 {
     0x80 | (value - 1) << 2 | (len - 1) as u8
 }
 
+/// The most bytes of three runs of which the middle one is of values.
+const CUT: usize = 5;
+
 /// Bytes of up to three runs.
 #[derive(Default)]
 struct Cut {
-    bytes: [u8; 5],
+    bytes: [u8; CUT],
     size: usize,
 }
 
@@ -96,6 +112,7 @@ impl Cut {
     }
 
     /// As the run that is cut: of its value.
+    #[inline]
     fn like(&mut self, run: Run, len: usize) {
         match run.value {
             0 => self.zeros(len),
@@ -161,6 +178,74 @@ pub enum Added {
     TooMuch,
 }
 
+/// What adding would do.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// The register is as high already.
+    Nothing,
+    Raise(Patch),
+    /// It must become dense for this.
+    TooMuch,
+}
+
+/// A few bytes that take the place of others.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    /// What is replaced, from the beginning of the header.
+    pub range: Range<usize>,
+    /// What is behind `len` means nothing.
+    bytes: [u8; PATCH],
+    len: usize,
+}
+
+/// The most bytes of a patch: a run, the three that another is cut into, and what may be looked at
+/// behind them.
+const PATCH: usize = 2 + CUT + LOOKED_AT;
+
+/// Bytes at which joining looks at most: two for each run, and the beginning of the next.
+const LOOKED_AT: usize = 2 * JOINING + 1;
+
+impl Patch {
+    /// What is put there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    /// The first `count` of `bytes`; a copy of so many as the compiler knows is no call.
+    fn push_some<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
+        self.bytes[self.len..][..N].copy_from_slice(bytes);
+        self.len += count;
+    }
+
+    /// Joins equal neighbours, from the first run on.
+    fn join(&mut self) {
+        let mut at = 0;
+        for _ in 0..JOINING {
+            if at >= self.len {
+                return;
+            }
+            let run = Run::at(self.bytes(), at);
+            let next = at + 1;
+            if run.value > 0 && next < self.len {
+                let behind = Run::at(self.bytes(), next);
+                let len = run.len + behind.len;
+                if behind.value == run.value && len <= VALUES_MAX {
+                    self.bytes[next] = values(run.value, len);
+                    self.bytes.copy_within(next..self.len, at);
+                    self.len -= 1;
+                    continue;
+                }
+            }
+            at += run.size;
+        }
+    }
+}
+
 /// Where a run is that was looked for.
 #[derive(Clone, Copy, Debug)]
 struct Found {
@@ -172,7 +257,62 @@ struct Found {
     before: Option<(usize, usize)>,
 }
 
-/// A sparse one that elements are added to. It is copied when the first of them changes it.
+impl Found {
+    /// What raises the register of `place`, which the run of `runs` that was found covers.
+    #[inline]
+    fn raise(self, runs: &[u8], place: Place, limit: usize) -> Step {
+        let Found { at, first, run, before } = self;
+        if run.value >= place.rank {
+            return Step::Nothing;
+        }
+        let mut cut = Cut::default();
+        cut.like(run, place.index - first);
+        cut.values(place.rank, 1);
+        cut.like(run, first + run.len - 1 - place.index);
+        let len = HEADER + runs.len();
+        let new_len = len + cut.size - run.size;
+        if new_len > len && new_len > limit {
+            return Step::TooMuch;
+        }
+        // The reference counts the missing byte of a corrupted run as there.
+        let end = at + run.size;
+        let missing = end.saturating_sub(runs.len());
+        let from = before.map_or(0, |(at, _)| at);
+        let behind = end.min(runs.len());
+        let to = runs.len().min(behind + LOOKED_AT);
+        let range = HEADER + from..HEADER + to;
+        let mut patch = Patch { range, bytes: [0; PATCH], len: 0 };
+        for byte in &runs[from..at] {
+            patch.push(*byte);
+        }
+        patch.push_some(&cut.bytes, cut.size - missing);
+        match runs[behind..].first_chunk::<LOOKED_AT>() {
+            Some(whole) => patch.push_some(whole, LOOKED_AT),
+            None => runs[behind..].iter().for_each(|byte| patch.push(*byte)),
+        }
+        patch.join();
+        Step::Raise(patch)
+    }
+}
+
+/// What raises the register of `place` in the sparse one that `bytes` are, if the result has no more
+/// than `limit` bytes or the whole does not grow. O(runs).
+///
+/// # Errors
+///
+/// [`Corrupted`], when no run covers the register.
+#[inline]
+pub fn step(bytes: &[u8], place: Place, limit: usize) -> Result<Step, Corrupted> {
+    // What can't be said is not looked for.
+    if place.rank > VALUE_MAX {
+        return Ok(Step::TooMuch);
+    }
+    let runs = &bytes[HEADER..];
+    let found = find_from(runs, 0, 0, place.index).ok_or(Corrupted)?;
+    Ok(found.raise(runs, place, limit))
+}
+
+/// A sparse one that many elements are added to. It is copied when the first of them changes it.
 #[derive(Debug)]
 pub struct Growing<'a> {
     original: &'a [u8],
@@ -201,44 +341,26 @@ impl<'a> Growing<'a> {
         &self.bytes()[HEADER..]
     }
 
-    /// Raises the register of `place`, if the result has no more than `limit` bytes or the whole
-    /// does not grow. O(runs); a run or so when places come in ascending order.
+    /// As [`step`], and does it. A run or so when places come in ascending order.
     ///
     /// # Errors
     ///
     /// [`Corrupted`], when no run covers the register.
     pub fn add(&mut self, place: Place, limit: usize) -> Result<Added, Corrupted> {
-        // What can't be said is not looked for.
         if place.rank > VALUE_MAX {
             return Ok(Added::TooMuch);
         }
         let found = self.find(place.index).ok_or(Corrupted)?;
         self.known = found.before.unwrap_or((0, 0));
-        let Found { at, run, .. } = found;
-        if run.value >= place.rank {
-            return Ok(Added::Nothing);
-        }
-        if run.len == 1 && (run.value > 0 || run.is_short_zeros()) {
-            self.to_mut()[HEADER + at] = values(place.rank, 1);
-        } else {
-            let mut cut = Cut::default();
-            cut.like(run, place.index - found.first);
-            cut.values(place.rank, 1);
-            cut.like(run, found.first + run.len - 1 - place.index);
-            let len = self.bytes().len();
-            let new_len = len + cut.size - run.size;
-            if new_len > len && new_len > limit {
-                return Ok(Added::TooMuch);
+        match found.raise(self.runs(), place, limit) {
+            Step::Nothing => Ok(Added::Nothing),
+            Step::TooMuch => Ok(Added::TooMuch),
+            Step::Raise(patch) => {
+                let with = patch.bytes().iter().copied();
+                drop(self.to_mut().splice(patch.range.clone(), with));
+                Ok(Added::Raised)
             }
-            let at = HEADER + at;
-            let bytes = self.to_mut();
-            bytes.splice(at..len.min(at + run.size), cut.bytes[..cut.size].iter().copied());
-            // The reference counts the missing byte of a corrupted run as there.
-            bytes.truncate(new_len);
         }
-        let from = found.before.map_or(0, |(at, _)| at);
-        self.join(from);
-        Ok(Added::Raised)
     }
 
     fn to_mut(&mut self) -> &mut Vec<u8> {
@@ -261,35 +383,27 @@ impl<'a> Growing<'a> {
         }
         find_from(self.runs(), 0, 0, index)
     }
-
-    /// Joins equal neighbours, from the run at `at` on.
-    fn join(&mut self, mut at: usize) {
-        let bytes = self.to_mut();
-        for _ in 0..JOINING {
-            if HEADER + at >= bytes.len() {
-                return;
-            }
-            let run = Run::at(&bytes[HEADER..], at);
-            let next = HEADER + at + 1;
-            if run.value > 0 && next < bytes.len() {
-                let behind = Run::at(&bytes[HEADER..], at + 1);
-                let len = run.len + behind.len;
-                if behind.value == run.value && len <= VALUES_MAX {
-                    bytes[next] = values(run.value, len);
-                    bytes.remove(next - 1);
-                    continue;
-                }
-            }
-            at += run.size;
-        }
-    }
 }
 
 /// The run that covers the register at `index`, looked for from the run at `at` on, whose first
 /// register is `first`.
+#[inline]
 fn find_from(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Option<Found> {
     let mut before = None;
     while at < runs.len() {
+        // Many zeros and a value, which is what most of them are made of, are passed together.
+        if let Some([high, low, value]) = runs[at..].first_chunk()
+            && (high >> 6 == 1 && value >> 7 == 1)
+        {
+            let zeros = long_zeros(*high, *low);
+            let both = zeros + values_len(*value);
+            if first + both <= index {
+                before = Some((at + 2, first + zeros));
+                at += 3;
+                first += both;
+                continue;
+            }
+        }
         let run = Run::at(runs, at);
         if index < first + run.len {
             return Some(Found { at, first, run, before });

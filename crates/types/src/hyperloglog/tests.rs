@@ -20,6 +20,15 @@ fn added(bytes: &[u8], places: &[Place], limit: usize) -> Vec<u8> {
     growing.bytes().to_vec()
 }
 
+/// As [`added`], for one place and without a copy that grows.
+fn patched(bytes: &[u8], place: Place, limit: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Step::Raise(patch) = step(&bytes, place, limit).expect("whole") {
+        drop(bytes.splice(patch.range.clone(), patch.bytes().iter().copied()));
+    }
+    bytes
+}
+
 fn place(index: usize, rank: u8) -> Place {
     Place { index, rank }
 }
@@ -75,7 +84,9 @@ fn sparse_dense_and_plain_agree() {
             // Whoever looks from the beginning each time finds the same.
             let mut slowly = bytes.clone();
             for one in &places {
+                let patched = patched(&slowly, *one, usize::MAX);
                 slowly = added(&slowly, &[*one], usize::MAX);
+                assert_eq!(decoded(&patched), decoded(&slowly));
                 let higher = plain[one.index] < one.rank;
                 assert_eq!(add_dense(&mut dense, *one), higher);
                 plain[one.index] = one.rank.max(plain[one.index]);
@@ -129,6 +140,7 @@ fn runs_that_cover_too_little_or_too_much() {
     // As the reference leaves it: it takes the second byte as there.
     let half = [&EMPTY[..HEADER], b"\x7f"].concat();
     assert_eq!(&added(&half, &[place(12711, 2)], 3000)[HEADER..], b"q\xa6\x84M");
+    assert_eq!(&patched(&half, place(12711, 2), 3000)[HEADER..], b"q\xa6\x84M");
     assert_eq!(decode(b"\x7f"), "Z:16129");
     assert_eq!(count(View::Sparse(&[0x83; 4096])), Ok(23_637));
 }

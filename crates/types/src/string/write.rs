@@ -14,6 +14,7 @@
 
 use super::{Blob, Digits, Form, INLINE_MAX, Str, blob, canonical_int, embeds, read_int};
 use crate::{Kind, Record, RecordMut};
+use std::ops::Range;
 use weft_table::size_class;
 
 /// A value that is to be stored: bytes to copy, or a long string to keep.
@@ -154,6 +155,11 @@ pub fn refit(mut record: Record) -> Record {
 /// old bytes.
 pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Record {
     let mut record = match Form::of(&record) {
+        Some(Form::Inline) if len <= record.payload().len() => {
+            let mut record = seen_as_edited(record);
+            change(record.payload_mut());
+            return record;
+        }
         Some(Form::Int) => {
             let mut room = Digits::new();
             let text = room.format(read_int(record.payload())).as_bytes();
@@ -210,6 +216,15 @@ pub fn record_edited(key: &[u8], bytes: &[u8], expiry: Option<i64>, clock: u32) 
     seen_as_edited(record_text(key, bytes, expiry, clock))
 }
 
+/// A record of `key` with a string of `len` zeros, to which `fill` gives what it is to be, seen as
+/// one that was edited. O(length).
+pub fn record_filled(key: &[u8], len: usize, clock: u32, fill: impl FnOnce(&mut [u8])) -> Record {
+    if len <= INLINE_MAX {
+        return Record::new(key, None, Kind::StrRaw as u8, clock, len, fill);
+    }
+    edit(record_text(key, b"", None, clock), len, fill)
+}
+
 /// `record` with the encoding that clients see of a string that was edited, though it has not been:
 /// for commands that make a string their own before they know whether they will change it.
 pub fn seen_as_edited(mut record: Record) -> Record {
@@ -229,6 +244,43 @@ pub fn rewrite(record: Record, bytes: &[u8]) -> Record {
         return record.replace_payload(Kind::StrRaw as u8, bytes);
     }
     record.replace_payload(Kind::StrBlob as u8, &blob::store(Blob::new(bytes.to_vec())))
+}
+
+/// Puts `with` in the place of the bytes at `range` of a string that is no integer, and lets `change`
+/// write into all that there is then; otherwise as [`edit`]. O(length), and where a record grows by
+/// a few bytes mostly those behind the range.
+///
+/// # Panics
+///
+/// If the string ends before the range.
+pub fn splice(
+    mut record: Record,
+    range: Range<usize>,
+    with: &[u8],
+    change: impl FnOnce(&mut [u8]),
+) -> Record {
+    debug_assert!(Form::of(&record).is_some_and(|form| form != Form::Int), "such a string");
+    let old = Str::of(&record).map_or(0, Str::len);
+    let (end, len) = (range.start + with.len(), old - range.len() + with.len());
+    if Kind::of(record.kind()) == Kind::StrBlob || len > INLINE_MAX {
+        let mut bytes =
+            Str::of(&record).map_or(Vec::new(), |text| text.bytes(&mut Digits::new()).to_vec());
+        drop(bytes.splice(range, with.iter().copied()));
+        change(&mut bytes);
+        return rewrite(record, &bytes);
+    }
+    if len > old {
+        record = record.resize_payload(len);
+    }
+    let bytes = record.payload_mut();
+    bytes.copy_within(range.end..old, end);
+    bytes[range.start..end].copy_from_slice(with);
+    if len < old {
+        record = record.resize_payload(len);
+    }
+    let mut record = seen_as_edited(record);
+    change(record.payload_mut());
+    record
 }
 
 /// About how many bytes [`edit`] and [`append`] copy or clear to make the string of `record` `len`
@@ -386,6 +438,43 @@ mod tests {
         let edited = edit(record(b"k", New::Bytes(b"abc"), None, 0), 3, |_| {});
         assert_eq!(seen(&edited).0, "raw");
         assert_eq!(seen(&overwritten(edited, b"xyz", None).1).0, "embstr");
+    }
+
+    #[test]
+    fn splicing_is_that_of_vectors() {
+        let ends = [0, 1, 5, 14, 15, 16, 40, 4090, INLINE_MAX, INLINE_MAX + 1];
+        for len in ends {
+            let old: Vec<u8> = (0..len).map(|n| n as u8).collect();
+            for (from, to) in [(0, 0), (0, 1), (3, 5), (len / 2, len), (len, len)] {
+                for with in [0, 1, 2, 3, 10, 30, 5000] {
+                    let (to, with) = (to.min(len), vec![b'w'; with]);
+                    let range = from.min(to)..to;
+                    let mut want = old.clone();
+                    drop(want.splice(range.clone(), with.iter().copied()));
+                    want.iter_mut().last().into_iter().for_each(|last| *last = b'!');
+                    let before = record_text(b"k", &old, Some(5), 3);
+                    let held = share(&before);
+                    let r = splice(before, range, &with, |bytes| {
+                        bytes.iter_mut().last().into_iter().for_each(|last| *last = b'!');
+                    });
+                    assert_eq!((seen(&r), r.expiry(), r.clock()), (("raw", want), Some(5), 3));
+                    assert!(held.is_none_or(|held| *held == old), "it must not change");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_are_filled() {
+        for len in [0, 1, 126, INLINE_MAX, INLINE_MAX + 1, 1 << 20] {
+            let r = record_filled(b"k", len, 7, |bytes| {
+                assert!(bytes.len() == len && bytes.iter().all(|byte| *byte == 0));
+                bytes.iter_mut().last().into_iter().for_each(|last| *last = b'!');
+            });
+            let mut want = vec![0; len.saturating_sub(1)];
+            want.resize(len, b'!');
+            assert_eq!((seen(&r), r.clock(), r.expiry()), (("raw", want), 7, None), "{len}");
+        }
     }
 
     #[test]

@@ -340,7 +340,8 @@ fn run_request(
         }
     };
     let first_key = req.cmd.map_or(0, |c| c.first_key);
-    let key = req.has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
+    let has_key = req.lines > 0;
+    let key = has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
     // Only the first of a job's requests can have been tried before.
     let (retry, tries, looked) = match n == j.first_req {
         true => (j.retry.as_ref(), j.tries, j.looked),
@@ -373,7 +374,7 @@ fn prefetch(core: &Core, batch: &Batch, n: usize, pin: &epoch::Guard) {
 
 #[inline]
 fn plan_bucket(core: &Core, req: &Req, pin: &epoch::Guard) {
-    if req.has_key {
+    if req.lines > 0 {
         let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
         core.srv.ks.plan_bucket(&key, usize::from(req.db), pin);
     }
@@ -381,8 +382,8 @@ fn plan_bucket(core: &Core, req: &Req, pin: &epoch::Guard) {
 
 #[inline]
 fn plan_record(core: &Core, req: &Req, pin: &epoch::Guard) {
-    if req.has_key {
+    if req.lines > 0 {
         let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
-        core.srv.ks.plan_record(&key, usize::from(req.db), pin);
+        core.srv.ks.plan_record(&key, usize::from(req.db), usize::from(req.lines), pin);
     }
 }
