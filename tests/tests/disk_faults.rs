@@ -228,15 +228,20 @@ fn a_rewrite_that_fails_is_tried_less_and_less_often() {
     let Some(disk) = FaultyDisk::new() else { return };
     let often = ["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "1"];
     let rest = ["--appendonly", "yes", "--enable-protected-configs", "yes"];
-    for faults in [
-        "",
-        "open .incr. 13 1 1000000",
-        "write .rdb 28 1 1000000",
-        "sync .rdb 5 1 1000000",
-        "rename .base. 28 1 1000000",
+    for (faults, size) in [
+        ("", 0),
+        ("open .incr. 13 1 1000000", 0),
+        ("write .rdb 28 1 1000000", 0),
+        // In the middle of the walk, not at its end.
+        ("write .rdb 28 1 1000000", 1 << 20),
+        ("sync .rdb 5 1 1000000", 0),
+        ("rename .base. 28 1 1000000", 0),
     ] {
-        let server = disk.server(&[often, rest].concat());
+        let server = disk.server(&[&often[..], &rest, &["--rdbcompression", "no"]].concat());
         let mut client = server.client();
+        if size > 0 {
+            client.ok(&["SET", "large", &"v".repeat(size)]);
+        }
         let folder = server.dir().join("gone");
         std::fs::create_dir(&folder).expect("a folder");
         client.ok(&["CONFIG", "SET", "auto-aof-rewrite-percentage", "0"]);
@@ -271,4 +276,26 @@ fn a_rewrite_that_fails_is_tried_less_and_less_often() {
             disk.works();
         }
     }
+}
+
+/// The log is on, and its first base can't be written: who ends the server is told, and does not wait for
+/// ever; once it can be, he may.
+#[test]
+fn no_end_without_the_first_base() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let mut server = disk.server(&["--rdbcompression", "no"]);
+    let mut client = server.client();
+    client.ok(&["SET", "large", &"v".repeat(1 << 20)]);
+    disk.fails("write .rdb 28 1 1000000");
+    client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
+    let refused = client.cmd(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(refused.error().as_deref(), Some("ERR Errors trying to SHUTDOWN. Check logs."));
+    assert!(server.log().contains("Writing initial AOF. Can't exit."), "{}", server.log_tail());
+    disk.works();
+    let deadline = Instant::now() + PATIENCE;
+    while client.try_cmd(&["SHUTDOWN", "NOSAVE"]).is_ok() {
+        assert!(Instant::now() < deadline, "it never ends\n{}", server.log_tail());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(server.wait().success());
 }

@@ -80,20 +80,25 @@ impl Config {
     }
 
     /// Takes a change back that turned out to be impossible after [`Config::set`] had succeeded: the directives
-    /// `changed` are what they are in `before`, and are applied again. Answers the error for the client, who is
-    /// told of which directive, and why.
+    /// `changed` are what they were before, unless somebody else has set them since, and are applied again.
+    /// `before` and `after` are the configurations around that change. Answers the error for the client, who
+    /// is told of which directive, and why.
     pub fn take_back(
         &mut self,
-        before: &Config,
+        (before, after): (&Config, &Config),
         changed: &[Id],
         apply: &mut Apply<'_>,
         because: (Id, &str),
     ) -> SetError {
+        let mut taken = Vec::new();
         for id in changed {
-            self.values[id.index()] = before.values[id.index()].clone();
+            if self.values[id.index()] == after.values[id.index()] {
+                self.values[id.index()] = before.values[id.index()].clone();
+                taken.push(*id);
+            }
         }
-        if !changed.is_empty() {
-            let _ = apply(self, changed);
+        if !taken.is_empty() {
+            let _ = apply(self, &taken);
         }
         failed(because.0.name().as_bytes(), because.1)
     }

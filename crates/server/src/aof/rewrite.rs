@@ -16,7 +16,7 @@ use crate::persistence::save::Plan;
 use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
 use weft_keyspace::{Stop, Turn};
 use weft_persist::aof::{Appender, Directory};
@@ -63,12 +63,13 @@ pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
     }
     let waits = later || saves.running().is_some();
     status.scheduled.store(waits, Ordering::SeqCst);
-    drop(saves);
     let cancel = Arc::new(AtomicBool::new(false));
     *srv.aof.cancel() = Some(cancel.clone());
+    drop(saves);
     let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
     if let Err(e) = thread.spawn(move || run(srv, cancel)) {
         log_warning!("Can't rewrite append only file in background: {e}");
+        status.last_rewrite_failed.store(true, Ordering::SeqCst);
         status.scheduled.store(false, Ordering::SeqCst);
         srv.aof.rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Failed);
@@ -80,7 +81,7 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     let _stack = weft_process::crash::second_stack();
     crate::threads::bind_to(&srv.placement().rewrite);
     crate::threads::stand_back();
-    let running = Running { in_background: true, since: Instant::now(), cancel };
+    let running = Running::new(true, cancel);
     let came = rewrite(srv, &running);
     let status = &srv.aof.status;
     let seconds = running.since.elapsed().as_secs() as i64;

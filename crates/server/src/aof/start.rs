@@ -129,6 +129,12 @@ pub fn follow_soon(srv: &'static Server, failed: fn(&'static Server, &Switch<'_>
 }
 
 fn turn_on(srv: &'static Server) -> Result<(), String> {
+    if srv.persistence.is_ending() {
+        // There will be no base for it, and the next start would not look at the last snapshot.
+        return Err("the server is being shut down".into());
+    }
+    // What failed before says nothing of this log.
+    srv.aof.status.last_rewrite_failed.store(false, Ordering::SeqCst);
     let mut appender = waiting(srv)?;
     // A rewrite of before is of no use to this log, which needs one of its own.
     if srv.aof.has_cut() {
@@ -157,6 +163,7 @@ fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
     stop(srv);
     *srv.aof.handle() = None;
     srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);
+    srv.aof.status.syncing.store(false, Ordering::Relaxed);
     srv.aof.status.set_error(None);
     srv.set_attention(attention::AOF_FAILING, false);
 }
@@ -218,6 +225,8 @@ fn end_log(srv: &'static Server) {
 fn end_log_by(srv: &Server, guard: &Guard<'_>) {
     guard.end_log();
     srv.aof.end_log();
+    // Also where nobody came to write it.
+    srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);
 }
 
 fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {

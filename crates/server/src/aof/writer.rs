@@ -337,6 +337,11 @@ impl Writer {
             forget(&self.srv.aof.cut, unit);
         }
         self.see_to_doubt();
+        if self.is_stuck()
+            && let Some((_, done)) = self.rotating.take_if(|(unit, _)| self.log.position() < *unit)
+        {
+            let _ = done.send(Err("the append-only file can't be written".into()));
+        }
         if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
         {
             let own = self.rotated.take_if(|(of, _)| *of == unit);
@@ -344,6 +349,12 @@ impl Writer {
             let came = own.map_or_else(|| Err("the cut was passed over".into()), |(_, came)| came);
             let _ = done.send(came);
         }
+    }
+
+    /// Nothing more is taken out of the log until the disk takes what was taken before, and who waits for
+    /// something behind that might wait for ever. A rewrite that is to mend a doubt has to.
+    fn is_stuck(&self) -> bool {
+        self.is_failing && self.appender.buffered() >= AT_ONCE && !self.appender.is_doubtful()
     }
 
     fn write(&mut self) {

@@ -84,6 +84,20 @@ pub struct Running {
     pub since: Instant,
     /// Set to have it end without a result.
     pub cancel: Arc<AtomicBool>,
+    /// Set by a thread that can't go on: those that walk with it need not, either.
+    pub failed: Arc<AtomicBool>,
+}
+
+impl Running {
+    /// One that begins now, and goes on until `cancel` says otherwise.
+    pub fn new(in_background: bool, cancel: Arc<AtomicBool>) -> Running {
+        Running { in_background, since: Instant::now(), cancel, failed: Arc::default() }
+    }
+
+    /// Whether who works for it is to stop.
+    pub fn is_over(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
 }
 
 /// That this save is the one that is under way, until it is dropped.
@@ -141,7 +155,7 @@ impl Persistence {
             return None;
         }
         let cancel = Arc::new(AtomicBool::new(false));
-        let running = Running { in_background, since: Instant::now(), cancel };
+        let running = Running::new(in_background, cancel);
         saves.running = Some(running.clone());
         Some(Own { of: self, running })
     }

@@ -238,7 +238,7 @@ pub fn write<W: io::Write + Send>(
             if let Err(e) = walk(srv, plan, snapshot, saver, running) {
                 failed.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(e);
                 // Those that walk with this one need not go on.
-                running.cancel.store(true, Ordering::Relaxed);
+                running.failed.store(true, Ordering::Relaxed);
             }
         };
         for n in 1..plan.walkers {
@@ -347,7 +347,7 @@ fn take_all<T: Taker>(
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     loop {
-        if running.cancel.load(Ordering::Relaxed) {
+        if running.is_over() {
             return Err(Failed::Cancelled);
         }
         let mut done = Ok(());

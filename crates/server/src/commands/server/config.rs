@@ -112,19 +112,28 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
         changes = changed.to_vec();
         apply(srv, config, changed)
     });
+    let after = switch.is_some().then(|| config.clone());
     drop(config);
     done.map_err(told)?;
     // Here nobody waits for the configuration while the disk is waited for.
-    match switch {
-        Some(switch) if start::follow(srv, &switch).is_err() => {
-            let because = (Id::APPENDONLY, "Unable to turn on AOF. Check server logs.");
-            let apply = &mut |config: &mut Config, changed: &[Id]| apply(srv, config, changed);
-            return Err(told(srv.config().take_back(&before, &changes, apply, because)));
+    match (switch, after) {
+        (Some(switch), Some(after)) => {
+            if start::follow(srv, &switch).is_err() {
+                let because = (Id::APPENDONLY, "Unable to turn on AOF. Check server logs.");
+                let apply = &mut |config: &mut Config, changed: &[Id]| apply(srv, config, changed);
+                let span = (&before, &after);
+                let told = told(srv.config().take_back(span, &changes, apply, because));
+                // It may have been on, and to be ended, when somebody else wanted it again.
+                stay_off(srv, &switch);
+                return Err(told);
+            }
         }
-        Some(_) => {}
         // In a transaction, where nobody may wait for a disk.
-        None if switches && !srv.aof.is_switched() => start::follow_soon(srv, stay_off),
-        None => {}
+        (None, _) | (Some(_), None) => {
+            if switches && !srv.aof.is_switched() {
+                start::follow_soon(srv, stay_off);
+            }
+        }
     }
     cx.reply.ok();
     Ok(())
