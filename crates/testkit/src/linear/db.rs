@@ -136,7 +136,9 @@ impl Db {
     /// Changes a value, whose deadline stays.
     pub fn change(&mut self, key: &str, held: Held) {
         let deadline = self.deadline(key);
-        let faded = self.faded.take(key);
+        // A hash that is filled again may have its old fields still.
+        let was_hash = matches!(held, Held::Hash(_)) && self.may_be_named(key);
+        let faded = self.faded.take(key).or(was_hash.then(|| key.into()));
         self.put_until(key, Arc::new(held), deadline);
         match faded {
             Some(key) if self.has(&key) => drop(self.faded.insert(key)),

@@ -524,6 +524,26 @@ fn a_hash_whose_fields_have_expired_may_be_counted_and_named() {
 }
 
 #[test]
+fn a_hash_that_is_filled_again_may_have_its_expired_fields() {
+    let history = |then: Event| {
+        vec![vec![
+            at("HSET e1 f1 1", 0, int(1)),
+            at("HPEXPIRE e1 50 FIELDS 1 f1", 2, Answer::List(vec![int(1)])),
+            at("HGET e1 f1", 100, Answer::Nil),
+            at("HSET e1 f2 1", 110, int(1)),
+            at("HDEL e1 f2", 120, int(1)),
+            then,
+        ]]
+    };
+    for names in [&[][..], &["e1".to_string()]] {
+        fits(history(at("DBSIZE", 130, int(names.len() as i64))));
+        fits(history(at("KEYS *", 130, Answer::texts(names.iter().cloned()))));
+    }
+    fails(history(at("DBSIZE", 130, int(2))));
+    fails(history(at("HGET e1 f2", 130, text("1"))));
+}
+
+#[test]
 fn the_world_changes_at_once() {
     let flushed = |a, b| {
         vec![
