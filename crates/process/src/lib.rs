@@ -13,7 +13,6 @@
 //! | [`title`] | what `ps` shows |
 //! | [`limits`] | file descriptors and core files |
 //! | [`memory_policy`] | the out-of-memory killer and huge pages |
-//! | [`priority`] | threads that stand back behind others |
 //! | [`signals`] | graceful shutdown |
 //! | [`crash`] | reports of crashes and panics |
 //! | [`stats`] | memory and CPU time used, for `INFO` |
@@ -27,7 +26,6 @@ pub mod limits;
 pub mod log;
 pub mod memory_policy;
 pub mod pidfile;
-pub mod priority;
 pub mod signals;
 pub mod stats;
 pub mod supervise;

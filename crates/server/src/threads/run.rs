@@ -144,10 +144,8 @@ const BACK: i32 = 5;
 /// Has the calling thread, and those that it starts, get less of a CPU than those that serve clients,
 /// where both want it. For threads that end with their work: there is no way back.
 pub fn stand_back() {
-    if weft_process::priority::stand_back(BACK).is_err() {
-        // Linux has a priority for every thread, and anybody may lower his own.
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BACK);
-    }
+    // Linux has a priority for every thread, and anybody may lower his own.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BACK);
 }
 
 /// Waits for all threads to end, also those that are started meanwhile.
