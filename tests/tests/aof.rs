@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value, locate, skipped};
 use weft_tests::contents::{content, fill_stream, stream_content, value};
+use weft_tests::persistence::{PATIENCE, info};
 
 const ON: [&str; 2] = ["--appendonly", "yes"];
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client of a server that may be loading still.
 fn loaded(server: &Server) -> Client {
@@ -30,12 +30,6 @@ fn loaded(server: &Server) -> Client {
             None => return client,
         }
     }
-}
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.unwrap_or_default().to_string()
 }
 
 fn wait_for(client: &mut Client, what: &str, mut is: impl FnMut(&mut Client) -> bool) {

@@ -4,25 +4,11 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
 use weft_testkit::{Client, Server, locate};
+use weft_tests::persistence::{info, until};
 
 const ON: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.unwrap_or_default().to_string()
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what} never comes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// Until there have been so many rewrites, and the last one has ended well.
 fn wait_for_rewrites(client: &mut Client, wanted: u64) {

@@ -2,40 +2,18 @@
 //! disk meanwhile.
 
 use std::fs;
-use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::{Client, Server};
+use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const ON: [&str; 4] = ["CONFIG", "SET", "appendonly", "yes"];
 const OFF: [&str; 4] = ["CONFIG", "SET", "appendonly", "no"];
 const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to \
                        turn on AOF. Check server logs.";
 
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.unwrap_or_default().to_string()
-}
-
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < deadline, "{what} never comes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn directive(client: &mut Client, name: &str) -> String {
     client.cmd(&["CONFIG", "GET", name]).items()[1].text()
-}
-
-fn no_rewrite(client: &mut Client) {
-    wait_for("the end of the rewrite", || {
-        info(client, "aof_rewrite_in_progress") == "0"
-            && info(client, "aof_rewrite_scheduled") == "0"
-    });
 }
 
 /// The log is on, and in the file that the next start reads.
@@ -82,7 +60,7 @@ fn who_can_not_have_a_log_is_told() {
             client.ok(&ON);
             assert_eq!(info(&mut client, "aof_enabled"), "1", "{how}");
             // What was logged meanwhile may be in doubt, until a rewrite has succeeded.
-            wait_for("a write", || client.cmd(&["SET", "a", "c"]).error().is_none());
+            until("a write", || client.cmd(&["SET", "a", "c"]).error().is_none());
             is_safe(&mut client);
         }
     }
@@ -131,7 +109,7 @@ fn a_log_that_a_transaction_could_not_begin_is_off() {
     client.cmd(&ON);
     client.cmd(&["SET", "a", "b"]);
     assert_eq!(client.cmd(&["EXEC"]).items().len(), 2);
-    wait_for("the truth", || directive(&mut client, "appendonly") == "no");
+    until("the truth", || directive(&mut client, "appendonly") == "no");
     assert_eq!(info(&mut client, "aof_enabled"), "0");
     fs::remove_file(&path).expect("it is there");
     client.ok(&ON);
@@ -149,7 +127,7 @@ fn nobody_else_waits_for_the_disk() {
         for (wish, part) in [(ON, "temp-appendonly.aof.incr"), (OFF, ".incr.")] {
             disk.fails(&format!("sync {part} stall 1 1"));
             switching.send_raw(&encode(&wish)).expect("sent");
-            wait_for("the sync", || disk.hits() > 0);
+            until("the sync", || disk.hits() > 0);
             // On each of the threads.
             for n in 0..8 {
                 let mut client = server.client();
@@ -190,7 +168,7 @@ fn it_is_switched_on_while_there_is_a_rewrite_without_it() {
         let mut client = server.client();
         slow_down(&mut client);
         client.cmd(&["BGREWRITEAOF"]);
-        wait_for("the rewrite", || info(&mut client, "aof_rewrites") == "1");
+        until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
         go_on(&mut client);
         for wish in wishes {
             client.ok(wish);
@@ -211,7 +189,7 @@ fn it_is_switched_on_and_off_while_there_is_a_rewrite_without_it() {
     let mut client = server.client();
     slow_down(&mut client);
     client.cmd(&["BGREWRITEAOF"]);
-    wait_for("the rewrite", || info(&mut client, "aof_rewrites") == "1");
+    until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
     client.ok(&ON);
     client.ok(&OFF);
     go_on(&mut client);
@@ -230,7 +208,7 @@ fn a_rewrite_or_the_end_while_the_first_base_is_written() {
     let mut client = server.client();
     slow_down(&mut client);
     client.ok(&ON);
-    wait_for("the rewrite", || info(&mut client, "aof_rewrites") == "1");
+    until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
     go_on(&mut client);
     let busy = client.cmd(&["BGREWRITEAOF"]).error();
     let wanted = "ERR Background append only file rewriting already in progress";

@@ -7,32 +7,11 @@ use std::time::{Duration, Instant};
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
+use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const ON: [&str; 2] = ["--appendonly", "yes"];
 /// Microseconds for which a snapshot that begins then rests behind each key.
 const SLOW: [&str; 3] = ["CONFIG", "SET", "rdb-key-save-delay"];
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.unwrap_or_default().to_string()
-}
-
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < deadline, "{what} never comes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn no_rewrite(client: &mut Client) {
-    wait_for("the end of the rewrite", || {
-        info(client, "aof_rewrite_in_progress") == "0"
-            && info(client, "aof_rewrite_scheduled") == "0"
-    });
-}
 
 fn fill(client: &mut Client, keys: usize) {
     let sets: Vec<Vec<String>> =
@@ -78,7 +57,7 @@ fn a_base_of_an_earlier_log_is_not_put_in_front_of_a_later_one() {
     client.ok(&["SET", "before", "1"]);
     disk.fails("sync .rdb stall 1 1");
     client.cmd(&["BGREWRITEAOF"]);
-    wait_for("the sync of the base", || disk.hits() > 0);
+    until("the sync of the base", || disk.hits() > 0);
     client.ok(&["CONFIG", "SET", "appendonly", "no"]);
     client.ok(&["SET", "between", "1"]);
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
@@ -151,14 +130,14 @@ fn files_that_were_rewritten_go_under_every_policy() {
         let mut client = server.client();
         for n in 1..=4 {
             client.cmd(&["BGREWRITEAOF"]);
-            wait_for("a rewrite", || info(&mut client, "aof_rewrites") == n.to_string());
+            until("a rewrite", || info(&mut client, "aof_rewrites") == n.to_string());
             no_rewrite(&mut client);
             assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
         }
         let folder = server.dir().join("appendonlydir");
         let wanted = ["appendonly.aof.5.base.rdb", "appendonly.aof.5.incr.aof"];
         let wanted = [&wanted[..], &["appendonly.aof.manifest"]].concat();
-        wait_for("the end of old files", || files_of(&folder) == wanted);
+        until("the end of old files", || files_of(&folder) == wanted);
     }
 }
 
@@ -174,21 +153,21 @@ fn a_failed_sync_at_a_cut_is_as_any_other() {
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     disk.fails("sync .incr. 5 1 1");
     client.cmd(&["BGREWRITEAOF"]);
-    wait_for("the failure", || disk.hits() > 0);
-    wait_for("MISCONF", || client.cmd(&["SET", "a", "b"]).error().is_some());
+    until("the failure", || disk.hits() > 0);
+    until("MISCONF", || client.cmd(&["SET", "a", "b"]).error().is_some());
     let refused = client.cmd(&["SET", "a", "b"]).error().expect("it is refused");
     assert!(refused.starts_with("MISCONF Errors writing to the AOF file"), "{refused}");
     assert_eq!(info(&mut client, "aof_last_write_status"), "err");
     disk.works();
     client.ok(&[&SLOW[..], &["0"]].concat());
-    wait_for("a write", || client.cmd(&["SET", "a", "b"]).error().is_none());
+    until("a write", || client.cmd(&["SET", "a", "b"]).error().is_none());
     assert_eq!(info(&mut client, "aof_last_write_status"), "ok");
 
     let mut server = disk.server(&[&ON[..], &["--appendfsync", "always"]].concat());
     disk.fails("sync .incr. 5 1 1");
     let mut client = server.client();
     let _ = client.try_cmd(&["BGREWRITEAOF"]);
-    wait_for("the end", || !server.is_alive());
+    until("the end", || !server.is_alive());
     assert_eq!(server.wait().code(), Some(1));
 }
 
@@ -201,14 +180,14 @@ fn it_goes_on_soon_after_the_disk_does() {
     let mut client = server.client();
     disk.fails("sync any 5 1 1000000");
     client.ok(&["SET", "a", "1"]);
-    wait_for("MISCONF", || client.cmd(&["SET", "a", "2"]).error().is_some());
-    wait_for("some failures", || {
+    until("MISCONF", || client.cmd(&["SET", "a", "2"]).error().is_some());
+    until("some failures", || {
         info(&mut client, "aof_rewrites_consecutive_failures").parse::<u64>().is_ok_and(|n| n > 3)
     });
     disk.works();
     // Long before the pause of a minute that began with the third failure is over.
     let began = Instant::now();
-    wait_for("a write", || client.cmd(&["SET", "a", "3"]).error().is_none());
+    until("a write", || client.cmd(&["SET", "a", "3"]).error().is_none());
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
@@ -236,7 +215,7 @@ fn it_ends_while_somebody_saves() {
     slow_down(&mut client, 1000, Duration::from_secs(3));
     client.send_raw(&encode(&["SAVE"])).expect("sent");
     let mut other = server.client();
-    wait_for("the save", || {
+    until("the save", || {
         info(&mut other, "current_save_keys_total").parse::<u64>().is_ok_and(|n| n > 0)
     });
     other.ok(&[&SLOW[..], &["0"]].concat());
@@ -274,7 +253,7 @@ fn what_is_given_up_at_the_end_leaves_nothing() {
     let mut client = server.client();
     slow_down(&mut client, 1000, Duration::from_secs(30));
     client.cmd(&["BGSAVE"]);
-    wait_for("the file", || files_of(server.dir()).iter().any(|name| name.starts_with("temp-")));
+    until("the file", || files_of(server.dir()).iter().any(|name| name.starts_with("temp-")));
     server.stop_term();
     assert_eq!(files_of(server.dir()), ["log"]);
 }
@@ -333,7 +312,7 @@ fn a_save_point_waits_for_the_rewrite() {
     assert_eq!(server.log().matches("Saving...").count(), 0);
     client.ok(&[&SLOW[..], &["0"]].concat());
     no_rewrite(&mut client);
-    wait_for("the save", || info(&mut client, "rdb_saves") != "0");
+    until("the save", || info(&mut client, "rdb_saves") != "0");
 }
 
 /// As the reference answers, while the one of the two is under way that the other would disturb.
@@ -381,7 +360,7 @@ fn who_waits_for_the_disk_is_told_that_there_is_no_log() {
     let mut with_replica = server.client();
     waiter.send_raw(&encode(&["WAITAOF", "1", "0", "0"])).expect("sent");
     with_replica.send_raw(&encode(&["WAITAOF", "1", "1", "0"])).expect("sent");
-    wait_for("those who wait", || {
+    until("those who wait", || {
         let clients = client.cmd(&["INFO", "clients"]).text();
         clients.contains("blocked_clients:2\r")
     });
@@ -431,7 +410,7 @@ fn what_can_not_be_removed_is_left_for_a_while() {
         disk.fails(faults);
         client.cmd(&["BGREWRITEAOF"]);
         no_rewrite(&mut client);
-        wait_for("the failure", || disk.hits() > 0);
+        until("the failure", || disk.hits() > 0);
         std::thread::sleep(Duration::from_millis(500));
         assert!(disk.hits() < 10, "{}", disk.told());
         disk.works();

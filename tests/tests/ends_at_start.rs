@@ -7,23 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
-use weft_testkit::{Client, Server, client, locate};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.unwrap_or_default().to_string()
-}
-
-fn no_rewrite(client: &mut Client) {
-    let deadline = Instant::now() + PATIENCE;
-    while info(client, "aof_rewrite_in_progress") != "0" {
-        assert!(Instant::now() < deadline, "the rewrite has no end");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use weft_testkit::{Server, client, locate};
+use weft_tests::persistence::{PATIENCE, info, no_rewrite};
 
 /// Waits for the end of a process, which does not outlive it.
 fn end_of(mut child: Child) -> ExitStatus {

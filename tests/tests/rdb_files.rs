@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use weft_tests::persistence::info;
 
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, locate, skipped};
@@ -208,12 +209,6 @@ fn save_in_background(client: &mut Client) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert_eq!(info(client, "rdb_last_bgsave_status"), "ok");
-}
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let found = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
-    found.unwrap_or_else(|| panic!("{field} in {text}")).to_owned()
 }
 
 #[test]

@@ -4,8 +4,9 @@
 //! Nothing here depends on how fast a machine is: a save takes as long as `rdb-key-save-delay` says, and
 //! what comes of it is waited for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_testkit::{Client, Server, Value, skip_without};
+use weft_tests::persistence::{info, until};
 
 /// Twenty keys of a tenth of a second each: long enough to ask for something meanwhile.
 const ARGS: [&str; 8] = [
@@ -24,20 +25,6 @@ fn filled(server: &Server) -> Client {
     let mut client = server.client();
     (0..KEYS).for_each(|n| client.ok(&["SET", &format!("k{n}"), "v"]));
     client
-}
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("{field} in {text}")).to_string()
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what} never comes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// What a line of a script is answered, or has come to.

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weft_tests::persistence::info;
 
 use weft_testkit::{Client, Server, Value, locate};
 
@@ -18,12 +19,6 @@ fn until(mut is_so: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("it does not come to that");
-}
-
-fn info(client: &mut Client, field: &str) -> String {
-    let text = client.cmd(&["INFO", "persistence"]).text();
-    let found = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
-    found.unwrap_or_else(|| panic!("{field} in {text}")).to_owned()
 }
 
 fn is_saving(client: &mut Client) -> bool {

@@ -105,35 +105,29 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let switch = (switches && matches!(cx.held, Held::Aside)).then(|| srv.aof.switch());
     let mut changes = Vec::new();
     let mut config = srv.config();
-    let before = config.clone();
+    let before = switch.is_some().then(|| config.clone());
     let protected = super::is_permitted(cx, config.word(Id::ENABLE_PROTECTED_CONFIGS));
     let permit = Permit { protected, loading: srv.persistence.loading.is_on() };
     let done = config.set(&pairs, permit, &mut |config, changed| {
         changes = changed.to_vec();
         apply(srv, config, changed)
     });
-    let after = switch.is_some().then(|| config.clone());
+    let span = before.map(|before| (before, config.clone()));
     drop(config);
     done.map_err(told)?;
     // Here nobody waits for the configuration while the disk is waited for.
-    match (switch, after) {
-        (Some(switch), Some(after)) => {
-            if start::follow(srv, &switch).is_err() {
-                let because = (Id::APPENDONLY, "Unable to turn on AOF. Check server logs.");
-                let apply = &mut |config: &mut Config, changed: &[Id]| apply(srv, config, changed);
-                let span = (&before, &after);
-                let told = told(srv.config().take_back(span, &changes, apply, because));
-                // It may have been on, and to be ended, when somebody else wanted it again.
-                stay_off(srv, &switch);
-                return Err(told);
-            }
+    if let (Some(switch), Some((before, after))) = (switch, span) {
+        if start::follow(srv, &switch).is_err() {
+            let because = (Id::APPENDONLY, "Unable to turn on AOF. Check server logs.");
+            let apply = &mut |config: &mut Config, changed: &[Id]| apply(srv, config, changed);
+            let error = srv.config().take_back((&before, &after), &changes, apply, because);
+            // It may have been on, and to be ended, when somebody else wanted it again.
+            stay_off(srv, &switch);
+            return Err(told(error));
         }
+    } else if switches && !srv.aof.is_switched() {
         // In a transaction, where nobody may wait for a disk.
-        (None, _) | (Some(_), None) => {
-            if switches && !srv.aof.is_switched() {
-                start::follow_soon(srv, stay_off);
-            }
-        }
+        start::follow_soon(srv, stay_off);
     }
     cx.reply.ok();
     Ok(())

@@ -2,6 +2,9 @@
 //!
 //! If there is something to save, clients that write are held back until that is done; the server
 //! then ends, or it could not be saved and goes on, unless FORCE says that going down matters more.
+//! ABORT takes back what a signal has asked for and no tick has seen to yet. NOW does not wait for
+//! replicas, SAFE does not take a cluster's primary down and FAILOVER hands its role over first: without
+//! replicas and cluster all three are fulfilled as it is.
 
 use crate::commands::shape::{ADMIN, holding, spec};
 use crate::dispatch::hold::Held;
