@@ -34,12 +34,18 @@ pub struct Units<'a> {
 }
 
 impl Units<'_> {
+    /// Where the stream ends behind what was appended so far.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
     /// Appends a unit, and tells where the stream ends behind it: what WAIT waits for.
     pub fn unit<C: Command>(&mut self, commands: &[C]) -> u64 {
         if self.kept {
             self.encoder.unit(commands, self.bytes);
         }
-        self.offset + self.bytes.len() as u64
+        self.end()
     }
 }
 

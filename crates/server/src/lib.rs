@@ -13,6 +13,7 @@
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`aof`] - the append-only file
 //! * [`persistence`] - snapshots in files, and loading them
+//! * [`replication`] - replicas of ours, and our primary
 //! * [`info`] - INFO, and what CONFIG RESETSTAT sets back
 //! * [`defrag`] - `activedefrag`
 //! * [`watchdog`] - where threads are that take too long
@@ -50,6 +51,7 @@ pub mod pause;
 pub mod persistence;
 pub mod pubsub;
 pub mod redact;
+pub mod replication;
 pub mod restart;
 pub mod server;
 pub mod settings;

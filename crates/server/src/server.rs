@@ -41,6 +41,10 @@ pub mod attention {
     pub const UNSAVED: u32 = 32;
     /// A thread may be behind with what was published.
     pub const CROWDED: u32 = 128;
+    /// This server is a replica.
+    pub const REPLICA: u32 = 256;
+    /// Too few replicas keep up for writes of clients.
+    pub const FEW_REPLICAS: u32 = 512;
 }
 
 /// Tells Unix time in milliseconds.
@@ -68,6 +72,7 @@ pub struct Server {
     pub persistence: crate::persistence::Persistence,
     pub bio: Bio,
     pub aof: crate::aof::Aof,
+    pub replication: crate::replication::Hub,
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::Lines,
     pub clock: quanta::Clock,
@@ -169,6 +174,7 @@ impl Server {
             persistence: crate::persistence::Persistence::default(),
             bio: Bio::default(),
             aof: crate::aof::Aof::default(),
+            replication: crate::replication::Hub::default(),
             slow,
             lines: crate::blocking::Lines::default(),
             first_tick: clock.raw(),
@@ -418,7 +424,8 @@ fn unix_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
 }
 
-fn fill_random(bytes: &mut [u8]) {
+/// Bytes that nobody can guess, as far as the system has them.
+pub fn fill_random(bytes: &mut [u8]) {
     use std::io::Read;
     let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes));
     if read.is_err() {

@@ -148,13 +148,16 @@ fn take_title(config: &Config) -> Option<Title> {
 }
 
 /// Tells the server what it is, and the world.
-fn introduce(srv: &Server, title: Option<Title>, supervisor: &Supervisor) {
+fn introduce(srv: &'static Server, title: Option<Title>, supervisor: &Supervisor) {
     let config = srv.config();
     apply_derived(srv, &config);
     *srv.info.title() = title;
     let _ = srv.info.supervisor.set(supervisor.name());
     let mut rng = weft_keyspace::turn::Rng::new(srv.seed(MAX_IO_THREADS + slow::THREADS));
     srv.info.set_replication_id(crate::info::state::random_id(|| rng.next()));
+    drop(config);
+    srv.replication.begin(srv);
+    let config = srv.config();
     // What the kernel refuses has been logged, and is no reason not to serve.
     let _ = apply_oom_score(srv, &config);
     announce::banner(srv, &config);

@@ -1,0 +1,127 @@
+//! weft-repl: reads the log of effects into the stream, tells the machines the time, and does what needs the
+//! world.
+//!
+//! It is started when the first replica comes, or this server becomes one, and stays. Where nothing has
+//! to be told it sleeps until it is woken.
+
+use super::State;
+use super::{perform, tell};
+use crate::memory::ThreadMemory;
+use crate::server::Server;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use weft_keyspace::Turn;
+use weft_keyspace::log::{Entry, Target};
+use weft_replication::encode;
+
+/// Between two looks at the clock.
+const TICK: Duration = Duration::from_millis(100);
+/// Bytes of commands that are appended before others may have the machine.
+const AT_ONCE: usize = 256 << 10;
+
+/// Starts the thread.
+///
+/// # Panics
+/// If the system has no thread for it.
+pub fn start(srv: &'static Server) -> Thread {
+    let thread = std::thread::Builder::new().name("weft-repl".into()).spawn(move || {
+        let _stack = weft_process::crash::second_stack();
+        crate::threads::bind_to(&srv.placement().bio);
+        run(srv);
+    });
+    thread.expect("a thread for replication").thread().clone()
+}
+
+fn run(srv: &'static Server) {
+    // What the threads that execute commands have allocated is freed here.
+    let mut memory = ThreadMemory::new();
+    let mut ticked = Instant::now();
+    loop {
+        let hub = &srv.replication;
+        let needs_world = {
+            let state = hub.lock();
+            !state.pending.is_empty() || state.tells_paused
+        };
+        if needs_world {
+            with_world(srv);
+        }
+        let mut state = hub.lock();
+        let has_more = drain(srv, &mut state, AT_ONCE);
+        if ticked.elapsed() >= TICK {
+            ticked = Instant::now();
+            tell(srv, &mut state, |node, now, out| node.tick(now, out));
+        }
+        perform::all(srv, &mut state, None);
+        hub.publish(&state);
+        perform::spread(srv, &state);
+        let is_busy = state.is_busy();
+        let waits = state.pending.is_empty() && !state.tells_paused && !has_more;
+        let sleeps = waits && state.log.as_mut().is_none_or(|log| log.may_sleep());
+        state.thread_rests = sleeps && !is_busy;
+        drop(state);
+        memory.publish(&srv.memory);
+        if sleeps {
+            match is_busy {
+                true => std::thread::park_timeout(TICK.saturating_sub(ticked.elapsed())),
+                false => std::thread::park(),
+            }
+        }
+    }
+}
+
+/// Does what was left because it needs the world.
+fn with_world(srv: &'static Server) {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    let guard = hand.world(&mut turn);
+    let paused = std::mem::take(&mut srv.replication.lock().tells_paused);
+    srv.replication.cut(srv, Some(&guard), |node, now, out| {
+        if paused {
+            node.writes_paused(now, out);
+        }
+    });
+}
+
+/// Appends what is in the log to the stream, up to about `most` bytes; whether there may be more. What is
+/// read while this server is a replica is nobody's.
+pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
+    let Some(mut log) = state.log.take() else { return false };
+    let mut more = false;
+    if state.node.is_primary() {
+        more = tell(srv, state, |node, now, out| {
+            let append = |units: &mut weft_replication::stream::Units<'_>| {
+                let begin = units.end();
+                while let Some(unit) = log.next() {
+                    let entries = unit.entries();
+                    let commands: SmallVec<[Logged<'_>; 4]> =
+                        entries.filter(|entry| entry.target().has(Target::REPLICAS)).map(Logged).collect();
+                    if units.unit(&commands) - begin >= most as u64 {
+                        return true;
+                    }
+                }
+                false
+            };
+            node.write(now, append, out)
+        });
+    } else {
+        while log.next().is_some() {}
+    }
+    srv.replication.published.unit.store(log.position(), Ordering::SeqCst);
+    state.log = Some(log);
+    more
+}
+
+/// An entry as the stream wants it.
+struct Logged<'a>(Entry<'a>);
+
+impl encode::Command for Logged<'_> {
+    fn db(&self) -> usize {
+        self.0.db()
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        self.0.append_to(out);
+    }
+}
