@@ -1,0 +1,232 @@
+//! Real Sentinels watch over three servers: primaries are killed, stopped and asked to hand over.
+//!
+//! After each: the Sentinels and the servers agree on one primary, the old one is a replica of it, the
+//! configuration files say so, and nothing is lost that two replicas had confirmed.
+//!
+//! | variable | means |
+//! |---|---|
+//! | `SENTINEL_KILLS`, `SENTINEL_STOPS`, `SENTINEL_HANDOVERS` | how often (default 2, 1, 1) |
+//! | `SENTINEL` | the program that watches (default: valkey-server) |
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use weft_testkit::client::Client;
+use weft_testkit::value::Value;
+use weft_testkit::{locate, skipped};
+use weft_tests::env_or;
+use weft_tests::instance::Instance;
+
+/// Only that a hang becomes a failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Cluster {
+    servers: Vec<Instance>,
+    sentinels: Vec<Instance>,
+    /// Where the writer has to go.
+    primary: Arc<AtomicU16>,
+}
+
+impl Cluster {
+    fn new(sentinel: &PathBuf) -> Cluster {
+        let common =
+            ["save \"\"", "repl-diskless-sync-delay 0", "repl-timeout 10"].map(String::from);
+        let mut servers = vec![Instance::new(locate::weft(), &common, &[])];
+        let first = servers[0].port();
+        let mut lines = common.to_vec();
+        lines.push(format!("replicaof 127.0.0.1 {first}"));
+        servers.extend((0..2).map(|_| Instance::new(locate::weft(), &lines, &[])));
+        servers.iter_mut().for_each(Instance::start);
+        let watch = [
+            format!("sentinel monitor main 127.0.0.1 {first} 2"),
+            "sentinel down-after-milliseconds main 1500".into(),
+            "sentinel failover-timeout main 5000".into(),
+            "sentinel parallel-syncs main 2".into(),
+        ];
+        let mut sentinels: Vec<Instance> =
+            (0..3).map(|_| Instance::new(sentinel, &watch, &["--sentinel"])).collect();
+        let mut cluster =
+            Cluster { servers, sentinels: Vec::new(), primary: Arc::new(AtomicU16::new(first)) };
+        cluster.until("two replicas are online", |all| all.online_replicas(first) == 2);
+        sentinels.iter_mut().for_each(Instance::start);
+        cluster.sentinels = sentinels;
+        cluster.until("Sentinels know each other and the replicas", |all| {
+            all.sentinels.iter().all(|sentinel| {
+                let told = ask(sentinel, &["SENTINEL", "MASTER", "main"]).unwrap_or(Value::Null);
+                let text = format!("{told}");
+                field(&text, "num-slaves").as_deref() == Some("2")
+                    && field(&text, "num-other-sentinels").as_deref() == Some("2")
+            })
+        });
+        cluster
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn(&Cluster) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            if began.elapsed() > PATIENCE {
+                panic!("never: {what}\n{}", self.show());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn show(&self) -> String {
+        let show = |server: &Instance| {
+            let role = ask(server, &["ROLE"]).map_or("-".into(), |role| format!("{role}"));
+            format!("{}: {role}", server.port())
+        };
+        let mut lines: Vec<String> = self.servers.iter().map(show).collect();
+        lines.push(format!("Sentinels say {:?}", self.told_primaries()));
+        lines.join("\n")
+    }
+
+    fn server(&mut self, port: u16) -> &mut Instance {
+        self.servers.iter_mut().find(|server| server.port() == port).expect("one of them")
+    }
+
+    fn online_replicas(&self, port: u16) -> usize {
+        let server = self.servers.iter().find(|server| server.port() == port).expect("one of them");
+        info(server).matches("state=online").count()
+    }
+
+    fn told_primaries(&self) -> BTreeSet<String> {
+        let told = |sentinel: &Instance| {
+            let answer = ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
+            answer.map_or("-".into(), |answer| format!("{answer}"))
+        };
+        self.sentinels.iter().map(told).collect()
+    }
+
+    /// The one that all who can be asked take for the primary, other than `old`.
+    fn new_primary(&self, old: u16) -> Option<u16> {
+        let told = self.told_primaries();
+        let port =
+            self.servers.iter().map(Instance::port).find(|port| {
+                told.len() == 1 && told.iter().all(|t| t.contains(&port.to_string()))
+            })?;
+        (port != old).then_some(port)
+    }
+
+    /// Waits for another primary than `old`, then has `bring_back` see to the old one, and all agree.
+    fn fails_over(&mut self, old: u16, bring_back: impl FnOnce(&mut Instance)) -> u16 {
+        self.until("another primary", |all| all.new_primary(old).is_some());
+        let new = self.new_primary(old).expect("just seen");
+        self.primary.store(new, Ordering::SeqCst);
+        bring_back(self.server(old));
+        self.until("one primary with two replicas", |all| {
+            let primaries = all.servers.iter().filter(|s| info(s).contains("role:master"));
+            primaries.count() == 1 && all.online_replicas(new) == 2
+        });
+        let rewritten = |server: &Instance| {
+            let says = server.conf().contains(&format!("replicaof 127.0.0.1 {new}"));
+            let says_any = server.conf().contains("\nreplicaof ");
+            if server.port() == new { !says_any } else { says }
+        };
+        self.until("configuration files say so", |all| all.servers.iter().all(rewritten));
+        new
+    }
+}
+
+fn ask(instance: &Instance, args: &[&str]) -> Option<Value> {
+    if !instance.is_running() {
+        return None;
+    }
+    instance.try_client()?.try_cmd(args).ok().map(|reply| reply.value)
+}
+
+fn info(instance: &Instance) -> String {
+    match ask(instance, &["INFO", "replication"]) {
+        Some(Value::Bulk(text)) => String::from_utf8_lossy(&text).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The element behind `name` in a printed list of names and values.
+fn field(text: &str, name: &str) -> Option<String> {
+    let behind = &text[text.find(name)? + name.len()..];
+    let digits: String = behind
+        .chars()
+        .skip_while(|c| !c.is_ascii_digit())
+        .take_while(char::is_ascii_digit)
+        .collect();
+    Some(digits)
+}
+
+/// Writes numbers in order, and remembers those that two replicas have confirmed.
+fn write(primary: &AtomicU16, confirmed: &Mutex<Vec<u64>>, is_over: &AtomicBool) {
+    let mut number = 0u64;
+    while !is_over.load(Ordering::SeqCst) {
+        let Ok(mut client) = Client::try_tcp(primary.load(Ordering::SeqCst)) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        client.set_timeout(Duration::from_secs(3));
+        while !is_over.load(Ordering::SeqCst) {
+            number += 1;
+            let key = format!("n:{number}");
+            let Ok(reply) = client.try_cmd(&["SET", &key, "1"]) else { break };
+            if matches!(reply.value, Value::Error(_)) {
+                std::thread::sleep(Duration::from_millis(20));
+                break;
+            }
+            let Ok(reply) = client.try_cmd(&["WAIT", "2", "500"]) else { break };
+            match reply.value {
+                Value::Integer(2) => confirmed.lock().expect("a list").push(number),
+                Value::Error(_) => break,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
+    let sentinel = match std::env::var_os("SENTINEL") {
+        Some(program) => PathBuf::from(program),
+        None => match locate::valkey() {
+            Some(program) => program,
+            None => return skipped::note_here("no valkey-server, which is a Sentinel, too"),
+        },
+    };
+    let mut cluster = Cluster::new(&sentinel);
+    let (confirmed, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let primary = cluster.primary.clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(&primary, &confirmed, &is_over));
+        let mut now = primary.load(Ordering::SeqCst);
+        for round in 0..env_or("SENTINEL_KILLS", 2) {
+            eprintln!("kill {round}: {now}");
+            cluster.server(now).kill();
+            now = cluster.fails_over(now, Instance::start);
+        }
+        for round in 0..env_or("SENTINEL_STOPS", 1) {
+            eprintln!("stop {round}: {now}");
+            cluster.server(now).stop();
+            now = cluster.fails_over(now, Instance::go_on);
+        }
+        for round in 0..env_or("SENTINEL_HANDOVERS", 1) {
+            eprintln!("hand over {round}: {now}");
+            // It may be too soon after the last one.
+            cluster.until("a handover begins", |all| {
+                let args = ["SENTINEL", "FAILOVER", "main", "COORDINATED"];
+                ask(&all.sentinels[0], &args) == Some(Value::Simple(b"OK".to_vec()))
+            });
+            now = cluster.fails_over(now, |_| ());
+        }
+        is_over.store(true, Ordering::SeqCst);
+        let mut client = Client::tcp(now);
+        let confirmed = confirmed.lock().expect("a list");
+        assert!(confirmed.len() > 10, "{} confirmed", confirmed.len());
+        for number in confirmed.iter() {
+            assert_eq!(
+                client.cmd(&["GET", &format!("n:{number}")]),
+                Value::Bulk(b"1".to_vec()),
+                "{number}"
+            );
+        }
+        eprintln!("{} writes were confirmed by two replicas, and are there", confirmed.len());
+    });
+}
