@@ -100,6 +100,14 @@ impl Instance {
         self.is_stopped = false;
     }
 
+    /// SIGTERM, and waits until it is gone.
+    pub fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+
     /// SIGSTOP: it is there and does nothing.
     pub fn stop(&mut self) {
         self.signal(Signal::STOP);
