@@ -22,7 +22,7 @@
 //! and the next rewrite replaces them all.
 
 use super::directory::Directory;
-use super::encode::{Annotations, Command, Encoder};
+use super::encode::{Annotations, Command, Encoder, Position};
 use super::manifest::{Entry, Manifest};
 use crate::storage::Output;
 use std::io;
@@ -255,6 +255,11 @@ impl Appender {
         debug_assert!(number > self.fed, "units come in order");
         self.encoder.unit(unix_ms, commands, &mut self.buffer);
         self.fed = number;
+    }
+
+    /// Notes where the data are behind what was taken so far, in a history of replication.
+    pub fn position(&mut self, position: &Position) {
+        self.encoder.position(position, &mut self.buffer);
     }
 
     /// Units up to this number, if none of them was given to [`Appender::unit`], had nothing for it.

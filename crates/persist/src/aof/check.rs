@@ -206,7 +206,7 @@ impl Check<'_> {
                         return self.cut(target, offset).map(|()| Found::CutInTime);
                     }
                 }
-                Ok(Item::Note) => {}
+                Ok(Item::Note | Item::Position(_)) => {}
                 Ok(Item::Command) => {
                     let name = parser.args().next().unwrap_or_default().to_ascii_lowercase();
                     let path = target.path.display();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! #TS:1795357161                                   when the second has changed, if wished
+//! #REPL:9fd3...:1042:0                             where the data are in a replication history
 //! #CRC:6f1c93b2d6a05e11:000000000087               batch: checksum and length of what follows
 //! *1 $5 MULTI                                      a unit of several commands
 //! *2 $6 SELECT $1 3                                when the database is another than before
@@ -15,6 +16,10 @@
 //! reached the disk, is not loaded: not even when the hole is inside of a value, where nothing else
 //! would tell. The head comes first, for what stands behind the last batch may have been written by
 //! another server. Time stamps stand between batches: who cuts a file at one leaves whole batches.
+//!
+//! A *position* says that the data, with all that stands before it, are what a history of replication has at an
+//! offset. It counts only while nothing stands behind it: offsets can't be counted on from there, since the
+//! history has bytes that are in no file (pings, questions to replicas).
 
 use crate::rdb::crc64;
 
@@ -29,6 +34,17 @@ pub(super) const HEAD: usize = 5 + 16 + 1 + 12 + 2;
 pub struct Annotations {
     pub timestamps: bool,
     pub checksums: bool,
+}
+
+/// Where the data are in a history of replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The name of the history: 40 hexadecimal digits.
+    pub id: [u8; 40],
+    /// Bytes of it that the data have.
+    pub offset: u64,
+    /// The database that it has selected there.
+    pub db: u32,
 }
 
 /// One command of a unit.
@@ -118,6 +134,14 @@ impl Encoder {
         }
     }
 
+    /// Appends a position: what was appended so far, and all before it, are the data there.
+    pub fn position(&mut self, position: &Position, out: &mut Vec<u8>) {
+        self.seal(out);
+        out.extend(b"#REPL:");
+        out.extend(position.id);
+        out.extend(format!(":{}:{}\r\n", position.offset, position.db).bytes());
+    }
+
     fn begin(&mut self, out: &mut Vec<u8>) {
         if self.annotations.checksums && self.head.is_none() {
             self.head = Some(out.len());
@@ -155,6 +179,17 @@ pub(super) fn parse_head(line: &[u8]) -> Option<(u64, u64)> {
 pub(super) fn parse_time(line: &[u8]) -> Option<i64> {
     let digits = line.strip_prefix(b"#TS:")?.strip_suffix(b"\r\n")?;
     weft_base::num::parse_i64(digits)
+}
+
+/// The position, if the line is one.
+pub(super) fn parse_position(line: &[u8]) -> Option<Position> {
+    let rest = line.strip_prefix(b"#REPL:")?.strip_suffix(b"\r\n")?;
+    let (id, numbers) = rest.split_at_checked(40)?;
+    let mut numbers = numbers.strip_prefix(b":")?.split(|byte| *byte == b':');
+    let mut number = || weft_base::num::parse_i64(numbers.next()?);
+    let (offset, db) = (number()?.try_into().ok()?, number()?.try_into().ok()?);
+    let is_position = numbers.next().is_none() && id.iter().all(u8::is_ascii_hexdigit);
+    is_position.then_some(Position { id: id.try_into().ok()?, offset, db })
 }
 
 #[cfg(test)]
@@ -216,6 +251,29 @@ mod tests {
         }
         assert_eq!(parse_time(b"#TS:77\r\n"), Some(77));
         assert_eq!(parse_time(b"#TS:77\n"), None);
+    }
+
+    #[test]
+    fn positions_stand_between_batches_and_are_understood() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
+        let position = Position { id: [b'a'; 40], offset: 7 << 32, db: 3 };
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.position(&position, &mut out);
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.seal(&mut out);
+        assert_eq!(out.windows(5).filter(|w| w == b"#CRC:").count(), 2);
+        let at = out.windows(6).position(|w| w == b"#REPL:").expect("it is there");
+        let line = out[at..].split_inclusive(|byte| *byte == b'\n').next().expect("a line");
+        assert_eq!(parse_position(line), Some(position));
+        let id = "a".repeat(40);
+        for wrong in ["1:-1:0", "1:0", "1:0:0", "1:2:4294967296", "g:2:0", "1:2:0:0"] {
+            let (first, rest) = wrong.split_once(':').expect("two parts");
+            let line =
+                format!("#REPL:{}{}:{rest}\r\n", &id[1..], if first == "g" { "g" } else { "a" });
+            let is_right = wrong == "1:0:0";
+            assert_eq!(parse_position(line.as_bytes()).is_some(), is_right, "{line}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn read<R: Read>(mut parser: Parser<R>) -> Found {
                 let args = parser.args().map(<[u8]>::to_vec).collect();
                 commands.push((args, parser.offset()));
             }
-            Ok(Item::Time(_) | Item::Note) => {}
+            Ok(Item::Time(_) | Item::Position(_) | Item::Note) => {}
             Ok(Item::End) => return (commands, parser.offset(), true),
             Err(ParseFault::Torn(_) | ParseFault::Corrupt(_)) => {
                 return (commands, parser.offset(), false);

@@ -6,6 +6,7 @@
 //! begun, so if it is not whole, something else has happened to it, and nothing is loaded.
 
 use super::directory::{Directory, OpenFault};
+use super::encode::Position;
 use super::manifest::{Entry, Manifest, Role};
 use super::parse::{Item, ParseFault, Parser, Wrong};
 use std::fmt;
@@ -86,7 +87,8 @@ fn failed<T>(line: String) -> Result<T, LoadFault> {
     Err(LoadFault::Failed(line))
 }
 
-/// Gives all that `manifest` names to `sink`. O(bytes).
+/// Gives all that `manifest` names to `sink`. O(bytes). Answers where the data are in a history of replication,
+/// if that is the last thing that the files say.
 ///
 /// # Errors
 /// What is wrong with which file; what came before it was given to the sink.
@@ -95,19 +97,19 @@ pub fn load(
     manifest: &Manifest,
     lenient: Leniency,
     sink: &mut dyn Sink,
-) -> Result<(), LoadFault> {
+) -> Result<Option<Position>, LoadFault> {
     // Nothing is taken before all files are there.
     dir.sizes(manifest).map_err(LoadFault::Open)?;
-    let mut before = 0;
+    let (mut before, mut position) = (0, None);
     let mut files = manifest.files().peekable();
     while let Some((role, entry)) = files.next() {
         let is_last = files.peek().is_none();
         let file = File { dir, entry, lenient, is_last, before };
-        before += file.load(role, sink)?;
+        before += file.load(role, sink, &mut position)?;
         sink.end_file(role, &entry.name).map_err(LoadFault::Failed)?;
         sink.progress(before);
     }
-    Ok(())
+    Ok(position)
 }
 
 /// Bytes from one report of progress to the next.
@@ -133,8 +135,13 @@ impl File<'_> {
         LoadFault::Open(OpenFault::Io(what, self.path(), e))
     }
 
-    /// Loads it; answers its length.
-    fn load(&self, role: Role, sink: &mut dyn Sink) -> Result<u64, LoadFault> {
+    /// Loads it; answers its length. `position`: where the data are, before and behind it.
+    fn load(
+        &self,
+        role: Role,
+        sink: &mut dyn Sink,
+        position: &mut Option<Position>,
+    ) -> Result<u64, LoadFault> {
         let name = &self.entry.name;
         let storage = &self.dir.storage;
         let length = storage.length(&self.path()).map_err(|e| self.open_fault(e))?;
@@ -148,7 +155,7 @@ impl File<'_> {
             })?;
             parser = Parser::new(rest.input, length, self.lenient.checks).starting_at(rest.taken);
         }
-        self.commands(parser, length, sink)
+        self.commands(parser, length, sink, position)
     }
 
     fn unreadable(&self, e: &io::Error) -> LoadFault {
@@ -162,6 +169,7 @@ impl File<'_> {
         mut parser: Parser<R>,
         length: u64,
         sink: &mut dyn Sink,
+        position: &mut Option<Position>,
     ) -> Result<u64, LoadFault> {
         let mut reported = 0;
         // Where the transaction begins that is open.
@@ -177,7 +185,15 @@ impl File<'_> {
                         Some(name) if name.eq_ignore_ascii_case(b"exec") => transaction = None,
                         _ => {}
                     }
+                    // What is in a transaction that does not end never happens.
+                    if transaction.is_none() {
+                        *position = None;
+                    }
                     sink.command(&mut parser.args()).map_err(LoadFault::Failed)?;
+                }
+                Ok(Item::Position(here)) => {
+                    // Nobody writes one in the middle of a unit.
+                    *position = Some(here).filter(|_| transaction.is_none());
                 }
                 Ok(Item::Time(_) | Item::Note) => {}
                 Ok(Item::End) => match transaction {

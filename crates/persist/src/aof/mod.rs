@@ -39,7 +39,7 @@ mod words;
 pub use appender::{Appender, Removal, SyncJob};
 pub use check::{Operator, Repair, Stopped, check};
 pub use directory::{Directory, OpenFault};
-pub use encode::{Annotations, Command, Encoder};
+pub use encode::{Annotations, Command, Encoder, Position};
 pub use load::{Leniency, LoadFault, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};
 pub use parse::{Item, ParseFault, Parser, Wrong};

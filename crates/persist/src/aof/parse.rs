@@ -3,7 +3,7 @@
 //! Nothing is taken on trust. A length makes memory only as far as bytes come; a batch whose checksum
 //! is not right is not given out at all, and neither is what comes after it.
 
-use super::encode::{parse_head, parse_time};
+use super::encode::{Position, parse_head, parse_position, parse_time};
 use crate::rdb::crc64;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -22,6 +22,8 @@ pub enum Item {
     Command,
     /// What follows was written in this Unix second or later.
     Time(i64),
+    /// The data, with all before it, are what a history of replication has here.
+    Position(Position),
     /// A line of no meaning for the data.
     Note,
     /// The end of the file.
@@ -143,6 +145,10 @@ impl<R: Read> Parser<R> {
         if let Some(second) = parse_time(line) {
             self.give(end);
             return Ok(Item::Time(second));
+        }
+        if let Some(position) = parse_position(line) {
+            self.give(end);
+            return Ok(Item::Position(position));
         }
         // A hole that begins here may end at any line further on.
         if !line.trim_ascii_end().iter().all(|b| matches!(b, b' '..=b'~' | b'\t')) {
@@ -351,7 +357,7 @@ mod tests {
                     items.push(args.join(" "));
                 }
                 Ok(Item::Time(second)) => items.push(second.to_string()),
-                Ok(Item::Note) => {}
+                Ok(Item::Note | Item::Position(_)) => {}
                 Ok(Item::End) => return (items, parser.offset(), "end".into()),
                 Err(ParseFault::Torn(_)) => return (items, parser.offset(), "torn".into()),
                 Err(ParseFault::Corrupt(why)) => return (items, parser.offset(), why.words),

@@ -7,7 +7,7 @@
 
 use super::load::{Leniency, Rest, Sink, load};
 use super::manifest::Role;
-use super::{Annotations, Appender, Directory, SyncJob};
+use super::{Annotations, Appender, Directory, Position, SyncJob};
 use crate::storage::{Output, Storage};
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -94,6 +94,8 @@ fn commands(number: u64) -> Vec<(usize, Vec<u8>)> {
 #[derive(Default)]
 struct Loaded {
     upto: u64,
+    /// The files said at their end where that is.
+    is_told: bool,
     open: Option<Vec<Vec<u8>>>,
     current: Vec<Vec<u8>>,
 }
@@ -236,6 +238,11 @@ impl Server {
                     let commands = commands(self.fed);
                     let commands: Vec<_> = commands.iter().map(|(db, c)| (*db, &c[..])).collect();
                     self.log.unit(self.fed, self.fed as i64 * 100, &commands);
+                    if self.rng.percent(30) {
+                        // The offset says what the data are.
+                        let position = Position { id: [b'0'; 40], offset: self.fed, db: 0 };
+                        self.log.position(&position);
+                    }
                 }
                 let written = self.log.write();
                 if self.always && written.is_ok() {
@@ -288,15 +295,19 @@ fn recover(disk: &SimDisk, context: &str) -> Loaded {
     let dir = directory(disk);
     let manifest = dir.manifest().unwrap_or_else(|e| panic!("{context}: {e}"));
     let mut loaded = Loaded::default();
-    load(&dir, &manifest, LENIENT, &mut loaded).unwrap_or_else(|e| panic!("{context}: {e}"));
+    let position = load(&dir, &manifest, LENIENT, &mut loaded);
+    if let Some(position) = position.unwrap_or_else(|e| panic!("{context}: {e}")) {
+        assert_eq!(position.offset, loaded.upto, "{context}: a position that is none");
+        loaded.is_told = true;
+    }
     loaded
 }
 
 /// One history of some lives of a server on one disk.
-fn run(seed: u64) -> (u64, u64) {
+fn run(seed: u64) -> (u64, u64, u64) {
     let mut rng = Rng::new(seed);
     let mut disk = SimDisk::new(seed, Path::new(ROOT));
-    let (mut lives, mut units) = (0, 0);
+    let (mut lives, mut units, mut told) = (0, 0, 0);
     let mut loaded = Loaded::default();
     // What is there is safe: whoever starts has read it, and does not lose it again.
     let mut promised = 0;
@@ -331,19 +342,22 @@ fn run(seed: u64) -> (u64, u64) {
         // What was loaded is what the next life stands on.
         promised = loaded.upto;
         lives += 1;
+        told += u64::from(loaded.is_told);
     }
-    (lives, units)
+    (lives, units, told)
 }
 
 #[test]
 fn after_a_power_loss_at_any_step_there_is_a_prefix_with_all_that_was_promised() {
-    let (mut lives, mut units) = (0, 0);
+    let (mut lives, mut units, mut told) = (0, 0, 0);
     for seed in 0..5000 {
-        let (of_lives, of_units) = run(seed);
+        let (of_lives, of_units, of_told) = run(seed);
         lives += of_lives;
         units += of_units;
+        told += of_told;
     }
     assert!(lives == 15_000 && units > 100_000, "{lives} lives, {units} units");
+    assert!(told > 1000, "positions at the end: {told}");
 }
 
 /// Runs a fixed history in which call number `fails_at` fails; answers its calls. Everything is there at the
