@@ -8,10 +8,12 @@
 mod effects;
 
 use effects::{DIFFERENCES, Run, SCRIPTS, play, replay};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::differential::Group;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::env_or;
+use weft_tests::persistence::PATIENCE;
 
 const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
 
@@ -229,7 +231,7 @@ fn a_replay_gives_what_is_there() {
     let path = server.dir().join("effects");
     let mut client = server.client();
     client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
-    let ended = std::sync::atomic::AtomicBool::new(false);
+    let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let waiters: Vec<_> = (0..3).map(|n| (n, server.client())).collect();
         for (n, client) in waiters {
@@ -243,7 +245,7 @@ fn a_replay_gives_what_is_there() {
             })
             .collect();
         players.into_iter().for_each(|player| player.join().expect("it does not panic"));
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        ended.store(true, Ordering::Relaxed);
     });
     client.ok(&["DEBUG", "EFFECTS"]);
     let log = effects::parse(&std::fs::read(&path).expect("it was written"));
@@ -252,4 +254,89 @@ fn a_replay_gives_what_is_there() {
     let copy = Server::weft(&ARGS);
     replay(&copy, &log);
     effects::assert_same_content(&server, &copy, seed);
+}
+
+/// Writes to few keys until it is told to end; how many commands.
+fn write_much(mut client: Client, seed: usize, ended: &AtomicBool) -> usize {
+    let mut n = 0;
+    while !ended.load(Ordering::Relaxed) {
+        let (key, text) = (format!("{}", (seed + 7 * n) % 40), format!("{seed}.{n}"));
+        client.cmd(&["APPEND", &format!("text{key}"), &text]);
+        client.ok(&["MULTI"]);
+        client.cmd(&["RPUSH", &format!("list{key}"), &text]);
+        client.cmd(&["HSET", "hash", &key, &text]);
+        client.cmd(&["EXEC"]);
+        if n.is_multiple_of(13) {
+            client.cmd(&["DEL", &format!("text{key}"), &format!("list{key}")]);
+        }
+        n += 1;
+    }
+    n
+}
+
+/// Two read the log at once: each begins and ends by itself and misses nothing, whatever the other does
+/// meanwhile.
+#[test]
+fn beside_the_append_only_file() {
+    let aof = ["--appendonly", "yes", "--appendfsync", "always", "--io-threads", "3"];
+    let mut server = Server::weft(&[&ARGS[..], &aof].concat());
+    let mut client = server.client();
+    client.set_timeout(PATIENCE);
+    let digest = |client: &mut Client| client.cmd(&["DEBUG", "DIGEST"]).text();
+    let path = |server: &Server, name: &str| -> String {
+        server.dir().join(name).to_str().expect("a path of the test").to_string()
+    };
+    let beside_writers = |server: &Server, act: &mut dyn FnMut()| {
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writing = |n| {
+                let (client, ended) = (server.client(), &ended);
+                scope.spawn(move || write_much(client, n, ended))
+            };
+            let writers: Vec<_> = (0..3).map(writing).collect();
+            act();
+            ended.store(true, Ordering::Relaxed);
+            for writer in writers {
+                assert!(writer.join().expect("it does not panic") > 0);
+            }
+        });
+    };
+    // The file is switched off and on; the other goes on.
+    let all = path(&server, "all");
+    client.ok(&["DEBUG", "EFFECTS", &all]);
+    beside_writers(&server, &mut || {
+        for n in 0..4 {
+            client.ok(&["CONFIG", "SET", "appendonly", if n % 2 == 0 { "no" } else { "yes" }]);
+            for m in 0..20 {
+                client.ok(&["SET", "mark", &format!("{n}.{m}")]);
+            }
+        }
+        // The last one has a base.
+        assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    });
+    client.ok(&["DEBUG", "EFFECTS"]);
+    let log = effects::parse(&std::fs::read(&all).expect("it was written"));
+    let copy = Server::weft(&ARGS);
+    replay(&copy, &log);
+    assert_eq!(digest(&mut copy.client()), digest(&mut client));
+    // The other comes and goes; the file goes on.
+    beside_writers(&server, &mut || {
+        for n in 0..10 {
+            let part = path(&server, &format!("part{n}"));
+            client.ok(&["SET", "mark", &format!("before {n}")]);
+            client.ok(&["DEBUG", "EFFECTS", &part]);
+            client.ok(&["SET", "mark", &format!("first {n}")]);
+            client.ok(&["SET", "mark", &format!("last {n}")]);
+            client.ok(&["DEBUG", "EFFECTS"]);
+            let log = effects::parse(&std::fs::read(&part).expect("it was written"));
+            let is_mark =
+                |command: &&effects::Command| command.get(1).is_some_and(|name| name == b"mark");
+            let marks = log.iter().filter(is_mark).map(effects::words);
+            let expected = ["first", "last"].map(|which| format!("SET mark {which} {n}"));
+            assert_eq!(marks.collect::<Vec<_>>(), expected);
+        }
+    });
+    let before = digest(&mut client);
+    server.restart();
+    assert_eq!(digest(&mut server.client()), before);
 }

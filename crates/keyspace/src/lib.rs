@@ -54,7 +54,7 @@ pub use hold::{Inside, Outside, SlowHand, Stop};
 pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS};
 pub use lock::Waiter;
-pub use log::{Log, LogReader};
+pub use log::{Log, LogReader, ReaderId};
 pub use notice::Classes;
 pub use turn::{Deletion, Deletions, Expired, Import, Rng, Tally, Turn};
 pub use weft_types::{Record, RecordRef};

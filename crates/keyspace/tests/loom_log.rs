@@ -1,5 +1,6 @@
 //! Model tests of the log of effects: drawing a number, publishing, collecting and sleeping, in every
-//! interleaving of two producers with the reader.
+//! interleaving of two producers with a reader, or of one with two readers, of which one joins or is
+//! ended meanwhile.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_log`
 #![cfg(loom)]
@@ -17,9 +18,13 @@ const PREEMPTIONS: usize = 3;
 /// Steps of one run: the reader looks at every lane each time it is woken.
 const BRANCHES: usize = 20_000;
 
-fn model(test: impl Fn() + Sync + Send + 'static) {
+/// Of the models with two readers, which have more steps: enough for every fault that was planted in the
+/// desk, and ten times as fast.
+const PREEMPTIONS_OF_TWO: usize = 2;
+
+fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = BRANCHES;
     builder.check(test);
 }
@@ -32,11 +37,20 @@ fn publish(log: &StdArc<Log>, draft: &mut Draft, text: &str) -> u64 {
 
 fn begin(log: &StdArc<Log>, woken: &Arc<Notify>) -> LogReader {
     let woken = woken.clone();
-    log.begin(StdArc::new(move || woken.notify())).expect("the only reader")
+    log.begin(Target::ALL, StdArc::new(move || woken.notify())).expect("there is room")
 }
 
 /// What has come, sleeping in between. A lost wake-up is a deadlock, which loom reports.
 fn read(reader: &mut LogReader, woken: &Notify, units: usize) -> Vec<u64> {
+    read_until(reader, woken, |_, numbers| numbers == units)
+}
+
+/// The same, until `is_all` says of the reader and the count of units that there are no more.
+fn read_until(
+    reader: &mut LogReader,
+    woken: &Notify,
+    is_all: impl Fn(&LogReader, usize) -> bool,
+) -> Vec<u64> {
     let mut numbers = Vec::new();
     loop {
         while let Some(unit) = reader.next() {
@@ -45,7 +59,7 @@ fn read(reader: &mut LogReader, woken: &Notify, units: usize) -> Vec<u64> {
             assert_eq!(entry.len(), 4 + 4 + 2 + 2, "one word of two letters");
             numbers.push(unit.number());
         }
-        if numbers.len() == units {
+        if is_all(reader, numbers.len()) {
             return numbers;
         }
         if reader.may_sleep() {
@@ -56,7 +70,7 @@ fn read(reader: &mut LogReader, woken: &Notify, units: usize) -> Vec<u64> {
 
 #[test]
 fn loom_everything_comes_once_and_in_order() {
-    model(|| {
+    model(PREEMPTIONS, || {
         let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
         // The shard that both write to, and how often it was written to.
@@ -83,7 +97,7 @@ fn loom_everything_comes_once_and_in_order() {
 
 #[test]
 fn loom_a_lane_that_is_emptied_while_it_fills() {
-    model(|| {
+    model(PREEMPTIONS, || {
         let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
         let producer = {
@@ -104,7 +118,7 @@ fn loom_a_lane_that_is_emptied_while_it_fills() {
 /// Who sees a reply and then writes, comes later in the log.
 #[test]
 fn loom_real_time() {
-    model(|| {
+    model(PREEMPTIONS, || {
         let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
         let reply = Arc::new(AtomicU32::new(0));
@@ -128,5 +142,85 @@ fn loom_real_time() {
         assert_eq!(read(&mut reader, &woken, 2), [1, 2]);
         first.join().unwrap();
         second.join().unwrap();
+    });
+}
+
+/// A thread with a batch of two commands, which holds `world` while it executes each of them: whoever
+/// takes that has stopped the world.
+fn producer(log: &StdArc<Log>, world: &Arc<Mutex<()>>) -> loom::thread::JoinHandle<()> {
+    let (log, world) = (log.clone(), world.clone());
+    loom::thread::spawn(move || {
+        let mut draft = Draft::default();
+        for text in ["aa", "bb"] {
+            let _world = world.lock().unwrap();
+            publish(&log, &mut draft, text);
+        }
+        log.ring();
+    })
+}
+
+#[test]
+fn loom_two_readers_get_the_same() {
+    model(PREEMPTIONS_OF_TWO, || {
+        let (log, world) = (StdArc::<Log>::default(), Arc::new(Mutex::new(())));
+        let woken = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let [mut first, mut second] = [0, 1].map(|n| begin(&log, &woken[n]));
+        let producer = producer(&log, &world);
+        let other = {
+            let woken = woken[1].clone();
+            loom::thread::spawn(move || assert_eq!(read(&mut second, &woken, 2), [1, 2]))
+        };
+        assert_eq!(read(&mut first, &woken[0], 2), [1, 2]);
+        other.join().unwrap();
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_one_joins_while_another_reads() {
+    model(PREEMPTIONS_OF_TWO, || {
+        let (log, world) = (StdArc::<Log>::default(), Arc::new(Mutex::new(())));
+        let woken = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let mut first = begin(&log, &woken[0]);
+        let producer = producer(&log, &world);
+        let other = {
+            let woken = woken[0].clone();
+            loom::thread::spawn(move || assert_eq!(read(&mut first, &woken, 2), [1, 2]))
+        };
+        let stopped = world.lock().unwrap();
+        let mut second = begin(&log, &woken[1]);
+        let from = log.last();
+        assert_eq!(second.position(), from);
+        drop(stopped);
+        let expected: Vec<u64> = (from + 1..=2).collect();
+        assert_eq!(read(&mut second, &woken[1], expected.len()), expected);
+        other.join().unwrap();
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_one_ends_while_another_reads() {
+    model(PREEMPTIONS_OF_TWO, || {
+        let (log, world) = (StdArc::<Log>::default(), Arc::new(Mutex::new(())));
+        let woken = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let [mut first, mut second] = [0, 1].map(|n| begin(&log, &woken[n]));
+        let id = first.id();
+        let producer = producer(&log, &world);
+        let other = {
+            let woken = woken[0].clone();
+            loom::thread::spawn(move || {
+                let numbers = read_until(&mut first, &woken, |reader, _| reader.is_over());
+                (numbers, first.last())
+            })
+        };
+        let stopped = world.lock().unwrap();
+        log.end(&id);
+        let upto = log.last();
+        drop(stopped);
+        assert_eq!(read(&mut second, &woken[1], 2), [1, 2]);
+        let (numbers, last) = other.join().unwrap();
+        assert_eq!((numbers, last), ((1..=upto).collect(), upto));
+        producer.join().unwrap();
     });
 }

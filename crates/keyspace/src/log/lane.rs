@@ -1,13 +1,14 @@
-//! One thread's units on their way to the reader: a block that changes hands as a whole.
+//! One thread's units on their way to the readers: a block that changes hands as a whole.
 //!
 //! ```text
 //!   owner:   take the block out of `full` (or an empty one out of `spare`) ─► append ─► put it back
 //!   reader:  take the block out of `full` ─► read it at leisure ─► put it, emptied, into `spare`
 //! ```
 //!
-//! Both only exchange a pointer, so neither ever waits for the other, and there is no bound: while the
-//! reader does not come the block grows. In the moment in which the owner has it out the reader finds
-//! nothing, which delays the log and nobody else.
+//! Both only exchange a pointer, so neither ever waits for the other, and there is no bound: while no
+//! reader comes the block grows. In the moment in which the owner has it out a reader finds nothing,
+//! which delays the log and nobody else. Readers take blocks out one at a time, at the
+//! [desk](super::desk), where all get what one has taken.
 
 use super::Log;
 use super::draft::Draft;
@@ -23,8 +24,6 @@ pub(crate) struct Lane {
     spare: Hatch<Block>,
     /// Bytes of commands, ever; changed by the owner.
     published: AtomicU64,
-    /// The same, changed by the reader.
-    collected: AtomicU64,
     /// A turn may come to be used with another keyspace.
     log: Weak<Log>,
 }
@@ -35,7 +34,6 @@ impl Lane {
             full: Hatch::default(),
             spare: Hatch::default(),
             published: AtomicU64::new(0),
-            collected: AtomicU64::new(0),
             log: Arc::downgrade(log),
         }
     }
@@ -59,32 +57,53 @@ impl Lane {
         number
     }
 
-    /// What has come since the last call. Only the reader calls this, as all below.
+    /// What has come since the last call. Only who is at the desk calls this, so what was taken out is
+    /// handed out in its order.
     pub(super) fn collect(&self) -> Option<Box<Block>> {
         self.full.take()
     }
 
-    /// Gives back a block that was read.
+    /// Gives back a block that was read. Any reader may.
     pub(super) fn give_back(&self, mut block: Box<Block>) {
         block.clear();
         self.spare.put(block);
     }
 
-    /// Notes that a unit of `bytes` was passed on.
-    pub(super) fn passed(&self, bytes: usize) {
-        let collected = self.collected.load(Ordering::Relaxed) + bytes as u64;
-        self.collected.store(collected, Ordering::Relaxed);
+    /// Bytes of commands that were published, ever.
+    pub(super) fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::log::unit::{Arg, Target};
+
+    /// Where the block is that was published last.
+    fn published(log: &Arc<Log>, draft: &mut Draft) -> usize {
+        draft.push(0, Target::ALL, &mut [Arg::Bytes(b"PING")].into_iter());
+        log.publish(draft, 0);
+        let lane = draft.lane.as_ref().expect("it has published");
+        let block = lane.full.take().expect("nobody else takes it");
+        let at = std::ptr::from_ref(&*block).addr();
+        lane.full.put(block);
+        at
     }
 
-    /// Bytes that were published and not passed on.
-    pub(super) fn pending_bytes(&self) -> u64 {
-        let collected = self.collected.load(Ordering::Relaxed);
-        self.published.load(Ordering::Relaxed).saturating_sub(collected)
-    }
-
-    /// Forgets everything. Neither owner nor a reader is at it.
-    pub(super) fn clear(&self) {
-        drop(self.full.take());
-        self.collected.store(self.published.load(Ordering::Relaxed), Ordering::Relaxed);
+    #[test]
+    fn a_block_that_was_read_is_used_again() {
+        for readers in 1..=super::super::MAX_READERS {
+            let (log, mut draft) = (Arc::<Log>::default(), Draft::default());
+            let mut readers: Vec<_> = (0..readers)
+                .map(|_| log.begin(Target::ALL, Arc::new(|| {})).expect("there is room"))
+                .collect();
+            let first = published(&log, &mut draft);
+            // Whoever collects has the block itself, the others have copies.
+            let reader = &mut readers[0];
+            assert_eq!(reader.next().map(|unit| unit.number()), Some(1));
+            assert!(reader.next().is_none());
+            assert_eq!(published(&log, &mut draft), first);
+        }
     }
 }

@@ -1,10 +1,12 @@
-//! The collector: puts the units of all lanes in the order of their numbers.
+//! A reader: puts the units of all lanes in the order of their numbers.
 //!
 //! Units of one lane are in order already, so it is a merge: whoever has the next number at its head
 //! is next. Numbers are dense, so it is also known when one is missing: a thread has drawn it and is
-//! about to publish its unit.
+//! about to publish its unit. Each reader does so by itself, with what it was given at the
+//! [desk](super::desk); whoever finds nothing more to read empties the lanes for all.
 //!
 //! ```
+//! # use weft_keyspace::log::Target;
 //! # use weft_keyspace::{Keyspace, Outside, Turn};
 //! # use std::sync::Arc;
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
@@ -12,13 +14,14 @@
 //! # let mut inside = Outside::new(&ks, 0).enter();
 //! # let guard = inside.world(&mut turn).expect("nobody else");
 //! let reader_thread = std::thread::current();
-//! let mut log = guard.begin_log(Arc::new(move || reader_thread.unpark())).expect("the only reader");
-//! # guard.end_log();
+//! let wake = Arc::new(move || reader_thread.unpark());
+//! let mut log = guard.begin_log(Target::AOF, wake).expect("the only reader");
+//! # guard.end_log(&log.id());
 //! # drop(guard);
 //! let (mut out, mut selected) = (Vec::new(), None);
 //! while !log.is_over() {
 //!     while let Some(unit) = log.next() {
-//!         for entry in unit.entries() {
+//!         for entry in unit.entries().filter(|entry| entry.target().has(Target::AOF)) {
 //!             if selected != Some(entry.db()) {
 //!                 // write SELECT
 //!                 selected = Some(entry.db());
@@ -33,23 +36,22 @@
 //! }
 //! ```
 
-use super::Log;
-use super::lane::Lane;
-use super::unit::{Block, Unit};
+use super::desk::{KEPT_PARCELS, ReaderId, Source};
+use super::unit::Unit;
+use super::{Log, Progress, bit};
 use crate::sync::{Ordering, fence, lock};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Reads the log, from its beginning under [`Guard::begin_log`](crate::Guard::begin_log) on. There is
-/// one at a time; who wants to give the units to several hands copies of them on.
+/// Reads the log, from where it was under [`Guard::begin_log`](crate::Guard::begin_log) on. It gets all
+/// units, also those whose entries are all for others.
 ///
-/// To be dropped after the log was ended ([`Guard::end_log`](crate::Guard::end_log)), or the log grows
-/// in memory until it is.
+/// To be dropped after it was ended ([`Guard::end_log`](crate::Guard::end_log)): until then what is
+/// done is logged for it, and the log grows in memory unless others read.
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<Log>,
+    id: ReaderId,
     lanes: Vec<Source>,
-    lanes_version: u64,
     /// The number of the last unit that was answered.
     position: u64,
     /// The lane of that unit, which is still at its head.
@@ -58,61 +60,62 @@ pub struct LogReader {
     sleeps: bool,
 }
 
-/// A lane, and what was taken out of it.
-#[derive(Debug)]
-struct Source {
-    lane: Arc<Lane>,
-    blocks: VecDeque<Box<Block>>,
-    /// The index of the next unit in the first block.
-    at: usize,
-}
-
 impl Source {
     /// The number of the unit at the head.
     fn head(&self) -> Option<u64> {
-        Some(self.blocks.front()?.units[self.at].number)
+        Some(self.parcels.front()?.units[self.at].number)
     }
 
-    /// Takes what has come; whether there is anything.
-    fn collect(&mut self) -> bool {
-        let block = self.lane.collect();
-        let is_new = block.is_some();
-        self.blocks.extend(block);
-        is_new
-    }
-
-    /// Passes the unit at the head.
-    fn pass(&mut self) {
-        let Some(block) = self.blocks.front() else { return };
-        self.lane.passed(block.unit(self.at).len());
+    /// Passes the unit at the head; how many bytes it has.
+    fn pass(&mut self) -> usize {
+        let Some(block) = self.parcels.front() else { return 0 };
+        let bytes = block.unit(self.at).len();
         self.at += 1;
         if self.at == block.units.len() {
             self.at = 0;
-            if let Some(block) = self.blocks.pop_front() {
+            let passed = self.parcels.pop_front();
+            if let Some(block) = passed.and_then(|parcel| parcel.into_block()) {
                 self.lane.give_back(block);
             }
+            if self.parcels.is_empty() {
+                self.parcels.shrink_to(KEPT_PARCELS);
+            }
         }
+        bytes
     }
 }
 
 impl LogReader {
     /// The world is stopped.
-    pub(super) fn new(log: Arc<Log>) -> LogReader {
+    pub(super) fn new(log: Arc<Log>, id: ReaderId) -> LogReader {
         let position = log.last();
-        LogReader {
-            log,
-            lanes: Vec::new(),
-            lanes_version: 0,
-            position,
-            current: None,
-            sleeps: false,
-        }
+        LogReader { log, id, lanes: Vec::new(), position, current: None, sleeps: false }
     }
 
-    /// The number of the last unit that was answered; before the first, the last number before the
-    /// log was begun.
+    /// Its name, for who ends it.
+    pub fn id(&self) -> ReaderId {
+        self.id
+    }
+
+    /// The number of the last unit that was answered; before the first, the last number before it
+    /// joined.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The number of the last unit that was drawn of those that it gets; a moment's value until it is
+    /// ended.
+    pub fn last(&self) -> u64 {
+        self.log.last().min(self.progress().end.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of commands that were logged for it and that it has not passed yet. O(threads).
+    pub fn pending_bytes(&self) -> u64 {
+        self.log.pending_bytes_of(&self.id)
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.log.progress[self.id.slot].0
     }
 
     /// The log that is read.
@@ -126,7 +129,10 @@ impl LogReader {
     pub fn next(&mut self) -> Option<Unit<'_>> {
         self.wake_up();
         if let Some(passed) = self.current.take() {
-            self.lanes[passed].pass();
+            let bytes = self.lanes[passed].pass() as u64;
+            let passed_bytes = &self.progress().passed;
+            // Nobody else changes it.
+            passed_bytes.store(passed_bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
             // Threads work in batches: the next is likely to come from the same one.
             if self.lanes[passed].head() == Some(self.position + 1) {
                 return self.answer(passed);
@@ -147,39 +153,19 @@ impl LogReader {
         self.current = Some(nth);
         self.position += 1;
         let source = &self.lanes[nth];
-        Some(source.blocks.front()?.unit(source.at))
+        Some(source.parcels.front()?.unit(source.at))
     }
 
     /// Takes what has come in all lanes; whether there is anything.
     fn collect(&mut self) -> bool {
-        let version = self.log.lanes_version.load(Ordering::Acquire);
-        if version != self.lanes_version {
-            self.lanes_version = version;
-            self.meet_new_lanes();
-        }
-        let mut is_new = false;
-        for source in &mut self.lanes {
-            is_new |= source.collect();
-        }
-        is_new
-    }
-
-    #[cold]
-    fn meet_new_lanes(&mut self) {
-        let all = lock(&self.log.lanes);
-        for lane in all.iter() {
-            if !self.lanes.iter().any(|known| Arc::ptr_eq(&known.lane, lane)) {
-                let lane = lane.clone();
-                self.lanes.push(Source { lane, blocks: VecDeque::new(), at: 0 });
-            }
-        }
+        lock(&self.log.desk.0).collect(&self.log, self.id.slot, &mut self.lanes)
     }
 
     /// Has producers wake the reader when there is more, though there may be something for it: to be
-    /// followed by a look at [`Log::last`], and called again for each time it is to be woken.
+    /// followed by a look at [`LogReader::last`], and called again for each time it is to be woken.
     pub fn wants_more(&mut self) {
         self.sleeps = true;
-        self.log.asleep.swap(true, Ordering::AcqRel);
+        self.log.asleep.fetch_or(bit(self.id), Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
@@ -192,8 +178,8 @@ impl LogReader {
         let next = self.position + 1;
         let is_next = |source: &Source, passed: bool| {
             let at = source.at + usize::from(passed);
-            let of_first = source.blocks.front().and_then(|block| block.units.get(at));
-            let found = of_first.or_else(|| source.blocks.get(1)?.units.first());
+            let of_first = source.parcels.front().and_then(|block| block.units.get(at));
+            let found = of_first.or_else(|| source.parcels.get(1)?.units.first());
             found.is_some_and(|unit| unit.number == next)
         };
         self.collect();
@@ -212,19 +198,18 @@ impl LogReader {
 
     fn wake_up(&mut self) {
         if std::mem::take(&mut self.sleeps) {
-            self.log.asleep.store(false, Ordering::Release);
+            self.log.asleep.fetch_and(!bit(self.id), Ordering::Release);
         }
     }
 
-    /// Whether the log was ended and all of it was answered.
+    /// Whether it was ended and all that it gets was answered.
     pub fn is_over(&self) -> bool {
-        !self.log.is_on() && self.position == self.log.last()
+        self.position == self.progress().end.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        self.log.asleep.store(false, Ordering::Relaxed);
-        self.log.has_reader.store(false, Ordering::Release);
+        self.log.leave(self.id);
     }
 }

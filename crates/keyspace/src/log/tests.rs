@@ -1,7 +1,8 @@
-//! The log as its producers and its reader see it: through guards, by many threads.
+//! The log as its producers and its readers see it: through guards, by many threads. Who joins and
+//! ends when is in [`super::simulation`].
 
 use super::unit::{Arg, Target};
-use super::{LogReader, seal};
+use super::{LogReader, MAX_READERS, seal};
 use crate::db::Db;
 use crate::expiry::{SweepState, sweep};
 use crate::guard::ShardSet;
@@ -10,8 +11,8 @@ use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
 use crate::turn::{Deletion, Turn};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use weft_types::string::{New, record};
 
@@ -24,12 +25,12 @@ fn keyspace(threads: usize) -> Keyspace {
 fn begin(ks: &Keyspace, turn: &mut Turn) -> LogReader {
     let mut inside = Outside::new(ks, 0).enter();
     let guard = inside.world(turn).expect("nobody else");
-    guard.begin_log(Arc::new(|| {})).expect("the only reader")
+    guard.begin_log(Target::ALL, Arc::new(|| {})).expect("there is room")
 }
 
-fn end(ks: &Keyspace, turn: &mut Turn) {
+fn end(ks: &Keyspace, turn: &mut Turn, reader: &LogReader) {
     let mut inside = Outside::new(ks, 0).enter();
-    inside.world(turn).expect("nobody else").end_log();
+    inside.world(turn).expect("nobody else").end_log(&reader.id());
 }
 
 /// All that is there, as text: number and commands.
@@ -117,7 +118,7 @@ fn words_are_logged_when_something_has_changed() {
     assert_eq!((reader.position(), ks.log().pending_bytes()), (6, 0));
     assert!(!reader.is_over() && reader.may_sleep());
     act(&mut turn, &put);
-    end(&ks, &mut turn);
+    end(&ks, &mut turn, &reader);
     act(&mut turn, &put);
     assert!(!reader.is_over() && !reader.may_sleep(), "there is one more");
     assert_eq!(read(&mut reader), ["7 1:WORDS"]);
@@ -126,7 +127,7 @@ fn words_are_logged_when_something_has_changed() {
 }
 
 #[test]
-fn one_reader_at_a_time_and_numbers_go_on() {
+fn one_after_the_other_and_numbers_go_on() {
     let ks = keyspace(1);
     let mut turn = Turn::new(1000, 1);
     let log_one = |turn: &mut Turn, name: &[u8]| {
@@ -138,18 +139,13 @@ fn one_reader_at_a_time_and_numbers_go_on() {
     };
     let mut first = begin(&ks, &mut turn);
     assert_eq!(log_one(&mut turn, b"a"), 1);
-    end(&ks, &mut turn);
-    {
-        let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
-        assert!(guard.begin_log(Arc::new(|| {})).is_none(), "the first one is still there");
-    }
+    end(&ks, &mut turn, &first);
     assert_eq!(read(&mut first), ["1 0:SET a v"]);
     drop(first);
     // One that goes before it has read everything leaves nothing behind for the next.
     let second = begin(&ks, &mut turn);
     assert_eq!(log_one(&mut turn, b"b"), 2);
-    end(&ks, &mut turn);
+    end(&ks, &mut turn, &second);
     drop(second);
     let mut third = begin(&ks, &mut turn);
     assert_eq!(third.position(), 2);
@@ -167,6 +163,79 @@ fn one_reader_at_a_time_and_numbers_go_on() {
     assert!(read(&mut third).is_empty());
 }
 
+/// Each has what was done while it read, and what is logged is what anybody wants.
+#[test]
+fn several_at_once() {
+    let ks = keyspace(1);
+    let mut turn = Turn::new(1000, 1);
+    let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
+        let mut inside = Outside::new(&ks, 0).enter();
+        act(&inside.world(turn).expect("nobody else"));
+    };
+    let join = |turn: &mut Turn, target: Target| {
+        let mut reader = None;
+        world(turn, &mut |guard| reader = guard.begin_log(target, Arc::new(|| {})));
+        reader
+    };
+    let log_one = |turn: &mut Turn, name: &[u8]| {
+        let mut inside = Outside::new(&ks, 0).enter();
+        let guard = inside.world(turn).expect("nobody else");
+        assert_eq!(guard.is_logged(), ks.log().is_on());
+        set(&mut Db::new(&guard, turn, 0), name, None);
+        seal(&guard, turn);
+        turn.effects.clear_log();
+    };
+    let wanted = || [Target::AOF, Target::REPLICAS].map(|target| ks.log().wants(target));
+    assert_eq!(wanted(), [false, false]);
+    let mut file = join(&mut turn, Target::AOF).expect("the first");
+    assert_eq!(wanted(), [true, false]);
+    log_one(&mut turn, b"a");
+    let mut replicas = join(&mut turn, Target::REPLICAS).expect("the second");
+    assert_ne!(file.id(), replicas.id());
+    assert_eq!(wanted(), [true, true]);
+    log_one(&mut turn, b"b");
+    end(&ks, &mut turn, &file);
+    end(&ks, &mut turn, &file);
+    assert_eq!(wanted(), [false, true]);
+    log_one(&mut turn, b"c");
+    assert_eq!((file.last(), replicas.last()), (2, 3));
+    assert_eq!(read(&mut replicas), ["2 0:SET b v", "3 0:SET c v"]);
+    assert!(!file.is_over() && file.pending_bytes() > 0 && replicas.pending_bytes() == 0);
+    assert_eq!(file.pending_bytes(), ks.log().pending_bytes());
+    assert_eq!(read(&mut file), ["1 0:SET a v", "2 0:SET b v"]);
+    assert!(file.is_over() && !file.may_sleep() && !replicas.is_over() && replicas.may_sleep());
+    let name = file.id();
+    drop(file);
+    world(&mut turn, &mut |guard| guard.end_log(&name));
+    assert_eq!((wanted(), ks.log().pending_bytes_of(&name)), ([false, true], 0));
+    // There are so many places, which those that are gone do not keep.
+    for _ in 0..3 {
+        let others: Vec<_> = std::iter::from_fn(|| join(&mut turn, Target::AOF)).collect();
+        assert_eq!(others.len(), MAX_READERS - 1);
+        others.iter().for_each(|other| end(&ks, &mut turn, other));
+    }
+    // Nor does one that was dropped, which has its target looked after until it is ended.
+    let left = join(&mut turn, Target::AOF).expect("there is room");
+    let name = left.id();
+    drop(left);
+    assert_eq!(wanted(), [true, true]);
+    log_one(&mut turn, b"d");
+    assert_eq!(read(&mut replicas), ["4 0:SET d v"]);
+    assert_eq!(ks.log().pending_bytes(), 0, "nothing is kept for who was dropped");
+    let others: Vec<_> = std::iter::from_fn(|| join(&mut turn, Target::REPLICAS)).collect();
+    assert_eq!((others.len(), wanted()), (MAX_READERS - 1, [false, true]));
+    world(&mut turn, &mut |guard| guard.end_log(&name));
+    drop(others);
+    end(&ks, &mut turn, &replicas);
+    assert!(ks.log().is_on(), "there are some that were not ended");
+    drop(replicas);
+    log_one(&mut turn, b"e");
+    assert!(ks.log().pending_bytes() > 0, "nobody takes it");
+    let last = join(&mut turn, Target::REPLICAS).expect("there is room");
+    assert_eq!(ks.log().pending_bytes(), 0);
+    end(&ks, &mut turn, &last);
+}
+
 /// A command of the slow lane that is under way at a cut comes after it, whole; one that is under way
 /// when the log ends is not in it at all.
 #[test]
@@ -180,6 +249,7 @@ fn what_the_slow_lane_does_comes_after_the_cut() {
     };
     let everything = ShardSet::of(0..SHARDS as u16);
     let mut reader = begin(&ks, &mut turn);
+    let id = reader.id();
     for (name, goes_on) in [(&b"a"[..], true), (b"b", false)] {
         let mut guard = hand.hold(&mut slow, &everything);
         let mut db = Db::new(&guard, &mut slow, 0);
@@ -188,7 +258,7 @@ fn what_the_slow_lane_does_comes_after_the_cut() {
         rest(&mut turn, &mut |guard| {
             assert_eq!(guard.log_position(), if goes_on { 0 } else { 1 });
             if !goes_on {
-                guard.end_log();
+                guard.end_log(&id);
             }
         });
         set(&mut Db::new(&guard, &mut slow, 0), b"c", None);
@@ -272,60 +342,86 @@ fn write_much(ks: &Keyspace, n: usize, stopped: &AtomicUsize) {
     stopped.fetch_add(1, Ordering::SeqCst);
 }
 
+/// What one reader sees, replayed: keys and values. It ends with the log.
+fn replay(mut reader: LogReader, from: u64) -> (HashMap<Vec<u8>, Vec<u8>>, u64) {
+    let mut replayed = HashMap::new();
+    let mut position = from;
+    while !reader.is_over() {
+        while let Some(unit) = reader.next() {
+            position += 1;
+            assert_eq!(unit.number(), position);
+            for entry in unit.entries() {
+                assert!(entry.target().has(Target::AOF));
+                let mut bytes = Vec::new();
+                entry.append_to(&mut bytes);
+                let words: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
+                replayed.insert(words[2].to_vec(), words[4].to_vec());
+            }
+        }
+        if reader.may_sleep() {
+            std::thread::park();
+        }
+    }
+    (replayed, position)
+}
+
 /// Four threads write to few keys, a fifth reads. The log, replayed, gives what is there: so it has
-/// the order in which each key was written, and nothing twice.
+/// the order in which each key was written, and nothing twice. Beside it, others join, read for a
+/// while, and are ended: each gets the units of its time.
 #[test]
 fn a_replay_gives_what_is_there() {
     let ks = keyspace(THREADS + 1);
     let mut turn = Turn::new(1000, 1);
-    let sleeper: Arc<std::sync::OnceLock<Thread>> = Arc::default();
-    let wakes = Arc::new(AtomicUsize::new(0));
-    let mut reader = {
+    let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, THREADS).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
-        let (sleeper, wakes) = (sleeper.clone(), wakes.clone());
-        let wake = move || {
-            wakes.fetch_add(1, Ordering::Relaxed);
-            sleeper.get().expect("it sleeps").unpark();
-        };
-        guard.begin_log(Arc::new(wake)).expect("the only reader")
+        act(&inside.world(turn).expect("nobody else"));
     };
+    let join = |turn: &mut Turn| {
+        let sleeper: Arc<OnceLock<Thread>> = Arc::default();
+        let woken = sleeper.clone();
+        let wake = Arc::new(move || woken.get().into_iter().for_each(Thread::unpark));
+        let mut reader = None;
+        world(turn, &mut |guard| reader = guard.begin_log(Target::ALL, wake.clone()));
+        (reader.expect("there is room"), sleeper)
+    };
+    let (reader, sleeper) = join(&mut turn);
+    let id = reader.id();
     let stopped = AtomicUsize::new(0);
     let replayed = std::thread::scope(|scope| {
         for n in 0..THREADS {
             let (ks, stopped) = (&ks, &stopped);
             scope.spawn(move || write_much(ks, n, stopped));
         }
-        let reading = scope.spawn(|| {
-            sleeper.set(std::thread::current()).expect("once");
-            let mut replayed: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-            let (mut units, mut position) = (0, 0);
-            while !reader.is_over() {
-                while let Some(unit) = reader.next() {
-                    position += 1;
-                    assert_eq!(unit.number(), position);
-                    units += 1;
-                    for entry in unit.entries() {
-                        assert!(entry.target().has(Target::AOF));
-                        let mut bytes = Vec::new();
-                        entry.append_to(&mut bytes);
-                        let words: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
-                        replayed.insert(words[2].to_vec(), words[4].to_vec());
-                    }
-                }
-                if reader.may_sleep() {
-                    std::thread::park();
-                }
+        let reading = |reader: LogReader, sleeper: Arc<OnceLock<Thread>>| {
+            scope.spawn(move || {
+                sleeper.set(std::thread::current()).expect("once");
+                let from = reader.position();
+                replay(reader, from)
+            })
+        };
+        let first = reading(reader, sleeper);
+        // At least one of them, and as many as there is time for.
+        loop {
+            let (other, sleeper) = join(&mut turn);
+            let (id, from) = (other.id(), other.position());
+            let other = reading(other, sleeper);
+            while stopped.load(Ordering::SeqCst) < THREADS && ks.log().last() < from + 5000 {
+                std::thread::yield_now();
             }
-            (units, replayed)
-        });
-        while stopped.load(Ordering::SeqCst) < THREADS {
-            std::thread::yield_now();
+            let mut upto = 0;
+            world(&mut turn, &mut |guard| {
+                guard.end_log(&id);
+                upto = guard.log_position();
+            });
+            let (_, position) = other.join().expect("it does not panic");
+            assert_eq!(position, upto, "from {from}");
+            if stopped.load(Ordering::SeqCst) == THREADS {
+                break;
+            }
         }
-        let mut inside = Outside::new(&ks, THREADS).enter();
-        inside.world(&mut turn).expect("nobody else").end_log();
-        let (units, replayed) = reading.join().expect("it does not panic");
-        assert_eq!(units, THREADS * ROUNDS);
+        world(&mut turn, &mut |guard| guard.end_log(&id));
+        let (replayed, position) = first.join().expect("it does not panic");
+        assert_eq!(position, (THREADS * ROUNDS) as u64);
         replayed
     });
     let mut inside = Outside::new(&ks, THREADS).enter();

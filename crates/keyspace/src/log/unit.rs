@@ -67,8 +67,19 @@ pub(crate) struct UnitEnd {
     entries: usize,
 }
 
+impl EntryEnd {
+    /// The same, behind so many bytes and shared values.
+    fn behind(self, bytes: usize, shared: usize) -> EntryEnd {
+        EntryEnd { bytes: self.bytes + bytes, shared: self.shared + shared, ..self }
+    }
+}
+
 /// A block that was emptied keeps its memory for the next units up to so many bytes.
 const KEPT_BYTES: usize = 64 << 10;
+
+/// A block of no more bytes is copied where several read it. That takes less than a microsecond, and
+/// to share it costs an allocation and leaves a reader with many small blocks.
+const COPIED_BYTES: usize = 4 << 10;
 
 impl Block {
     /// Appends one entry, a command with these arguments in RESP.
@@ -99,14 +110,31 @@ impl Block {
         let size = other.bytes.len() + large;
         self.bytes.append(&mut other.bytes);
         self.shared.extend(other.shared.drain(..).map(|(at, blob)| (at + bytes, blob)));
-        self.entries.extend(other.entries.drain(..).map(|e| EntryEnd {
-            bytes: e.bytes + bytes,
-            shared: e.shared + shared,
-            ..e
-        }));
+        self.entries.extend(other.entries.drain(..).map(|e| e.behind(bytes, shared)));
         // A unit may have been large, and the next ones are not.
         other.clear();
         size
+    }
+
+    /// Appends the units of `other`. O(bytes) of it.
+    pub(super) fn copy(&mut self, other: &Block) {
+        let (bytes, shared) = (self.bytes.len(), self.shared.len());
+        let entries = self.entries.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.shared.extend(other.shared.iter().map(|(at, blob)| (at + bytes, blob.clone())));
+        self.entries.extend(other.entries.iter().map(|e| e.behind(bytes, shared)));
+        let units = other.units.iter();
+        self.units.extend(units.map(|u| UnitEnd { entries: u.entries + entries, ..*u }));
+    }
+
+    /// Whether a copy costs less than to share it. Large values are shared either way.
+    pub(super) fn is_small(&self) -> bool {
+        self.bytes.len() <= COPIED_BYTES
+    }
+
+    /// Whether the units of other blocks may be added to it.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes.len() < KEPT_BYTES
     }
 
     /// All entries behind those of the last unit are a unit, of this number and time.
@@ -306,6 +334,35 @@ mod tests {
         entry.append_to(&mut out);
         assert_eq!(out.len(), entry.len());
         String::from_utf8(out).expect("the tests write text")
+    }
+
+    #[test]
+    fn a_copy_has_the_same_units() {
+        let (mut block, mut draft, mut copy) =
+            (Block::default(), Block::default(), Block::default());
+        let texts = |block: &Block| -> Vec<(u64, String)> {
+            let units = (0..block.units.len()).map(|nth| block.unit(nth));
+            units.map(|u| (u.number(), u.entries().map(|e| text(&e)).collect())).collect()
+        };
+        let mut all = Vec::new();
+        for number in 1..=3 {
+            block.clear();
+            for word in [&b"one"[..], b"two"] {
+                push(&mut draft, 1, &[word]);
+                let blob = Arc::new(format!("large {number}").into_bytes());
+                draft.push(2, Target::AOF, &mut [Arg::Bytes(word), Arg::Shared(&blob)].into_iter());
+                block.append(&mut draft);
+                block.end_unit(2 * number + u64::from(word == b"two"), 1000);
+            }
+            assert!(copy.has_room() && block.is_small());
+            copy.copy(&block);
+            all.extend(texts(&block));
+            assert_eq!(texts(&copy), all);
+        }
+        assert_eq!(all.len(), 6);
+        let long = vec![b'x'; KEPT_BYTES];
+        push(&mut draft, 0, &[&long]);
+        assert!(!draft.is_small() && !draft.has_room());
     }
 
     #[test]

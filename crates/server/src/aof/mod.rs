@@ -40,6 +40,7 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use weft_config::Id;
+use weft_keyspace::ReaderId;
 use weft_persist::aof::Directory;
 use weft_persist::storage::Disk;
 use weft_resp::Reply;
@@ -58,9 +59,10 @@ pub struct Aof {
     durable: AtomicU64,
     /// Units above this number belong to the next file. Written while the world is stopped.
     cut: AtomicU64,
-    /// Logs that were begun, and whether the last of them goes on. Written while the world is stopped.
+    /// Logs that were begun, and who reads the last of them while it goes on. Written while the world is
+    /// stopped.
     logs: AtomicU64,
-    is_logging: AtomicBool,
+    reader: Mutex<Option<ReaderId>>,
     /// I/O threads that withhold answers.
     withholding: Box<[AtomicBool]>,
     writer: Mutex<Option<Handle>>,
@@ -110,7 +112,7 @@ impl Default for Aof {
             durable: AtomicU64::new(0),
             cut: AtomicU64::new(u64::MAX),
             logs: AtomicU64::new(0),
-            is_logging: AtomicBool::new(false),
+            reader: Mutex::default(),
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             writer: Mutex::default(),
             waits: Mutex::default(),
@@ -148,20 +150,25 @@ impl Aof {
     }
 
     /// A log begins, with the world stopped: a cut of the one before has no meaning for it.
-    fn begin_log(&self) {
+    fn begin_log(&self, reader: ReaderId) {
         self.cut.store(u64::MAX, Ordering::Relaxed);
         self.logs.fetch_add(1, Ordering::SeqCst);
-        self.is_logging.store(true, Ordering::SeqCst);
+        *self.reader() = Some(reader);
     }
 
-    /// It ends, with the world stopped.
-    fn end_log(&self) {
-        self.is_logging.store(false, Ordering::SeqCst);
+    /// It ends, with the world stopped: who reads it, and is to be ended.
+    fn end_log(&self) -> Option<ReaderId> {
+        self.reader().take()
+    }
+
+    /// Who reads the log, for as long as it goes on.
+    fn reader(&self) -> MutexGuard<'_, Option<ReaderId>> {
+        self.reader.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Whether the log of that number goes on.
     fn is_log(&self, number: u64) -> bool {
-        self.is_logging.load(Ordering::SeqCst) && self.log_number() == number
+        self.reader().is_some() && self.log_number() == number
     }
 
     /// The number of the log that has begun last.
@@ -299,10 +306,17 @@ impl Aof {
         }
     }
 
+    /// Bytes of commands that were logged and have not been taken yet to be written; others who read the log
+    /// may be late by more.
+    pub fn pending_bytes(&self, srv: &Server) -> u64 {
+        let reader = *self.reader();
+        reader.map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader))
+    }
+
     /// Called now and then: has those who write wait when the disk is so slow that too much waits for
     /// it. The thread that writes may be stuck, and says when that is over.
     pub fn watch_pressure(&self, srv: &Server) {
-        if srv.ks.log().is_on() && srv.ks.log().pending_bytes() > CROWDED {
+        if self.pending_bytes(srv) > CROWDED {
             let written = self.written.load(Ordering::SeqCst);
             let _ = self.answerable.compare_exchange(
                 u64::MAX,

@@ -178,7 +178,7 @@ fn cut(
     let note = |_: &Stop<'_>| {
         // At the cut itself: before it the log may begin, or end.
         let log = srv.aof.log_number();
-        if !srv.aof.is_logging.load(Ordering::SeqCst) {
+        if srv.aof.reader().is_none() {
             return At::Behind(log);
         }
         let unit = srv.ks.log().last();

@@ -76,7 +76,7 @@ fn not_opened(e: std::io::Error) -> String {
 fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
     log_notice!("Opening AOF incr file {} on server start", appender.file_name());
     let seat = Seat::default();
-    let log = begin_log(srv, &seat).ok_or("The log of effects is in use")?;
+    let log = begin_log(srv, &seat).ok_or("The log of effects has too many readers")?;
     appender.begin_at(log.position());
     run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))
 }
@@ -141,7 +141,7 @@ fn turn_on(srv: &'static Server) -> Result<(), String> {
         srv.aof.cancel_rewrite();
     }
     let seat = Seat::default();
-    let log = begin_log(srv, &seat).ok_or("the log of effects is in use")?;
+    let log = begin_log(srv, &seat).ok_or("the log of effects has too many readers")?;
     appender.begin_at(log.position());
     run(srv, log, appender, &seat).map_err(|e| {
         end_log(srv);
@@ -189,7 +189,7 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
     });
     let mut appender = waiting(srv)?;
     let seat = Seat::default();
-    let log = begin_log_by(srv, guard, &seat).ok_or("the log of effects is in use")?;
+    let log = begin_log_by(srv, guard, &seat).ok_or("the log of effects has too many readers")?;
     appender.begin_at(log.position());
     run(srv, log, appender, &seat).map_err(|e| {
         end_log_by(srv, guard);
@@ -212,9 +212,8 @@ fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
 
 /// The same, while the world is stopped already.
 fn begin_log_by(srv: &Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
-    let log = guard.begin_log(waker(seat))?;
-    log.log().want(Target::AOF);
-    srv.aof.begin_log();
+    let log = guard.begin_log(Target::AOF, waker(seat))?;
+    srv.aof.begin_log(log.id());
     Some(log)
 }
 
@@ -223,8 +222,9 @@ fn end_log(srv: &'static Server) {
 }
 
 fn end_log_by(srv: &Server, guard: &Guard<'_>) {
-    guard.end_log();
-    srv.aof.end_log();
+    if let Some(reader) = srv.aof.end_log() {
+        guard.end_log(&reader);
+    }
     // Also where nobody came to write it.
     srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);
 }

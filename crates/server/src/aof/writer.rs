@@ -186,14 +186,14 @@ impl Writer {
 
     /// Waits a little for others whose units the next sync may serve; whether it has.
     fn gathers(&mut self) -> bool {
-        let drawn = self.log.log().last();
+        let drawn = self.log.last();
         if self.policy.sync != Sync::Always || drawn == self.log.position() {
             return false;
         }
         let Some(time) = self.gathering.time_left(drawn, Instant::now()) else { return false };
         self.log.wants_more();
         // They were drawn before it was said, or whoever draws them wakes this thread.
-        if self.log.log().last() == drawn {
+        if self.log.last() == drawn {
             std::thread::park_timeout(time);
         }
         true
@@ -249,7 +249,7 @@ impl Writer {
 
     /// Writes and syncs all that has been logged, as far as that can be done.
     fn write_all(&mut self) {
-        let upto = self.log.log().last();
+        let upto = self.log.last();
         while self.log.position() < upto {
             if !self.take() && self.log.position() < upto {
                 // It was drawn, and will be there in a moment.
@@ -451,7 +451,7 @@ impl Writer {
         let came = job.run();
         self.sample("aof-fsync-always", watched);
         self.appender.synced(&job, &came);
-        let (synced, drawn) = (self.appender.written(), self.log.log().last());
+        let (synced, drawn) = (self.appender.written(), self.log.last());
         self.gathering.after_sync(began, Instant::now(), synced, drawn);
         if let Err(e) = came {
             end_for_sync(&e.to_string());
@@ -487,7 +487,7 @@ impl Writer {
             Sync::Always if self.policy.pauses && self.is_rewriting() => self.appender.written(),
             Sync::Always => self.appender.synced_upto(),
             Sync::EverySecond | Sync::Never => {
-                let waits = self.log.log().pending_bytes() + self.appender.buffered() as u64;
+                let waits = self.log.pending_bytes() + self.appender.buffered() as u64;
                 let crowded = aof.answerable() != u64::MAX;
                 if crowded && waits > super::CROWDED / 2 {
                     self.appender.written()

@@ -91,7 +91,7 @@ fn write_aof_files(srv: &Server, text: &mut Text) {
     text.field("aof_current_size", load(&status.size));
     text.field("aof_base_size", load(&status.base_size));
     text.field("aof_pending_rewrite", 0);
-    text.field("aof_buffer_length", load(&status.buffer) + srv.ks.log().pending_bytes());
+    text.field("aof_buffer_length", load(&status.buffer) + srv.aof.pending_bytes(srv));
     text.field("aof_pending_bio_fsync", u8::from(status.syncing.load(Ordering::Relaxed)));
     text.field("aof_delayed_fsync", load(&status.delayed_syncs));
 }
