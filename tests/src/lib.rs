@@ -4,7 +4,7 @@
 //! reference by setting `WEFT_SERVER` to its binary, which shows whether a test asks for
 //! what the reference does. [`scene`] sets up what several of them begin with, [`contents`] are values
 //! of all kinds, [`persistence`] waits for saves and rewrites, [`instance`] is a server that others know by its
-//! address.
+//! address, [`replicas`] has those that follow.
 
 use std::env;
 use std::str::FromStr;
@@ -12,6 +12,7 @@ use std::str::FromStr;
 pub mod contents;
 pub mod instance;
 pub mod persistence;
+pub mod replicas;
 pub mod scene;
 
 use weft_testkit::{Client, Value};

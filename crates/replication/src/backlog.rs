@@ -21,6 +21,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use weft_resp::Blob;
 
 use crate::planted::{self, Fault};
 
@@ -29,13 +30,13 @@ const BLOCK_MAX: usize = 64 << 10;
 /// Blocks below this are joined, however small the backlog is.
 const BLOCK_MIN: usize = 256;
 /// Bytes that a block costs beside its content: counts of holders, and its entry.
-const BLOCK_COST: usize = 16 + size_of::<Block>();
+const BLOCK_COST: usize = 16 + size_of::<Vec<u8>>() + size_of::<Block>();
 
 #[derive(Clone, Debug)]
 struct Block {
     /// Bytes of the stream before this block.
     start: u64,
-    bytes: Arc<[u8]>,
+    bytes: Blob,
 }
 
 impl Block {
@@ -47,8 +48,16 @@ impl Block {
 /// A part of the stream that may be sent, held without a copy.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    bytes: Arc<[u8]>,
+    bytes: Blob,
     skip: usize,
+}
+
+impl Piece {
+    /// The whole block, where all of it may be sent.
+    #[must_use]
+    pub fn whole(&self) -> Option<&Blob> {
+        (self.skip == 0).then_some(&self.bytes)
+    }
 }
 
 impl AsRef<[u8]> for Piece {
@@ -106,7 +115,7 @@ impl Backlog {
         let most = self.block_bytes();
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(most));
-            self.blocks.push_back(Block { start: self.kept.end, bytes: now.into() });
+            self.blocks.push_back(Block { start: self.kept.end, bytes: Arc::new(now.to_vec()) });
             self.kept.end += now.len() as u64;
             bytes = later;
         }
@@ -122,7 +131,7 @@ impl Backlog {
             if before.bytes.len() > last.bytes.len() || length > most {
                 return;
             }
-            let bytes = [&*before.bytes, &*last.bytes].concat().into();
+            let bytes = Arc::new([&before.bytes[..], &last.bytes[..]].concat());
             let joined = Block { start: before.start, bytes };
             self.blocks.truncate(self.blocks.len() - 2);
             self.blocks.push_back(joined);

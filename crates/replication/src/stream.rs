@@ -138,6 +138,11 @@ impl Stream {
         true
     }
 
+    /// The history has another name from here on.
+    pub fn rename(&mut self, id: ReplicationId) {
+        self.history.renew(id);
+    }
+
     fn keep_from_here(&mut self) {
         self.backlog = Some(Backlog::new(self.history.offset, self.size));
         self.encoder.forget_db();

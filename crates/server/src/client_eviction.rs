@@ -55,7 +55,10 @@ impl Server {
             .all()
             .into_iter()
             .map(|client| (client.memory.load(Ordering::Relaxed), client))
-            .filter(|(memory, client)| *memory > 0 && !client.no_evict.load(Ordering::Relaxed))
+            .filter(|(memory, client)| {
+                let stays = [&client.no_evict, &client.is_replica];
+                *memory > 0 && !stays.iter().any(|stays| stays.load(Ordering::Relaxed))
+            })
             .collect();
         all.sort_unstable_by_key(|(memory, client)| (Reverse(*memory), client.id));
         for (memory, client) in all {

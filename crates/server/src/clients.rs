@@ -76,6 +76,10 @@ pub struct ClientShared {
     pub no_touch: AtomicBool,
     pub import_source: AtomicBool,
     pub reply_off: AtomicBool,
+    /// The machine of replication knows of it.
+    pub is_known: AtomicBool,
+    /// It is a replica.
+    pub is_replica: AtomicBool,
     pub killed: AtomicBool,
     pub closing: AtomicBool,
     pub authenticated: AtomicBool,
@@ -188,6 +192,8 @@ impl ClientShared {
             no_touch: AtomicBool::new(false),
             import_source: AtomicBool::new(false),
             reply_off: AtomicBool::new(false),
+            is_known: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             authenticated: AtomicBool::new(false),

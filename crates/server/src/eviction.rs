@@ -76,9 +76,10 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     true
 }
 
-/// Bytes in use that `maxmemory` is not about: what is about to be free, and statistics.
+/// Bytes in use that `maxmemory` is not about: what is about to be free, statistics, and what
+/// is kept of the stream for replicas that are behind: evicting keys would only make that more.
 pub fn not_counted(srv: &Server) -> usize {
-    srv.bio.pending_bytes() + srv.memory.statistics()
+    srv.bio.pending_bytes() + srv.memory.statistics() + srv.replication.behind()
 }
 
 /// Whether the memory in use, without what does not count, is within `limit`.

@@ -49,19 +49,19 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Send the first copy to replicas straight from memory and not from a file.",
     }
     REPL_DISKLESS_SYNC_DELAY = "repl-diskless-sync-delay" {
         kind: int(0, INT_MAX),
         default: "5",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Seconds to wait before that, so that replicas which arrive together share it.",
     }
     REPL_DISKLESS_SYNC_MAX_REPLICAS = "repl-diskless-sync-max-replicas" {
         kind: int(0, INT_MAX),
         default: "0",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Do not wait any longer when so many replicas have arrived. 0 waits the whole time.",
     }
     REPL_DISKLESS_LOAD = "repl-diskless-load" {
@@ -90,33 +90,33 @@ section! {
     REPL_PING_REPLICA_PERIOD = "repl-ping-replica-period" aka "repl-ping-slave-period" {
         kind: int(1, INT_MAX),
         default: "10",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Seconds between pings of a primary to its replicas.",
     }
     REPL_TIMEOUT = "repl-timeout" {
         kind: int(1, INT_MAX),
         default: "60",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Seconds of silence after which the other side counts as gone. Keep it well above \
               repl-ping-replica-period.",
     }
     REPL_DISABLE_TCP_NODELAY = "repl-disable-tcp-nodelay" {
         kind: Kind::Bool,
         default: "no",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Send fewer, larger packets to replicas, at the price of up to 40 ms of delay.",
     }
     REPL_BACKLOG_SIZE = "repl-backlog-size" {
         kind: bytes(1, SIZE_MAX),
         default: "10mb",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Bytes of recent writes kept for replicas that were away. Those away for longer \
               need a full copy.",
     }
     REPL_BACKLOG_TTL = "repl-backlog-ttl" {
         kind: int(0, LONG_MAX),
         default: "3600",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Seconds after the last replica has left until that memory is freed. 0 keeps it.",
     }
     REPLICA_PRIORITY = "replica-priority" aka "slave-priority" {
@@ -162,13 +162,13 @@ section! {
         kind: int(0, INT_MAX),
         default: "0",
         flags: Flags::GUARD,
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Refuse writes while fewer replicas than this are keeping up. 0 never refuses.",
     }
     MIN_REPLICAS_MAX_LAG = "min-replicas-max-lag" aka "min-slaves-max-lag" {
         kind: int(0, INT_MAX),
         default: "10",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Seconds since its last report for which a replica counts as keeping up.",
     }
     PROPAGATION_ERROR_BEHAVIOR = "propagation-error-behavior" {

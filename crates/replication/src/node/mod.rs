@@ -177,6 +177,12 @@ impl Node {
         self.serve(now, out, |primary, cx| primary.appended(cx));
     }
 
+    /// Goes on under another name, so that nobody can continue from before.
+    pub fn change_id(&mut self) {
+        let id = (self.ids)();
+        self.stream.rename(id);
+    }
+
     /// Time has passed. To be called ten times a second or so.
     pub fn tick(&mut self, now: Ms, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.tick(cx));

@@ -40,6 +40,8 @@ pub struct Counts {
     pub sync_full: u64,
     pub sync_partial_ok: u64,
     pub sync_partial_err: u64,
+    /// Replicas that were let go since they had too much still to get.
+    pub over_limit: u64,
 }
 
 /// All replicas of this server.
@@ -138,6 +140,7 @@ impl Primary {
             .collect();
         for conn in over {
             let name = self.replicas[&conn].name();
+            self.counts.over_limit += 1;
             cx.log(
                 Level::Warning,
                 format!("Client {name} scheduled to be closed ASAP for overcoming of output buffer limits."),

@@ -4,7 +4,7 @@ use super::policy::Policy;
 use super::writer::Base;
 use crate::failure::words;
 use crate::persistence::Running;
-use crate::persistence::save::{self, Failed, Plan, Taker};
+use crate::persistence::save::{self, Failed, Introduced, Plan, Taker};
 use crate::server::Server;
 use std::io::{self, Write};
 use weft_keyspace::Record;
@@ -43,7 +43,7 @@ pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<
     let place = if policy.snapshot {
         let saver =
             Saver::begin(place, Form { version: VERSION, compress: policy.compress }, true)?;
-        save::introduce(srv, &saver, true)?;
+        save::introduce(srv, &saver, Introduced::AOF_BASE)?;
         saver.finish()?.0
     } else {
         place
@@ -77,7 +77,7 @@ fn write_base(
     let place = place(srv, dir, &policy)?;
     let place = if policy.snapshot {
         let saver = Saver::begin(place, plan.form, true)?;
-        save::introduce(srv, &saver, true)?;
+        save::introduce(srv, &saver, Introduced::AOF_BASE)?;
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0
     } else {

@@ -266,6 +266,7 @@ impl Aof {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
                 reply.error(OFF.as_bytes());
+                srv.lines.leave(&srv.ks, &waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
             }
@@ -273,7 +274,8 @@ impl Aof {
     }
 
     /// Answers those who wait for what is safe now.
-    fn end_waits(&self, srv: &Server) {
+    fn end_waits(&self, srv: &'static Server) {
+        srv.replication.is_durable(srv);
         if !self.has_waits.load(Ordering::SeqCst) {
             return;
         }
@@ -286,6 +288,7 @@ impl Aof {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
                 answer_wait(&mut reply, 1);
+                srv.lines.leave(&srv.ks, waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
             }

@@ -27,6 +27,7 @@ const UNSAVED: Error = Error::new(
      to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
      option). Please check the Weft logs for details about the RDB error.",
 );
+const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
 const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
@@ -304,6 +305,9 @@ fn admit_with_care(
     }
     if bits & attention::UNSAVED != 0 && (flags.has(Flags::WRITE) || cmd.spec.name == "ping") {
         return Err(UNSAVED);
+    }
+    if bits & attention::FEW_REPLICAS != 0 && flags.has(Flags::WRITE) {
+        return Err(FEW_REPLICAS);
     }
     Ok(None)
 }

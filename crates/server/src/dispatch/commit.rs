@@ -21,7 +21,7 @@ pub type Name = (usize, Box<[u8]>);
 /// Commits what the task has changed and releases what it holds.
 #[inline(always)]
 pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    tell_all(task.core, task.session.db, task.request, &mut guard, &outcome);
+    tell_all(task.core, task.session, task.request, &mut guard, &outcome);
     guard.release();
     reply::finish(task, outcome)
 }
@@ -29,7 +29,7 @@ pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
 /// As [`commit`], for a client that keeps what it reads: that it has read its keys is remembered.
 #[cold]
 pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    tell_all(task.core, task.session.db, task.request, &mut guard, &outcome);
+    tell_all(task.core, task.session, task.request, &mut guard, &outcome);
     let has_read = match &outcome {
         // Who waits for a key has seen that it is not there.
         Outcome::Ended(_) | Outcome::Not(Flow::Blocked(_)) => true,
@@ -78,16 +78,16 @@ fn remember_late(task: &Task<'_>) {
 #[inline(always)]
 fn tell_all(
     core: &mut Core,
-    db: usize,
+    session: &mut Session,
     request: &Request<'_>,
     guard: &mut Guard<'_>,
     outcome: &Outcome,
 ) {
     if request.retry.is_some() {
         let behind = after_retry(core, request, outcome);
-        log_and_tell(core, guard, db, request, behind);
+        log_and_tell(core, guard, session, request, behind);
     } else if !core.turn.effects.is_empty() {
-        log_and_tell(core, guard, db, request, Vec::new());
+        log_and_tell(core, guard, session, request, Vec::new());
     }
 }
 
@@ -97,12 +97,17 @@ fn tell_all(
 fn log_and_tell(
     core: &mut Core,
     guard: &mut Guard<'_>,
-    db: usize,
+    session: &mut Session,
     request: &Request<'_>,
     names: Vec<Name>,
 ) {
-    run::log_words(core, guard, db, request);
+    let before = core.turn.last_unit();
+    run::log_words(core, guard, session.db, request);
     tell(core, guard, names);
+    let unit = core.turn.last_unit();
+    if unit != before {
+        session.last_unit = unit;
+    }
 }
 
 /// Settles the effects of the turn and serves those who wait: for keys that came to be, and for

@@ -29,9 +29,9 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("instantaneous_ops_per_sec", rates.commands.round() as u64);
     text.field("total_net_input_bytes", totals.net_in);
     text.field("total_net_output_bytes", totals.net_out);
+    text.field("total_net_repl_input_bytes", 0);
+    text.field("total_net_repl_output_bytes", totals.net_repl_out);
     text.zeros(&[
-        "total_net_repl_input_bytes",
-        "total_net_repl_output_bytes",
         "total_net_cluster_slot_import_bytes",
         "total_net_cluster_slot_export_bytes",
     ]);
@@ -40,7 +40,9 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("instantaneous_input_repl_kbps", "0.00");
     text.field("instantaneous_output_repl_kbps", "0.00");
     text.field("rejected_connections", shared(&srv.totals.rejected_connections));
-    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.field("sync_full", totals.syncs.sync_full);
+    text.field("sync_partial_ok", totals.syncs.sync_partial_ok);
+    text.field("sync_partial_err", totals.syncs.sync_partial_err);
 }
 
 fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
@@ -109,7 +111,7 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("io_threaded_total_prefetch_entries", totals.prefetched);
     let query = shared(&counted.query_limit_disconnections);
     text.field("client_query_buffer_limit_disconnections", query);
-    let output = shared(&counted.output_limit_disconnections);
+    let output = shared(&counted.output_limit_disconnections) + totals.syncs.over_limit;
     text.field("client_output_buffer_limit_disconnections", output);
     // Reply buffers belong to threads, and are not fitted to clients.
     text.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);

@@ -5,6 +5,7 @@ use super::text::Text;
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::pause::PauseMode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The number of the first second of the server for [`Peaks`](super::peaks::Peaks), which has
@@ -17,7 +18,9 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let second = srv.started.elapsed().as_secs() + FIRST_SECOND;
     srv.info.peaks().add(second, Peak::of(clients.iter().map(|client| &**client)));
     let recent = srv.info.peaks().recent(second);
-    text.field("connected_clients", clients.len());
+    // Replicas are counted by INFO replication.
+    let is_replica = |client: &&Arc<ClientShared>| client.is_replica.load(Ordering::Relaxed);
+    text.field("connected_clients", clients.len() - clients.iter().filter(is_replica).count());
     text.field("cluster_connections", 0);
     text.field("maxclients", core.settings.maxclients);
     text.field("client_recent_max_input_buffer", recent.input);
@@ -34,10 +37,10 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("total_blocking_keys", srv.lines.keys_waited_for());
     text.field("total_blocking_keys_on_nokey", 0);
     let now = srv.mono_ms();
-    let (reason, actions, left) = match srv.pause.in_force(now) {
+    let (reason, actions, left) = match srv.pause.reason(now) {
         None => ("none", "none", 0),
-        Some((PauseMode::Write, until)) => ("client_pause", "write", until - now),
-        Some((PauseMode::All, until)) => ("client_pause", "all", until - now),
+        Some((PauseMode::Write, until, reason)) => (reason.name(), "write", until - now),
+        Some((PauseMode::All, until, reason)) => (reason.name(), "all", until - now),
     };
     text.field("paused_reason", reason);
     text.field("paused_actions", actions);

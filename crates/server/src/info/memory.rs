@@ -27,8 +27,12 @@ pub struct Usage {
     pub tables: Vec<u64>,
     /// Keys in all databases.
     pub keys: u64,
-    /// Buffers and bookkeeping of clients.
+    /// Buffers and bookkeeping of clients that are no replicas, and of those that are.
     pub clients: u64,
+    pub replicas: u64,
+    /// What is kept of the stream of writes, and what of it is kept only for replicas that are behind.
+    pub stream: u64,
+    pub behind: u64,
     /// Part of `used` that eviction does not try to win back.
     pub not_counted: u64,
     pub allocator: Allocator,
@@ -61,7 +65,8 @@ impl Usage {
         let ks = &srv.ks;
         let tables: Vec<u64> = (0..ks.databases()).map(|db| table_bytes(core, db)).collect();
         let keys = (0..ks.databases()).map(|db| ks.counts(db).0 as u64).sum();
-        let clients = clients_bytes(core);
+        let (clients, replicas) = (clients_bytes(core, false), clients_bytes(core, true));
+        let (stream, behind) = stream_bytes(core);
         let startup = srv.memory.startup() as u64;
         let logs: usize = LogKind::ALL.iter().map(|kind| srv.commandlog.memory(*kind)).sum();
         let (peak, _) = srv.memory.peak(srv.now_ms() / 1000);
@@ -69,10 +74,13 @@ impl Usage {
             used: srv.memory.used() as u64,
             peak: peak as u64,
             startup,
-            overhead: startup + tables.iter().sum::<u64>() + clients + logs as u64,
+            overhead: startup + tables.iter().sum::<u64>() + clients + replicas + stream + logs as u64,
             tables,
             keys,
             clients,
+            replicas,
+            stream,
+            behind,
             not_counted: crate::eviction::not_counted(srv) as u64,
             allocator: allocator_stats().into(),
             resident: weft_process::stats::memory().resident,
@@ -136,14 +144,24 @@ fn table_bytes(core: &Core, db: usize) -> u64 {
     }
 }
 
-fn clients_bytes(core: &Core) -> u64 {
+/// What is kept of the stream in bytes, and how much of that is more than the backlog's size.
+fn stream_bytes(core: &Core) -> (u64, u64) {
+    let state = core.srv.replication.lock();
+    let Some(backlog) = state.node.stream().backlog() else { return (0, 0) };
+    let kept = backlog.kept();
+    (backlog.memory() as u64, (kept.end - kept.start).saturating_sub(backlog.size()))
+}
+
+fn clients_bytes(core: &Core, of_replicas: bool) -> u64 {
     let of = |client: &crate::clients::ClientShared| {
         let held = &[&client.query_room, &client.queue_memory, &client.output];
         held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>()
     };
     let all = core.srv.clients.all();
     let fixed = crate::io::held::FIXED;
-    all.iter().map(|client| of(client) + fixed as u64).sum()
+    let is_one = |client: &crate::clients::ClientShared| client.is_replica.load(Ordering::Relaxed);
+    let chosen = all.iter().filter(|client| is_one(client) == of_replicas);
+    chosen.map(|client| of(client) + fixed as u64).sum()
 }
 
 pub fn write(core: &mut Core, text: &mut Text) {
@@ -199,12 +217,11 @@ fn write_overheads(usage: &Usage, text: &mut Text) {
 
 fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
     text.field("mem_not_counted_for_evict", usage.not_counted);
-    text.zeros(&[
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_replicas_repl_buffer",
-        "mem_clients_slaves",
-    ]);
+    text.field("mem_replication_backlog", usage.stream - usage.behind);
+    text.field("mem_total_replication_buffers", usage.stream);
+    // What a replica holds of its primary's stream while it loads.
+    text.field("mem_replicas_repl_buffer", 0);
+    text.field("mem_clients_slaves", usage.behind + usage.replicas);
     text.field("mem_clients_normal", usage.clients);
     text.zeros(&[
         "mem_cluster_links",

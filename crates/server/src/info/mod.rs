@@ -24,6 +24,7 @@ pub mod memory;
 pub mod peaks;
 mod persistence;
 pub mod rates;
+mod replication;
 pub mod selection;
 mod server;
 pub mod state;
@@ -51,7 +52,7 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
             Section::Memory => memory::write(core, &mut text),
             Section::Persistence => persistence::write_persistence(core, &mut text),
             Section::Stats => activity::write_stats(core, &mut text),
-            Section::Replication => persistence::write_replication(core, &mut text),
+            Section::Replication => replication::write(core, &mut text),
             Section::Cpu => activity::write_cpu(core, &mut text),
             Section::Threads => threads::write(core, &mut text),
             // There are no modules: the section is its title.

@@ -1,10 +1,9 @@
-//! INFO persistence; and replication, as of a server that nobody follows.
+//! INFO persistence.
 
 use super::text::Text;
 use crate::dispatch::Core;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weft_config::Id;
 
 pub fn write_persistence(core: &mut Core, text: &mut Text) {
     core.publish();
@@ -99,18 +98,4 @@ fn write_aof_files(srv: &Server, text: &mut Text) {
 /// In percent.
 fn part(done: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { done as f64 * 100.0 / all as f64 }
-}
-
-pub fn write_replication(core: &mut Core, text: &mut Text) {
-    let srv = core.srv;
-    text.field("role", "master");
-    text.zeros(&["connected_slaves", "replicas_waiting_psync"]);
-    text.field("master_failover_state", "no-failover");
-    text.field("master_replid", srv.info.replication_id());
-    text.field("master_replid2", "0".repeat(40));
-    text.field("master_repl_offset", 0);
-    text.field("second_repl_offset", -1);
-    text.field("repl_backlog_active", 0);
-    text.field("repl_backlog_size", srv.config().memory(Id::REPL_BACKLOG_SIZE));
-    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }

@@ -15,7 +15,6 @@ pub struct State {
     base: Mutex<Totals>,
     rates: Mutex<Rates>,
     peaks: Mutex<Peaks>,
-    replication_id: Mutex<String>,
     oom_score: Mutex<OomScore>,
     title: Mutex<Option<Title>>,
     /// `no`, `systemd` or `upstart`.
@@ -43,15 +42,6 @@ impl State {
         lock(&self.peaks)
     }
 
-    /// `master_replid`: 40 hexadecimal digits.
-    pub fn replication_id(&self) -> String {
-        lock(&self.replication_id).clone()
-    }
-
-    pub fn set_replication_id(&self, id: String) {
-        *lock(&self.replication_id) = id;
-    }
-
     pub fn oom_score(&self) -> MutexGuard<'_, OomScore> {
         lock(&self.oom_score)
     }
@@ -60,9 +50,4 @@ impl State {
     pub fn title(&self) -> MutexGuard<'_, Option<Title>> {
         lock(&self.title)
     }
-}
-
-/// 40 random hexadecimal digits.
-pub fn random_id(mut random: impl FnMut() -> u64) -> String {
-    (0..5).map(|_| format!("{:08x}", random() >> 32)).collect()
 }

@@ -7,6 +7,7 @@
 use crate::server::Server;
 use crate::stats::{CommandStats, Counter, Distribution, ThreadStats};
 use std::sync::atomic::Ordering;
+use weft_replication::primary::Counts;
 
 /// Counters of one command.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +43,9 @@ pub struct Totals {
     pub busy_us: u64,
     pub error_replies: u64,
     pub unexpected_errors: u64,
+    pub net_repl_out: u64,
+    /// Of replicas of ours.
+    pub syncs: Counts,
 }
 
 impl Totals {
@@ -75,6 +79,8 @@ impl Totals {
             busy_us: sum(|t| &t.cpu_user_us) + sum(|t| &t.cpu_system_us),
             error_replies: sum(|t| &t.error_replies),
             unexpected_errors: sum(|t| &t.unexpected_errors),
+            net_repl_out: srv.replication.published.sent.load(Ordering::Relaxed),
+            syncs: srv.replication.lock().node.primary().counts(),
         }
     }
 
@@ -120,6 +126,12 @@ impl Totals {
         take(&mut self.busy_us, base.busy_us);
         take(&mut self.error_replies, base.error_replies);
         take(&mut self.unexpected_errors, base.unexpected_errors);
+        take(&mut self.net_repl_out, base.net_repl_out);
+        let (syncs, before) = (&mut self.syncs, &base.syncs);
+        take(&mut syncs.sync_full, before.sync_full);
+        take(&mut syncs.sync_partial_ok, before.sync_partial_ok);
+        take(&mut syncs.sync_partial_err, before.sync_partial_err);
+        take(&mut syncs.over_limit, before.over_limit);
     }
 }
 

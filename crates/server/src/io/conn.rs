@@ -6,6 +6,7 @@ use crate::io::backlog::Backlog;
 use crate::io::held_back::HeldBack;
 use crate::io::poll::Interest;
 use crate::io::state;
+use crate::replication::primary::Feed;
 use crate::tracking::Own;
 use crate::transaction::{Transaction, Watched};
 use rustix::fd::OwnedFd;
@@ -72,6 +73,8 @@ pub struct Session {
     /// Between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
+    /// The last unit of the log of effects that it has made: what WAIT is about.
+    pub last_unit: u64,
 }
 
 impl Session {
@@ -119,6 +122,7 @@ impl Session {
             asked_of_itself: false,
             transaction: None,
             watched: None,
+            last_unit: self.last_unit,
         }
     }
 }
@@ -176,8 +180,11 @@ pub struct Conn {
     /// Shared only while another thread writes for this one.
     pub fd: Arc<OwnedFd>,
     pub state: State,
-    /// A reply is away to be written by another thread; those that follow wait in `out`.
+    /// A reply is away to be written by another thread; those that follow wait in `out`. Always so of a
+    /// replica.
     pub writing: bool,
+    /// It is a replica's, and sends that.
+    pub replica: Option<Feed>,
     /// Tells the tokens of this connection from those of earlier ones in the same slot.
     pub generation: u32,
     pub session: Session,
@@ -222,6 +229,7 @@ impl Conn {
             fd: Arc::new(fd),
             state: State::default(),
             writing: false,
+            replica: None,
             generation,
             session,
             parser: Parser::default(),
@@ -255,7 +263,8 @@ impl Conn {
         let watched = self.state.watched();
         Interest {
             read: watched.input,
-            write: self.pending_output() > 0 && self.sends(),
+            write: self.pending_output() > 0
+                && (self.sends() || self.replica.is_some_and(Feed::sends)),
             hangup: watched.hangup,
         }
     }

@@ -10,6 +10,7 @@ use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::pubsub::mail::{Addressed, To};
 use crate::pubsub::message::Published;
+use crate::replication::primary::Order;
 use crate::tracking;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
@@ -67,6 +68,12 @@ pub enum Message {
     SlowPaused { client: u64, kept: Kept, session: Option<Box<Session>> },
     /// Accept connections from these TCP sockets, and from no others.
     Listen { listeners: Vec<super::Listener> },
+    /// What the connection of a replica is to do.
+    Replica { client: u64, order: Order },
+    /// There is more to be sent to replicas.
+    StreamGrown,
+    /// This server is a replica from now on: nobody waits any longer.
+    Demoted,
     /// More of what was withheld may be answered.
     Durable,
     /// Something changed that this thread must look at: the configuration, or whether it is active.
@@ -99,6 +106,9 @@ impl Addressed for Message {
             | Message::SlowBlocked { .. }
             | Message::SlowPaused { .. }
             | Message::Listen { .. }
+            | Message::Replica { .. }
+            | Message::StreamGrown
+            | Message::Demoted
             | Message::Durable
             | Message::Wake
             | Message::Stop => To::Thread,

@@ -1,6 +1,7 @@
 //! Writing: one system call per connection and turn, and what slow readers cause.
 
 use crate::io::conn::Conn;
+use crate::io::worker::replicas::refuse_answer;
 use rustix::net::{SendFlags, send};
 use std::io::IoSlice;
 use weft_resp::Reply;
@@ -26,8 +27,7 @@ pub enum Sent {
 /// connection. Answers the bytes sent.
 pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
     if conn.pending_output() > 0 || !conn.sends() {
-        conn.out.push(reply, 0);
-        return (Sent::Some, 0);
+        return keep(conn, reply);
     }
     let Some(bytes) = reply.contiguous() else {
         conn.out.push(reply, 0);
@@ -54,12 +54,26 @@ pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
     }
 }
 
+/// A reply that can't be sent now waits; the peer that must not get one is gone.
+#[cold]
+fn keep(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
+    if conn.replica.is_some() {
+        refuse_answer(conn);
+        reply.clear();
+        return (Sent::Broken, 0);
+    }
+    conn.out.push(reply, 0);
+    (Sent::Some, 0)
+}
+
 /// Sends what waits on the connection, up to a turn's share.
 pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
+    if conn.sends() { send_waiting(conn) } else { (Sent::Some, 0) }
+}
+
+/// The same, by who knows that it may be sent.
+pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
     let mut total = 0;
-    if !conn.sends() {
-        return (Sent::Some, 0);
-    }
     while conn.pending_output() > 0 {
         if total >= BYTES_PER_TURN {
             return (Sent::Some, total);

@@ -20,8 +20,9 @@ use weft_config::{Config, Id};
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
 use weft_keyspace::{Access, Db, Guard, Policy, RecordRef, Turn};
 use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
-use weft_persist::rdb::{Form, VERSION};
+use weft_persist::rdb::{Form, VERSION, code_of};
 use weft_process::{log_notice, log_warning};
+use weft_replication::Position;
 
 /// The most threads that walk.
 const MOST_WALKERS: usize = 8;
@@ -74,6 +75,8 @@ pub struct Plan {
     delay: Delay,
     /// The policy of eviction asks when or how often keys were used.
     tells_use: bool,
+    /// What readers of the form do not know must not be written.
+    is_strict: bool,
 }
 
 /// `rdb-key-save-delay` and `key-load-delay`, for tests.
@@ -136,11 +139,25 @@ impl Plan {
             walkers: walkers.clamp(1, MOST_WALKERS),
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             delay: Delay::of(&config, Id::RDB_KEY_SAVE_DELAY),
+            is_strict: false,
             tells_use: {
                 let policy = config.word(Id::MAXMEMORY_POLICY);
                 policy.ends_with("-lru") || policy.ends_with("-lfu")
             },
         })
+    }
+
+    /// The same for replicas, which read this version of the format and nothing newer.
+    #[must_use]
+    pub fn for_replicas(mut self, version: u32) -> Plan {
+        self.form.version = u16::try_from(version).unwrap_or(VERSION);
+        self.is_strict = true;
+        self
+    }
+
+    /// Whether there is a checksum at the end.
+    pub fn is_summed(&self) -> bool {
+        self.is_summed
     }
 
     /// What is known of a key's use, where the policy of eviction asks for it.
@@ -159,6 +176,8 @@ pub struct Begun {
     snapshot: Snapshot<'static>,
     /// Changes up to the cut.
     changes: u64,
+    /// Which history the data are part of.
+    position: Option<Position>,
 }
 
 /// How often to look whether another snapshot has ended.
@@ -175,11 +194,13 @@ pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begu
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
     loop {
-        let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| srv.changes());
+        let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
+            (srv.changes(), srv.replication.position_at_cut(srv))
+        });
         return match begun {
-            Ok((snapshot, changes)) => {
+            Ok((snapshot, (changes, position))) => {
                 srv.persistence.saves().count += 1;
-                Ok(Begun { running: running.clone(), plan, snapshot, changes })
+                Ok(Begun { running: running.clone(), plan, snapshot, changes, position })
             }
             Err(BeginError::Taken) if !running.in_background => {
                 std::thread::sleep(LOOK_AGAIN);
@@ -197,10 +218,10 @@ impl Begun {
     /// # Errors
     /// See [`Failed`]. The file that was there is still there.
     pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
-        let Begun { running, plan, snapshot, changes } = self;
+        let Begun { running, plan, snapshot, changes, position } = self;
         let place = open(srv, &plan)?;
         let saver = Saver::begin(place, plan.form, plan.is_summed)?;
-        introduce(srv, &saver, false)?;
+        introduce(srv, &saver, Introduced::file(position))?;
         let done = write(srv, &plan, &snapshot, &saver, &running);
         let kept = snapshot.progress().peak_bytes;
         drop(snapshot);
@@ -275,17 +296,47 @@ fn put(saver: Saver<Place<'_>>) -> Result<(), Failed> {
     Ok(())
 }
 
+/// What is said in front of the keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Introduced {
+    pub is_aof_base: bool,
+    /// Where replicas may go on from, if anybody may.
+    pub position: Option<Position>,
+    /// The functions that the server has, too.
+    pub functions: bool,
+}
+
+impl Introduced {
+    /// A file of the data as they are there.
+    pub fn file(position: Option<Position>) -> Introduced {
+        Introduced { is_aof_base: false, position, functions: true }
+    }
+
+    /// The base of an append-only file, behind which there is more.
+    pub const AOF_BASE: Introduced =
+        Introduced { is_aof_base: true, position: None, functions: true };
+}
+
 /// What a server tells of itself, and the functions that it has.
 pub fn introduce<W: io::Write>(
     srv: &Server,
     saver: &Saver<W>,
-    is_aof_base: bool,
+    introduced: Introduced,
 ) -> io::Result<()> {
+    let Introduced { is_aof_base, position, functions } = introduced;
     saver.tell("weft-ver", Told::Text(crate::VERSION))?;
     saver.tell("redis-bits", Told::Number(i64::from(usize::BITS)))?;
     saver.tell("ctime", Told::Number(srv.now_ms() / 1000))?;
     saver.tell("used-mem", Told::Number(srv.memory.used() as i64))?;
+    if let Some(position) = position {
+        saver.tell("repl-stream-db", Told::Number(i64::from(position.db)))?;
+        saver.tell("repl-id", Told::Text(position.id.as_str()))?;
+        saver.tell("repl-offset", Told::Number(position.offset as i64))?;
+    }
     saver.tell("aof-base", Told::Number(i64::from(is_aof_base)))?;
+    if !functions {
+        return Ok(());
+    }
     srv.persistence.functions().iter().try_for_each(|text| saver.function(text))
 }
 
@@ -379,6 +430,13 @@ impl<W: io::Write> Taker for IntoLane<'_, W> {
 
     fn image(&mut self, image: Image) -> io::Result<()> {
         let (db, used) = (image.db(), self.plan.used(image.clock()));
+        let version = self.plan.form.version;
+        if self.plan.is_strict && code_of(&image, version).version() > version {
+            let key = String::from_utf8_lossy(image.key());
+            return Err(io::Error::other(format!(
+                "Key '{key}' of database {db} can't be written in version {version} of the RDB format"
+            )));
+        }
         self.lane.add_shared(db, image.into_shared(), used)?;
         self.keys += 1;
         self.plan.delay.wait(self.keys);
@@ -401,7 +459,7 @@ pub fn save_stopped(
 ) -> Result<(), Failed> {
     let plan = Plan::new(srv, false)?;
     let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
-    introduce(srv, &saver, false)?;
+    introduce(srv, &saver, Introduced::file(srv.replication.position_at_cut(srv)))?;
     let mut lane: Lane<'_, _> = saver.lane();
     for db in 0..srv.ks.databases() {
         let (keys, expiring) = srv.ks.counts(db);

@@ -49,7 +49,7 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
         log_warning!("The data is being saved before the exit already.");
         return false;
     }
-    let before = srv.pause.in_force(srv.mono_ms());
+    let before = srv.pause.of_client(srv.mono_ms());
     srv.pause(PauseMode::Write, i64::MAX);
     break_off(srv);
     wait_for_writes(srv);

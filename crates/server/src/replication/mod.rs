@@ -26,11 +26,12 @@ pub mod roles;
 pub mod settings;
 pub mod thread;
 
-use crate::server::Server;
+use crate::server::{Server, attention};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
+use weft_config::Config;
 use weft_keyspace::{Guard, LogReader};
 use weft_replication::{Action, Ms, Node, Position, Start};
 
@@ -52,6 +53,14 @@ pub struct Published {
     pub offset: AtomicU64,
     /// The last unit of the log of effects that is in the stream.
     pub unit: AtomicU64,
+    /// Bytes that replicas were sent.
+    pub sent: AtomicU64,
+    /// Bytes of the stream that are kept for replicas only: beyond the backlog's size.
+    behind: AtomicU64,
+    /// Somebody waits for replicas.
+    pub has_waits: AtomicBool,
+    /// Too few replicas keep up for clients to write.
+    has_few: AtomicBool,
 }
 
 /// What the mutex holds.
@@ -65,6 +74,7 @@ pub struct State {
     out: Vec<Action>,
     /// The writes of clients are to be paused, and the machine waits to be told that they are.
     pub tells_paused: bool,
+    pub replicas: primary::Replicas,
     /// weft-repl is not there, or sleeps until it is woken, as time is no matter.
     thread_rests: bool,
 }
@@ -79,9 +89,10 @@ impl Hub {
             pending,
             out: Vec::new(),
             tells_paused: false,
+            replicas: primary::Replicas::default(),
             thread_rests: true,
         };
-        self.publish(&state);
+        self.publish(srv, &state);
         let _ = self.state.set(Mutex::new(state));
     }
 
@@ -90,8 +101,7 @@ impl Hub {
     pub fn go_on(&self, srv: &'static Server, start: Start) {
         let mut state = self.lock();
         (state.node, state.pending) = node(srv, start);
-        perform::all(srv, &mut state, None);
-        self.ended(srv, state);
+        self.finish(srv, state);
     }
 
     /// # Panics
@@ -109,8 +119,7 @@ impl Hub {
     ) -> T {
         let mut state = self.lock();
         let result = tell(srv, &mut state, event);
-        perform::all(srv, &mut state, None);
-        self.ended(srv, state);
+        self.finish(srv, state);
         result
     }
 
@@ -128,14 +137,15 @@ impl Hub {
         perform::all(srv, &mut state, guard);
         let result = tell(srv, &mut state, event);
         perform::all(srv, &mut state, guard);
-        self.ended(srv, state);
+        self.finish(srv, state);
         result
     }
 
-    /// The end of an event.
-    fn ended(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
-        self.publish(&state);
-        perform::spread(srv, &state);
+    /// The end of an event: what was changed is published, and does not wait for long.
+    fn finish(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
+        perform::all(srv, &mut state, None);
+        self.publish(srv, &state);
+        perform::spread(srv, &mut state);
         let is_left = !state.pending.is_empty() || state.tells_paused;
         let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_rests));
         drop(state);
@@ -158,13 +168,41 @@ impl Hub {
         if state.pending.is_empty() { state.node.position() } else { None }
     }
 
-    fn publish(&self, state: &State) {
+    fn publish(&self, srv: &Server, state: &State) {
         let published = &self.published;
         published.is_replica.store(!state.node.is_primary(), Ordering::SeqCst);
         published.offset.store(state.node.stream().offset(), Ordering::SeqCst);
         if let Some(log) = &state.log {
             published.unit.store(log.position(), Ordering::SeqCst);
         }
+        let kept = state.node.stream().kept().map_or(0, |kept| kept.end - kept.start);
+        let behind = kept.saturating_sub(state.node.settings().backlog_size);
+        published.behind.store(behind, Ordering::Relaxed);
+        let has_few = state.node.is_primary() && !state.node.may_write(now(srv));
+        if published.has_few.swap(has_few, Ordering::SeqCst) != has_few {
+            srv.set_attention(attention::FEW_REPLICAS, has_few);
+        }
+    }
+
+    /// The configuration has changed to this.
+    pub fn set(&self, srv: &'static Server, config: &Config) {
+        // Before it begins, it is given all there is.
+        if self.state.get().is_some() {
+            let settings = settings::of(srv, config);
+            self.step(srv, |node, now, out| node.set(now, settings, out));
+        }
+    }
+
+    /// Bytes of the stream that are kept for replicas that are behind, and would not be otherwise.
+    pub fn behind(&self) -> usize {
+        usize::try_from(self.published.behind.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// Whom this server follows.
+    pub fn primary_of(&self) -> Option<(String, u16)> {
+        let state = self.lock();
+        let (host, port) = state.node.follower()?.primary();
+        Some((host.to_string(), port))
     }
 
     pub fn is_replica(&self) -> bool {
@@ -195,7 +233,7 @@ pub fn tell<T>(
 
 fn node(srv: &Server, start: Start) -> (Node, VecDeque<Action>) {
     let mut out = Vec::new();
-    let node = Node::new(now(srv), settings::of(srv), settings::ids(), start, &mut out);
+    let node = Node::new(now(srv), settings::of(srv, &srv.config()), settings::ids(), start, &mut out);
     (node, out.into())
 }
 

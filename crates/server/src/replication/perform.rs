@@ -67,7 +67,7 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
         Action::KeepWrites => roles::keep_writes(srv, state, guard),
         Action::DropWrites => roles::drop_writes(srv, state, guard),
         Action::PauseWrites => roles::pause_writes(srv, state),
-        Action::ResumeWrites => roles::resume_writes(srv),
+        Action::ResumeWrites => roles::resume_writes(srv, state),
         Action::Demoted => roles::demoted(srv, state),
         Action::Promoted => roles::promoted(srv, state),
 
@@ -91,6 +91,6 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
 }
 
 /// Tells those who send the stream that it has grown.
-pub fn spread(srv: &'static Server, state: &State) {
+pub fn spread(srv: &'static Server, state: &mut State) {
     primary::spread(srv, state);
 }

@@ -1,7 +1,7 @@
 //! What this server is for its clients: a primary, a replica, or one whose writes wait.
 
 use super::State;
-use crate::pause::PauseMode;
+use crate::io::Message;
 use crate::server::{Server, attention};
 use std::sync::Arc;
 use weft_keyspace::Guard;
@@ -13,9 +13,10 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     if state.log.is_some() {
         return;
     }
-    state.log = guard.begin_log(Arc::new(|| srv.replication.wake(srv)));
-    if state.log.is_none() {
-        log_warning!("The log of effects is in use: replicas get no writes");
+    state.log = guard.begin_log(Arc::new(move || srv.replication.wake(srv)));
+    match &state.log {
+        Some(log) => state.replicas.waiters.marks.begin(log.position()),
+        None => log_warning!("The log of effects is in use: replicas get no writes"),
     }
 }
 
@@ -29,17 +30,20 @@ pub fn drop_writes(_srv: &'static Server, state: &mut State, guard: Option<&Guar
 
 /// Writes wait, and nothing expires or is evicted, until they are let go.
 pub fn pause_writes(srv: &'static Server, state: &mut State) {
-    srv.pause(PauseMode::Write, i64::MAX);
+    srv.pause_for_failover(true);
     state.tells_paused = true;
 }
 
-pub fn resume_writes(srv: &'static Server) {
-    srv.unpause();
+/// Clients may write again.
+pub fn resume_writes(srv: &'static Server, state: &mut State) {
+    state.tells_paused = false;
+    srv.pause_for_failover(false);
 }
 
-/// A replica from here on.
+/// A replica from here on: what waits for keys or replicas would wait for what does not come.
 pub fn demoted(srv: &'static Server, _state: &mut State) {
     srv.set_attention(attention::REPLICA, true);
+    srv.broadcast(|| Message::Demoted);
 }
 
 /// A primary from here on.

@@ -5,7 +5,7 @@
 //! to be told it sleeps until it is woken.
 
 use super::State;
-use super::{perform, tell};
+use super::{perform, primary, tell};
 use crate::memory::ThreadMemory;
 use crate::server::Server;
 use smallvec::SmallVec;
@@ -53,9 +53,10 @@ fn run(srv: &'static Server) {
             ticked = Instant::now();
             tell(srv, &mut state, |node, now, out| node.tick(now, out));
         }
+        primary::waits::look(srv, &mut state);
         perform::all(srv, &mut state, None);
-        hub.publish(&state);
-        perform::spread(srv, &state);
+        hub.publish(srv, &state);
+        perform::spread(srv, &mut state);
         let is_busy = state.is_busy();
         let waits = state.pending.is_empty() && !state.tells_paused && !has_more;
         let sleeps = waits && state.log.as_mut().is_none_or(|log| log.may_sleep());
@@ -89,17 +90,18 @@ fn with_world(srv: &'static Server) {
 pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     let Some(mut log) = state.log.take() else { return false };
     let mut more = false;
+    let mut ends = SmallVec::<[(u64, u64); 16]>::new();
     if state.node.is_primary() {
         more = tell(srv, state, |node, now, out| {
             let append = |units: &mut weft_replication::stream::Units<'_>| {
                 let begin = units.end();
                 while let Some(unit) = log.next() {
                     let entries = unit.entries();
-                    let commands: SmallVec<[Logged<'_>; 4]> = entries
-                        .filter(|entry| entry.target().has(Target::REPLICAS))
-                        .map(Logged)
-                        .collect();
-                    if units.unit(&commands) - begin >= most as u64 {
+                    let commands: SmallVec<[Logged<'_>; 4]> =
+                        entries.filter(|entry| entry.target().has(Target::REPLICAS)).map(Logged).collect();
+                    let end = units.unit(&commands);
+                    note(&mut ends, (unit.number(), end));
+                    if end - begin >= most as u64 {
                         return true;
                     }
                 }
@@ -107,12 +109,25 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
             };
             node.write(now, append, out)
         });
+        ends.iter().for_each(|(unit, end)| state.replicas.waiters.marks.note(*unit, *end));
     } else {
         while log.next().is_some() {}
     }
     srv.replication.published.unit.store(log.position(), Ordering::SeqCst);
     state.log = Some(log);
     more
+}
+
+/// Remembers where the stream ends behind a unit: behind the last of those that come together, and some
+/// before it.
+fn note(ends: &mut SmallVec<[(u64, u64); 16]>, end: (u64, u64)) {
+    /// Units from one that is remembered to the next.
+    const APART: u64 = 32;
+    let has_just = |apart| ends.len() >= 2 && end.0 - ends[ends.len() - 2].0 < apart;
+    if has_just(APART) {
+        ends.pop();
+    }
+    ends.push(end);
 }
 
 /// An entry as the stream wants it.

@@ -8,7 +8,7 @@ use crate::io::Mailbox;
 use crate::pubsub::crowd::Crowd;
 use crate::stats::ThreadStats;
 use std::ops::Index;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use weft_base::cpulist::CpuSet;
@@ -23,6 +23,8 @@ pub struct IoThread {
     pub mailbox: Mailbox,
     /// What was published and lies there.
     pub crowd: Crowd,
+    /// It was told that there is more to be sent to replicas, and has not looked yet.
+    pub stream_has_grown: AtomicBool,
     handle: Mutex<Option<JoinHandle<()>>>,
     cpus: Mutex<CpuSet>,
 }
@@ -32,7 +34,8 @@ impl IoThread {
         let stats = ThreadStats::new(commands);
         let mailbox = Mailbox::new()?;
         let (handle, cpus) = (Mutex::default(), Mutex::default());
-        Ok(IoThread { stats, mailbox, crowd: Crowd::default(), handle, cpus })
+        let (crowd, stream_has_grown) = (Crowd::default(), AtomicBool::default());
+        Ok(IoThread { stats, mailbox, crowd, stream_has_grown, handle, cpus })
     }
 
     fn handle(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {

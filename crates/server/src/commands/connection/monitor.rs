@@ -32,6 +32,10 @@ fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.in_transaction {
         return Err(IN_TRANSACTION);
     }
+    // A replica gets the stream and nothing else.
+    if cx.session.shared.is_replica.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     // Who watches already gets no second answer: the client reads a stream of lines now.
     if std::mem::replace(&mut cx.session.monitor, true) {
         return Ok(());

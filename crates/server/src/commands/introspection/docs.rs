@@ -7,7 +7,7 @@ use weft_commands::CmdResult;
 use weft_resp::Reply;
 
 /// Commands for those who work on the server, not for its users.
-const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "restore-asking"];
+const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];
 
 pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;

@@ -179,9 +179,9 @@ fn lines(usage: &Usage) -> Vec<(String, Value)> {
     int("peak.allocated", usage.peak);
     int("total.allocated", usage.used);
     int("startup.allocated", usage.startup);
-    int("replication.backlog", 0);
+    int("replication.backlog", usage.stream - usage.behind);
     int("replicas.repl.buffer", 0);
-    int("clients.slaves", 0);
+    int("clients.slaves", usage.behind + usage.replicas);
     int("clients.normal", usage.clients);
     int("cluster.links", 0);
     int("aof.buffer", 0);

@@ -6,10 +6,11 @@
 use super::Worker;
 use crate::blocking::{Waiting, serve};
 use crate::dispatch::reply::{count_waited, refuse};
-use crate::io::conn::{ArgBuf, Kept, State};
+use crate::io::conn::{ArgBuf, Conn, Kept, State};
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
+use crate::replication::primary::waits;
 use crate::slow::{Job, SlowLane};
 use crate::tracking;
 use std::cmp::Reverse;
@@ -21,6 +22,9 @@ use weft_resp::Reply;
 /// How soon to look again at a client whose time is over while another thread is at it.
 const LOOK_AGAIN_MS: i64 = 1;
 
+const DEMOTED: Error = Error::new(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
 const UNBLOCKED: Error = Error::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 impl Worker {
@@ -97,6 +101,8 @@ impl Worker {
     /// The session of a client that has gone meanwhile is back.
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(session) = session {
+            // It may have told of itself as a replica meanwhile.
+            self.core.srv.replication.left(self.core.srv, &session.shared);
             pubsub::leave(self.core.srv, &session.shared);
             tracking::leave_for_good(self.core.srv, &session.shared);
         }
@@ -213,10 +219,43 @@ impl Worker {
             // As the reference counts it.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             refuse(&self.core, &mut reply, &UNBLOCKED);
+        } else if let Some(done) = srv.replication.end_of_wait(srv, waiting) {
+            waits::answer(&mut reply, done);
         } else {
             reply.raw(&waiting.timeout_reply);
         }
         self.answer(index, &mut reply, Awaited::Key);
+    }
+
+    /// This server is a replica from now on: who waits for a key, or for replicas, waits for what will
+    /// not come, and is told so. As in the reference its connection ends with that, unless it has said that
+    /// it can go elsewhere.
+    pub(super) fn demoted(&mut self) {
+        let srv = self.core.srv;
+        let waits = |conn: &Conn| conn.state.waiting().cloned();
+        let all: Vec<_> =
+            self.conns.iter().filter_map(|(index, conn)| Some((index, waits(conn)?))).collect();
+        for (index, waiting) in all {
+            // One that is being served has its reply on the way.
+            if !waiting.state.give_up() {
+                continue;
+            }
+            srv.lines.leave(&srv.ks, &waiting);
+            count_waited(&self.core, waiting.cmd, waiting.spent_ns, false);
+            self.core.stats().commands[waiting.cmd.number].rejected.add(1);
+            let session = &mut self.conns[index].session;
+            let to = srv.replication.primary_of().filter(|_| session.redirect_capable);
+            let error = match to {
+                Some((host, port)) => Error::owned(format!("REDIRECT {host}:{port}")),
+                None => {
+                    session.close = true;
+                    DEMOTED
+                }
+            };
+            let mut reply = Reply::new(waiting.proto);
+            refuse(&self.core, &mut reply, &error);
+            self.answer(index, &mut reply, Awaited::Key);
+        }
     }
 
     /// Sends the reply of a command that was elsewhere, and goes on with the connection.

@@ -56,7 +56,7 @@ impl Worker {
             "Client closed connection {}",
             logged_line(self.core.srv, &conn.session.shared)
         );
-        if conn.pending_output() == 0 && !conn.writing {
+        if conn.replica.is_some() || (conn.pending_output() == 0 && !conn.writing) {
             return self.close(index);
         }
         conn.state.close();

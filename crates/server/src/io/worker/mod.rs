@@ -13,6 +13,7 @@
 //! * [`events`] - from the kernel's events and other threads' messages to what follows
 //! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
 //! * [`pushes`] - what was published
+//! * [`replicas`] - replicas: the stream of writes
 //! * [`look`] - whether to look again before sleeping
 //! * [`withheld`] - answers that wait for the disk
 //! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
@@ -47,6 +48,7 @@ mod offload;
 mod output;
 mod owning;
 mod pushes;
+pub mod replicas;
 mod turn;
 mod withheld;
 
@@ -84,6 +86,8 @@ pub struct Worker {
     queued: Vec<usize>,
     /// Connections with pushes to be sent.
     pushed: VecDeque<usize>,
+    /// Clients that are sent the stream of writes. One of them may be gone.
+    streams: Vec<u64>,
     /// Some of what has come was left for the next turn.
     has_mail: bool,
     generation: u32,
@@ -139,6 +143,7 @@ impl Worker {
             offloads: false,
             queued: Vec::new(),
             pushed: VecDeque::new(),
+            streams: Vec::new(),
             has_mail: false,
             generation: 0,
             next_cron_ms: 0,
@@ -297,7 +302,8 @@ impl Worker {
         for index in all {
             let conn = &self.conns[index];
             let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
-            let is_told = conn.session.monitor || conn.session.subscribes;
+            let is_told =
+                conn.session.monitor || conn.session.subscribes || conn.replica.is_some();
             if idle && !is_told && conn.state.is_idle() {
                 log_verbose!("Closing idle client");
                 self.close(index);

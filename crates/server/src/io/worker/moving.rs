@@ -85,6 +85,8 @@ impl Worker {
     fn may_move(&self, conn: &Conn) -> bool {
         let session = &conn.session;
         !session.monitor
+            // Orders for replicas find them where they were.
+            && !session.shared.is_known.load(Ordering::SeqCst)
             && (conn.state.reads() || matches!(conn.state, State::Ready))
             // Others know where who stands in line is.
             && conn.kept.front().is_none_or(|kept| kept.retry.is_none())

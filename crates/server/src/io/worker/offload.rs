@@ -127,7 +127,8 @@ impl Worker {
             return;
         }
         let conn = &mut self.conns[index];
-        conn.writing = false;
+        // It may have become a replica's.
+        conn.writing = conn.replica.is_some();
         let Some(sent) = sent else { return self.close(index) };
         let behind: Backlog = std::mem::take(&mut conn.out);
         conn.out.push(&mut reply, sent);

@@ -69,7 +69,8 @@ impl Worker {
     fn account_memory_now(&mut self, index: usize) {
         let stats = self.core.stats();
         let conn = &mut self.conns[index];
-        let memory = conn.memory() as u64;
+        // Replicas have limits of their own.
+        let memory = if conn.replica.is_some() { 0 } else { conn.memory() as u64 };
         stats.client_memory.add(memory.wrapping_sub(conn.accounted));
         conn.accounted = memory;
         conn.session.shared.memory.store(memory, Ordering::Relaxed);
@@ -82,6 +83,9 @@ impl Worker {
     }
 
     pub(super) fn on_writable(&mut self, index: usize) {
+        if self.conns[index].replica.is_some() {
+            return self.send_on(index);
+        }
         let (sent, bytes) = send_pending(&mut self.conns[index]);
         self.conns[index].session.shared.touch(self.core.srv.mono_ms());
         self.wrote(index, sent, bytes);
@@ -128,6 +132,10 @@ impl Worker {
     pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
         let pending = conn.untaken_output();
         if pending == 0 {
+            return false;
+        }
+        // Those of a replica are the machine's to keep.
+        if conn.replica.is_some() {
             return false;
         }
         let is_stranger = !conn.session.authenticated && !self.core.settings.password.is_empty();

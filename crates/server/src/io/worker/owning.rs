@@ -129,6 +129,7 @@ impl Worker {
             asked_of_itself: false,
             transaction: None,
             watched: None,
+            last_unit: 0,
         };
         let conn = Conn::new(accepted.socket, self.generation, session);
         let index = self.conns.insert(conn);
@@ -157,6 +158,10 @@ impl Worker {
         if conn.session.monitor {
             crate::monitor::leave(srv, id);
         }
+        if conn.session.shared.is_known.load(Ordering::SeqCst) {
+            self.known_left(&conn);
+        }
+        let srv = &self.core.srv;
         pubsub::leave(srv, &conn.session.shared);
         tracking::leave_for_good(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);

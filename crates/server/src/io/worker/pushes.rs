@@ -12,6 +12,7 @@
 //! each message costs, and a client gets every message at latest when the row has passed once.
 
 use super::Worker;
+use super::replicas::refuse_answer;
 use crate::clients::ClientShared;
 use crate::io::Session;
 use crate::io::backlog::Backlog;
@@ -81,6 +82,10 @@ impl Worker {
         let conn = &mut self.conns[index];
         if conn.session.seen > number || conn.state.is_closing() {
             return;
+        }
+        if conn.replica.is_some() {
+            refuse_answer(conn);
+            return self.close(index);
         }
         let is_held_back = conn.held_back.is_some();
         match &mut conn.held_back {

@@ -9,10 +9,12 @@ use crate::dispatch::request::{Flow, Request};
 use crate::io::batch::{Batch, Req, Source};
 use crate::io::conn::{ArgBuf, Conn, Executed, Kept};
 use crate::io::read;
+use crate::server::Server;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Inside, Key, Waiter};
 use weft_process::log_verbose;
+use weft_replication::action::ConnId;
 use weft_resp::{Blob, Reply};
 use weft_table::epoch;
 
@@ -186,7 +188,7 @@ impl Worker {
             how = Executed::Close;
         }
         let last = last_command(batch, batch.jobs[job].first_req, executed);
-        renew_shared(conn, self.core.mono_ms, executed, last);
+        renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
         self.core.stats().requests.add(executed as u64);
         let work = (executed + bytes / KILOBYTE) as u64;
         self.busy_connections += u64::from(conn.note_work(self.period, work));
@@ -269,15 +271,32 @@ fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
 }
 
 /// Copies what others may see of a connection.
-fn renew_shared(conn: &mut Conn, mono_ms: i64, executed: usize, last: Option<usize>) {
+fn renew_shared(
+    srv: &'static Server,
+    conn: &mut Conn,
+    mono_ms: i64,
+    executed: usize,
+    last: Option<usize>,
+) {
     let shared = &conn.session.shared;
     shared.touch(mono_ms);
     add(&shared.commands, executed as u64);
     shared.db.store(conn.session.db as u32, Ordering::Relaxed);
     if let Some(number) = last {
         shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
+    } else {
+        said_nothing(srv, conn);
     }
     conn.show_input();
+}
+
+/// Something has come of which nothing was executed: of a replica, line ends are a sign of life.
+#[cold]
+fn said_nothing(srv: &'static Server, conn: &Conn) {
+    if conn.replica.is_some() && conn.inbuf.is_empty() {
+        let id = ConnId(conn.session.shared.id);
+        srv.replication.step(srv, |node, now, out| node.newline(now, id, out));
+    }
 }
 
 /// The buffer that a job's spans refer to.

@@ -13,6 +13,8 @@ impl Worker {
     /// What has been answered to a connection tells of the unit of that number in the log of effects: it
     /// is sent when that may be known. Whether it must wait.
     pub(super) fn withhold(&mut self, index: usize, unit: u64) -> bool {
+        let session = &mut self.conns[index].session;
+        session.last_unit = session.last_unit.max(unit);
         if self.core.srv.aof.may_answer(unit) {
             return false;
         }

@@ -39,7 +39,11 @@ impl Kind {
 
     /// A client in MONITOR counts as a normal one.
     fn of(client: &ClientShared) -> Kind {
-        if client.is_subscriber() { Kind::Pubsub } else { Kind::Normal }
+        match client.is_subscriber() {
+            _ if client.is_replica.load(Ordering::Relaxed) => Kind::Replica,
+            true => Kind::Pubsub,
+            false => Kind::Normal,
+        }
     }
 }
 

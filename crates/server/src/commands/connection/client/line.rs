@@ -75,6 +75,7 @@ pub fn flags(client: &ClientShared) -> String {
     let mode = client.tracker().map_or(Mode::OFF, |tracker| tracker.mode());
     let tracks = |bit| mode.has(Mode::ON) && mode.has(bit);
     let letters = [
+        ('S', is(&client.is_replica)),
         ('O', is(&client.monitor)),
         ('P', client.is_subscriber()),
         ('x', is(&client.in_transaction)),

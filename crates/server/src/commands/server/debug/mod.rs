@@ -318,8 +318,8 @@ fn rewrite_all(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn change_replication_id(cx: &mut ConnCx<'_>) -> CmdResult {
-    let id = crate::info::state::random_id(|| cx.core.turn.random());
-    cx.srv().info.set_replication_id(id);
+    let srv = cx.srv();
+    srv.replication.step(srv, |node, _, _| node.change_id());
     cx.reply.ok();
     Ok(())
 }

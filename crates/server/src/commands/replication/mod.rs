@@ -1,0 +1,26 @@
+//! Replication: what a replica says to its primary, and what clients may ask about both.
+
+mod failover;
+mod replconf;
+mod role;
+mod sync;
+pub mod wait;
+
+use crate::clients::ClientShared;
+use crate::dispatch::ServerCommand;
+
+/// The commands of this group.
+pub const COMMANDS: &[&ServerCommand] = &[
+    &failover::FAILOVER,
+    &replconf::REPLCONF,
+    &role::ROLE,
+    &sync::PSYNC,
+    &sync::SYNC,
+    &wait::WAIT,
+];
+
+/// The address from which a client connects, without its port.
+fn address(client: &ClientShared) -> &str {
+    let ip = client.peer.rsplit_once(':').map_or(client.peer.as_str(), |(ip, _)| ip);
+    ip.trim_start_matches('[').trim_end_matches(']')
+}

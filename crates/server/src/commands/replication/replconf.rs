@@ -1,0 +1,29 @@
+//! REPLCONF: what a replica tells about itself, and how far it is.
+
+use super::address;
+use crate::commands::shape::{ADMIN, command, spec};
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_commands::{CmdResult, Flags, Spec};
+
+pub const REPLCONF: ServerCommand = command(
+    Spec {
+        ..spec(
+            "replconf",
+            -1,
+            ADMIN.or(Flags::ALLOW_BUSY),
+            "3.0.0",
+            "Tells a primary about its replica; servers send it to each other.",
+            "",
+        )
+    },
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let srv = cx.srv();
+    let (client, args) = (&cx.session.shared, &cx.args[1..]);
+    let answer = srv.replication.hear(srv, client, None, |node, now, conn, out| {
+        node.replconf(now, conn, address(client), args, out);
+    });
+    super::sync::pass_on(cx, &answer)
+}

@@ -1,0 +1,82 @@
+//! WAIT, and what it has in common with WAITAOF.
+
+use crate::blocking::Waiting;
+use crate::commands::shape::{command, spec};
+use crate::dispatch::request::Request;
+use crate::dispatch::{ConnCx, ServerCommand};
+use crate::replication::primary::waits;
+use std::sync::Arc;
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error, Flags, Group, Spec, error};
+use weft_replication::primary::Goal;
+
+const NO_TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
+const NEGATIVE_TIMEOUT: Error = Error::new("ERR timeout is negative");
+const IS_REPLICA: Error = Error::new(
+    "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured \
+     to be writable (which is not the default) writes to replicas are just local and are not propagated.",
+);
+
+pub const WAIT: ServerCommand = command(
+    Spec {
+        group: Group::Generic,
+        acl: &["@connection"],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        ..spec(
+            "wait",
+            3,
+            Flags::BLOCKING,
+            "3.0.0",
+            "Waits until what its client has written before has come to replicas.",
+            "numreplicas:integer timeout:integer",
+        )
+    },
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    if cx.srv().replication.is_replica() {
+        return Err(IS_REPLICA);
+    }
+    let replicas = cx.int(1)?;
+    let timeout_ms = timeout(cx.args[2])?;
+    wait(cx, Goal::Replicas(usize::try_from(replicas).unwrap_or(0)), timeout_ms)
+}
+
+/// Milliseconds, 0 for no end.
+pub fn timeout(text: &[u8]) -> Result<i64, Error> {
+    let timeout_ms = parse_i64(text).ok_or(NO_TIMEOUT)?;
+    if timeout_ms < 0 { Err(NEGATIVE_TIMEOUT) } else { Ok(timeout_ms) }
+}
+
+/// What the client waits as.
+pub fn waiting(
+    cx: &ConnCx<'_>,
+    timeout_reply: Vec<u8>,
+    timeout_ms: i64,
+) -> Result<Arc<Waiting>, Error> {
+    let srv = cx.srv();
+    let Some(cmd) = srv.table.find(cx.args[0]) else { return Err(error::SYNTAX) };
+    let request = Request::new(Some(cmd), cx.args, &[]);
+    let deadline = (timeout_ms > 0).then(|| srv.mono_ms().saturating_add(timeout_ms));
+    let (ks, session) = (&srv.ks, &*cx.session);
+    Ok(Arc::new(Waiting::new(ks, session, cmd, &request, &[], timeout_reply, 0, deadline)))
+}
+
+/// Answers how it stands with what the client has written; if the goal is not reached, the client waits.
+pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
+    let srv = cx.srv();
+    // Nobody can wait within a transaction.
+    let waiting = match cx.in_transaction {
+        true => None,
+        // Who comes to the end of the time asks how it stands then.
+        false => Some(waiting(cx, Vec::new(), timeout_ms)?),
+    };
+    let unit = cx.session.last_unit;
+    let (done, waiting) = srv.replication.wait(srv, unit, goal, || waiting);
+    match waiting {
+        Some(waiting) => cx.blocked = Some(waiting),
+        None => waits::answer(cx.reply, done),
+    }
+    Ok(())
+}

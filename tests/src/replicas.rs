@@ -1,0 +1,343 @@
+//! Replicas of a server under test: other servers, sockets that say what the test wants, and links that are cut.
+
+use crate::contents::{fill_stream, value};
+use crate::persistence::PATIENCE;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use weft_testkit::client::encode;
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server, locate, skipped};
+
+/// Servers that can follow another one. For those that are not there a skip is noted.
+#[must_use]
+pub fn followers() -> Vec<(&'static str, PathBuf)> {
+    let all = [("valkey", locate::valkey()), ("redis8", locate::redis8())];
+    let there = all.into_iter().filter_map(|(name, program)| {
+        if program.is_none() {
+            skipped::note_here(name);
+        }
+        Some((name, program?))
+    });
+    there.collect()
+}
+
+/// Starts a server that follows whoever listens on this port.
+#[must_use]
+#[track_caller]
+pub fn follower(name: &'static str, program: &Path, port: u16, more: &[&str]) -> Server {
+    let port = port.to_string();
+    let follows = ["--replicaof", "127.0.0.1", &port, "--save", "", "--enable-debug-command", "yes"];
+    Server::start(name, program, &[&follows[..], more].concat())
+}
+
+/// The fields of INFO.
+#[must_use]
+pub fn fields(client: &mut Client, section: &str) -> BTreeMap<String, String> {
+    let text = client.cmd(&["INFO", section]).text();
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+/// A field of INFO as a number.
+///
+/// # Panics
+/// When there is none, or it is no number.
+#[must_use]
+#[track_caller]
+pub fn number(client: &mut Client, section: &str, name: &str) -> u64 {
+    let all = fields(client, section);
+    let text = all.get(name).unwrap_or_else(|| panic!("no {name} in {all:?}"));
+    text.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
+}
+
+/// Waits until a replica has all that its primary, which nobody writes to, has written.
+///
+/// # Panics
+/// When it never has.
+#[track_caller]
+pub fn caught_up(primary: &Server, replica: &Server) {
+    let (mut above, mut below) = (primary.client(), replica.client());
+    let begun = Instant::now();
+    loop {
+        let (ours, theirs) = (fields(&mut above, "replication"), fields(&mut below, "replication"));
+        let is_up = theirs["master_link_status"] == "up";
+        if is_up && ours["master_repl_offset"] == theirs["slave_repl_offset"] {
+            return;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{} does not catch up:\n{ours:?}\n{theirs:?}\n{}\n{}",
+            replica.name(),
+            primary.log_tail(),
+            replica.log_tail()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Waits until both hold the same, as both reckon it. What has expired goes at the replica a little later.
+///
+/// # Panics
+/// When they never do.
+#[track_caller]
+pub fn same_data(primary: &Server, replica: &Server) {
+    let digest = |server: &Server| server.client().cmd(&["DEBUG", "DIGEST"]).text();
+    let begun = Instant::now();
+    loop {
+        let (ours, theirs) = (digest(primary), digest(replica));
+        if ours == theirs {
+            return;
+        }
+        let keys = |server: &Server| server.client().cmd(&["INFO", "keyspace"]).text();
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{} has other data: {ours} {theirs}\n{}\n{}",
+            replica.name(),
+            keys(primary),
+            keys(replica)
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Values of all types and encodings in several databases, some of which expire, far from now.
+///
+/// # Panics
+/// When the server refuses one.
+#[track_caller]
+pub fn fill(server: &Server, seed: u64, has_field_expiry: bool) {
+    const FAR_MS: i64 = 4_102_444_800_000;
+    let (mut client, mut rng) = (server.client(), Rng::new(seed));
+    for db in ["0", "3", "15"] {
+        client.ok(&["SELECT", db]);
+        for n in 0..60 {
+            let key = format!("key:{n}");
+            for command in value(&mut rng, key.as_bytes()) {
+                let reply = client.cmd(&command);
+                assert!(reply.error().is_none(), "{reply}");
+            }
+            if rng.percent(30) {
+                client.cmd(&["PEXPIREAT", &key, &(FAR_MS + n).to_string()]);
+            }
+            if has_field_expiry && client.cmd(&["TYPE", &key]).text() == "hash" {
+                let field = client.cmd(&["HRANDFIELD", &key]);
+                let (field, at) = (field.bytes().expect("a field"), (FAR_MS + n).to_string());
+                client.cmd(&[b"HPEXPIREAT", key.as_bytes(), at.as_bytes(), b"FIELDS", b"1", field]);
+            }
+        }
+        fill_stream(&mut client, &mut rng, "stream");
+    }
+}
+
+/// A connection that becomes a replica's.
+pub struct Raw {
+    socket: TcpStream,
+    got: Vec<u8>,
+}
+
+impl Raw {
+    /// # Panics
+    /// When nobody listens.
+    #[must_use]
+    pub fn new(server: &Server) -> Raw {
+        let socket = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Raw { socket, got: Vec::new() }
+    }
+
+    /// Sends a command. That it is not taken is no failure: the next look at the socket shows it.
+    pub fn send(&mut self, words: &[&str]) {
+        let _ = self.socket.write_all(&encode(words));
+    }
+
+    /// Sends these bytes.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        let _ = self.socket.write_all(bytes);
+    }
+
+    /// Takes more from the socket; whether there was any.
+    ///
+    /// # Panics
+    /// When nothing comes.
+    #[track_caller]
+    fn more(&mut self) -> bool {
+        let mut bytes = [0; 64 << 10];
+        match self.socket.read(&mut bytes) {
+            Ok(n) => {
+                self.got.extend(&bytes[..n]);
+                n > 0
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(e) => panic!("the server says nothing: {e}"),
+        }
+    }
+
+    /// The next line, without its end. Bare line ends are passed over.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        loop {
+            while self.got.first() == Some(&b'\n') {
+                self.got.remove(0);
+            }
+            if let Some(end) = self.got.windows(2).position(|at| at == b"\r\n") {
+                let line = String::from_utf8_lossy(&self.got[..end]).into_owned();
+                self.got.drain(..end + 2);
+                return line;
+            }
+            assert!(self.more(), "closed in the middle of a line: {:?}", self.got);
+        }
+    }
+
+    /// Sends a command and takes a line.
+    #[track_caller]
+    pub fn ask(&mut self, words: &[&str]) -> String {
+        self.send(words);
+        self.line()
+    }
+
+    /// As many bytes.
+    ///
+    /// # Panics
+    /// When they do not come.
+    #[track_caller]
+    pub fn take(&mut self, bytes: usize) -> Vec<u8> {
+        while self.got.len() < bytes {
+            assert!(self.more(), "closed, and {} of {bytes} bytes have come", self.got.len());
+        }
+        self.got.drain(..bytes).collect()
+    }
+
+    /// The copy: of a known length, or up to its mark.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn copy(&mut self) -> Vec<u8> {
+        let head = self.line();
+        if let Some(mark) = head.strip_prefix("$EOF:") {
+            let mut from = 0;
+            loop {
+                let found = self.got[from..].windows(40).position(|at| at == mark.as_bytes());
+                if let Some(at) = found {
+                    let copy = self.take(from + at);
+                    self.take(mark.len());
+                    return copy;
+                }
+                from = self.got.len().saturating_sub(40);
+                assert!(self.more(), "closed in the middle of a copy");
+            }
+        }
+        let length = head.strip_prefix('$').and_then(|length| length.parse().ok());
+        self.take(length.unwrap_or_else(|| panic!("no copy: {head}")))
+    }
+
+    /// Says what it is and asks for everything: the id and the offset of the copy.
+    ///
+    /// # Panics
+    /// When it gets something else.
+    #[track_caller]
+    pub fn full(&mut self) -> (String, u64) {
+        for words in
+            [&["REPLCONF", "capa", "eof", "capa", "psync2"][..], &["REPLCONF", "version", "9.1.0"]]
+        {
+            assert_eq!(self.ask(words), "+OK");
+        }
+        let line = self.ask(&["PSYNC", "?", "-1"]);
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(words[0], "+FULLRESYNC", "{line}");
+        (words[1].to_string(), words[2].parse().expect("an offset"))
+    }
+
+    /// Reads to the end of the connection.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn to_end(&mut self) -> Vec<u8> {
+        while self.more() {}
+        std::mem::take(&mut self.got)
+    }
+}
+
+/// A link that can be cut: what comes to its port goes on to another.
+pub struct Link {
+    port: u16,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    to: u16,
+    ends: Mutex<Vec<TcpStream>>,
+    is_over: AtomicBool,
+}
+
+impl Link {
+    /// To the server on this port.
+    ///
+    /// # Panics
+    /// Without a free port.
+    #[must_use]
+    pub fn to(port: u16) -> Link {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let own = listener.local_addr().expect("an address").port();
+        let (ends, is_over) = (Mutex::default(), AtomicBool::new(false));
+        let inner = Arc::new(Inner { to: port, ends, is_over });
+        let accepts = inner.clone();
+        std::thread::spawn(move || {
+            for from in listener.incoming().map_while(Result::ok) {
+                if accepts.is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                accepts.join(from);
+            }
+        });
+        Link { port: own, inner }
+    }
+
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Cuts all connections that go through it. New ones go through again.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn cut(&self) {
+        for end in self.inner.ends.lock().expect("nobody panics").drain(..) {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.inner.is_over.store(true, Ordering::SeqCst);
+        self.cut();
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+impl Inner {
+    fn join(&self, from: TcpStream) {
+        let Ok(to) = TcpStream::connect(("127.0.0.1", self.to)) else { return };
+        let pairs = [(&from, &to), (&to, &from)];
+        for (read, write) in pairs {
+            let (Ok(mut read), Ok(mut write)) = (read.try_clone(), write.try_clone()) else { return };
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut read, &mut write);
+                let _ = read.shutdown(Shutdown::Both);
+                let _ = write.shutdown(Shutdown::Both);
+            });
+        }
+        self.ends.lock().expect("nobody panics").extend([from, to]);
+    }
+}

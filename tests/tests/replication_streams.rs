@@ -1,0 +1,187 @@
+//! The stream of writes at other servers: all of it, in order, over links that are cut again and again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server, locate, skipped};
+use weft_tests::env_or;
+use weft_tests::persistence::until;
+use weft_tests::replicas::{
+    Link, Raw, caught_up, fields, fill, follower, followers, number, same_data,
+};
+
+const WEFT: [&str; 6] =
+    ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--io-threads", "4"];
+
+fn weft(more: &[&str]) -> Server {
+    Server::weft(&[&WEFT[..], more].concat())
+}
+
+/// One write, or one transaction of them.
+fn write(client: &mut Client, rng: &mut Rng) {
+    let key = format!("key:{}", rng.below(40));
+    let text = "x".repeat(rng.below(300));
+    let n = rng.below(100).to_string();
+    match rng.below(16) {
+        0 => drop(client.cmd(&["SET", &format!("s{key}"), &text])),
+        1 => drop(client.cmd(&["SET", &format!("s{key}"), &text, "PX", &(1 + rng.below(60)).to_string()])),
+        2 => drop(client.cmd(&["INCR", &format!("n{key}")])),
+        3 => drop(client.cmd(&["RPUSH", &format!("l{key}"), &text, "b"])),
+        4 => drop(client.cmd(&["BLMPOP", "0.01", "1", &format!("l{key}"), "LEFT", "COUNT", "3"])),
+        5 => drop(client.cmd(&["SADD", &format!("u{key}"), &n, &text])),
+        6 => drop(client.cmd(&["SPOP", &format!("u{key}")])),
+        7 => drop(client.cmd(&["ZADD", &format!("z{key}"), &n, &text])),
+        8 => drop(client.cmd(&["BZPOPMIN", &format!("z{key}"), "0.01"])),
+        9 => drop(client.cmd(&["HSET", &format!("h{key}"), &n, &text])),
+        10 => drop(client.cmd(&["HINCRBYFLOAT", &format!("f{key}"), "field", "0.1"])),
+        11 => drop(client.cmd(&["XADD", &format!("x{key}"), "MAXLEN", "~", "50", "*", "f", &text])),
+        12 => drop(client.cmd(&["EXPIRE", &format!("h{key}"), "1"])),
+        13 => drop(client.cmd(&["DEL", &format!("z{key}"), &format!("x{key}")])),
+        14 => client.ok(&["SELECT", &rng.below(4).to_string()]),
+        _ => {
+            client.ok(&["MULTI"]);
+            for part in 0..3 {
+                client.cmd(&["INCR", &format!("n{key}:{part}")]);
+            }
+            client.cmd(&["EXEC"]);
+        }
+    }
+}
+
+/// Eight clients write for a while; meanwhile `disturb` is called again and again.
+fn write_while(server: &Server, seed: u64, rounds: usize, mut disturb: impl FnMut()) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let (is_over, mut client) = (&is_over, server.client());
+            scope.spawn(move || {
+                let mut rng = Rng::new(seed * 100 + writer);
+                while !is_over.load(Ordering::Relaxed) {
+                    write(&mut client, &mut rng);
+                }
+            });
+        }
+        for _ in 0..rounds {
+            std::thread::sleep(Duration::from_millis(150));
+            disturb();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn replicas_have_what_the_primary_has_though_their_links_are_cut() {
+    let seed = env_or("REPL_SEED", 1);
+    for (name, program) in followers() {
+        let weft = weft(&[]);
+        if name == "valkey" {
+            fill(&weft, seed, true);
+        }
+        let link = Link::to(weft.port());
+        let replica = follower(name, &program, link.port(), &[]);
+        caught_up(&weft, &replica);
+        let mut admin = weft.client();
+        let mut rounds = 0;
+        write_while(&weft, seed, env_or("REPL_ROUNDS", 20), || {
+            rounds += 1;
+            match rounds % 2 {
+                0 => drop(admin.cmd(&["CLIENT", "KILL", "TYPE", "replica"])),
+                _ => link.cut(),
+            }
+        });
+        caught_up(&weft, &replica);
+        same_data(&weft, &replica);
+        let stats = fields(&mut admin, "stats");
+        assert_eq!((&stats["sync_full"][..], &stats["sync_partial_err"][..]), ("1", "0"), "{name}");
+        assert!(stats["sync_partial_ok"].parse::<u64>().expect("a number") >= 3, "{name}");
+    }
+}
+
+/// A replica that does not read is let go, and neither its fellow nor clients wait for it.
+#[test]
+fn one_that_stops_reading_is_let_go() {
+    let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
+    let weft = weft(&["--client-output-buffer-limit", "replica 4mb 0 0", "--repl-backlog-size", "1mb"]);
+    let stopped = follower("valkey", &program, weft.port(), &[]);
+    let other = follower("valkey", &program, weft.port(), &[]);
+    caught_up(&weft, &stopped);
+    caught_up(&weft, &other);
+    stopped.signal(rustix_stop());
+    let (mut client, value) = (weft.client(), "x".repeat(1 << 20));
+    let mut writes = 0;
+    until("it is let go", || {
+        for _ in 0..8 {
+            client.ok(&["SET", &format!("key:{}", writes % 16), &value]);
+            writes += 1;
+        }
+        number(&mut client, "replication", "connected_slaves") == 1
+    });
+    assert!(weft.log().contains("output buffer limits"), "{}", weft.log_tail());
+    assert_eq!(number(&mut client, "stats", "client_output_buffer_limit_disconnections"), 1);
+    caught_up(&weft, &other);
+    same_data(&weft, &other);
+    // It comes back, and as what it needs is not kept it gets a copy.
+    stopped.signal(rustix_continue());
+    caught_up(&weft, &stopped);
+    same_data(&weft, &stopped);
+    let stats = fields(&mut client, "stats");
+    assert_eq!((&stats["sync_full"][..], &stats["sync_partial_err"][..]), ("3", "1"));
+}
+
+fn rustix_stop() -> rustix::process::Signal {
+    rustix::process::Signal::STOP
+}
+
+fn rustix_continue() -> rustix::process::Signal {
+    rustix::process::Signal::CONT
+}
+
+/// Bytes that a replica has got are those of the stream from where it asked on, whoever asks.
+#[test]
+fn a_continuation_is_the_stream_from_there() {
+    let weft = weft(&[]);
+    let mut client = weft.client();
+    let mut first = Raw::new(&weft);
+    let (id, offset) = first.full();
+    first.copy();
+    first.send(&["REPLCONF", "ACK", "0"]);
+    for n in 0..2000 {
+        client.ok(&["SET", &format!("key:{n}"), &"v".repeat(n)]);
+    }
+    let end = number(&mut client, "replication", "master_repl_offset");
+    let all = first.take((end - offset) as usize);
+    let mut rng = Rng::new(3);
+    for _ in 0..50 {
+        let skip = rng.below(all.len());
+        let mut next = Raw::new(&weft);
+        assert_eq!(next.ask(&["REPLCONF", "capa", "psync2"]), "+OK");
+        let from = (offset + 1 + skip as u64).to_string();
+        assert_eq!(next.ask(&["PSYNC", &id, &from]), format!("+CONTINUE {id}"));
+        assert!(next.take(all.len() - skip) == all[skip..], "from {skip}");
+    }
+    let mut ahead = Raw::new(&weft);
+    let from = (end + 1000).to_string();
+    ahead.send(&["PSYNC", &id, &from]);
+    assert!(ahead.line().starts_with("+FULLRESYNC"));
+}
+
+/// Who has become a replica is answered nothing; a command that has an answer ends its connection.
+#[test]
+fn replicas_are_not_answered() {
+    let weft = weft(&["--repl-timeout", "600"]);
+    for words in [&["PING"][..], &["SUBSCRIBE", "channel"], &["REPLCONF", "capa", "eof"], &["NONE"]] {
+        let mut raw = Raw::new(&weft);
+        raw.full();
+        raw.copy();
+        raw.send(&["REPLCONF", "ACK", "0"]);
+        raw.raw(b"\n\n");
+        raw.send(&["PSYNC", "?", "-1"]);
+        raw.send(&["MONITOR"]);
+        raw.send(&["REPLCONF", "ACK", "0"]);
+        raw.send(words);
+        let got = raw.to_end();
+        assert!(got.is_empty(), "{words:?}: {:?}", String::from_utf8_lossy(&got));
+    }
+    let mut client = weft.client();
+    until("all are gone", || number(&mut client, "replication", "connected_slaves") == 0);
+}
