@@ -9,6 +9,7 @@
 //! SELECT changes a state of the stream, which is part of a replica's position for the same reason as the
 //! offset: the next bytes mean something else without it.
 
+use std::ops::Range;
 use weft_base::num::parse_i64;
 use weft_resp::{Limits, Parser, Span, Step};
 
@@ -166,6 +167,19 @@ impl Splitter {
         }
     }
 
+    /// The unit that was handed out last, if nothing was asked for since.
+    #[must_use]
+    pub fn current(&self) -> Option<Unit<'_>> {
+        let kind = if self.entries.is_empty() { Kind::Nothing } else { Kind::Write };
+        self.handed_out.then_some(Unit { kind, splitter: self })
+    }
+
+    /// Bytes of units that were handed out since the last [`Splitter::push`], by their places.
+    #[must_use]
+    pub fn bytes(&self, place: Range<usize>) -> &[u8] {
+        &self.buf[place]
+    }
+
     /// Lets go of the unit that was handed out.
     fn forget(&mut self) {
         if std::mem::take(&mut self.handed_out) {
@@ -232,7 +246,7 @@ impl Splitter {
 }
 
 /// What is to be applied as one.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
     kind: Kind,
     splitter: &'a Splitter,
@@ -247,7 +261,25 @@ impl<'a> Unit<'a> {
     /// Its bytes of the stream, which replicas of this one get as they are.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
-        &self.splitter.buf[self.splitter.start..self.splitter.parser.pos]
+        &self.splitter.buf[self.place()]
+    }
+
+    /// Where these stand among what was pushed: the next unit begins where this one ends.
+    #[must_use]
+    pub fn place(&self) -> Range<usize> {
+        self.splitter.start..self.splitter.parser.pos
+    }
+
+    /// How many commands it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.splitter.entries.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The database that is selected behind it.

@@ -181,12 +181,23 @@ fn serve(
     // Who comes before the files are loaded must not write.
     srv.set_loading(log.is_some());
     let file = if appends { None } else { load::open(srv)? };
+    let loads = log.is_some() || file.is_some();
+    if !loads {
+        srv.replication.go_on(srv, None);
+    }
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
         crate::aof::start::load_at_start(srv, log)?;
+        srv.replication.go_on(srv, None);
     }
     if let Some(file) = file {
-        load::at_start(srv, file)?;
+        let origin = load::at_start(srv, file)?;
+        srv.replication.go_on(srv, Some(&origin));
+    }
+    // Nobody has written before it was known whether this is a replica, nor before there was somebody to
+    // write it down.
+    if loads {
+        srv.set_loading(false);
     }
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");

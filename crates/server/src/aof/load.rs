@@ -157,7 +157,7 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
             done
         }
         Load::Snapshot(input, to) => {
-            let loaded = snapshots::load_front(srv, input, true).map(rest);
+            let loaded = snapshots::load_front(srv, input, true, snapshots::Place::Keyspace).map(rest);
             let _ = to.send(loaded.map_err(|trouble| {
                 snapshots::tell(&trouble);
                 trouble.to_string()
@@ -177,8 +177,8 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
     loaded
 }
 
-fn rest<R: Read + Send + 'static>((taken, ahead, input): (u64, Vec<u8>, R)) -> Rest {
-    Rest { taken, input: Box::new(Cursor::new(ahead).chain(input)) }
+fn rest<R: Read + Send + 'static>(front: snapshots::Front<R>) -> Rest {
+    Rest { taken: front.taken, input: Box::new(Cursor::new(front.ahead).chain(front.rest)) }
 }
 
 /// Has a thread parse and this one execute.

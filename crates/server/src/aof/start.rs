@@ -51,7 +51,7 @@ pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
 }
 
 /// Loads what [`at_start`] has found, and goes on behind it. Clients are told that the server is
-/// loading, until this has come to a good end.
+/// loading, until whoever calls this says otherwise.
 ///
 /// # Errors
 /// As there.
@@ -62,10 +62,7 @@ pub fn load_at_start(srv: &'static Server, found: Found) -> Result<(), String> {
     let seconds = began.elapsed().as_secs_f64();
     log_notice!("DB loaded from append only file: {seconds:.3} seconds");
     let appender = Appender::open(dir, manifest, srv.settings().aof.annotations);
-    go_on(srv, appender.map_err(not_opened)?)?;
-    // Nobody has written before there was somebody to write it down.
-    srv.set_loading(false);
-    Ok(())
+    go_on(srv, appender.map_err(not_opened)?)
 }
 
 fn not_opened(e: std::io::Error) -> String {

@@ -6,6 +6,7 @@
 mod connection;
 mod introspection;
 mod pubsub;
+mod replication;
 mod server;
 mod shape;
 mod transaction;
@@ -21,6 +22,7 @@ pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
     connection::COMMANDS,
     introspection::COMMANDS,
     pubsub::COMMANDS,
+    replication::COMMANDS,
     server::COMMANDS,
     transaction::COMMANDS,
 ];

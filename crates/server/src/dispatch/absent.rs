@@ -13,7 +13,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("modules", &["module"]),
     (
         "replication",
-        &["failover", "psync", "replconf", "replicaof", "role", "slaveof", "sync", "wait"],
+        &["failover", "psync", "replconf", "role", "sync", "wait"],
     ),
     (
         "scripts and functions",

@@ -4,6 +4,7 @@ use super::text::Text;
 use crate::dispatch::Core;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
+use crate::replication::replica::status;
 use weft_config::Id;
 
 pub fn write_persistence(core: &mut Core, text: &mut Text) {
@@ -103,14 +104,30 @@ fn part(done: u64, all: u64) -> f64 {
 
 pub fn write_replication(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
-    text.field("role", "master");
+    let config = srv.config();
+    let state = srv.replication.lock();
+    let now = srv.mono_ms().unsigned_abs();
+    let (node, stream) = (&state.node, state.node.stream());
+    text.field("role", if node.is_primary() { "master" } else { "slave" });
+    status::write(srv, &config, &state, now, text);
     text.zeros(&["connected_slaves", "replicas_waiting_psync"]);
     text.field("master_failover_state", "no-failover");
-    text.field("master_replid", srv.info.replication_id());
-    text.field("master_replid2", "0".repeat(40));
-    text.field("master_repl_offset", 0);
-    text.field("second_repl_offset", -1);
-    text.field("repl_backlog_active", 0);
-    text.field("repl_backlog_size", srv.config().memory(Id::REPL_BACKLOG_SIZE));
-    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    let history = stream.history();
+    text.field("master_replid", history.id);
+    match history.second {
+        Some(second) => text.field("master_replid2", second.id),
+        None => text.field("master_replid2", "0".repeat(40)),
+    }
+    text.field("master_repl_offset", stream.offset());
+    let valid = history.second.map_or(-1, |second| second.valid_to as i64);
+    text.field("second_repl_offset", valid);
+    text.field("repl_backlog_active", u8::from(stream.backlog().is_some()));
+    text.field("repl_backlog_size", config.memory(Id::REPL_BACKLOG_SIZE));
+    match stream.kept() {
+        Some(kept) => {
+            text.field("repl_backlog_first_byte_offset", kept.start + 1);
+            text.field("repl_backlog_histlen", kept.end - kept.start);
+        }
+        None => text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]),
+    }
 }

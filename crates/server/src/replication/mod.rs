@@ -26,13 +26,16 @@ pub mod roles;
 pub mod settings;
 pub mod thread;
 
-use crate::server::Server;
+use crate::server::{Server, attention};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
+use weft_config::{Config, Primary};
 use weft_keyspace::{Guard, LogReader};
-use weft_replication::{Action, Ms, Node, Position, Start};
+use weft_persist::rdb::file::Origin;
+use weft_replication::replica::Follower;
+use weft_replication::{Action, Ms, Node, Position, ReplicationId, Settings, Start};
 
 /// See the module.
 #[derive(Default)]
@@ -42,12 +45,20 @@ pub struct Hub {
     thread: OnceLock<Thread>,
     /// For the fast path, renewed after each event.
     pub published: Published,
+    /// The directive `replicaof` was followed: from here on it follows the role.
+    has_gone_on: AtomicBool,
+    /// Of the copy that is received, or was last.
+    pub progress: replica::copy::Progress,
 }
 
 /// What others ask often.
 #[derive(Default)]
 pub struct Published {
     pub is_replica: AtomicBool,
+    /// The stream of our primary comes in.
+    pub is_linked: AtomicBool,
+    /// A copy is loaded beside the data that are served (`async_loading`).
+    pub loads_beside: AtomicBool,
     /// Where the stream ends, in bytes.
     pub offset: AtomicU64,
     /// The last unit of the log of effects that is in the stream.
@@ -59,6 +70,8 @@ pub struct State {
     pub node: Node,
     /// The reader of the log of effects, while somebody needs the stream and this server writes it.
     pub log: Option<LogReader>,
+    /// The way to our primary.
+    pub link: replica::Follow,
     /// What is still to be done, in order. More than nothing only while the first of it needs the world.
     pub pending: VecDeque<Action>,
     /// Kept for the next event.
@@ -72,10 +85,12 @@ pub struct State {
 impl Hub {
     /// To be called once, before there are clients: a primary without a past.
     pub fn begin(&self, srv: &'static Server) {
-        let (node, pending) = node(srv, Start { position: None, primary: None });
+        let settings = settings::of(srv, &srv.config());
+        let (node, pending) = node(srv, settings, Start { position: None, primary: None });
         let state = State {
             node,
             log: None,
+            link: replica::Follow::default(),
             pending,
             out: Vec::new(),
             tells_paused: false,
@@ -85,13 +100,43 @@ impl Hub {
         let _ = self.state.set(Mutex::new(state));
     }
 
-    /// To be called when the data of the start are there, and before anybody may write: `start` says what
-    /// they are.
-    pub fn go_on(&self, srv: &'static Server, start: Start) {
+    /// To be called when the data of the start are there, and before anybody may write: `origin` is what
+    /// their file says of itself.
+    pub fn go_on(&self, srv: &'static Server, origin: Option<&Origin>) {
+        let config = srv.config();
+        let primary = config.primary();
+        let primary = primary.map(|to| (String::from_utf8_lossy(&to.host).into_owned(), to.port));
+        let position = origin.and_then(|origin| position(origin, primary.is_some()));
+        let settings = settings::of(srv, &config);
+        drop(config);
         let mut state = self.lock();
-        (state.node, state.pending) = node(srv, start);
+        (state.node, state.pending) = node(srv, settings, Start { position, primary });
+        // A replica from the start has nobody to tell but those who ask from now on.
+        srv.set_attention(attention::REPLICA, !state.node.is_primary());
         perform::all(srv, &mut state, None);
         self.ended(srv, state);
+        self.has_gone_on.store(true, Ordering::SeqCst);
+    }
+
+    /// Has the directive `replicaof` say whom this server follows: to be called before anybody reads it.
+    pub fn tell_config(&self, config: &mut Config) {
+        if !self.has_gone_on.load(Ordering::SeqCst) {
+            return;
+        }
+        let state = self.lock();
+        let primary = state.node.follower().map(|follower| {
+            let (host, port) = follower.primary();
+            Primary { host: host.as_bytes().to_vec(), port }
+        });
+        config.set_primary(primary);
+    }
+
+    /// The configuration has changed.
+    pub fn set(&self, srv: &'static Server, config: &Config) {
+        let settings = settings::of(srv, config);
+        if self.state.get().is_some() {
+            self.step(srv, |node, now, out| node.set(now, settings, out));
+        }
     }
 
     /// # Panics
@@ -135,6 +180,7 @@ impl Hub {
     /// The end of an event.
     fn ended(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
         self.publish(&state);
+        state.tell_link();
         perform::spread(srv, &state);
         let is_left = !state.pending.is_empty() || state.tells_paused;
         let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_rests));
@@ -160,7 +206,10 @@ impl Hub {
 
     fn publish(&self, state: &State) {
         let published = &self.published;
-        published.is_replica.store(!state.node.is_primary(), Ordering::SeqCst);
+        let follower = state.node.follower();
+        published.is_replica.store(follower.is_some(), Ordering::SeqCst);
+        let is_linked = follower.is_some_and(Follower::is_online);
+        published.is_linked.store(is_linked, Ordering::SeqCst);
         published.offset.store(state.node.stream().offset(), Ordering::SeqCst);
         if let Some(log) = &state.log {
             published.unit.store(log.position(), Ordering::SeqCst);
@@ -178,6 +227,13 @@ impl State {
         let node = &self.node;
         !node.is_primary() || node.primary().has_replicas() || node.stream().backlog().is_some()
     }
+
+    /// Wakes the thread of the link, if it waits until everything is done.
+    pub fn tell_link(&mut self) {
+        if self.pending.is_empty() {
+            self.link.tell_settled();
+        }
+    }
 }
 
 /// Tells the machine something; what follows is pending.
@@ -193,10 +249,19 @@ pub fn tell<T>(
     result
 }
 
-fn node(srv: &Server, start: Start) -> (Node, VecDeque<Action>) {
+fn node(srv: &Server, settings: Settings, start: Start) -> (Node, VecDeque<Action>) {
     let mut out = Vec::new();
-    let node = Node::new(now(srv), settings::of(srv), settings::ids(), start, &mut out);
+    let node = Node::new(now(srv), settings, settings::ids(), start, &mut out);
     (node, out.into())
+}
+
+/// Where in a history the data of a file are, as far as that can be said.
+fn position(origin: &Origin, is_replica: bool) -> Option<Position> {
+    let id = ReplicationId::parse(origin.history.as_ref()?.as_bytes())?;
+    // Who goes on as a replica must know which database the stream has selected; older servers did not
+    // always say.
+    let db = if is_replica { origin.stream_db? } else { origin.stream_db.unwrap_or(0) };
+    Some(Position { id, offset: origin.offset?, db })
 }
 
 fn now(srv: &Server) -> Ms {

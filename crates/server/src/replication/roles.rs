@@ -13,7 +13,7 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     if state.log.is_some() {
         return;
     }
-    state.log = guard.begin_log(Arc::new(|| srv.replication.wake(srv)));
+    state.log = guard.begin_log(Arc::new(move || srv.replication.wake(srv)));
     if state.log.is_none() {
         log_warning!("The log of effects is in use: replicas get no writes");
     }

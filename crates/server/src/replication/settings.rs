@@ -2,14 +2,13 @@
 
 use crate::server::Server;
 use std::sync::atomic::Ordering;
-use weft_config::Id;
+use weft_config::{Config, Id};
 use weft_replication::action::Ids;
 use weft_replication::settings::{DisklessLoad, OutputLimit, Settings};
 use weft_replication::{Ms, ReplicationId};
 
 /// By the configuration of now.
-pub fn of(srv: &Server) -> Settings {
-    let config = srv.config();
+pub fn of(srv: &Server, config: &Config) -> Settings {
     let int = |id| u64::try_from(config.int(id)).unwrap_or(0);
     let seconds = |id| -> Ms { int(id).saturating_mul(1000) };
     let count = |id| usize::try_from(config.int(id)).unwrap_or(0);

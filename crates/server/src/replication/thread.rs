@@ -55,6 +55,7 @@ fn run(srv: &'static Server) {
         }
         perform::all(srv, &mut state, None);
         hub.publish(&state);
+        state.tell_link();
         perform::spread(srv, &state);
         let is_busy = state.is_busy();
         let waits = state.pending.is_empty() && !state.tells_paused && !has_more;

@@ -45,6 +45,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     }
     start::apply_derived(srv, config);
     srv.publish_settings(config);
+    srv.replication.set(srv, config);
     if srv.aof.is_on() {
         srv.aof.renew(srv.settings().aof.sync);
     }
