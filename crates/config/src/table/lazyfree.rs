@@ -1,6 +1,6 @@
 //! Freeing memory in the background.
 
-use super::{EFFECTIVE, REPLICATION};
+use super::EFFECTIVE;
 use crate::directive::{Flags, Status};
 use crate::kind::Kind;
 

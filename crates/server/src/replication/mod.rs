@@ -34,6 +34,7 @@ use std::thread::Thread;
 use weft_config::{Config, Primary};
 use weft_keyspace::{Guard, LogReader};
 use weft_persist::rdb::file::Origin;
+use weft_process::log::Role;
 use weft_replication::replica::Follower;
 use weft_replication::{Action, Ms, Node, Position, ReplicationId, Settings, Start};
 
@@ -207,7 +208,10 @@ impl Hub {
     fn publish(&self, state: &State) {
         let published = &self.published;
         let follower = state.node.follower();
-        published.is_replica.store(follower.is_some(), Ordering::SeqCst);
+        if published.is_replica.swap(follower.is_some(), Ordering::SeqCst) != follower.is_some() {
+            let role = if follower.is_some() { Role::Replica } else { Role::Primary };
+            weft_process::log::set_role(role);
+        }
         let is_linked = follower.is_some_and(Follower::is_online);
         published.is_linked.store(is_linked, Ordering::SeqCst);
         published.offset.store(state.node.stream().offset(), Ordering::SeqCst);

@@ -6,6 +6,8 @@
 //! | `Load::Direct` | through a [pipe] to the loader | when it begins |
 //! | `Load::Beside` | through the pipe, into tables beside the old ones | when it is loaded, at once |
 //!
+//! What is no file that can be read here is refused before any of the old data go.
+//!
 //! From the moment in which the first of the old data goes to the end of loading, clients are told LOADING;
 //! with tables beside them they are not, as long as the old data are of the history of the new ones. What
 //! breaks off in between leaves nothing behind.
@@ -18,29 +20,30 @@ use crate::memory::ThreadMemory;
 use crate::persistence::load::{self, Place};
 use crate::server::Server;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use weft_config::Id;
 use weft_keyspace::{Beside, Db, turn::Free};
-use weft_persist::rdb::file::Origin;
+use weft_persist::rdb::file::{Header, Origin};
 use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
 
-/// How far a copy has come, for INFO. -1 bytes are not known.
+/// How far a copy has come, for INFO. Bytes; a total of 0 is not known.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub total: AtomicU64,
     pub read: AtomicU64,
-    /// When something came, in monotonic milliseconds.
-    pub at_ms: AtomicU64,
 }
 
 /// What has been received of the present copy.
 enum Copy {
     File { file: File, name: PathBuf },
+    /// The first bytes of one that is to be loaded as it comes: whether it can be is seen from them. How
+    /// many will come.
+    Front { bytes: Vec<u8>, total: Option<u64> },
     Pipe { to: PipeIn, loader: JoinHandle<Result<Origin, String>>, beside: Option<Arc<Beside>> },
 }
 
@@ -57,23 +60,14 @@ impl Copies {
     }
 
     /// A copy of so many bytes begins, if that is known.
-    pub fn begin(
-        &mut self,
-        applier: &mut Applier,
-        link: LinkId,
-        load: Load,
-        bytes: Option<u64>,
-    ) {
+    pub fn begin(&mut self, link: LinkId, load: Load, bytes: Option<u64>) {
         let srv = self.srv;
         let progress = &srv.replication.progress;
         progress.total.store(bytes.unwrap_or(0), Ordering::Relaxed);
         progress.read.store(0, Ordering::Relaxed);
         let begun = match load {
             Load::File => self.open_file(),
-            Load::Direct => match self.drop_old(applier, link, bytes) {
-                true => self.open_pipe(None),
-                false => return,
-            },
+            Load::Direct => Ok(Copy::Front { bytes: Vec::new(), total: bytes }),
             Load::Beside { serve } => {
                 match serve {
                     true => srv.replication.published.loads_beside.store(true, Ordering::SeqCst),
@@ -129,12 +123,29 @@ impl Copies {
     }
 
     /// Takes bytes of it.
-    pub fn feed(&mut self, link: LinkId, bytes: Vec<u8>) {
+    pub fn feed(&mut self, applier: &mut Applier, link: LinkId, mut bytes: Vec<u8>) {
         let progress = &self.srv.replication.progress;
         progress.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        progress.at_ms.store(self.srv.mono_ms().unsigned_abs(), Ordering::Relaxed);
+        if let Some(Copy::Front { bytes: front, total }) = &mut self.present {
+            front.append(&mut bytes);
+            if front.len() < Header::LEN {
+                return;
+            }
+            let total = *total;
+            bytes = std::mem::take(front);
+            if let Err(why) = check_front(self.srv, &bytes) {
+                return self.failed(link, &why);
+            }
+            if !self.drop_old(applier, link, total) {
+                return;
+            }
+            match self.open_pipe(None) {
+                Ok(copy) => self.present = Some(copy),
+                Err(why) => return self.failed(link, &why),
+            }
+        }
         let failed = match &mut self.present {
-            None => None,
+            None | Some(Copy::Front { .. }) => None,
             Some(Copy::File { file, .. }) => file.write_all(&bytes).err().map(|e| {
                 format!(
                     "Write error or short write writing to the DB dump file needed for PRIMARY \
@@ -165,20 +176,13 @@ impl Copies {
                 drop(file);
                 let opened = load::open_file(&name.to_string_lossy());
                 let loaded = match opened {
-                    Ok(file) => {
-                        // It is read to its end, or is of no use.
-                        remove(&name);
-                        if !self.drop_old(applier, link, Some(bytes)) {
-                            return;
-                        }
-                        let front = load::load_front(srv, file, true, Place::Keyspace);
-                        told(front.map(|front| front.origin))
-                    }
+                    Ok(file) => self.load_file(applier, link, file, bytes),
                     Err(e) => Err(crate::failure::words(&e)),
                 };
                 remove(&name);
                 loaded
             }
+            Copy::Front { .. } => Err("it ends before it has begun".into()),
             Copy::Pipe { to, loader, beside } => {
                 drop(to);
                 let loaded = answer(loader);
@@ -204,6 +208,26 @@ impl Copies {
         }
     }
 
+    /// Puts a file that is complete in the place of the old data.
+    fn load_file(
+        &mut self,
+        applier: &mut Applier,
+        link: LinkId,
+        mut file: File,
+        bytes: u64,
+    ) -> Result<Origin, String> {
+        let mut front = Vec::new();
+        let told_by = |e: std::io::Error| crate::failure::words(&e);
+        (&mut file).take(Header::LEN as u64).read_to_end(&mut front).map_err(told_by)?;
+        check_front(self.srv, &front)?;
+        file.rewind().map_err(told_by)?;
+        if !self.drop_old(applier, link, Some(bytes)) {
+            return Err("it is not wanted any longer".into());
+        }
+        let front = load::load_front(self.srv, file, true, Place::Keyspace);
+        told(front.map(|front| front.origin))
+    }
+
     fn end_loading(&mut self) {
         self.srv.replication.published.loads_beside.store(false, Ordering::SeqCst);
         if std::mem::take(&mut self.is_loading) {
@@ -214,7 +238,7 @@ impl Copies {
     /// Throws away what there is of a copy, and of the data if the old ones are gone.
     pub fn abandon(&mut self, applier: &mut Applier) {
         match self.present.take() {
-            None => {}
+            None | Some(Copy::Front { .. }) => {}
             Some(Copy::File { name, .. }) => remove(&name),
             Some(Copy::Pipe { to, loader, .. }) => {
                 drop(to);
@@ -272,6 +296,20 @@ fn remove(name: &PathBuf) {
     {
         log_warning!("Can't remove '{}': {}", name.display(), crate::failure::words(&e));
     }
+}
+
+/// Whether a file that begins so can be read here.
+///
+/// # Errors
+/// Why not.
+fn check_front(srv: &Server, bytes: &[u8]) -> Result<(), String> {
+    let front = bytes.first_chunk().ok_or("Unexpected EOF reading RDB file")?;
+    let check = load::Rules::new(srv).check;
+    let header = Header::parse(*front).and_then(|header| header.dialect(check));
+    header.map(drop).map_err(|refusal| {
+        log_warning!("{refusal}");
+        refusal.to_string()
+    })
 }
 
 /// What a loader says, and in the log why it failed.

@@ -244,10 +244,8 @@ impl Thread {
 
     fn carry_out(&mut self, link: &Link, order: Order) {
         match order {
-            Order::Begin(load, bytes) => {
-                self.copies.begin(&mut self.applier, link.id, load, bytes);
-            }
-            Order::Payload(bytes) => self.copies.feed(link.id, bytes),
+            Order::Begin(load, bytes) => self.copies.begin(link.id, load, bytes),
+            Order::Payload(bytes) => self.copies.feed(&mut self.applier, link.id, bytes),
             Order::End => self.copies.end(&mut self.applier, link.id, &self.bell),
             Order::BeginStream(at) => {
                 log_debug!("The stream of the primary begins at {}", at.offset);
