@@ -3,13 +3,15 @@
 //! They talk to a server over sockets like any client, so the same tests run against a
 //! reference by setting `WEFT_SERVER` to its binary, which shows whether a test asks for
 //! what the reference does. [`scene`] sets up what several of them begin with, [`contents`] are values
-//! of all kinds, [`persistence`] waits for saves and rewrites.
+//! of all kinds, [`persistence`] waits for saves and rewrites,
+//! [`replication`] has primaries and replicas.
 
 use std::env;
 use std::str::FromStr;
 
 pub mod contents;
 pub mod persistence;
+pub mod replication;
 pub mod scene;
 
 use weft_testkit::{Client, Value};

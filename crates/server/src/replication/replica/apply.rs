@@ -17,6 +17,7 @@ use super::command::{Work, work_of};
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call, log_words};
+use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core, commit, reply};
 use crate::pubsub;
 use crate::server::Server;
@@ -24,7 +25,10 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use weft_commands::spec::Lock;
 use weft_commands::{Lane, Pause};
-use weft_keyspace::{Busy, Expired, Guard, Import, Inside, Keyspace, Outside, ShardSet, SlowHand};
+use weft_keyspace::hold::PATIENCE;
+use weft_keyspace::{
+    Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, ShardSet, SlowHand,
+};
 use weft_process::log_warning;
 use weft_replication::Position;
 use weft_replication::action::LinkId;
@@ -39,6 +43,13 @@ const BYTES: usize = 256 << 10;
 const LONG_UNIT: usize = 128;
 const LONG_BYTES: usize = 256 << 10;
 
+/// Before a unit is applied, the record of the one so many places behind it is fetched, and the bucket of the
+/// one twice as far.
+const AHEAD: usize = 8;
+
+/// Most commands have no more words.
+const FEW: usize = 6;
+
 /// Words of a command.
 type Args<'a> = SmallVec<[&'a [u8]; 16]>;
 
@@ -48,15 +59,9 @@ pub struct Applier {
     pub hand: SlowHand<'static>,
     outside: Option<Outside<'static>>,
     splitter: Splitter,
+    /// Of the units that were taken out.
+    plan: Vec<Planned>,
     reply: Reply,
-}
-
-/// How far a batch has come.
-struct Told {
-    /// What of the splitter's bytes was applied, and is not told.
-    done: Range<usize>,
-    /// The database that is selected behind it.
-    db: u32,
 }
 
 /// What came of a unit inside of the gate.
@@ -77,6 +82,7 @@ impl Applier {
             hand: srv.hand(),
             outside: Some(Outside::new(&srv.ks, gate)),
             splitter: Splitter::new(0),
+            plan: Vec::with_capacity(UNITS),
             reply: Reply::new(Proto::Resp2),
         }
     }
@@ -106,77 +112,109 @@ impl Applier {
 
     /// Applies some units; whether there may be more, and the link is what it was.
     fn batch(&mut self, link: LinkId) -> bool {
-        let srv = self.srv;
+        let Applier { core, splitter, plan, .. } = self;
+        let (units, broken) = match splitter.take(UNITS) {
+            Ok(units) => (units, None),
+            Err(broken) => (0, Some(broken.to_string())),
+        };
+        if units == 0 && broken.is_none() {
+            return false;
+        }
+        plan.clear();
+        plan.extend((0..units).map(|n| Planned::of(core, &splitter.unit(n))));
+        let (mut done, mut tries) = (0, 0);
+        while done < units {
+            let (to, left) = self.some(link, done..units);
+            tries = if to > done { 0 } else { tries + 1 };
+            done = to;
+            match left {
+                Left::Nothing => {}
+                Left::Gone => return false,
+                Left::Unit(Some(busy)) if tries < PATIENCE => self.hand.wait_for(busy),
+                Left::Unit(_) => {
+                    if !self.outside_gate(link, done) {
+                        return false;
+                    }
+                    done += 1;
+                }
+            }
+        }
+        if let Some(why) = broken {
+            let hub = &self.srv.replication;
+            hub.step(self.srv, |node, now, out| node.broken(now, link, &why, out));
+            return false;
+        }
+        weft_table::epoch::collect();
+        true
+    }
+
+    /// Applies units from inside of the gate, until it is time to leave it: up to which, and why no further.
+    fn some(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
+        let Applier { srv, core, splitter, reply, outside, plan, .. } = self;
         let hub = &srv.replication;
-        let Applier { core, splitter, reply, outside, hand, .. } = self;
         let mut inside = outside.take().expect("this thread is outside").enter();
         core.begin();
-        let mut left = None;
-        let mut goes_on = hub.lock().node.begin_apply(link);
-        if goes_on {
-            let mut told = Told { done: 0..0, db: splitter.db() };
-            let mut units = 0;
-            loop {
-                let unit = match splitter.next_unit() {
-                    Ok(Some(unit)) => unit,
-                    Ok(None) => {
-                        goes_on = false;
-                        break;
+        let (mut at, mut left) = (units.start, Left::Gone);
+        if hub.lock().node.begin_apply(link) {
+            left = Left::Nothing;
+            let begin = splitter.unit(at).place().start;
+            let mut asked = false;
+            let pin = weft_table::epoch::pin();
+            plan[at..].iter().take(2 * AHEAD).for_each(|planned| planned.bucket(core, &pin));
+            plan[at..].iter().take(AHEAD).for_each(|planned| planned.record(core, &pin));
+            while at < units.end {
+                let unit = splitter.unit(at);
+                if let Some(planned) = plan.get(at + 2 * AHEAD) {
+                    planned.bucket(core, &pin);
+                }
+                if let Some(planned) = plan.get(at + AHEAD) {
+                    planned.record(core, &pin);
+                }
+                let outcome = match unit.kind() {
+                    Kind::Nothing => Outcome::Done,
+                    Kind::GetAck => {
+                        asked = true;
+                        Outcome::Done
                     }
-                    Err(broken) => {
-                        goes_on = false;
-                        left = Some(Left::Broken(broken.to_string()));
-                        break;
-                    }
+                    Kind::Write => inside_gate(core, &mut inside, reply, &unit, &plan[at]),
                 };
-                if told.done.is_empty() {
-                    told.done = unit.place().start..unit.place().start;
+                match outcome {
+                    Outcome::Done => at += 1,
+                    Outcome::Busy(busy) => {
+                        left = Left::Unit(Some(busy));
+                        break;
+                    }
+                    Outcome::Outside => {
+                        left = Left::Unit(None);
+                        break;
+                    }
                 }
-                match unit.kind() {
-                    Kind::Nothing => {}
-                    Kind::GetAck => left = Some(Left::GetAck),
-                    Kind::Write => match inside_gate(core, &mut inside, reply, &unit) {
-                        Outcome::Done => {}
-                        Outcome::Busy(busy) => left = Some(Left::Unit(Some(busy))),
-                        Outcome::Outside => left = Some(Left::Unit(None)),
-                    },
-                }
-                if let Some(Left::Unit(_)) = left {
-                    break;
-                }
-                told = Told { done: told.done.start..unit.place().end, db: unit.db() };
-                units += 1;
-                if left.is_some() || units == UNITS || told.done.len() >= BYTES {
+                if asked || unit.place().end - begin >= BYTES {
                     break;
                 }
             }
+            drop(pin);
+            let (end, db) = match at.checked_sub(1).filter(|last| *last >= units.start) {
+                Some(last) => (splitter.unit(last).place().end, splitter.unit(last).db()),
+                None => (begin, 0),
+            };
             hub.step(srv, |node, now, out| {
-                node.applied(now, link, splitter.bytes(told.done.clone()), told.db, out);
-                match &left {
-                    Some(Left::GetAck) => node.get_ack(now, link, out),
-                    Some(Left::Broken(why)) => node.broken(now, link, why, out),
-                    Some(Left::Unit(_)) | None => {}
+                node.applied(now, link, splitter.bytes(begin..end), db, out);
+                if asked {
+                    node.get_ack(now, link, out);
                 }
             });
         }
         *outside = Some(inside.leave());
         core.publish();
-        weft_table::epoch::collect();
-        if let Some(Left::Unit(busy)) = left {
-            if let Some(busy) = busy {
-                hand.wait_for(busy);
-            }
-            goes_on = self.outside_gate(link);
-        }
-        goes_on
+        (at, left)
     }
 
-    /// Applies the unit that was handed out last, with whatever it needs in hand; whether the link is what it
-    /// was.
-    fn outside_gate(&mut self, link: LinkId) -> bool {
+    /// Applies a unit with whatever it needs in hand; whether the link is what it was.
+    fn outside_gate(&mut self, link: LinkId, at: usize) -> bool {
         let Applier { srv, core, splitter, reply, hand, .. } = self;
         let hub = &srv.replication;
-        let Some(unit) = splitter.current() else { return true };
+        let unit = splitter.unit(at);
         core.begin();
         let commands = commands_of(srv, &unit);
         let need = need_of(&srv.ks, &commands);
@@ -199,12 +237,66 @@ impl Applier {
     }
 }
 
-/// What a batch has left.
+/// Why units are left.
 enum Left {
-    /// A unit that was not applied.
+    Nothing,
+    /// The link is another, or there is none.
+    Gone,
+    /// The next one can't be applied inside of the gate, or not now.
     Unit(Option<Busy>),
-    GetAck,
-    Broken(String),
+}
+
+/// What is known of a unit before it is applied, if it is one command on one key.
+#[derive(Clone, Copy)]
+struct Planned(Option<One>);
+
+#[derive(Clone, Copy)]
+struct One {
+    cmd: &'static Cmd,
+    run: DataFn,
+    db: usize,
+    hash: u64,
+    shard: u16,
+}
+
+impl Planned {
+    fn of(core: &Core, unit: &Unit<'_>) -> Planned {
+        Planned(One::of(core, unit))
+    }
+
+    /// Fetches the bucket of its key.
+    fn bucket(&self, core: &Core, pin: &weft_table::epoch::Guard) {
+        if let Some(One { db, hash, shard, .. }) = self.0 {
+            core.srv.ks.plan_bucket(&Key { bytes: &[], hash, shard }, db, pin);
+        }
+    }
+
+    /// Fetches the record of its key, whose bucket was fetched before.
+    fn record(&self, core: &Core, pin: &weft_table::epoch::Guard) {
+        if let Some(One { cmd, db, hash, shard, .. }) = self.0 {
+            let key = Key { bytes: &[], hash, shard };
+            core.srv.ks.plan_record(&key, db, usize::from(cmd.lines), pin);
+        }
+    }
+}
+
+impl One {
+    fn of(core: &Core, unit: &Unit<'_>) -> Option<One> {
+        if unit.kind() != Kind::Write || unit.len() != 1 || unit.bytes().len() > LONG_BYTES {
+            return None;
+        }
+        let srv = core.srv;
+        let (db, count) = unit.command(0);
+        let cmd = srv.table.find(unit.arg(0, 0))?;
+        let Run::Data { lock: Lock::Keys, run } = cmd.run else { return None };
+        let has_key = cmd.first_key != 0 && cmd.first_key < count && cmd.has_one_key(count);
+        let is_good = cmd.subcommands.is_empty() && cmd.spec.fits(count);
+        let db = usize::try_from(db).ok().filter(|db| *db < srv.ks.databases())?;
+        (has_key && is_good).then(|| {
+            let Key { hash, shard, .. } = srv.ks.key(unit.arg(0, cmd.first_key));
+            One { cmd, run, db, hash, shard }
+        })
+    }
 }
 
 /// A command of a unit.
@@ -259,22 +351,35 @@ fn inside_gate(
     inside: &mut Inside<'static>,
     reply: &mut Reply,
     unit: &Unit<'_>,
+    planned: &Planned,
 ) -> Outcome {
     let srv = core.srv;
+    if let Planned(Some(One { cmd, run, db, hash, shard })) = *planned {
+        let guard = match inside.guard_one(&mut core.turn, shard) {
+            Ok(guard) => guard,
+            Err(busy) => return Outcome::Busy(busy),
+        };
+        let (_, count) = unit.command(0);
+        let mut few: [&[u8]; FEW] = [&[]; FEW];
+        let many: Args<'_>;
+        let args = match few.get_mut(..count) {
+            Some(few) => {
+                few.iter_mut().enumerate().for_each(|(at, arg)| *arg = unit.arg(0, at));
+                &*few
+            }
+            None => {
+                many = (0..count).map(|at| unit.arg(0, at)).collect();
+                &many[..]
+            }
+        };
+        let key = Some(Key { bytes: args[cmd.first_key], hash, shard });
+        let request = Request { key, ..Request::new(Some(cmd), args, &[]) };
+        return run_one(core, guard, reply, db, cmd, run, &request);
+    }
     if unit.len() > LONG_UNIT || unit.bytes().len() > LONG_BYTES {
         return Outcome::Outside;
     }
     let commands = commands_of(srv, unit);
-    // Most units are one command on one key.
-    if let [Command { db, args, work: Ok(Work::Data(cmd, lock, run)) }] = &commands[..] {
-        let request = request_of(&srv.ks, cmd, args);
-        if let Need::One(shard) = of_data(&srv.ks, cmd, *lock, &request, *db) {
-            return match inside.guard_one(&mut core.turn, shard) {
-                Ok(guard) => run_one(core, guard, reply, *db, cmd, *run, &request),
-                Err(busy) => Outcome::Busy(busy),
-            };
-        }
-    }
     let Some(shards) = need_of(&srv.ks, &commands) else { return Outcome::Outside };
     let guard = match inside.guard(&mut core.turn, shards) {
         Ok(guard) => guard,
