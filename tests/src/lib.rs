@@ -4,7 +4,8 @@
 //! reference by setting `WEFT_SERVER` to its binary, which shows whether a test asks for
 //! what the reference does. [`scene`] sets up what several of them begin with, [`contents`] are values
 //! of all kinds, [`persistence`] waits for saves and rewrites, [`instance`] is a server that others know by its
-//! address, [`replicas`] has those that follow.
+//! address, [`replicas`] has those that follow, [`replication`]
+//! primaries and replicas.
 
 use std::env;
 use std::str::FromStr;
@@ -13,6 +14,7 @@ pub mod contents;
 pub mod instance;
 pub mod persistence;
 pub mod replicas;
+pub mod replication;
 pub mod scene;
 
 use weft_testkit::{Client, Value};

@@ -227,6 +227,11 @@ impl Config {
         }
     }
 
+    /// Has `replicaof` say this, whoever has changed it.
+    pub fn set_primary(&mut self, primary: Option<Primary>) {
+        self.values[Id::REPLICAOF.index()] = Value::Primary(primary);
+    }
+
     /// Directives that somebody has set and that do nothing in this version,
     /// for a warning at start.
     pub fn ineffective(&self) -> Vec<(Id, &'static str)> {

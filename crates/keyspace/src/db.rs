@@ -526,6 +526,13 @@ impl<'g> Db<'g> {
         });
     }
 
+    /// Puts `table` in the place of this database's in `shard`, which is empty. O(1).
+    pub(crate) fn put_table(&mut self, shard: u16, table: &mut Table) {
+        let mut ours = self.table(shard);
+        assert!(ours.is_empty(), "nobody has taken out what is there");
+        ours.swap(&mut table.get_mut());
+    }
+
     /// The shape of one shard's table, which the guard must hold. O(capacity).
     pub fn table_stats(&mut self, shard: u16) -> weft_table::Stats {
         self.table(shard).stats()

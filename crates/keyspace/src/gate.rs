@@ -24,6 +24,9 @@ use crate::sync::{
 const OUT: u32 = 0;
 const IN: u32 = 1;
 
+/// In the number of gates in use: the spare one is, too.
+const SPARE: usize = 1 << (usize::BITS - 1);
+
 /// Looks at a busy gate before the closer sleeps until a thread leaves.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 200 };
 
@@ -35,8 +38,9 @@ struct Gate(AtomicU32);
 /// All gates. Numbered by the thread that owns them.
 #[derive(Debug)]
 pub struct Gates {
+    /// The last of them is spare.
     gates: Box<[Gate]>,
-    /// How many of them have a thread; never fewer than before.
+    /// How many of them have a thread, never fewer than before; and [`SPARE`].
     in_use: AtomicUsize,
     closed: AtomicBool,
     /// Held by the closer from closing to opening.
@@ -55,10 +59,10 @@ pub struct Closed<'a> {
 }
 
 impl Gates {
-    /// Room for `most` gates, all empty and open; the first `in_use` of them have threads.
+    /// Room for `most` gates and a spare one, all empty and open; the first `in_use` of them have threads.
     pub fn new(most: usize, in_use: usize) -> Self {
         Gates {
-            gates: (0..most).map(|_| Gate(AtomicU32::new(OUT))).collect(),
+            gates: (0..=most).map(|_| Gate(AtomicU32::new(OUT))).collect(),
             in_use: AtomicUsize::new(in_use),
             closed: AtomicBool::new(false),
             closer: Mutex::new(()),
@@ -70,8 +74,23 @@ impl Gates {
 
     /// Takes the gates below `count` into use, for threads that are started after this.
     pub fn use_up_to(&self, count: usize) {
-        assert!(count <= self.gates.len(), "there is no room for {count} gates");
-        self.in_use.fetch_max(count, Ordering::AcqRel);
+        assert!(count < self.gates.len(), "there is no room for {count} gates");
+        self.use_more(|in_use| (in_use & SPARE) | (in_use & !SPARE).max(count));
+    }
+
+    /// Takes the spare gate into use, for a thread beside those that are numbered: its number.
+    pub fn use_spare(&self) -> usize {
+        self.use_more(|in_use| in_use | SPARE);
+        self.gates.len() - 1
+    }
+
+    fn use_more(&self, more: impl Fn(usize) -> usize) {
+        let mut in_use = self.in_use.load(Ordering::Acquire);
+        while let Err(now) =
+            self.in_use.compare_exchange(in_use, more(in_use), Ordering::AcqRel, Ordering::Acquire)
+        {
+            in_use = now;
+        }
         fence(Ordering::SeqCst);
     }
 
@@ -131,8 +150,12 @@ impl Gates {
         let closer = lock(&self.closer);
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        for gate in &self.gates[..self.in_use.load(Ordering::Acquire)] {
+        let in_use = self.in_use.load(Ordering::Acquire);
+        for gate in &self.gates[..in_use & !SPARE] {
             self.wait_left(gate);
+        }
+        if let (true, Some(spare)) = (in_use & SPARE != 0, self.gates.last()) {
+            self.wait_left(spare);
         }
         Closed { gates: self, _closer: closer }
     }

@@ -284,6 +284,14 @@ impl<'k> SlowHand<'k> {
         self.world(turn)
     }
 
+    /// Sleeps until a shard that was busy may be free. The calling thread holds nothing, and is outside of
+    /// its gate if it has one.
+    pub fn wait_for(&mut self, busy: Busy) {
+        if self.ks.park(busy, self.waiter) {
+            (self.sleep)();
+        }
+    }
+
     fn lane(&self) -> RwLockReadGuard<'k, ()> {
         self.ks.slow.read().unwrap_or_else(|p| p.into_inner())
     }

@@ -16,6 +16,7 @@
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
 //! * [`snapshot`] - all keys of one moment, read while commands go on
+//! * `beside` - data that are loaded while others are served, and take their place
 //! * [`defrag`] - moving records together, in bounded steps
 //! * [`turn`] - what one thread carries along while it executes commands
 //!
@@ -24,6 +25,7 @@
 
 pub mod access;
 pub mod bell;
+mod beside;
 pub mod commit;
 mod cut;
 pub mod db;
@@ -48,6 +50,7 @@ pub mod turn;
 pub mod wait;
 
 pub use access::{Access, Policy};
+pub use beside::Beside;
 pub use db::{Change, Db};
 pub use guard::{Busy, Guard, ShardSet};
 pub use hold::{Inside, Outside, SlowHand, Stop};

@@ -6,9 +6,12 @@
 //! the offset goes from unit to unit and never to a place inside of one. Where a link ends in the middle
 //! of a unit, the unit is asked for again.
 //!
+//! Several units may be taken out at once, so that who applies them can look ahead.
+//!
 //! SELECT changes a state of the stream, which is part of a replica's position for the same reason as the
 //! offset: the next bytes mean something else without it.
 
+use std::ops::Range;
 use weft_base::num::parse_i64;
 use weft_resp::{Limits, Parser, Span, Step};
 
@@ -62,20 +65,34 @@ struct Entry {
     inline: bool,
 }
 
+/// A unit that is complete.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    kind: Kind,
+    /// Its first entry, and the one behind its last.
+    entries: (u32, u32),
+    /// Where its bytes begin, and end.
+    place: (usize, usize),
+    /// The database that is selected behind it.
+    db: u32,
+}
+
 /// Takes the stream apart.
 #[derive(Debug)]
 pub struct Splitter {
     buf: Vec<u8>,
     parser: Parser,
-    /// Where in `buf` the unit begins that is being read, or was handed out last.
+    /// Where in `buf` the first unit begins that is not let go of.
     start: usize,
     spans: Vec<Span>,
     entries: Vec<Entry>,
     /// Arguments of commands that came as a line of text.
     unquoted: Vec<u8>,
     in_transaction: bool,
-    /// The last unit was handed out: what is remembered of it may go.
-    handed_out: bool,
+    /// Units that were taken out, and are let go of with the next ones.
+    found: Vec<Found>,
+    /// What was found behind them, for the next call.
+    broken: Option<Broken>,
     /// The database that is selected now, inside of the unit; and where the last one ended.
     db_inside: u32,
     db: u32,
@@ -93,13 +110,14 @@ impl Splitter {
             entries: Vec::new(),
             unquoted: Vec::new(),
             in_transaction: false,
-            handed_out: false,
+            found: Vec::new(),
+            broken: None,
             db_inside: db,
             db,
         }
     }
 
-    /// The database that is selected behind the unit that came last.
+    /// The database that is selected behind the unit that was taken out last.
     #[must_use]
     pub fn db(&self) -> u32 {
         self.db
@@ -108,13 +126,13 @@ impl Splitter {
     /// Bytes that are held and not handed out yet.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.buf.len() - if self.handed_out { self.parser.pos } else { self.start }
+        self.buf.len() - self.found.last().map_or(self.start, |last| last.place.1)
     }
 
     /// The next bytes. Amortized O(bytes).
     pub fn push(&mut self, bytes: &[u8]) {
         self.forget();
-        // What was handed out goes when it is the greater part, so that nothing is moved often.
+        // What was taken out goes when it is the greater part, so that nothing is moved often.
         let full = self.buf.len() + bytes.len() > MOST;
         if self.start > self.buf.len() / 2 || (full && self.start > 0) {
             self.buf.drain(..self.start);
@@ -139,41 +157,109 @@ impl Splitter {
     /// # Errors
     /// When the bytes are no stream. Nothing more comes out then.
     pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, Broken> {
+        let found = self.take(1)?;
+        Ok((found > 0).then(|| self.unit(0)))
+    }
+
+    /// Takes out units that are complete, `most` of them at most, and lets go of those of before: how
+    /// many there are. O(their bytes).
+    ///
+    /// # Errors
+    /// When what stands next is no stream. Nothing more comes out then.
+    pub fn take(&mut self, most: usize) -> Result<usize, Broken> {
         self.forget();
+        while self.found.len() < most {
+            match self.find() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(broken) => {
+                    self.broken = Some(broken);
+                    break;
+                }
+            }
+        }
+        match &self.broken {
+            Some(broken) if self.found.is_empty() => Err(broken.clone()),
+            Some(_) | None => Ok(self.found.len()),
+        }
+    }
+
+    /// One of the units that were taken out by the last call.
+    ///
+    /// # Panics
+    /// If there were not so many.
+    #[must_use]
+    pub fn unit(&self, n: usize) -> Unit<'_> {
+        Unit { found: self.found[n], splitter: self }
+    }
+
+    /// Looks for the end of another unit; whether it is there.
+    fn find(&mut self) -> Result<bool, Broken> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let begin = self.found.last().map_or(self.start, |last| last.place.1);
+        let first_entry = self.found.last().map_or(0, |last| last.entries.1);
         // A stream has any length of values, as its primary has let them in.
         let limits = Limits { max_bulk: i64::MAX as usize, ..Limits::default() };
         loop {
             let buf = self.buf.get(..MOST).unwrap_or(&self.buf);
-            let first = self.entries.last().map_or(0, |last| last.first + last.count);
+            let first = self.named();
             let inline = match self.parser.next(buf, &mut self.spans, &limits) {
                 Step::Complete => false,
                 Step::Inline(args) => {
                     self.unquote(&args);
                     true
                 }
-                Step::More | Step::Big { .. } if self.buf.len() >= MOST && self.start == 0 => {
+                Step::More | Step::Big { .. } if self.buf.len() >= MOST && begin == 0 => {
                     return Err(Broken::TooLong);
                 }
-                Step::More | Step::Big { .. } => return Ok(None),
+                Step::More | Step::Big { .. } => return Ok(false),
                 Step::Error(error) => return Err(Broken::Protocol(error)),
             };
             let count = self.spans.len() as u32 - first;
-            if let Some(kind) = self.command(Entry { db: self.db_inside, first, count, inline })? {
-                self.handed_out = true;
+            let kind = self.command(Entry { db: self.db_inside, first, count, inline })?;
+            // Arguments of words that are no command of the unit are let go, as nobody looks at them.
+            self.spans.truncate(self.named() as usize);
+            if let Some(kind) = kind {
                 self.db = self.db_inside;
-                return Ok(Some(Unit { kind, splitter: self }));
+                let entries = (first_entry, self.entries.len() as u32);
+                let place = (begin, self.parser.pos);
+                self.found.push(Found { kind, entries, place, db: self.db });
+                return Ok(true);
             }
         }
     }
 
-    /// Lets go of the unit that was handed out.
+    /// How many spans belong to commands of units.
+    fn named(&self) -> u32 {
+        self.entries.last().map_or(0, |last| last.first + last.count)
+    }
+
+    /// Bytes of units that were taken out since the last [`Splitter::push`], by their places.
+    #[must_use]
+    pub fn bytes(&self, place: Range<usize>) -> &[u8] {
+        &self.buf[place]
+    }
+
+    /// Lets go of the units that were taken out.
     fn forget(&mut self) {
-        if std::mem::take(&mut self.handed_out) {
-            self.start = self.parser.pos;
-            self.spans.clear();
+        let Some(last) = self.found.last() else { return };
+        self.start = last.place.1;
+        let entries = last.entries.1 as usize;
+        self.found.clear();
+        if entries == self.entries.len() {
+            let named = self.named() as usize;
+            self.spans.drain(..named);
             self.entries.clear();
             self.unquoted.clear();
+            return;
         }
+        // A transaction has begun behind them.
+        let spans = self.entries[entries].first;
+        self.spans.drain(..spans as usize);
+        self.entries.drain(..entries);
+        self.entries.iter_mut().for_each(|entry| entry.first -= spans);
     }
 
     fn unquote(&mut self, args: &[Vec<u8>]) {
@@ -211,7 +297,8 @@ impl Splitter {
             if !std::mem::take(&mut self.in_transaction) && !torn {
                 return Err(Broken::Transaction);
             }
-            let empty = self.entries.is_empty();
+            let before = self.found.last().map_or(0, |last| last.entries.1);
+            let empty = self.entries.len() == before as usize;
             Some(if empty { Kind::Nothing } else { Kind::Write })
         } else if !self.in_transaction && is(0, "PING") {
             Some(Kind::Nothing)
@@ -221,47 +308,81 @@ impl Splitter {
             self.entries.push(entry);
             (!self.in_transaction).then_some(Kind::Write)
         };
-        if self.in_transaction {
-            // Arguments of words that are no command of the unit are let go, as nobody looks at them.
-            let named = self.entries.last().map_or(0, |last| last.first + last.count);
-            self.spans.truncate(named as usize);
-            return Ok(None);
-        }
-        Ok(kind)
+        Ok(kind.filter(|_| !self.in_transaction))
     }
 }
 
 /// What is to be applied as one.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
-    kind: Kind,
+    found: Found,
     splitter: &'a Splitter,
 }
 
 impl<'a> Unit<'a> {
     #[must_use]
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.found.kind
     }
 
     /// Its bytes of the stream, which replicas of this one get as they are.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
-        &self.splitter.buf[self.splitter.start..self.splitter.parser.pos]
+        &self.splitter.buf[self.place()]
+    }
+
+    /// Where these stand among what was pushed: the next unit begins where this one ends.
+    #[must_use]
+    pub fn place(&self) -> Range<usize> {
+        self.found.place.0..self.found.place.1
+    }
+
+    /// How many commands it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (self.found.entries.1 - self.found.entries.0) as usize
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The database that is selected behind it.
     #[must_use]
     pub fn db(&self) -> u32 {
-        self.splitter.db
+        self.found.db
+    }
+
+    /// Database and number of arguments of one of its commands.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn command(&self, n: usize) -> (u32, usize) {
+        let entry = self.splitter.entries[self.found.entries.0 as usize..][n];
+        (entry.db, entry.count as usize)
+    }
+
+    /// One argument of that.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn arg(&self, n: usize, at: usize) -> &'a [u8] {
+        let splitter = self.splitter;
+        splitter.arg(splitter.entries[self.found.entries.0 as usize..][n], at)
     }
 
     /// Its commands: database and arguments.
     pub fn commands(
         &self,
-    ) -> impl Iterator<Item = (u32, impl Iterator<Item = &'a [u8]> + use<'a>)> + use<'a> {
+    ) -> impl Iterator<Item = (u32, impl ExactSizeIterator<Item = &'a [u8]> + use<'a>)> + use<'a>
+    {
         let splitter = self.splitter;
-        splitter.entries.iter().map(move |&entry| {
+        let entries = self.found.entries.0 as usize..self.found.entries.1 as usize;
+        splitter.entries[entries].iter().map(move |&entry| {
             (entry.db, (0..entry.count as usize).map(move |index| splitter.arg(entry, index)))
         })
     }
@@ -276,18 +397,25 @@ mod tests {
     type Seen = (Kind, usize, Vec<(u32, Vec<Vec<u8>>)>);
 
     fn feed(stream: &[u8], piece: usize) -> (Vec<Seen>, Option<Broken>, u32) {
+        feed_by(stream, piece, 1)
+    }
+
+    /// Units are taken out `most` at once.
+    fn feed_by(stream: &[u8], piece: usize, most: usize) -> (Vec<Seen>, Option<Broken>, u32) {
         let (mut splitter, mut seen) = (Splitter::new(0), Vec::new());
         for bytes in stream.chunks(piece) {
             splitter.push(bytes);
             loop {
-                match splitter.next_unit() {
-                    Ok(Some(unit)) => {
-                        let commands = unit
-                            .commands()
-                            .map(|(db, args)| (db, args.map(<[u8]>::to_vec).collect()));
-                        seen.push((unit.kind(), unit.bytes().len(), commands.collect()));
+                match splitter.take(most) {
+                    Ok(0) => break,
+                    Ok(found) => {
+                        for unit in (0..found).map(|n| splitter.unit(n)) {
+                            let commands = unit
+                                .commands()
+                                .map(|(db, args)| (db, args.map(<[u8]>::to_vec).collect()));
+                            seen.push((unit.kind(), unit.bytes().len(), commands.collect()));
+                        }
                     }
-                    Ok(None) => break,
                     Err(broken) => return (seen, Some(broken), splitter.db()),
                 }
             }
@@ -341,7 +469,9 @@ mod tests {
         assert_eq!(whole[4].2[1].1[2].len(), 40_000);
         assert_eq!(whole.iter().map(|(_, bytes, _)| bytes).sum::<usize>(), stream.len());
         for piece in (1..200).chain([1000, 30_000, 40_000, 50_000]) {
-            assert_eq!(feed(&stream, piece).0, whole, "{piece}");
+            for most in [1, 2, 3, 100] {
+                assert_eq!(feed_by(&stream, piece, most).0, whole, "{piece} {most}");
+            }
         }
     }
 
@@ -356,7 +486,10 @@ mod tests {
             (b"*1\r\n:1\r\n", Broken::Protocol(weft_resp::ProtocolError::ExpectedDollar(b':'))),
         ];
         for (stream, broken) in cases {
-            assert_eq!(feed(stream, 3).1, Some(broken));
+            let whole = [b"*1\r\n$4\r\nPING\r\n", stream].concat();
+            assert_eq!(feed(stream, 3).1.as_ref(), Some(&broken));
+            let (seen, found, _) = feed_by(&whole, whole.len(), 10);
+            assert_eq!((seen.len(), found), (1, Some(broken)), "what comes before is taken out");
         }
     }
 

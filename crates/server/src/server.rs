@@ -165,8 +165,8 @@ impl Server {
             machine: Machine::read(Path::new("/")),
             allowed_cpus: weft_base::topology::allowed_cpus(),
             placement: RwLock::default(),
-            // The last one is that of who loads.
-            slow_stats: (0..=slow::THREADS).map(|_| ThreadStats::new(commands)).collect(),
+            // The last ones are those of who loads, and of who applies what a primary sends.
+            slow_stats: (0..slow::THREADS + 2).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             listening: crate::listening::Listening::default(),
             watchdog: crate::watchdog::Watchdog::default(),

@@ -60,6 +60,19 @@ pub struct Settings {
     pub aof: crate::aof::policy::Policy,
     /// Keys that are remembered for clients that keep what they read; 0: no limit.
     pub tracked_keys: usize,
+    /// What clients of a replica may do.
+    pub replica: ReplicaRules,
+}
+
+/// What clients of a replica may do, and what it leaves to its primary.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaRules {
+    pub is_read_only: bool,
+    pub serves_stale: bool,
+    /// It is for the primary to evict.
+    pub ignores_maxmemory: bool,
+    /// A command of the primary that fails ends the process.
+    pub panics: bool,
 }
 
 impl Settings {
@@ -119,6 +132,13 @@ impl Settings {
             refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
                 && !config.save_points().is_empty(),
             aof: crate::aof::policy::Policy::of(config),
+            replica: ReplicaRules {
+                is_read_only: config.bool(Id::REPLICA_READ_ONLY),
+                serves_stale: config.bool(Id::REPLICA_SERVE_STALE_DATA),
+                ignores_maxmemory: config.bool(Id::REPLICA_IGNORE_MAXMEMORY),
+                panics: config.bool(Id::REPLICA_READ_ONLY)
+                    && config.word(Id::PROPAGATION_ERROR_BEHAVIOR) != "ignore",
+            },
             tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
     }

@@ -9,6 +9,7 @@ use crate::io::Listener;
 use crate::listening;
 use crate::persistence::load;
 use crate::persistence::stop::Stop;
+use crate::replication::positions;
 use crate::restart;
 use crate::server::Server;
 use crate::slow::SlowLane;
@@ -179,12 +180,23 @@ fn serve(
     // Who comes before the files are loaded must not write.
     srv.set_loading(log.is_some());
     let file = if appends { None } else { load::open(srv)? };
+    let loads = log.is_some() || file.is_some();
+    if !loads {
+        srv.replication.go_on(srv, None);
+    }
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
-        crate::aof::start::load_at_start(srv, log)?;
+        let position = crate::aof::start::load_at_start(srv, log)?;
+        srv.replication.go_on(srv, position.as_ref().and_then(positions::of_log));
     }
     if let Some(file) = file {
-        load::at_start(srv, file)?;
+        let origin = load::at_start(srv, file)?;
+        srv.replication.go_on(srv, positions::of_snapshot(&origin));
+    }
+    // Nobody has written before it was known whether this is a replica, nor before there was somebody to
+    // write it down.
+    if loads {
+        srv.set_loading(false);
     }
     for transport in announce::transports(&srv.config()) {
         log_notice!("Ready to accept connections {transport}");
@@ -196,6 +208,8 @@ fn serve(
     supervisor.ready();
     threads::join(srv);
     crate::persistence::stop::finish(srv);
+    // The rest of the log: the files say where it ends.
+    srv.replication.end(srv);
     srv.aof.finish();
     Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
 }

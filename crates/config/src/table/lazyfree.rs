@@ -1,6 +1,6 @@
 //! Freeing memory in the background.
 
-use super::{EFFECTIVE, REPLICATION};
+use super::EFFECTIVE;
 use crate::directive::{Flags, Status};
 use crate::kind::Kind;
 
@@ -51,7 +51,7 @@ section! {
     REPLICA_LAZY_FLUSH = "replica-lazy-flush" aka "slave-lazy-flush" {
         kind: Kind::Bool,
         default: "yes",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "In the background when a replica drops its data to load its primary's.",
     }
 }

@@ -27,7 +27,7 @@ section! {
     BIND_SOURCE_ADDR = "bind-source-addr" {
         kind: text(),
         default: "\"\"",
-        status: super::REPLICATION,
+        status: EFFECTIVE,
         doc: "Local address for connections that this server opens itself: to its primary and to \
               other cluster nodes. Empty lets the system choose.",
     }

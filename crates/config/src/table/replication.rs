@@ -13,7 +13,7 @@ section! {
         kind: Kind::Primary,
         default: "no one",
         flags: Flags::IMMUTABLE.and(Flags::MULTI),
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Host and port of the server to be a replica of; no one for none. The command \
               REPLICAOF changes it at run time.",
     }
@@ -21,20 +21,20 @@ section! {
         kind: text(),
         default: "\"\"",
         flags: Flags::SENSITIVE,
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Password to give to the primary.",
     }
     PRIMARYUSER = "primaryuser" aka "masteruser" {
         kind: text(),
         default: "\"\"",
         flags: Flags::SENSITIVE,
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "User to log in as at the primary. Empty logs in as the default user.",
     }
     REPLICA_SERVE_STALE_DATA = "replica-serve-stale-data" aka "slave-serve-stale-data" {
         kind: Kind::Bool,
         default: "yes",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Answer reads from what is there while the primary cannot be reached or the first \
               copy is not complete. Otherwise they get an error.",
     }
@@ -42,7 +42,7 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::DEBUG,
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Refuse writes of clients on a replica. It keeps accidents away, not attackers.",
     }
     REPL_DISKLESS_SYNC = "repl-diskless-sync" {
@@ -68,7 +68,7 @@ section! {
         kind: one_of(&["disabled", "on-empty-db", "swapdb", "flush-before-load"]),
         default: "disabled",
         flags: Flags::DEBUG.and(Flags::DENY_LOADING),
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Load the first copy straight from the connection: never, when there is no data \
               yet, beside the old data which serves until then, or after dropping the old data.",
     }
@@ -122,33 +122,33 @@ section! {
     REPLICA_PRIORITY = "replica-priority" aka "slave-priority" {
         kind: int(0, INT_MAX),
         default: "100",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Which replica Sentinel prefers as the next primary: the lowest number. 0 is never \
               chosen.",
     }
     REPLICA_ANNOUNCED = "replica-announced" {
         kind: Kind::Bool,
         default: "yes",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Whether Sentinel tells clients about this replica.",
     }
     REPLICA_ANNOUNCE_IP = "replica-announce-ip" aka "slave-announce-ip" {
         kind: text(),
         default: "\"\"",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Address by which others should reach this replica, where it cannot see it itself, \
               as behind NAT or in a container.",
     }
     REPLICA_ANNOUNCE_PORT = "replica-announce-port" aka "slave-announce-port" {
         kind: int(0, PORT_MAX),
         default: "0",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Port by which others should reach this replica. 0 is its own port.",
     }
     REPLICA_IGNORE_MAXMEMORY = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory" {
         kind: Kind::Bool,
         default: "yes",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "Leave eviction to the primary, whose removals are replicated, so that both hold \
               the same keys.",
     }
@@ -174,7 +174,7 @@ section! {
     PROPAGATION_ERROR_BEHAVIOR = "propagation-error-behavior" {
         kind: one_of(&["ignore", "panic", "panic-on-replicas"]),
         default: "ignore",
-        status: REPLICATION,
+        status: EFFECTIVE,
         doc: "What to do when a replicated or logged write fails, which would mean that the \
               data differ: go on, stop, or stop on replicas only.",
     }

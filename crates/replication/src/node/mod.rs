@@ -366,6 +366,12 @@ impl Node {
             || planted::is(Fault::LateAnswersCount)
     }
 
+    /// Whether units of this link may be applied. To be asked with the data in hand, or where nobody can
+    /// change the role; who is answered yes tells [`Node::applied`] before that, were it with no bytes.
+    pub fn begin_apply(&mut self, link: LinkId) -> bool {
+        self.follower.as_mut().is_some_and(|follower| follower.begin_apply(link))
+    }
+
     /// Whole units were applied: their bytes, and the database selected behind them.
     pub fn applied(&mut self, now: Ms, link: LinkId, bytes: &[u8], db: u32, out: &mut Vec<Action>) {
         self.run(now, out, |primary, follower, cx| {

@@ -93,6 +93,9 @@ pub struct Follower {
     durable: Option<u64>,
     /// Where the stream ends that has come, applied or not.
     came: u64,
+    /// Units are being applied, and will be told: until then the link is not given up for its silence,
+    /// or they would be asked for again.
+    applying: bool,
 }
 
 impl Follower {
@@ -112,6 +115,7 @@ impl Follower {
             failover: false,
             durable: None,
             came: 0,
+            applying: false,
         }
     }
 
@@ -180,6 +184,12 @@ impl Follower {
         self.is_now(link) && self.is_online()
     }
 
+    /// The same, and whoever is answered yes tells `applied` before anybody may change the role.
+    pub(crate) fn begin_apply(&mut self, link: LinkId) -> bool {
+        self.applying = self.may_apply(link);
+        self.applying
+    }
+
     pub(crate) fn set_failover(&mut self, failover: bool) {
         self.failover = failover;
     }
@@ -218,6 +228,7 @@ impl Follower {
             | State::Online { .. } => {}
         }
         cx.out.push(Action::Disconnect { link: self.link });
+        self.applying = false;
         self.lines.clear();
         self.down_since.get_or_insert(cx.now);
         self.state = State::Waiting { until: cx.now };
@@ -238,7 +249,7 @@ impl Follower {
                 "Timeout receiving bulk data from PRIMARY... If the problem persists try to set the \
                  'repl-timeout' parameter in valkey.conf to a larger value.",
             ),
-            State::Online { .. } if silent => {
+            State::Online { .. } if silent && !self.applying => {
                 cx.log(Level::Warning, "PRIMARY timeout: no data nor PING received...");
                 self.lost(cx);
             }
@@ -425,7 +436,10 @@ impl Follower {
     /// database that is selected behind them.
     pub(crate) fn applied(&mut self, cx: &mut Cx<'_>, link: LinkId, bytes: &[u8], db: u32) {
         if self.may_apply(link) {
-            cx.stream.relay(bytes, db);
+            self.applying = false;
+            if !bytes.is_empty() {
+                cx.stream.relay(bytes, db);
+            }
         }
     }
 

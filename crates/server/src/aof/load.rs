@@ -25,7 +25,9 @@ use weft_commands::{Flags, Lane};
 use weft_config::Id;
 use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, turn::Free};
-use weft_persist::aof::{self, Directory, Leniency, LoadFault, Manifest, Rest, Role, Sink};
+use weft_persist::aof::{
+    self, Directory, Leniency, LoadFault, Manifest, Position, Rest, Role, Sink,
+};
 use weft_process::{log_notice, log_warning};
 use weft_resp::Reply;
 
@@ -136,11 +138,16 @@ fn leniency(srv: &Server) -> Leniency {
     }
 }
 
-/// Loads all files, while clients are told that the server is loading.
+/// Loads all files, while clients are told that the server is loading. Answers where their data are in a
+/// history of replication, if they say so.
 ///
 /// # Errors
 /// What is wrong: a line for the operator.
-pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> Result<(), String> {
+pub fn at_start(
+    srv: &'static Server,
+    dir: &Directory,
+    manifest: &Manifest,
+) -> Result<Option<Position>, String> {
     let (_, bytes) = dir.sizes(manifest).map_err(|fault| fault.to_string())?;
     snapshots::begin(srv, bytes);
     let mut core = Core::loading(srv);
@@ -157,7 +164,8 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
             done
         }
         Load::Snapshot(input, to) => {
-            let loaded = snapshots::load_front(srv, input, true).map(rest);
+            let loaded =
+                snapshots::load_front(srv, input, true, snapshots::Place::Keyspace).map(rest);
             let _ = to.send(loaded.map_err(|trouble| {
                 snapshots::tell(&trouble);
                 trouble.to_string()
@@ -177,8 +185,8 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
     loaded
 }
 
-fn rest<R: Read + Send + 'static>((taken, ahead, input): (u64, Vec<u8>, R)) -> Rest {
-    Rest { taken, input: Box::new(Cursor::new(ahead).chain(input)) }
+fn rest<R: Read + Send + 'static>(front: snapshots::Front<R>) -> Rest {
+    Rest { taken: front.taken, input: Box::new(Cursor::new(front.ahead).chain(front.rest)) }
 }
 
 /// Has a thread parse and this one execute.
@@ -187,7 +195,7 @@ fn load(
     dir: &Directory,
     manifest: &Manifest,
     mut take: impl FnMut(Load) -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<Option<Position>, String> {
     let lenient = leniency(srv);
     std::thread::scope(|scope| {
         let (to, from) = sync_channel(AHEAD);
@@ -408,7 +416,7 @@ pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result
         }
     });
     core.turn.set_import(Import::No);
-    loaded
+    loaded.map(|_| ())
 }
 
 /// What was done is in the files already.

@@ -166,6 +166,18 @@ impl Aof {
         self.reader.lock().unwrap_or_else(|p| p.into_inner())
     }
 
+    /// Whether what is done is logged for it.
+    pub fn is_logging(&self) -> bool {
+        self.reader().is_some()
+    }
+
+    /// Has the thread that writes look whether there is something for it, if all up to `unit` is written.
+    pub fn look_behind(&self, unit: u64) {
+        if self.written.load(Ordering::SeqCst) >= unit {
+            self.order(Order::Look);
+        }
+    }
+
     /// Whether the log of that number goes on.
     fn is_log(&self, number: u64) -> bool {
         self.reader().is_some() && self.log_number() == number

@@ -11,7 +11,7 @@ use std::time::Instant;
 use weft_config::{Config, Id};
 use weft_keyspace::log::{Target, WakeReader};
 use weft_keyspace::{Guard, LogReader, Turn};
-use weft_persist::aof::{Appender, Directory, Manifest};
+use weft_persist::aof::{Appender, Directory, Manifest, Position};
 use weft_process::{log_notice, log_warning};
 
 /// Files that are to be loaded.
@@ -51,21 +51,20 @@ pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
 }
 
 /// Loads what [`at_start`] has found, and goes on behind it. Clients are told that the server is
-/// loading, until this has come to a good end.
+/// loading, until whoever calls this says otherwise. Answers where the data are in a history of replication,
+/// if the files say so.
 ///
 /// # Errors
 /// As there.
-pub fn load_at_start(srv: &'static Server, found: Found) -> Result<(), String> {
+pub fn load_at_start(srv: &'static Server, found: Found) -> Result<Option<Position>, String> {
     let Found { dir, manifest } = found;
     let began = Instant::now();
-    load::at_start(srv, &dir, &manifest)?;
+    let position = load::at_start(srv, &dir, &manifest)?;
     let seconds = began.elapsed().as_secs_f64();
     log_notice!("DB loaded from append only file: {seconds:.3} seconds");
     let appender = Appender::open(dir, manifest, srv.settings().aof.annotations);
     go_on(srv, appender.map_err(not_opened)?)?;
-    // Nobody has written before there was somebody to write it down.
-    srv.set_loading(false);
-    Ok(())
+    Ok(position)
 }
 
 fn not_opened(e: std::io::Error) -> String {

@@ -90,6 +90,8 @@ pub struct Writer {
     /// What came of the new file behind that unit, for which nobody has asked yet. Nobody will where a
     /// rewrite has ended with its cut.
     rotated: Option<(u64, Result<(), String>)>,
+    /// What was noted last of where the data are in the history of replication.
+    place: Option<aof::Position>,
     removing: bool,
     /// When superfluous files are looked for again.
     removes_from: Instant,
@@ -123,6 +125,7 @@ impl Writer {
             is_failing: false,
             rotating: None,
             rotated: None,
+            place: None,
             removing: false,
             removes_from: Instant::now(),
             retry: Retry::default(),
@@ -303,6 +306,9 @@ impl Writer {
     /// Takes units out of the log; whether there may be more.
     fn take(&mut self) -> bool {
         let cut = &self.srv.aof.cut;
+        // There it can be said where in the history of replication the data are.
+        let placed = self.srv.replication.placed_behind(self.log.position());
+        let mut has_more = false;
         // What can't be written waits where it is.
         while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
             && let Some(unit) = self.log.next()
@@ -320,12 +326,25 @@ impl Writer {
                 [] => self.appender.nothing_upto(number),
                 [_, ..] => self.appender.unit(number, unit.ms(), &commands),
             }
-            if self.appender.buffered() >= AT_ONCE {
-                return true;
+            if self.appender.buffered() >= AT_ONCE || placed == Some(number) {
+                has_more = true;
+                break;
             }
         }
-        self.appender.nothing_upto(self.log.position());
-        false
+        if !has_more {
+            self.appender.nothing_upto(self.log.position());
+        }
+        self.note_place();
+        has_more
+    }
+
+    /// Says where in the history of replication the data are, if that is known of the last unit.
+    fn note_place(&mut self) {
+        let place = self.srv.replication.place_behind(self.log.position());
+        if place.is_some() && place != self.place {
+            self.place = place;
+            place.iter().for_each(|place| self.appender.position(place));
+        }
     }
 
     /// The new file is due, though nothing has come that belongs into it.

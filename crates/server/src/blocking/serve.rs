@@ -11,7 +11,7 @@ use super::Waiting;
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{Who, call, log_words};
 use crate::dispatch::table::Run;
-use crate::dispatch::{Core, reply};
+use crate::dispatch::{Core, admit, reply};
 use crate::io::Message;
 use crate::server::Server;
 use crate::tracking;
@@ -138,7 +138,9 @@ fn serve_key(
         let found = Db::new(guard, &mut core.turn, db).peek(&key).map(|record| record.kind());
         let found: Option<Type> = found.map(|kind| Kind::of(kind).type_of());
         let name = (key.shard, db, name);
-        let is_next = |w: &Arc<Waiting>| w.minds(found) && !w.state.is_over();
+        // Who waited to write when this server became a replica is told so, and is not served before.
+        let may = |w: &Arc<Waiting>| !admit::is_refused_write(core, w.cmd.spec.flags);
+        let is_next = |w: &Arc<Waiting>| w.minds(found) && !w.state.is_over() && may(w);
         let next = srv.lines.first_after(passed, name, is_next);
         let Some((number, waiting)) = next else { return };
         passed = number;

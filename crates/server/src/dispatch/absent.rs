@@ -12,10 +12,6 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
     ("modules", &["module"]),
     (
-        "replication",
-        &["replicaof", "slaveof"],
-    ),
-    (
         "scripts and functions",
         &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
     ),

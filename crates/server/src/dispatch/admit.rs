@@ -20,7 +20,7 @@ use weft_resp::Reply;
 use weft_resp::reply::Mark;
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
-const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
+pub const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
 const UNSAVED: Error = Error::new(
     "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
      disk. Commands that may modify the data set are disabled, because this instance is configured \
@@ -28,6 +28,9 @@ const UNSAVED: Error = Error::new(
      option). Please check the Weft logs for details about the RDB error.",
 );
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
+const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
+const PRIMARY_DOWN: Error =
+    Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
 const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
@@ -125,13 +128,18 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
         Run::Exec => {
             transaction::discard(task.session);
             transaction::renew_shared(task.session);
-            let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
-            Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+            aborted(&e)
         }
         Run::Data { .. } | Run::Server(_) | Run::Watch => e,
     };
     refuse(task.core, task.reply, &e);
     Flow::Done
+}
+
+/// What EXEC answers that was refused for `e`.
+pub fn aborted(e: &Error) -> Error {
+    let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
+    Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
 }
 
 /// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
@@ -285,11 +293,17 @@ fn admit_with_care(
     if is_held_back(core, flags) {
         return Ok(Some(Flow::Paused));
     }
+    if bits & attention::REPLICA != 0 {
+        admit_on_replica(core, session, cmd)?;
+    }
     if bits & attention::LOADING != 0 && !cmd.spec.flags.has(Flags::LOADING) {
         return Err(LOADING);
     }
     core.begin_import(session.import_source, flags);
+    let ignores_maxmemory =
+        bits & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
     if bits & attention::MAXMEMORY != 0
+        && !ignores_maxmemory
         && !crate::eviction::make_room(core, inside)
         && flags.has(Flags::DENYOOM)
     {
@@ -310,6 +324,65 @@ fn admit_with_care(
         return Err(FEW_REPLICAS);
     }
     Ok(None)
+}
+
+/// What a replica answers to a client.
+///
+/// # Errors
+/// It is for the primary to write, or what is here may be old.
+fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result<(), Error> {
+    if is_refused_write(core, transaction::flags_of(session, cmd)) {
+        return Err(READ_ONLY);
+    }
+    let published = &core.srv.replication.published;
+    let is_linked = || published.is_linked.load(Ordering::Relaxed);
+    if !core.settings.replica.serves_stale
+        && !is_linked()
+        && !is_any_time(session, cmd, Flags::STALE)
+    {
+        return Err(PRIMARY_DOWN);
+    }
+    let loads = || published.loads_beside.load(Ordering::Relaxed);
+    if transaction::flags_of(session, cmd).has(Flags::NO_ASYNC_LOADING) && loads() {
+        return Err(LOADING);
+    }
+    Ok(())
+}
+
+/// Whether a command has a flag, and all those that EXEC would run.
+fn is_any_time(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
+    let queued = match (&session.transaction, cmd.run) {
+        (Some(transaction), Run::Exec) => &transaction.queue[..],
+        _ => &[],
+    };
+    cmd.spec.flags.has(flag) && queued.iter().all(|queued| queued.cmd.spec.flags.has(flag))
+}
+
+/// Whether a command of these flags is a write of a client that a replica refuses.
+pub fn is_refused_write(core: &Core, flags: Flags) -> bool {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    attention & attention::REPLICA != 0
+        && core.settings.replica.is_read_only
+        && flags.has(Flags::WRITE)
+}
+
+/// What a command that has waited in the slow lane finds, with its shards in hand: the server may have become
+/// a replica since, or have begun to load a copy.
+///
+/// # Errors
+/// It must not run.
+pub fn admit_again(core: &Core, flags: Flags) -> Result<(), Error> {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    if attention & attention::REPLICA == 0 {
+        return Ok(());
+    }
+    if is_refused_write(core, flags) {
+        return Err(READ_ONLY);
+    }
+    if attention & attention::LOADING != 0 && !flags.has(Flags::LOADING) {
+        return Err(LOADING);
+    }
+    Ok(())
 }
 
 /// What a pause of writes is about.

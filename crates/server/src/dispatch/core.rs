@@ -50,6 +50,11 @@ impl Core {
         Core::slow(crate::slow::THREADS, srv)
     }
 
+    /// For who applies what our primary sends.
+    pub fn replica(srv: &'static Server) -> Self {
+        Core::slow(crate::slow::THREADS + 1, srv)
+    }
+
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();
@@ -106,7 +111,9 @@ impl Core {
     #[inline]
     pub fn begin_command(&mut self) {
         let attention = self.srv.attention.load(Ordering::SeqCst);
-        let keeps = self.only_reads || attention & (attention::PAUSED | attention::IMPORT) != 0;
+        // On a replica it is the primary that removes.
+        let by_others = attention::PAUSED | attention::IMPORT | attention::REPLICA;
+        let keeps = self.only_reads || attention & by_others != 0;
         self.turn.expired = if keeps { Expired::Keep } else { Expired::Remove };
         if attention & attention::IMPORT == 0 {
             self.turn.set_import(Import::No);
@@ -116,13 +123,18 @@ impl Core {
     /// In import mode: what a command of these flags does about keys that have expired. The server
     /// that brings the data sees them as if they had not; for others they are not there, and only
     /// who writes removes what is in the way.
+    ///
+    /// On a replica that clients may write to, it is in the same way that what has expired is in the way of
+    /// a write.
     #[inline]
     pub fn begin_import(&mut self, is_source: bool, flags: Flags) {
         let attention = self.srv.attention.load(Ordering::Relaxed);
-        if attention & attention::IMPORT == 0 {
+        if attention & (attention::IMPORT | attention::REPLICA) == 0 {
             return;
         }
-        self.turn.set_import(if is_source { Import::Source } else { Import::Bystander });
+        if attention & attention::IMPORT != 0 {
+            self.turn.set_import(if is_source { Import::Source } else { Import::Bystander });
+        }
         let writes = flags.has(Flags::WRITE) && attention & attention::PAUSED == 0;
         self.turn.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }

@@ -205,6 +205,17 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
         return Flow::Paused;
     }
+    if !has_effect && let Err(e) = admit::admit_again(task.core, flags) {
+        let e = match transaction {
+            Some(_) => {
+                transaction::discard(task.session);
+                transaction::renew_shared(task.session);
+                admit::aborted(&e)
+            }
+            None => e,
+        };
+        return commit::commit(task, guard, Outcome::Ended(Err(e)));
+    }
     // What is published for the client from here on comes behind the reply.
     if task.session.listens || flags.has(Flags::PUBSUB) || transaction.is_some() {
         let shared = &task.session.shared;

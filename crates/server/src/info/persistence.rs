@@ -10,7 +10,8 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let loading = &srv.persistence.loading;
     text.field("loading", u8::from(loading.is_on()));
-    text.field("async_loading", 0);
+    let loads_beside = &srv.replication.published.loads_beside;
+    text.field("async_loading", u8::from(loads_beside.load(Ordering::Relaxed)));
     let progress = srv.ks.snapshot_progress();
     let now = progress.unwrap_or_default();
     text.field("current_cow_peak", now.peak_bytes);

@@ -2,7 +2,8 @@
 //!
 //! At the start several threads load together: one at a time cuts a block of whole entries out of
 //! the file, and makes records of them and puts them in while the next ones cut theirs. Clients may
-//! connect meanwhile, and are told that the server is loading.
+//! connect meanwhile, and are told that the server is loading. A copy that comes from a primary is loaded
+//! in the same way, into the keyspace or beside it ([`Place`]).
 
 use super::save::Delay;
 use crate::failure::{Failure, words};
@@ -16,7 +17,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use weft_base::topology;
 use weft_config::Id;
-use weft_keyspace::{Access, Db, ShardSet, SlowHand, Turn};
+use weft_keyspace::{Access, Beside, Db, ShardSet, SlowHand, Turn};
 use weft_persist::rdb::file::{
     Counts, Ended, Loader, Origin, Piece, Terms, Trouble, VersionCheck, Wrong,
 };
@@ -89,19 +90,21 @@ pub fn open_file(name: &str) -> std::io::Result<File> {
     storage::open_file(Path::new(name), OpenOptions::new().read(true))
 }
 
-/// Loads what [`open`] has opened.
+/// Loads what [`open`] has opened; it is loading still, for its clients. What the file tells of itself is
+/// the answer.
 ///
 /// # Errors
 /// It can't be loaded: a server without its data must not start.
-pub fn at_start(srv: &'static Server, file: File) -> Result<(), Failure> {
+pub fn at_start(srv: &'static Server, file: File) -> Result<Origin, Failure> {
     let began = Instant::now();
-    if let Err(trouble) = load_together(srv, file) {
+    // What a primary has not said to have gone is not gone.
+    let keeps_expired = srv.config().primary().is_some();
+    let front = load_front(srv, file, keeps_expired, Place::Keyspace).map_err(|trouble| {
         tell(&trouble);
-        return Err("Fatal error loading the DB, check server logs. Exiting.".into());
-    }
-    srv.set_loading(false);
+        "Fatal error loading the DB, check server logs. Exiting."
+    })?;
     log_notice!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
-    Ok(())
+    Ok(front.origin)
 }
 
 /// Says that a file of so many bytes is being loaded.
@@ -143,12 +146,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|p| p.into_inner())
 }
 
-fn load_together(srv: &'static Server, file: impl Read + Send) -> Result<(), Trouble> {
-    load_front(srv, file, false).map(drop)
+/// Where what is loaded goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// To where clients see it.
+    Keyspace,
+    /// Beside what clients see.
+    Beside(&'a Beside),
 }
 
-/// Loads a file that is the front of another: what follows is answered with the number of bytes that
-/// were taken. `keeps_expired`: what follows may still name keys whose time is over.
+/// A file that was loaded, which may have been the front of another.
+pub struct Front<R> {
+    /// Bytes that were taken.
+    pub taken: u64,
+    /// Bytes behind them that were read.
+    pub ahead: Vec<u8>,
+    pub rest: R,
+    pub origin: Origin,
+}
+
+/// Loads a file that may be the front of another. `keeps_expired`: what follows may still name keys whose
+/// time is over.
 ///
 /// # Errors
 /// What is wrong with it. Part of it may have been loaded.
@@ -156,7 +174,8 @@ pub fn load_front<R: Read + Send>(
     srv: &'static Server,
     file: R,
     keeps_expired: bool,
-) -> Result<(u64, Vec<u8>, R), Trouble> {
+    place: Place<'_>,
+) -> Result<Front<R>, Trouble> {
     let rules = Rules::new(srv);
     let mut loader = Loader::open(file, rules.check, srv.ks.databases())?;
     if !rules.is_summed {
@@ -166,7 +185,7 @@ pub fn load_front<R: Read + Send>(
         Shared { loader: Mutex::new(loader), keys: AtomicU64::new(0), failed: Mutex::default() };
     let counts = Mutex::new(Counts::default());
     rules.with_terms(keeps_expired, |terms| {
-        let work = || match load_pieces(srv, &shared, terms, rules.delay) {
+        let work = || match load_pieces(srv, &shared, terms, rules.delay, place) {
             Ok(own) => lock(&counts).add(own),
             Err(trouble) => {
                 lock(&shared.failed).get_or_insert(trouble);
@@ -190,9 +209,9 @@ pub fn load_front<R: Read + Send>(
     let counts = *lock(&counts);
     let loader = shared.loader.into_inner().unwrap_or_else(|p| p.into_inner());
     conclude(srv, &loader, counts);
-    let taken = loader.offset();
+    let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
-    Ok((taken, ahead, rest))
+    Ok(Front { taken, ahead, rest, origin })
 }
 
 /// What one thread does until there are no more pieces.
@@ -201,6 +220,7 @@ fn load_pieces<R: Read>(
     shared: &Shared<R>,
     terms: &Terms<'_>,
     delay: Delay,
+    place: Place<'_>,
 ) -> Result<Counts, Trouble> {
     let _stack = weft_process::crash::second_stack();
     let mut memory = ThreadMemory::new();
@@ -214,7 +234,7 @@ fn load_pieces<R: Read>(
             true
         })?;
         let keys = batch.len() as u64;
-        if let Some(twice) = insert(&mut hand, &mut turn, &mut batch) {
+        if let Some(twice) = insert(&mut hand, &mut turn, &mut batch, place) {
             return Err(Trouble {
                 wrong: Wrong::Twice,
                 offset: lock(&shared.loader).offset(),
@@ -254,11 +274,19 @@ fn insert(
     hand: &mut SlowHand<'static>,
     turn: &mut Turn,
     batch: &mut Vec<(u16, usize, Record)>,
+    place: Place<'_>,
 ) -> Option<Record> {
     batch.sort_unstable_by_key(|(shard, db, _)| (*shard, *db));
     let mut records = batch.drain(..).peekable();
     while let Some((shard, ..)) = records.peek() {
         let shard = *shard;
+        if let Place::Beside(beside) = place {
+            let own = std::iter::from_fn(|| records.next_if(|(at, ..)| *at == shard));
+            match beside.load(shard, own.map(|(_, db, record)| (db, record))) {
+                Ok(()) => continue,
+                Err(twice) => return Some(twice),
+            }
+        }
         let guard = hand.hold(turn, &ShardSet::one(shard));
         while let Some((_, db, record)) = records.next_if(|(at, ..)| *at == shard) {
             if let Err(twice) = Db::new(&guard, turn, db).load(record) {

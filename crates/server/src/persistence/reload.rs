@@ -114,8 +114,7 @@ fn put<R: Read>(
     })
 }
 
-/// Loads a file that is the front of another into the keyspace, which is empty: what follows is
-/// answered with the number of bytes that were taken.
+/// Loads a file that is the front of another into the keyspace, which is empty.
 ///
 /// # Errors
 /// What is wrong with it. Part of it may have been loaded.
@@ -124,7 +123,7 @@ pub fn load_front<R: Read>(
     guard: &Guard<'_>,
     turn: &mut Turn,
     file: R,
-) -> Result<(u64, Vec<u8>, R), Trouble> {
+) -> Result<load::Front<R>, Trouble> {
     let rules = load::Rules::new(srv);
     let mut loader = Loader::open(file, rules.check, srv.ks.databases())?;
     if !rules.is_summed {
@@ -133,7 +132,7 @@ pub fn load_front<R: Read>(
     let counts = put(guard, turn, &mut loader, &rules, true, false)?;
     load::introduce(srv, loader.origin());
     load::conclude(srv, &loader, counts);
-    let taken = loader.offset();
+    let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
-    Ok((taken, ahead, rest))
+    Ok(load::Front { taken, ahead, rest, origin })
 }

@@ -9,6 +9,7 @@
 //! * [`perform`] - what is done about each action
 //! * [`thread`] - weft-repl: reads the log, tells the time, does what needs the world
 //! * [`settings`] - what the configuration says; [`roles`]: what clients notice of all this
+//! * [`positions`] - what files of the data say about their place in a history
 //! * [`primary`] - replicas of ours; [`replica`]: our primary
 //!
 //! The machine is behind one mutex, and so is the reader of the log: whoever stops the world for a cut
@@ -20,6 +21,7 @@
 //! is left, with all behind it, to weft-repl: see [`State::pending`].
 
 pub mod perform;
+pub mod positions;
 pub mod primary;
 pub mod replica;
 pub mod roles;
@@ -31,9 +33,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
-use weft_config::Config;
+use weft_config::{Config, Primary};
 use weft_keyspace::{Guard, LogReader};
-use weft_replication::{Action, Ms, Node, Position, Start};
+use weft_process::log::Role;
+use weft_replication::replica::Follower;
+use weft_replication::{Action, Ms, Node, Position, Settings, Start};
 
 /// See the module.
 #[derive(Default)]
@@ -43,16 +47,26 @@ pub struct Hub {
     thread: OnceLock<Thread>,
     /// For the fast path, renewed after each event.
     pub published: Published,
+    /// The directive `replicaof` was followed: from here on it follows the role.
+    has_gone_on: AtomicBool,
+    /// Of the copy that is received, or was last.
+    pub progress: replica::copy::Progress,
 }
 
 /// What others ask often.
 #[derive(Default)]
 pub struct Published {
     pub is_replica: AtomicBool,
+    /// The stream of our primary comes in.
+    pub is_linked: AtomicBool,
+    /// A copy is loaded beside the data that are served (`async_loading`).
+    pub loads_beside: AtomicBool,
     /// Where the stream ends, in bytes.
     pub offset: AtomicU64,
     /// The last unit of the log of effects that is in the stream.
     pub unit: AtomicU64,
+    /// The last unit behind which the place in the history is known; 0: none.
+    pub placed: AtomicU64,
     /// Bytes that replicas were sent.
     pub sent: AtomicU64,
     /// Bytes of the stream that are kept for replicas only: beyond the backlog's size.
@@ -68,6 +82,8 @@ pub struct State {
     pub node: Node,
     /// The reader of the log of effects, while somebody needs the stream and this server writes it.
     pub log: Option<LogReader>,
+    /// The way to our primary.
+    pub link: replica::Follow,
     /// What is still to be done, in order. More than nothing only while the first of it needs the world.
     pub pending: VecDeque<Action>,
     /// Kept for the next event.
@@ -75,6 +91,7 @@ pub struct State {
     /// The writes of clients are to be paused, and the machine waits to be told that they are.
     pub tells_paused: bool,
     pub replicas: primary::Replicas,
+    pub places: positions::Places,
     /// weft-repl is not there, or sleeps until it is woken, as time is no matter.
     thread_rests: bool,
 }
@@ -82,26 +99,51 @@ pub struct State {
 impl Hub {
     /// To be called once, before there are clients: a primary without a past.
     pub fn begin(&self, srv: &'static Server) {
-        let (node, pending) = node(srv, Start { position: None, primary: None });
+        let settings = settings::of(srv, &srv.config());
+        let (node, pending) = node(srv, settings, Start { position: None, primary: None });
         let state = State {
             node,
             log: None,
+            link: replica::Follow::default(),
             pending,
             out: Vec::new(),
             tells_paused: false,
             replicas: primary::Replicas::default(),
+            places: positions::Places::default(),
             thread_rests: true,
         };
         self.publish(srv, &state);
         let _ = self.state.set(Mutex::new(state));
     }
 
-    /// To be called when the data of the start are there, and before anybody may write: `start` says what
-    /// they are.
-    pub fn go_on(&self, srv: &'static Server, start: Start) {
+    /// To be called when the data of the start are there, and before anybody may write: `found` is what
+    /// their file says of itself.
+    pub fn go_on(&self, srv: &'static Server, found: Option<positions::Found>) {
+        let config = srv.config();
+        let primary = config.primary();
+        let primary = primary.map(|to| (String::from_utf8_lossy(&to.host).into_owned(), to.port));
+        let position = found.and_then(|found| found.position(primary.is_some()));
+        let settings = settings::of(srv, &config);
+        drop(config);
         let mut state = self.lock();
-        (state.node, state.pending) = node(srv, start);
+        (state.node, state.pending) = node(srv, settings, Start { position, primary });
+        // A replica from the start has nobody to tell but those who ask from now on.
+        srv.set_attention(attention::REPLICA, !state.node.is_primary());
         self.finish(srv, state);
+        self.has_gone_on.store(true, Ordering::SeqCst);
+    }
+
+    /// Has the directive `replicaof` say whom this server follows: to be called before anybody reads it.
+    pub fn tell_config(&self, config: &mut Config) {
+        if !self.has_gone_on.load(Ordering::SeqCst) {
+            return;
+        }
+        let state = self.lock();
+        let primary = state.node.follower().map(|follower| {
+            let (host, port) = follower.primary();
+            Primary { host: host.as_bytes().to_vec(), port }
+        });
+        config.set_primary(primary);
     }
 
     /// # Panics
@@ -145,12 +187,22 @@ impl Hub {
     fn finish(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
         perform::all(srv, &mut state, None);
         self.publish(srv, &state);
+        state.tell_link();
         perform::spread(srv, &mut state);
         let is_left = !state.pending.is_empty() || state.tells_paused;
         let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_rests));
         drop(state);
         if wakes {
             self.wake(srv);
+        }
+    }
+
+    /// Nobody executes any more: reads the rest of the log.
+    pub fn end(&self, srv: &'static Server) {
+        let mut state = self.lock();
+        thread::drain(srv, &mut state, usize::MAX);
+        if let Some(unit) = state.log.as_ref().map(LogReader::position) {
+            state.note_place(srv, unit);
         }
     }
 
@@ -170,7 +222,13 @@ impl Hub {
 
     fn publish(&self, srv: &Server, state: &State) {
         let published = &self.published;
-        published.is_replica.store(!state.node.is_primary(), Ordering::SeqCst);
+        let follower = state.node.follower();
+        if published.is_replica.swap(follower.is_some(), Ordering::SeqCst) != follower.is_some() {
+            let role = if follower.is_some() { Role::Replica } else { Role::Primary };
+            weft_process::log::set_role(role);
+        }
+        let is_linked = follower.is_some_and(Follower::is_online);
+        published.is_linked.store(is_linked, Ordering::SeqCst);
         published.offset.store(state.node.stream().offset(), Ordering::SeqCst);
         if let Some(log) = &state.log {
             published.unit.store(log.position(), Ordering::SeqCst);
@@ -216,6 +274,13 @@ impl State {
         let node = &self.node;
         !node.is_primary() || node.primary().has_replicas() || node.stream().backlog().is_some()
     }
+
+    /// Wakes the thread of the link, if it waits until everything is done.
+    pub fn tell_link(&mut self) {
+        if self.pending.is_empty() {
+            self.link.tell_settled();
+        }
+    }
 }
 
 /// Tells the machine something; what follows is pending.
@@ -231,9 +296,9 @@ pub fn tell<T>(
     result
 }
 
-fn node(srv: &Server, start: Start) -> (Node, VecDeque<Action>) {
+fn node(srv: &Server, settings: Settings, start: Start) -> (Node, VecDeque<Action>) {
     let mut out = Vec::new();
-    let node = Node::new(now(srv), settings::of(srv, &srv.config()), settings::ids(), start, &mut out);
+    let node = Node::new(now(srv), settings, settings::ids(), start, &mut out);
     (node, out.into())
 }
 

@@ -5,6 +5,7 @@ use crate::io::Message;
 use crate::server::{Server, attention};
 use std::sync::Arc;
 use weft_keyspace::Guard;
+use weft_keyspace::log::Target;
 use weft_process::log_warning;
 
 /// The stream is written from here on.
@@ -13,18 +14,18 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     if state.log.is_some() {
         return;
     }
-    state.log = guard.begin_log(Arc::new(move || srv.replication.wake(srv)));
+    state.log = guard.begin_log(Target::REPLICAS, Arc::new(move || srv.replication.wake(srv)));
     match &state.log {
         Some(log) => state.replicas.waiters.marks.begin(log.position()),
-        None => log_warning!("The log of effects is in use: replicas get no writes"),
+        None => log_warning!("The log of effects has too many readers: replicas get no writes"),
     }
 }
 
 /// Nobody needs what is written here.
 pub fn drop_writes(_srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     let Some(guard) = guard else { return };
-    if state.log.take().is_some() {
-        guard.end_log();
+    if let Some(log) = state.log.take() {
+        guard.end_log(&log.id());
     }
 }
 

@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use weft_keyspace::Turn;
 use weft_keyspace::log::{Entry, Target};
+use weft_keyspace::{LogReader, Turn};
 use weft_replication::encode;
 
 /// Between two looks at the clock.
@@ -55,7 +55,11 @@ fn run(srv: &'static Server) {
         }
         primary::waits::look(srv, &mut state);
         perform::all(srv, &mut state, None);
+        if let Some(unit) = state.log.as_ref().map(LogReader::position) {
+            state.note_place(srv, unit);
+        }
         hub.publish(srv, &state);
+        state.tell_link();
         perform::spread(srv, &mut state);
         let is_busy = state.is_busy();
         let waits = state.pending.is_empty() && !state.tells_paused && !has_more;
@@ -97,8 +101,10 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
                 let begin = units.end();
                 while let Some(unit) = log.next() {
                     let entries = unit.entries();
-                    let commands: SmallVec<[Logged<'_>; 4]> =
-                        entries.filter(|entry| entry.target().has(Target::REPLICAS)).map(Logged).collect();
+                    let commands: SmallVec<[Logged<'_>; 4]> = entries
+                        .filter(|entry| entry.target().has(Target::REPLICAS))
+                        .map(Logged)
+                        .collect();
                     let end = units.unit(&commands);
                     note(&mut ends, (unit.number(), end));
                     if end - begin >= most as u64 {

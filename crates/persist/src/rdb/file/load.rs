@@ -64,6 +64,12 @@ pub struct Origin {
     pub memory: Option<u64>,
     /// It is the base of an append-only file.
     pub is_base: bool,
+    /// Which history of a replicated data set this is (`repl-id`), and how many bytes of its stream the
+    /// data contain (`repl-offset`).
+    pub history: Option<String>,
+    pub offset: Option<u64>,
+    /// The database that the stream has selected there (`repl-stream-db`).
+    pub stream_db: Option<u32>,
 }
 
 /// How a file has ended.
@@ -450,6 +456,9 @@ impl Origin {
             b"weft-ver" => program("Weft"),
             b"ctime" => self.made_s = number(),
             b"used-mem" => self.memory = number().and_then(|n| u64::try_from(n).ok()),
+            b"repl-id" => self.history = Some(String::from_utf8_lossy(value).into_owned()),
+            b"repl-offset" => self.offset = number().and_then(|n| u64::try_from(n).ok()),
+            b"repl-stream-db" => self.stream_db = number().and_then(|n| u32::try_from(n).ok()),
             b"aof-base" | b"aof-preamble" => self.is_base = number().is_some_and(|n| n != 0),
             _ => {}
         }

@@ -21,9 +21,8 @@ pub const FAILOVER: ServerCommand = holding(
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
     let args = &cx.args[1..];
-    let done = srv
-        .replication
-        .cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
+    let done =
+        srv.replication.cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
     done.map_err(Error::owned)?;
     cx.reply.ok();
     Ok(())

@@ -2,6 +2,7 @@
 
 mod failover;
 mod replconf;
+mod replicaof;
 mod role;
 mod sync;
 pub mod wait;
@@ -13,7 +14,9 @@ use crate::dispatch::ServerCommand;
 pub const COMMANDS: &[&ServerCommand] = &[
     &failover::FAILOVER,
     &replconf::REPLCONF,
+    &replicaof::REPLICAOF,
     &role::ROLE,
+    &replicaof::SLAVEOF,
     &sync::PSYNC,
     &sync::SYNC,
     &wait::WAIT,

@@ -85,7 +85,10 @@ fn get(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh(PATTERN * cx.args.len())?;
     // Nobody else waits for the configuration meanwhile.
     let found = Config::find(&cx.args[2..]);
-    let found = cx.srv().config().answers(found);
+    let mut config = cx.srv().config();
+    cx.srv().replication.tell_config(&mut config);
+    let found = config.answers(found);
+    drop(config);
     cx.reply.map(found.len());
     for (name, value) in found {
         cx.reply.bulk(name.as_bytes());
@@ -151,7 +154,11 @@ pub fn stay_off(srv: &'static Server, _switch: &Switch<'_>) {
 }
 
 fn rewrite(cx: &mut ConnCx<'_>) -> CmdResult {
-    match cx.srv().config().rewrite() {
+    let mut config = cx.srv().config();
+    cx.srv().replication.tell_config(&mut config);
+    let done = config.rewrite();
+    drop(config);
+    match done {
         Ok(()) => {
             log_notice!("CONFIG REWRITE executed with success.");
             cx.reply.ok();

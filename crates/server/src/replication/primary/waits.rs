@@ -195,7 +195,10 @@ mod tests {
         marks.note(12, 200);
         marks.note(20, 300);
         assert_eq!((marks.offset(11), marks.offset(12)), (Some(100), Some(100)));
-        assert_eq!((marks.offset(13), marks.offset(20), marks.offset(21)), (Some(300), Some(300), None));
+        assert_eq!(
+            (marks.offset(13), marks.offset(20), marks.offset(21)),
+            (Some(300), Some(300), None)
+        );
         for unit in 21..21 + 2 * MARKS as u64 {
             marks.note(unit, 10 * unit);
         }

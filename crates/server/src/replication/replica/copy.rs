@@ -1,0 +1,335 @@
+//! A copy of the primary's data: received, and put in the place of what there is.
+//!
+//! | | goes | old data go |
+//! |---|---|---|
+//! | `Load::File` | into a file beside the snapshot, which is loaded when it is complete | when it is complete |
+//! | `Load::Direct` | through a [pipe] to the loader | when it begins |
+//! | `Load::Beside` | through the pipe, into tables beside the old ones | when it is loaded, at once |
+//!
+//! What is no file that can be read here is refused before any of the old data go.
+//!
+//! From the moment in which the first of the old data goes to the end of loading, clients are told LOADING;
+//! with tables beside them they are not, as long as the old data are of the history of the new ones. What
+//! breaks off in between leaves nothing behind.
+
+use super::apply::Applier;
+use super::forget;
+use super::link::{Bell, settle};
+use super::pipe::{PipeIn, pipe};
+use crate::memory::ThreadMemory;
+use crate::persistence::load::{self, Place};
+use crate::server::Server;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use weft_config::Id;
+use weft_keyspace::{Beside, Db, turn::Free};
+use weft_persist::rdb::file::{Header, Origin};
+use weft_process::log_warning;
+use weft_replication::action::{LinkId, Load};
+
+/// How far a copy has come, for INFO. Bytes; a total of 0 is not known.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub total: AtomicU64,
+    pub read: AtomicU64,
+}
+
+/// What has been received of the present copy.
+enum Copy {
+    File {
+        file: File,
+        name: PathBuf,
+    },
+    /// The first bytes of one that is to be loaded as it comes: whether it can be is seen from them. How
+    /// many will come.
+    Front {
+        bytes: Vec<u8>,
+        total: Option<u64>,
+    },
+    Pipe {
+        to: PipeIn,
+        loader: JoinHandle<Result<Origin, String>>,
+        beside: Option<Arc<Beside>>,
+    },
+}
+
+pub struct Copies {
+    srv: &'static Server,
+    present: Option<Copy>,
+    /// The old data are gone, or may not be shown, and clients are told so.
+    is_loading: bool,
+}
+
+impl Copies {
+    pub fn new(srv: &'static Server) -> Copies {
+        Copies { srv, present: None, is_loading: false }
+    }
+
+    /// A copy of so many bytes begins, if that is known.
+    pub fn begin(&mut self, link: LinkId, load: Load, bytes: Option<u64>) {
+        let srv = self.srv;
+        let progress = &srv.replication.progress;
+        progress.total.store(bytes.unwrap_or(0), Ordering::Relaxed);
+        progress.read.store(0, Ordering::Relaxed);
+        let begun = match load {
+            Load::File => self.open_file(),
+            Load::Direct => Ok(Copy::Front { bytes: Vec::new(), total: bytes }),
+            Load::Beside { serve } => {
+                match serve {
+                    true => srv.replication.published.loads_beside.store(true, Ordering::SeqCst),
+                    false => self.begin_loading(bytes),
+                }
+                self.open_pipe(Some(Arc::new(Beside::new(&srv.ks))))
+            }
+        };
+        match begun {
+            Ok(copy) => self.present = Some(copy),
+            Err(why) => self.failed(link, &why),
+        }
+    }
+
+    fn begin_loading(&mut self, bytes: Option<u64>) {
+        load::begin(self.srv, bytes.unwrap_or(0));
+        self.is_loading = true;
+    }
+
+    fn failed(&self, link: LinkId, why: &str) {
+        let hub = &self.srv.replication;
+        hub.step(self.srv, |node, now, out| node.load_failed(now, link, why, out));
+    }
+
+    fn open_file(&self) -> Result<Copy, String> {
+        let name = format!("temp-{}.{}.rdb", self.srv.now_ms() / 1000, std::process::id());
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&name);
+        match file {
+            Ok(file) => Ok(Copy::File { file, name: name.into() }),
+            Err(e) => Err(format!(
+                "Opening the temp file needed for PRIMARY <-> REPLICA synchronization: {}",
+                crate::failure::words(&e)
+            )),
+        }
+    }
+
+    /// Has a thread load what comes through a pipe, while more of it is received.
+    fn open_pipe(&self, beside: Option<Arc<Beside>>) -> Result<Copy, String> {
+        let srv = self.srv;
+        let (to, from) = pipe();
+        let tables = beside.clone();
+        let thread = std::thread::Builder::new().name("weft-load-0".into());
+        let loader = thread.spawn(move || {
+            let _stack = weft_process::crash::second_stack();
+            let mut memory = ThreadMemory::new();
+            let place = tables.as_deref().map_or(Place::Keyspace, Place::Beside);
+            let loaded = load::load_front(srv, from, true, place);
+            memory.publish(&srv.memory);
+            told(loaded.map(|front| front.origin))
+        });
+        let loader = loader.map_err(|e| e.to_string())?;
+        Ok(Copy::Pipe { to, loader, beside })
+    }
+
+    /// Takes bytes of it.
+    pub fn feed(&mut self, applier: &mut Applier, link: LinkId, mut bytes: Vec<u8>) {
+        let progress = &self.srv.replication.progress;
+        progress.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if let Some(Copy::Front { bytes: front, total }) = &mut self.present {
+            front.append(&mut bytes);
+            if front.len() < Header::LEN {
+                return;
+            }
+            let total = *total;
+            bytes = std::mem::take(front);
+            if let Err(why) = check_front(self.srv, &bytes) {
+                return self.failed(link, &why);
+            }
+            if !self.drop_old(applier, link, total) {
+                return;
+            }
+            match self.open_pipe(None) {
+                Ok(copy) => self.present = Some(copy),
+                Err(why) => return self.failed(link, &why),
+            }
+        }
+        let failed = match &mut self.present {
+            None | Some(Copy::Front { .. }) => None,
+            Some(Copy::File { file, .. }) => file.write_all(&bytes).err().map(|e| {
+                format!(
+                    "Write error or short write writing to the DB dump file needed for PRIMARY \
+                     <-> REPLICA synchronization: {}",
+                    crate::failure::words(&e)
+                )
+            }),
+            // The loader has ended, which it does before the end only if something is wrong; why is its
+            // answer.
+            Some(Copy::Pipe { to, .. }) => to.send(bytes).is_err().then(String::new),
+        };
+        if let Some(mut why) = failed {
+            if let Some(Copy::Pipe { to, loader, .. }) = self.present.take_if(|_| why.is_empty()) {
+                drop(to);
+                why = answer(loader).err().unwrap_or_else(|| "it goes on behind its end".into());
+            }
+            self.failed(link, &why);
+        }
+    }
+
+    /// All of it has come.
+    pub fn end(&mut self, applier: &mut Applier, link: LinkId, bell: &Bell) {
+        let srv = self.srv;
+        let Some(copy) = self.present.take() else { return };
+        let loaded = match copy {
+            Copy::File { file, name } => {
+                let bytes = file.metadata().map_or(0, |data| data.len());
+                drop(file);
+                let opened = load::open_file(&name.to_string_lossy());
+                let loaded = match opened {
+                    Ok(file) => self.load_file(applier, link, file, bytes),
+                    Err(e) => Err(crate::failure::words(&e)),
+                };
+                remove(&name);
+                loaded
+            }
+            Copy::Front { .. } => Err("it ends before it has begun".into()),
+            Copy::Pipe { to, loader, beside } => {
+                drop(to);
+                let loaded = answer(loader);
+                if let (Ok(_), Some(beside)) = (&loaded, beside.and_then(Arc::into_inner)) {
+                    let mut state = srv.replication.lock();
+                    if state.link.of(link).is_some() {
+                        state.link.copy = Some((link, beside));
+                    }
+                }
+                loaded
+            }
+        };
+        match loaded {
+            Ok(origin) => {
+                let db = origin.stream_db.unwrap_or(0);
+                let hub = &srv.replication;
+                hub.step(srv, |node, now, out| node.loaded(now, link, db, out));
+                settle(srv, bell);
+                applier.begin_files_anew();
+                self.end_loading();
+            }
+            Err(why) => self.failed(link, &why),
+        }
+    }
+
+    /// Puts a file that is complete in the place of the old data.
+    fn load_file(
+        &mut self,
+        applier: &mut Applier,
+        link: LinkId,
+        mut file: File,
+        bytes: u64,
+    ) -> Result<Origin, String> {
+        let mut front = Vec::new();
+        let told_by = |e: std::io::Error| crate::failure::words(&e);
+        (&mut file).take(Header::LEN as u64).read_to_end(&mut front).map_err(told_by)?;
+        check_front(self.srv, &front)?;
+        file.rewind().map_err(told_by)?;
+        if !self.drop_old(applier, link, Some(bytes)) {
+            return Err("it is not wanted any longer".into());
+        }
+        let front = load::load_front(self.srv, file, true, Place::Keyspace);
+        told(front.map(|front| front.origin))
+    }
+
+    fn end_loading(&mut self) {
+        self.srv.replication.published.loads_beside.store(false, Ordering::SeqCst);
+        if std::mem::take(&mut self.is_loading) {
+            self.srv.set_loading(false);
+        }
+    }
+
+    /// Throws away what there is of a copy, and of the data if the old ones are gone.
+    pub fn abandon(&mut self, applier: &mut Applier) {
+        match self.present.take() {
+            None | Some(Copy::Front { .. }) => {}
+            Some(Copy::File { name, .. }) => remove(&name),
+            Some(Copy::Pipe { to, loader, .. }) => {
+                drop(to);
+                let _ = answer(loader);
+            }
+        }
+        if self.is_loading {
+            self.empty(applier, || true);
+        }
+        self.end_loading();
+    }
+
+    /// The old data go now, unless the attempt was given up: whether they have gone.
+    fn drop_old(&mut self, applier: &mut Applier, link: LinkId, bytes: Option<u64>) -> bool {
+        let srv = self.srv;
+        let goes_on = || srv.replication.lock().link.of(link).is_some();
+        let begins = || {
+            let begins = goes_on();
+            if begins {
+                load::begin(srv, bytes.unwrap_or(0));
+            }
+            begins
+        };
+        self.is_loading = self.empty(applier, begins);
+        self.is_loading
+    }
+
+    /// Drops all data, if that is `wanted` still when the world is stopped. O(all keys), or O(1) if they are
+    /// freed in the background.
+    fn empty(&self, applier: &mut Applier, wanted: impl FnOnce() -> bool) -> bool {
+        let lazy = self.srv.config().bool(Id::REPLICA_LAZY_FLUSH);
+        let free = if lazy { Free::Background } else { Free::Here };
+        let Applier { core, hand, .. } = applier;
+        core.begin();
+        let guard = hand.world(&mut core.turn);
+        if !wanted() {
+            return false;
+        }
+        for db in 0..self.srv.ks.databases() {
+            let taken = Db::new(&guard, &mut core.turn, db).take_all();
+            core.turn.discard_all(taken.contents, free);
+        }
+        Db::new(&guard, &mut core.turn, 0).tell_emptied();
+        forget(&guard, &mut core.turn);
+        drop(guard);
+        core.free_trash();
+        core.publish();
+        true
+    }
+}
+
+fn remove(name: &PathBuf) {
+    if let Err(e) = std::fs::remove_file(name)
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        log_warning!("Can't remove '{}': {}", name.display(), crate::failure::words(&e));
+    }
+}
+
+/// Whether a file that begins so can be read here.
+///
+/// # Errors
+/// Why not.
+fn check_front(srv: &Server, bytes: &[u8]) -> Result<(), String> {
+    let front = bytes.first_chunk().ok_or("Unexpected EOF reading RDB file")?;
+    let check = load::Rules::new(srv).check;
+    let header = Header::parse(*front).and_then(|header| header.dialect(check));
+    header.map(drop).map_err(|refusal| {
+        log_warning!("{refusal}");
+        refusal.to_string()
+    })
+}
+
+/// What a loader says, and in the log why it failed.
+fn told(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Origin, String> {
+    loaded.map_err(|trouble| {
+        load::tell(&trouble);
+        trouble.to_string()
+    })
+}
+
+fn answer(loader: JoinHandle<Result<Origin, String>>) -> Result<Origin, String> {
+    loader.join().unwrap_or_else(|_| Err("loading was given up".into()))
+}

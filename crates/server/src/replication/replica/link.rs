@@ -1,0 +1,271 @@
+//! weft-replica: makes one attempt after the other to follow our primary, and does what the machine orders.
+
+use super::apply::Applier;
+use super::copy::Copies;
+use super::{Order, socket};
+use crate::server::Server;
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::io::{ErrorKind, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use weft_config::Id;
+use weft_process::log_debug;
+use weft_replication::action::LinkId;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+
+/// One attempt.
+pub struct Link {
+    pub id: LinkId,
+    pub host: String,
+    pub port: u16,
+    socket: OnceLock<TcpStream>,
+    is_over: AtomicBool,
+}
+
+impl Link {
+    pub fn new(id: LinkId, host: String, port: u16) -> Link {
+        Link { id, host, port, socket: OnceLock::new(), is_over: AtomicBool::new(false) }
+    }
+
+    /// Sends a few bytes at once, or closes the connection: who does not take them does not read.
+    pub fn send(&self, bytes: &[u8]) {
+        let Some(mut socket) = self.socket.get() else { return };
+        let sent = loop {
+            match socket.write(bytes) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                sent => break sent,
+            }
+        };
+        if !sent.is_ok_and(|sent| sent == bytes.len()) {
+            self.close();
+        }
+    }
+
+    /// Has the thread see the end of the connection.
+    pub fn close(&self) {
+        if let Some(socket) = self.socket.get() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// It is given up.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.close();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+}
+
+/// Wakes the thread out of its poll.
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    fn new() -> std::io::Result<Bell> {
+        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub fn ring(&self) {
+        // It fails only when the counter is full, and then it is readable.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub fn answer(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+
+    /// Sleeps until it rings.
+    fn wait(&self) {
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None);
+        self.answer();
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Starts the thread, which stays.
+///
+/// # Errors
+/// The system has no thread or descriptor for it.
+pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
+    let bell = Arc::new(Bell::new()?);
+    let own = bell.clone();
+    std::thread::Builder::new().name("weft-replica".into()).spawn(move || {
+        let _stack = weft_process::crash::second_stack();
+        crate::threads::bind_to(&srv.placement().bio);
+        let mut thread = Thread {
+            srv,
+            bell: own,
+            applier: Applier::new(srv),
+            copies: Copies::new(srv),
+            buf: Vec::with_capacity(CHUNK),
+            again: false,
+        };
+        loop {
+            let present = srv.replication.lock().link.present().cloned();
+            match present {
+                Some(link) => thread.follow(&link),
+                None => thread.bell.wait(),
+            }
+        }
+    })?;
+    Ok(bell)
+}
+
+struct Thread {
+    srv: &'static Server,
+    bell: Arc<Bell>,
+    applier: Applier,
+    copies: Copies,
+    /// What has come and was not taken.
+    buf: Vec<u8>,
+    /// That is to be presented again.
+    again: bool,
+}
+
+impl Thread {
+    /// Makes one attempt, to its end.
+    fn follow(&mut self, link: &Arc<Link>) {
+        self.buf.clear();
+        self.again = false;
+        self.run(link);
+        self.copies.abandon(&mut self.applier);
+        // Whatever has ended it: the present attempt is not made again.
+        let hub = &self.srv.replication;
+        if hub.lock().link.of(link.id).is_some() {
+            hub.step(self.srv, |node, now, out| node.link_closed(now, link.id, "closed", out));
+            self.settle();
+        }
+    }
+
+    fn run(&mut self, link: &Arc<Link>) {
+        let srv = self.srv;
+        let hub = &srv.replication;
+        let source = srv.config().str(Id::BIND_SOURCE_ADDR).into_owned();
+        let goes_on = || !link.is_over();
+        let ended = |why: &str| {
+            hub.step(srv, |node, now, out| node.link_closed(now, link.id, why, out));
+        };
+        let socket = match socket::connect(&link.host, link.port, &source, &self.bell, &goes_on) {
+            Ok(socket) => socket,
+            Err(e) => return ended(&crate::failure::words(&e)),
+        };
+        let socket = link.socket.get_or_init(|| socket);
+        // Whoever has given it up before did not see the socket.
+        if link.is_over() {
+            return;
+        }
+        hub.step(srv, |node, now, out| node.connected(now, link.id, out));
+        while self.obey(link) {
+            let mut fds =
+                [PollFd::new(socket, PollFlags::IN), PollFd::new(&*self.bell, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return ended(&e.to_string()),
+            }
+            let is_ready = !fds[0].revents().is_empty();
+            if !fds[1].revents().is_empty() {
+                self.bell.answer();
+            }
+            if !is_ready {
+                continue;
+            }
+            if self.buf.capacity() - self.buf.len() < CHUNK / 4 {
+                self.buf.reserve(CHUNK);
+            }
+            match rustix::io::read(socket, spare_capacity(&mut self.buf)) {
+                Ok(0) => return ended("Connection closed by the primary"),
+                Ok(_) => {
+                    if !self.received(link) {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(e) => return ended(&e.to_string()),
+            }
+        }
+    }
+
+    /// Presents what has come to the machine; whether the attempt goes on.
+    fn received(&mut self, link: &Link) -> bool {
+        let srv = self.srv;
+        let is_empty = || (0..srv.ks.databases()).all(|db| srv.ks.counts(db).0 == 0);
+        loop {
+            let taken = srv
+                .replication
+                .step(srv, |node, now, out| node.received(now, link.id, &self.buf, &is_empty, out));
+            if !self.obey(link) {
+                return false;
+            }
+            self.buf.drain(..taken);
+            if !std::mem::take(&mut self.again) || self.buf.is_empty() {
+                return true;
+            }
+        }
+    }
+
+    /// Does what is ordered, until nothing is and nothing is pending that may come before; whether the
+    /// attempt goes on.
+    fn obey(&mut self, link: &Link) -> bool {
+        loop {
+            let mut state = self.srv.replication.lock();
+            if state.link.of(link.id).is_none() {
+                return false;
+            }
+            let order = state.link.orders.pop_front();
+            if order.is_none() && state.pending.is_empty() {
+                return true;
+            }
+            state.link.waits = order.is_none();
+            drop(state);
+            match order {
+                Some(order) => self.carry_out(link, order),
+                None => self.bell.wait(),
+            }
+        }
+    }
+
+    /// Waits until nothing is pending.
+    fn settle(&self) {
+        settle(self.srv, &self.bell);
+    }
+
+    fn carry_out(&mut self, link: &Link, order: Order) {
+        match order {
+            Order::Begin(load, bytes) => self.copies.begin(link.id, load, bytes),
+            Order::Payload(bytes) => self.copies.feed(&mut self.applier, link.id, bytes),
+            Order::End => self.copies.end(&mut self.applier, link.id, &self.bell),
+            Order::BeginStream(at) => {
+                log_debug!("The stream of the primary begins at {}", at.offset);
+                self.applier.begin(at);
+            }
+            Order::Stream(bytes) => self.applier.apply(link.id, &self.buf[bytes]),
+            Order::Read => self.again = true,
+        }
+    }
+}
+
+/// Waits until nothing is pending: the thread of the link does, which `bell` wakes.
+pub fn settle(srv: &'static Server, bell: &Bell) {
+    loop {
+        let mut state = srv.replication.lock();
+        if state.pending.is_empty() {
+            return;
+        }
+        state.link.waits = true;
+        drop(state);
+        bell.wait();
+    }
+}

@@ -1,0 +1,190 @@
+//! What clients of a replica see: what they may not do, what has expired, and the configuration.
+
+use weft_testkit::{Server, Value, skip_without};
+use weft_tests::persistence::until;
+use weft_tests::replication::{FakePrimary, NO_KEYS, follow, info, linked};
+
+/// The same answers as the reference, to commands of all kinds.
+#[test]
+fn answers_are_those_of_the_reference() {
+    let theirs = Server::valkey(&["--save", ""]);
+    if skip_without("answers_are_those_of_the_reference", &theirs, "valkey-server") {
+        return;
+    }
+    let servers = [Server::weft(&["--save", ""]), theirs.expect("not skipped")];
+    let script: &[&[&str]] = &[
+        &["GET", "a"],
+        &["SET", "a", "b"],
+        &["BLPOP", "a", "0"],
+        &["PUBLISH", "a", "b"],
+        &["PFCOUNT", "a"],
+        &["MULTI"],
+        &["GET", "a"],
+        &["SET", "a", "b"],
+        &["EXEC"],
+        &["MULTI"],
+        &["GET", "a"],
+        &["EXEC"],
+        &["WAITAOF", "0", "0", "0"],
+        &["CONFIG", "GET", "replicaof"],
+        &["CONFIG", "SET", "replica-serve-stale-data", "no"],
+        &["GET", "a"],
+        &["SET", "a", "b"],
+        &["PING"],
+        &["MULTI"],
+        &["GET", "a"],
+        &["EXEC"],
+        &["DBSIZE"],
+        &["SELECT", "1"],
+        &["CONFIG", "SET", "replica-read-only", "no"],
+        &["SET", "a", "b"],
+        &["CONFIG", "SET", "replica-serve-stale-data", "yes"],
+        &["SET", "a", "b"],
+        &["GET", "a"],
+        &["CONFIG", "SET", "replica-read-only", "yes"],
+        &["DEL", "a"],
+        &["REPLICAOF", "127.0.0.1", "1"],
+        &["REPLICAOF", "a", "b"],
+        &["REPLICAOF", "a", "-1"],
+        &["REPLICAOF", "a", "70000"],
+        &["REPLICAOF", "a"],
+        &["SLAVEOF", "no", "one"],
+        &["SLAVEOF", "no", "one"],
+        &["DEL", "a"],
+    ];
+    let answers = servers.each_ref().map(|server| {
+        let mut client = server.client();
+        // Nobody listens there.
+        client.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+        script.iter().map(|words| client.cmd(words)).collect::<Vec<Value>>()
+    });
+    for ((words, ours), theirs) in script.iter().zip(&answers[0]).zip(&answers[1]) {
+        assert_eq!(ours, theirs, "{words:?}");
+    }
+    let fields = servers.each_ref().map(|server| {
+        let mut client = server.client();
+        client.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+        let text = client.cmd(&["INFO", "replication"]).text();
+        let name = |line: &str| line.split(':').next().unwrap_or_default().to_string();
+        text.lines().map(name).collect::<Vec<String>>()
+    });
+    assert_eq!(fields[0], fields[1]);
+}
+
+/// Who waits for a key when its server becomes a replica would write: not served by the stream.
+#[test]
+fn nothing_writes_but_the_primary() {
+    let fake = FakePrimary::new();
+    let replica = Server::weft(&["--save", ""]);
+    let (mut client, mut waiting) = (replica.client(), replica.client());
+    waiting.send_raw(b"BLPOP l 0\r\n").expect("sent");
+    until("a waiting client", || info(&mut client, "blocked_clients") == "1");
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    let at = link.write(&["SELECT", "0"]) + link.write(&["RPUSH", "l", "x"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["LLEN", "l"]).int(), 1);
+}
+
+/// What has expired is not shown, and goes when the primary says so.
+#[test]
+fn what_has_expired_is_hidden_and_stays() {
+    let fake = FakePrimary::new();
+    let replica = Server::weft(&["--save", ""]);
+    let mut client = replica.client();
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    let mut at = link.write(&["SELECT", "0"]);
+    at += link.write(&["SET", "k", "v", "PXAT", "1000"]);
+    at += link.write(&["SET", "n", "5", "PXAT", "1000"]);
+    at += link.write(&["HSET", "h", "f", "v", "g", "w"]);
+    at += link.write(&["HPEXPIREAT", "h", "1000", "FIELDS", "1", "f"]);
+    link.confirmed(at);
+    for _ in 0..2 {
+        assert!(client.cmd(&["GET", "k"]).is_null());
+        assert_eq!(client.cmd(&["EXISTS", "k", "n"]).int(), 0);
+        assert_eq!(client.cmd(&["KEYS", "*"]).items().len(), 1);
+        assert!(client.cmd(&["RANDOMKEY"]).bytes() == Some(b"h"));
+        assert!(client.cmd(&["HGET", "h", "f"]).is_null());
+        assert_eq!(client.cmd(&["DBSIZE"]).int(), 3, "they are there");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    // For the primary they are there still.
+    at += link.write(&["INCR", "n"]);
+    at += link.write(&["PERSIST", "n"]);
+    at += link.write(&["DEL", "k"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["GET", "n"]).text(), "6");
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 2);
+    assert_eq!(info(&mut client, "expired_keys"), "0");
+    // A replica that may be written to finds them out of its way.
+    at += link.write(&["SET", "m", "5", "PXAT", "1000"]);
+    link.confirmed(at);
+    client.ok(&["CONFIG", "SET", "replica-read-only", "no"]);
+    assert_eq!(client.cmd(&["INCR", "m"]).int(), 1);
+    client.ok(&["CONFIG", "SET", "replica-read-only", "yes"]);
+    // A primary removes what has expired.
+    at += link.write(&["SET", "k", "v", "PXAT", "1000"]);
+    link.confirmed(at);
+    client.ok(&["REPLICAOF", "NO", "ONE"]);
+    until("expiry", || client.cmd(&["DBSIZE"]).int() == 3);
+}
+
+/// It is for the primary to evict.
+#[test]
+fn a_replica_does_not_evict() {
+    let fake = FakePrimary::new();
+    let args = ["--save", "", "--maxmemory", "1", "--maxmemory-policy", "allkeys-lru"];
+    let replica = Server::weft(&args);
+    let mut client = replica.client();
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    let mut at = link.write(&["SELECT", "0"]);
+    for n in 0..100 {
+        at += link.write(&["SET", &format!("k{n}"), "v"]);
+    }
+    link.confirmed(at);
+    for n in 0..100 {
+        assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "v");
+    }
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 100);
+    client.ok(&["CONFIG", "SET", "replica-ignore-maxmemory", "no"]);
+    until("eviction", || {
+        client.cmd(&["GET", "k0"]);
+        client.cmd(&["DBSIZE"]).int() < 100
+    });
+}
+
+/// As Sentinel sends it; and the file then says what it is.
+#[test]
+fn as_sentinel_does_it() {
+    let fake = FakePrimary::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("weft.conf");
+    std::fs::write(&file, "save \"\"\n").expect("a file");
+    let server = Server::weft(&[file.to_str().expect("a path")]);
+    let mut client = server.client();
+    for words in [
+        &["MULTI"][..],
+        &["SLAVEOF", "127.0.0.1", &fake.port()],
+        &["CONFIG", "REWRITE"],
+        &["CLIENT", "KILL", "TYPE", "pubsub"],
+    ] {
+        client.cmd(words);
+    }
+    let done = client.cmd(&["EXEC"]);
+    assert!(done.items().iter().all(|item| item.error().is_none()), "{done}");
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    linked(&mut client);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let line = format!("replicaof 127.0.0.1 {}", fake.port());
+    assert!(text.lines().any(|found| found == line), "{text}");
+    client.ok(&["REPLICAOF", "NO", "ONE"]);
+    client.ok(&["CONFIG", "REWRITE"]);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    assert!(!text.contains("replicaof"), "{text}");
+}

@@ -1,0 +1,275 @@
+//! A replica gets a copy of its primary's data: from every server that people have, in every way, and
+//! from some that fail.
+
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server, skip_without};
+use weft_tests::contents;
+use weft_tests::persistence::until;
+use weft_tests::replication::{
+    FakePrimary, ID, NO_KEYS, ONE_KEY, caught_up, follow, info, linked, peers, same_data,
+};
+
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+
+/// A replica that loads in this way, with a key of its own.
+fn replica(mode: &str) -> Server {
+    let args = ["--repl-diskless-load", mode, "--rdb-version-check", "relaxed"];
+    let server = Server::weft(&[&DEBUG[..], &args].concat());
+    server.client().ok(&["SET", "own", "1"]);
+    server
+}
+
+/// Keys of all types, with times to live.
+fn fill(client: &mut Client, rng: &mut Rng) {
+    for db in ["0", "9"] {
+        client.ok(&["SELECT", db]);
+        for n in 0..120 {
+            let key = format!("key{n}").into_bytes();
+            for words in contents::value(rng, &key) {
+                assert!(client.cmd(&words).error().is_none());
+            }
+            if n % 3 == 0 {
+                client.cmd(&[b"PEXPIRE", &key[..], b"100000000"]);
+            }
+        }
+        contents::fill_stream(client, rng, "stream");
+        for n in 0..100 {
+            client.cmd(&["SET", &format!("short{n}"), "v", "PX", "1"]);
+        }
+    }
+    client.ok(&["SELECT", "0"]);
+}
+
+#[test]
+fn from_every_peer_in_every_way() {
+    let mut rng = Rng::new(11);
+    for (name, program) in peers() {
+        // Fields with times to live are reckoned in a way of its own by Redis 8.
+        let has_fields = name == "valkey-server";
+        let ways = ["disabled", "on-empty-db", "swapdb", "flush-before-load"];
+        for (n, mode) in ways.into_iter().enumerate() {
+            let diskless = if n % 2 == 0 { "yes" } else { "no" };
+            let mut args =
+                vec!["--repl-diskless-sync", diskless, "--repl-diskless-sync-delay", "0"];
+            if name != "redis6-server" {
+                args.extend(DEBUG);
+            }
+            let primary = Server::start(name, &program, &args);
+            let mut client = primary.client();
+            fill(&mut client, &mut rng);
+            if has_fields {
+                client.cmd(&["HSET", "fields", "a", "1", "b", "2", "c", "3"]);
+                client.cmd(&["HPEXPIRE", "fields", "100000000", "FIELDS", "1", "a"]);
+                client.cmd(&["HPEXPIRE", "fields", "1", "FIELDS", "1", "c"]);
+            }
+            let replica = replica(mode);
+            follow(&replica, &primary.port().to_string());
+            let mut other = replica.client();
+            linked(&mut other);
+            assert!(other.cmd(&["GET", "own"]).is_null(), "{name} {mode}: it is gone");
+            client.ok(&["MULTI"]);
+            for words in [&["SET", "after", "1"][..], &["SELECT", "3"], &["SET", "far", "2"]] {
+                client.cmd(words);
+            }
+            client.cmd(&["EXEC"]);
+            client.ok(&["SELECT", "0"]);
+            caught_up(&mut client, &mut other);
+            same_data(&mut client, &mut other);
+            for field in ["master_replid", "second_repl_offset"] {
+                assert_eq!(info(&mut client, field), info(&mut other, field), "{name} {mode}");
+            }
+            for key in ["key0", "key3", "key6"] {
+                let [ours, theirs] =
+                    [&mut client, &mut other].map(|client| client.cmd(&["PEXPIRETIME", key]));
+                // Not there before Redis 7.
+                assert!(theirs == ours || ours.error().is_some(), "{name} {mode} {key}");
+            }
+            let files = std::fs::read_dir(replica.dir()).expect("its folder");
+            let temporary =
+                files.flatten().any(|f| f.file_name().to_string_lossy().starts_with("temp-"));
+            assert!(!temporary, "{name} {mode}: a file is left");
+        }
+    }
+}
+
+/// A primary that dies in the middle of a copy: what the old data become depends on the way, and
+/// the next one is taken whole.
+#[test]
+fn a_primary_that_dies_in_the_middle() {
+    for (mode, keeps) in
+        [("disabled", true), ("on-empty-db", true), ("swapdb", true), ("flush-before-load", false)]
+    {
+        let fake = FakePrimary::new();
+        let replica = replica(mode);
+        let mut client = replica.client();
+        follow(&replica, &fake.port());
+        for _ in 0..2 {
+            let (mut link, words) = fake.shake_hands();
+            assert_eq!(words[0], "PSYNC");
+            link.raw(format!("+FULLRESYNC {ID} 7\r\n${}\r\n", ONE_KEY.len()).as_bytes());
+            link.raw(&ONE_KEY[..15]);
+            // Bytes are on their way still, and are seen before the end.
+            if !keeps {
+                until("the flush", || client.cmd(&["GET", "own"]).error().is_some());
+            }
+        }
+        let mut link = fake.copy(ONE_KEY, 7);
+        linked(&mut client);
+        assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
+        assert!(client.cmd(&["GET", "own"]).is_null());
+        link.confirmed(7);
+        // It goes on from there.
+        let sent = link.write(&["SELECT", "0"]) + link.write(&["SET", "new", "1"]);
+        link.confirmed(7 + sent);
+        drop(link);
+        let (_, words) = fake.shake_hands();
+        assert_eq!(words[1..], [ID.to_string(), (8 + sent).to_string()]);
+        assert_eq!(client.cmd(&["GET", "new"]).text(), "1");
+    }
+}
+
+/// As long as a copy is on its way to a file, the old data are served.
+#[test]
+fn old_data_are_served_until_the_copy_is_there() {
+    let fake = FakePrimary::new();
+    let replica = replica("disabled");
+    let mut client = replica.client();
+    follow(&replica, &fake.port());
+    let (mut link, _) = fake.shake_hands();
+    link.raw(format!("+FULLRESYNC {ID} 0\r\n${}\r\n", ONE_KEY.len()).as_bytes());
+    link.raw(&ONE_KEY[..12]);
+    until("the copy", || info(&mut client, "master_sync_in_progress") == "1");
+    assert_eq!(client.cmd(&["GET", "own"]).text(), "1");
+    assert_eq!(info(&mut client, "master_link_status"), "down");
+    // A change of mind costs nothing.
+    client.ok(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(client.cmd(&["GET", "own"]).text(), "1");
+    client.ok(&["SET", "own", "2"]);
+    assert_eq!(info(&mut client, "role"), "master");
+    assert!(link.try_request().is_none(), "the link is given up");
+}
+
+/// What is no file that can be read is refused before the old data go.
+#[test]
+fn a_copy_of_the_future_costs_nothing() {
+    for mode in ["disabled", "swapdb", "flush-before-load"] {
+        let fake = FakePrimary::new();
+        let server = Server::weft(&["--repl-diskless-load", mode]);
+        let mut client = server.client();
+        client.ok(&["SET", "own", "1"]);
+        follow(&server, &fake.port());
+        for _ in 0..2 {
+            let (mut link, _) = fake.shake_hands();
+            let file = b"REDIS0099\xff\0\0\0\0\0\0\0\0";
+            link.raw(format!("+FULLRESYNC {ID} 0\r\n${}\r\n", file.len()).as_bytes());
+            link.raw(file);
+            assert!(link.try_request().is_none(), "{mode}: it is refused");
+        }
+        until("the old data", || client.cmd(&["GET", "own"]).error().is_none());
+        assert_eq!(client.cmd(&["GET", "own"]).text(), "1", "{mode}");
+    }
+}
+
+/// Rubbish at every place of the protocol ends an attempt, and nothing else.
+#[test]
+fn a_primary_that_talks_rubbish() {
+    let fake = FakePrimary::new();
+    let server = Server::weft(&["--save", ""]);
+    let mut client = server.client();
+    client.ok(&["SET", "own", "1"]);
+    follow(&server, &fake.port());
+    let noise = Rng::new(3).bytes(5000);
+    for bytes in [&b"-ERR go away\r\n"[..], b"$5\r\nhello\r\n", &noise, b""] {
+        let mut link = fake.accept();
+        link.raw(bytes);
+        link.raw(b"\r\n");
+        drop(link);
+    }
+    for answer in [
+        &b"+FULLRESYNC what\r\n$99999999999999999999\r\n"[..],
+        b"+FULLRESYNC 0011 0\r\n*3\r\n",
+        b"+CONTINUE 00112233445566778899aabbccddeeff00112233\r\n*1\r\n:1\r\n",
+        b"-NOMASTERLINK not now\r\n",
+        b"-LOADING still\r\n",
+        b"+FULLRESYNC 00112233445566778899aabbccddeeff00112233 0\r\n$18\r\nthis is no file...",
+    ] {
+        let (mut link, _) = fake.shake_hands();
+        link.raw(answer);
+        assert_eq!(link.try_request().filter(|words| words[0] != "SYNC"), None);
+    }
+    assert_eq!(client.cmd(&["GET", "own"]).text(), "1");
+    // A stream that is none: another copy is asked for.
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    link.raw(b"*1\r\n:1\r\n");
+    while link.try_request().is_some() {}
+    let (mut link, words) = fake.shake_hands();
+    assert_eq!(words[1..], ["?", "-1"]);
+    // One that does not know PSYNC is asked by SYNC.
+    link.raw(b"-ERR unknown command\r\n");
+    assert_eq!(link.request(), ["SYNC"]);
+    link.raw(format!("${}\r\n", ONE_KEY.len()).as_bytes());
+    link.raw(ONE_KEY);
+    linked(&mut client);
+    assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
+    link.write(&["SELECT", "0"]);
+    link.write(&["SET", "more", "1"]);
+    until("the write", || !client.cmd(&["GET", "more"]).is_null());
+}
+
+/// A wrong password, then the right one.
+#[test]
+fn passwords() {
+    let theirs = Server::valkey(&["--requirepass", "secret", "--repl-diskless-sync-delay", "0"]);
+    if skip_without("passwords", &theirs, "valkey-server") {
+        return;
+    }
+    let theirs = theirs.expect("not skipped");
+    let port = theirs.port().to_string();
+    let server = Server::weft(&["--primaryauth", "wrong", "--replicaof", "127.0.0.1", &port]);
+    let mut client = server.client();
+    until("the refusal", || server.log().contains("Unable to AUTH to PRIMARY"));
+    assert_eq!(info(&mut client, "master_link_status"), "down");
+    client.ok(&["CONFIG", "SET", "masterauth", "secret"]);
+    linked(&mut client);
+    client.ok(&["CONFIG", "SET", "masteruser", "default"]);
+    theirs.client().cmd(&["AUTH", "secret"]);
+    let mut primary = theirs.client();
+    primary.ok(&["AUTH", "secret"]);
+    primary.cmd(&["CLIENT", "KILL", "TYPE", "replica"]);
+    primary.ok(&["SET", "a", "b"]);
+    until("the write", || client.cmd(&["GET", "a"]).bytes() == Some(b"b"));
+}
+
+/// The file of a Valkey replica says where it was: who starts with it goes on from there.
+#[test]
+fn a_file_of_a_replica_goes_on() {
+    let args = ["--repl-diskless-sync-delay", "0", "--save", ""];
+    let primary = Server::valkey(&[&DEBUG[..], &args].concat());
+    if skip_without("a_file_of_a_replica_goes_on", &primary, "valkey-server") {
+        return;
+    }
+    let primary = primary.expect("not skipped");
+    let (mut client, port) = (primary.client(), primary.port().to_string());
+    let theirs = Server::valkey(&args).expect("it is there");
+    follow(&theirs, &port);
+    client.ok(&["SELECT", "5"]);
+    client.ok(&["SET", "a", "1"]);
+    let mut replica = theirs.client();
+    caught_up(&mut client, &mut replica);
+    replica.ok(&["SAVE"]);
+    let mut ours = Server::weft(&[&DEBUG[..], &["--save", ""]].concat());
+    ours.kill();
+    std::fs::copy(theirs.dir().join("dump.rdb"), ours.dir().join("dump.rdb")).expect("a file");
+    // In the database that is selected, which is not said again.
+    client.ok(&["SET", "b", "2"]);
+    let before = info(&mut client, "sync_full");
+    ours.restart_loading(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
+    ours.wait_until_loaded();
+    let mut own = ours.client();
+    caught_up(&mut client, &mut own);
+    same_data(&mut client, &mut own);
+    own.ok(&["SELECT", "5"]);
+    assert_eq!(own.cmd(&["GET", "b"]).text(), "2");
+    assert_eq!(info(&mut client, "sync_full"), before, "no other copy");
+}

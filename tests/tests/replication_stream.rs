@@ -1,0 +1,333 @@
+//! What a primary writes is what its replica has: links are cut again and again, transactions are seen whole,
+//! and roles change under writes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Server, skip_without};
+use weft_tests::env_or;
+use weft_tests::persistence::until;
+use weft_tests::replication::{FakePrimary, NO_KEYS, caught_up, follow, info, linked, same_data};
+
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+const WRITERS: usize = 8;
+
+fn valkey(more: &[&str]) -> Option<Server> {
+    let args = ["--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+    Server::valkey(&[&DEBUG[..], &args, more].concat())
+}
+
+fn weft(more: &[&str]) -> Server {
+    Server::weft(&[&DEBUG[..], &["--save", ""], more].concat())
+}
+
+/// One of the writers: commands of all kinds, until `ends`. Errors of commands are its own business.
+fn write(mut client: Client, n: usize, ends: &AtomicBool) {
+    let mut rng = Rng::new(n as u64);
+    let account = |n: usize| format!("account{}", n % WRITERS);
+    while !ends.load(Ordering::Relaxed) {
+        let key = format!("key{}", rng.below(200));
+        let (list, other) = (format!("list{}", rng.below(8)), format!("list{}", rng.below(8)));
+        let hash = format!("hash{}", rng.below(20));
+        let field = format!("field{}", rng.below(50));
+        let number = rng.below(1000).to_string();
+        let words: Vec<&str> = match rng.below(20) {
+            0 => vec!["SET", &key, &number, "PX", if rng.percent(50) { "20" } else { "5000" }],
+            1 => vec!["INCR", "counter"],
+            2 => {
+                for words in [
+                    &["MULTI"][..],
+                    &["DECRBY", &account(n), &number],
+                    &["INCRBY", &account(n + 1), &number],
+                    &["EXEC"],
+                ] {
+                    client.cmd(words);
+                }
+                continue;
+            }
+            3 => vec!["RPUSH", &list, &number, "x"],
+            4 => vec!["BLPOP", &list, &other, "0.01"],
+            5 => vec!["LMOVE", &list, &other, "LEFT", "RIGHT"],
+            6 => vec!["XADD", "stream", "MAXLEN", "~", "300", "*", "field", &number],
+            7 => vec!["HSET", &hash, &field, &number],
+            8 => vec!["HPEXPIRE", &hash, "20", "FIELDS", "1", &field],
+            9 => vec!["ZADD", &hash, &number, &field],
+            10 => vec!["SADD", "set", &number, &field, &key],
+            11 => vec!["SPOP", "set", "2"],
+            12 => vec!["DEL", &key, &list],
+            13 => vec!["SELECT", ["0", "1", "2"][rng.below(3)]],
+            14 => vec!["EXPIRE", &key, if rng.percent(50) { "1" } else { "1000" }],
+            15 => vec!["APPEND", &key, &number],
+            16 => vec!["MSET", &key, "1", &other, "2", "key1", &number],
+            17 => vec!["PUBLISH", "channel", &number],
+            18 if rng.percent(5) => vec!["FLUSHDB"],
+            18 => vec!["SWAPDB", "1", "2"],
+            _ => vec!["ZUNIONSTORE", "union", "2", &hash, "hash1"],
+        };
+        client.cmd(&words);
+    }
+}
+
+/// Looks at all accounts in one transaction, in each database: their sum is 0 at any moment.
+fn read(mut client: Client, ends: &AtomicBool) -> usize {
+    let mut seen = 0;
+    while !ends.load(Ordering::Relaxed) {
+        for db in ["0", "1", "2"] {
+            client.cmd(&["SELECT", db]);
+            client.cmd(&["MULTI"]);
+            for n in 0..WRITERS {
+                client.cmd(&["GET", &format!("account{n}")]);
+            }
+            let found = client.cmd(&["EXEC"]);
+            if found.error().is_some() {
+                continue;
+            }
+            let of = |value: &weft_testkit::Value| {
+                value.bytes().map_or(0, |_| value.text().parse::<i64>().expect("a number"))
+            };
+            let sum: i64 = found.items().iter().map(of).sum();
+            assert_eq!(sum, 0, "half a transaction is seen: {found}");
+            seen += 1;
+        }
+    }
+    seen
+}
+
+fn seconds() -> Duration {
+    Duration::from_secs(env_or("REPLICATION_SECONDS", 6))
+}
+
+#[test]
+fn links_that_are_cut_again_and_again() {
+    let primary = valkey(&[]);
+    if skip_without("links_that_are_cut_again_and_again", &primary, "valkey-server") {
+        return;
+    }
+    let (primary, replica) = (primary.expect("not skipped"), weft(&["--repl-timeout", "2"]));
+    follow(&replica, &primary.port().to_string());
+    let (mut theirs, mut ours) = (primary.client(), replica.client());
+    linked(&mut ours);
+    let ends = AtomicBool::new(false);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for n in 0..WRITERS {
+            let client = primary.client();
+            let ends = &ends;
+            scope.spawn(move || write(client, n, ends));
+        }
+        let client = replica.client();
+        let reader = scope.spawn(|| read(client, &ends));
+        let mut stopped = false;
+        while begun.elapsed() < seconds() {
+            std::thread::sleep(Duration::from_millis(300));
+            theirs.cmd(&["CLIENT", "KILL", "TYPE", "replica"]);
+            if !stopped && begun.elapsed() > seconds() / 2 {
+                // Silence, and no end of the connection.
+                stopped = true;
+                replica.signal(Signal::STOP);
+                std::thread::sleep(Duration::from_millis(500));
+                replica.signal(Signal::CONT);
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+        assert!(reader.join().expect("sums are right") > 0, "nobody has looked");
+    });
+    caught_up(&mut theirs, &mut ours);
+    same_data(&mut theirs, &mut ours);
+    let partial: u64 = info(&mut theirs, "sync_partial_ok").parse().expect("a number");
+    assert!(partial >= 5, "{partial} continuations");
+    assert_eq!(info(&mut theirs, "sync_full"), "1");
+    assert_eq!(info(&mut ours, "unexpected_error_replies"), "0");
+}
+
+/// A replica that becomes primary in the middle of writes has a prefix of them, and its own.
+#[test]
+fn promotion_under_writes() {
+    let primary = valkey(&[]);
+    if skip_without("promotion_under_writes", &primary, "valkey-server") {
+        return;
+    }
+    let (primary, replica) = (primary.expect("not skipped"), weft(&[]));
+    follow(&replica, &primary.port().to_string());
+    let (mut theirs, mut ours) = (primary.client(), replica.client());
+    linked(&mut ours);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let client = primary.client();
+        let ends = &ends;
+        scope.spawn(move || {
+            let mut client = client;
+            for n in 0u64.. {
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
+                let n = n.to_string();
+                for words in [&["MULTI"][..], &["SET", "a", &n], &["SET", "b", &n], &["EXEC"]] {
+                    client.cmd(words);
+                }
+            }
+        });
+        for round in 0..10 {
+            until("writes", || !ours.cmd(&["GET", "a"]).is_null());
+            let id = info(&mut ours, "master_replid");
+            ours.ok(&["REPLICAOF", "NO", "ONE"]);
+            let get = |client: &mut Client, key: &str| client.cmd(&["GET", key]).text();
+            let (a, b) = (get(&mut ours, "a"), get(&mut ours, "b"));
+            assert_eq!(a, b, "round {round}");
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!((get(&mut ours, "a"), get(&mut ours, "b")), (a, b), "nothing comes after");
+            assert_eq!(info(&mut ours, "role"), "master");
+            assert_eq!(info(&mut ours, "master_replid2"), id);
+            ours.ok(&["SET", "own", "1"]);
+            follow(&replica, &primary.port().to_string());
+            until("the link", || info(&mut ours, "master_link_status") == "up");
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    caught_up(&mut theirs, &mut ours);
+    same_data(&mut theirs, &mut ours);
+}
+
+/// From one primary to another, and back, with other data; and with the same data, without a copy.
+#[test]
+fn another_primary() {
+    let (one, two) = (valkey(&[]), valkey(&[]));
+    if skip_without("another_primary", &one, "valkey-server") {
+        return;
+    }
+    let (one, two) = (one.expect("not skipped"), two.expect("not skipped"));
+    let replica = weft(&[]);
+    let mut ours = replica.client();
+    for (n, primary) in [&one, &two, &one].into_iter().enumerate() {
+        let mut theirs = primary.client();
+        theirs.ok(&["SET", "which", &format!("{n}")]);
+        follow(&replica, &primary.port().to_string());
+        caught_up(&mut theirs, &mut ours);
+        same_data(&mut theirs, &mut ours);
+        assert_eq!(ours.cmd(&["GET", "which"]).text(), n.to_string());
+    }
+    // The other one follows the first, so it can go on with our history when it is promoted.
+    let (mut first, mut second) = (one.client(), two.client());
+    follow(&two, &one.port().to_string());
+    caught_up(&mut first, &mut second);
+    caught_up(&mut first, &mut ours);
+    second.ok(&["REPLICAOF", "NO", "ONE"]);
+    second.ok(&["SET", "promoted", "1"]);
+    let before = info(&mut second, "sync_full");
+    follow(&replica, &two.port().to_string());
+    caught_up(&mut second, &mut ours);
+    same_data(&mut second, &mut ours);
+    assert_eq!(info(&mut second, "sync_full"), before, "it goes on");
+    assert_eq!(info(&mut ours, "master_replid"), info(&mut second, "master_replid"));
+}
+
+/// What a primary may send, unit by unit: confirmed is what has been applied, and no more.
+#[test]
+fn units_and_what_is_confirmed() {
+    let fake = FakePrimary::new();
+    let replica = weft(&[]);
+    let mut client = replica.client();
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 100);
+    link.confirmed(100);
+    let mut at = 100;
+    at += link.write(&["SELECT", "2"]) + link.write(&["SET", "a", "1"]) + link.write(&["PING"]);
+    link.confirmed(at);
+    // Half a transaction is none.
+    let mut half = 0;
+    for words in [&["MULTI"][..], &["SET", "a", "2"], &["SELECT", "3"], &["LPUSH", "l", "x", "y"]] {
+        half += link.write(words);
+    }
+    let ask = ["REPLCONF", "ACK"];
+    assert_eq!(link.request()[..2], ask);
+    client.ok(&["SELECT", "2"]);
+    assert_eq!(client.cmd(&["GET", "a"]).text(), "1");
+    at += half + link.write(&["EXEC"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["GET", "a"]).text(), "2");
+    client.ok(&["SELECT", "3"]);
+    assert_eq!(client.cmd(&["LLEN", "l"]).int(), 2);
+    // What can't be done is counted, and what follows is done.
+    for words in [
+        &["HSET", "l", "f", "v"][..],
+        &["NOSUCH", "word"],
+        &["SET", "few"],
+        &["FUNCTION", "LOAD", "x"],
+        &["SET", "good", "1"],
+    ] {
+        at += link.write(words);
+    }
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
+    assert_eq!(info(&mut client, "unexpected_error_replies"), "4");
+    // The world is needed for these.
+    for words in [&["SWAPDB", "3", "4"][..], &["SELECT", "5"], &["SET", "five", "5"]] {
+        at += link.write(words);
+    }
+    for words in [&["MULTI"][..], &["FLUSHDB"], &["SET", "only", "1"], &["EXEC"]] {
+        at += link.write(words);
+    }
+    link.confirmed(at);
+    client.ok(&["SELECT", "4"]);
+    assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
+    client.ok(&["SELECT", "5"]);
+    assert_eq!(client.cmd(&["KEYS", "*"]).items().len(), 1);
+    // A unit of very many commands, and one of a large value.
+    at += link.write(&["MULTI"]);
+    for n in 0..3000 {
+        at += link.write(&["RPUSH", &format!("list{}", n % 50), &n.to_string()]);
+    }
+    at += link.write(&["EXEC"]) + link.write(&["SET", "large", &"x".repeat(3 << 20)]);
+    // The answer counts the question.
+    at += link.write(&["REPLCONF", "GETACK", "*"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["STRLEN", "large"]).int(), 3 << 20);
+    assert_eq!(client.cmd(&["LLEN", "list7"]).int(), 60);
+    // A link that ends in the middle of a unit: it is asked for again.
+    link.write(&["MULTI"]);
+    link.write(&["SET", "torn", "1"]);
+    drop(link);
+    let (mut link, words) = fake.shake_hands();
+    assert_eq!(words[2], (at + 1).to_string());
+    link.raw(b"+CONTINUE\r\n");
+    link.confirmed(at);
+    assert!(client.cmd(&["GET", "torn"]).is_null());
+    // No SELECT is said again.
+    at += link.write(&["SET", "six", "6"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["GET", "six"]).text(), "6");
+}
+
+/// Clients that wait for what a primary writes, watch it, or listen to it.
+#[test]
+fn those_who_listen_hear_of_it() {
+    let fake = FakePrimary::new();
+    let replica = weft(&["--notify-keyspace-events", "KEA"]);
+    let [mut client, mut reader, mut listener, mut watcher] =
+        std::array::from_fn(|_| replica.client());
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    link.write(&["SELECT", "0"]);
+    listener.cmd(&["SUBSCRIBE", "news"]);
+    listener.cmd(&["PSUBSCRIBE", "__keyevent@0__:*"]);
+    reader.send_raw(b"XREAD BLOCK 0 STREAMS s $\r\n").expect("sent");
+    until("a waiting client", || info(&mut client, "blocked_clients") == "1");
+    link.write(&["SET", "w", "1"]);
+    until("the write", || !client.cmd(&["GET", "w"]).is_null());
+    watcher.ok(&["WATCH", "w"]);
+    watcher.ok(&["MULTI"]);
+    watcher.cmd(&["GET", "w"]);
+    link.write(&["SET", "w", "2"]);
+    link.write(&["XADD", "s", "1-1", "f", "v"]);
+    link.write(&["PUBLISH", "news", "hello"]);
+    assert!(reader.read_reply().expect("served").value.to_string().contains("1-1"));
+    assert!(watcher.cmd(&["EXEC"]).is_null());
+    let heard: Vec<String> =
+        (0..4).map(|_| listener.read_frame().expect("heard").value.to_string()).collect();
+    for wanted in ["set", "xadd", "hello"] {
+        assert!(heard.iter().any(|heard| heard.contains(wanted)), "{wanted}: {heard:?}");
+    }
+}
