@@ -1,5 +1,6 @@
 //! The stream of writes at other servers: all of it, in order, over links that are cut again and again.
 
+use rustix::process::Signal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::rng::Rng;
@@ -106,7 +107,7 @@ fn one_that_stops_reading_is_let_go() {
     let other = follower("valkey", &program, weft.port(), &[]);
     caught_up(&weft, &stopped);
     caught_up(&weft, &other);
-    stopped.signal(rustix_stop());
+    stopped.signal(Signal::STOP);
     let (mut client, value) = (weft.client(), "x".repeat(1 << 20));
     let mut writes = 0;
     until("it is let go", || {
@@ -121,19 +122,11 @@ fn one_that_stops_reading_is_let_go() {
     caught_up(&weft, &other);
     same_data(&weft, &other);
     // It comes back, and as what it needs is not kept it gets a copy.
-    stopped.signal(rustix_continue());
+    stopped.signal(Signal::CONT);
     caught_up(&weft, &stopped);
     same_data(&weft, &stopped);
     let stats = fields(&mut client, "stats");
     assert_eq!((&stats["sync_full"][..], &stats["sync_partial_err"][..]), ("3", "1"));
-}
-
-fn rustix_stop() -> rustix::process::Signal {
-    rustix::process::Signal::STOP
-}
-
-fn rustix_continue() -> rustix::process::Signal {
-    rustix::process::Signal::CONT
 }
 
 /// Bytes that a replica has got are those of the stream from where it asked on, whoever asks.

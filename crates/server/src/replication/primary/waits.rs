@@ -107,7 +107,7 @@ impl Hub {
         goal: Goal,
         waiting: impl FnOnce() -> Option<Arc<Waiting>>,
     ) -> (Done, Option<Arc<Waiting>>) {
-        let mut state = self.lock();
+        let mut state = self.up_to_date(srv);
         let (reached, done) = stand(srv, &state, unit, goal);
         let waiting = if reached { None } else { waiting() };
         if let Some(waiting) = &waiting {
