@@ -31,7 +31,8 @@ pub fn followers() -> Vec<(&'static str, PathBuf)> {
 #[track_caller]
 pub fn follower(name: &'static str, program: &Path, port: u16, more: &[&str]) -> Server {
     let port = port.to_string();
-    let follows = ["--replicaof", "127.0.0.1", &port, "--save", "", "--enable-debug-command", "yes"];
+    let follows =
+        ["--replicaof", "127.0.0.1", &port, "--save", "", "--enable-debug-command", "yes"];
     Server::start(name, program, &[&follows[..], more].concat())
 }
 
@@ -333,7 +334,9 @@ impl Inner {
         let Ok(to) = TcpStream::connect(("127.0.0.1", self.to)) else { return };
         let pairs = [(&from, &to), (&to, &from)];
         for (read, write) in pairs {
-            let (Ok(mut read), Ok(mut write)) = (read.try_clone(), write.try_clone()) else { return };
+            let (Ok(mut read), Ok(mut write)) = (read.try_clone(), write.try_clone()) else {
+                return;
+            };
             std::thread::spawn(move || {
                 let _ = std::io::copy(&mut read, &mut write);
                 let _ = read.shutdown(Shutdown::Both);

@@ -37,7 +37,9 @@ fn offset(client: &mut Client) -> u64 {
 fn errors() {
     on_both(&BOTH, &[], |server| {
         let mut client = server.client();
-        let mut is = |words: &[&str], want: &str| assert_eq!(said(&mut client, words), want, "{words:?}");
+        let mut is =
+            |words: &[&str], want: &str| assert_eq!(said(&mut client, words), want, "{words:?}");
+        is(&["ROLE"], "[\"master\", 0, []]");
         is(&["WAIT", "x", "0"], "-ERR value is not an integer or out of range");
         is(&["WAIT", "0", "x"], "-ERR timeout is not an integer or out of range");
         is(&["WAIT", "0", "-1"], "-ERR timeout is negative");
@@ -59,7 +61,6 @@ fn errors() {
         is(&["FAILOVER"], "-ERR FAILOVER requires connected replicas.");
         is(&["FAILOVER", "TIMEOUT", "0"], "-ERR FAILOVER timeout must be greater than 0");
         is(&["FAILOVER", "TO", "h"], "-ERR syntax error");
-        is(&["ROLE"], "[\"master\", 0, []]");
         is(&["MULTI"], "+OK");
         is(&["PSYNC", "?", "-1"], "-ERR Command 'psync' not allowed inside a transaction");
         is(&["WAIT", "1", "0"], "+QUEUED");
@@ -81,7 +82,8 @@ fn strangers_and_those_with_replies_to_come_are_refused() {
         assert_eq!(raw.line(), "-ERR SYNC and PSYNC are invalid with pending output");
         server.client().ok(&["CONFIG", "SET", "requirepass", "secret"]);
         let mut stranger = Raw::new(server);
-        for words in [&["PSYNC", "?", "-1"][..], &["SYNC"], &["REPLCONF", "capa", "eof"], &["ROLE"]] {
+        for words in [&["PSYNC", "?", "-1"][..], &["SYNC"], &["REPLCONF", "capa", "eof"], &["ROLE"]]
+        {
             assert_eq!(stranger.ask(words), "-NOAUTH Authentication required.", "{words:?}");
         }
         assert_eq!(stranger.ask(&["AUTH", "secret"]), "+OK");
@@ -143,7 +145,9 @@ fn the_fields_of_info_are_those_of_the_reference() {
         let mut client = server.client();
         client.ok(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
         let text = client.cmd(&["INFO", "replication"]).text();
-        text.lines().map(|line| line.split(':').next().unwrap_or_default().to_string()).collect::<Vec<_>>()
+        text.lines()
+            .map(|line| line.split(':').next().unwrap_or_default().to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(shape(&weft), shape(&reference));
 }
@@ -173,7 +177,8 @@ fn wait_counts_those_who_have_what_its_client_wrote() {
         until_blocked(&mut other, 1);
         let id = other.cmd(&["CLIENT", "LIST"]).text();
         let id = id.lines().find(|line| line.contains("cmd=wait ")).expect("it waits");
-        let id = id.split(' ').next().and_then(|id| id.strip_prefix("id=")).expect("an id").to_string();
+        let id =
+            id.split(' ').next().and_then(|id| id.strip_prefix("id=")).expect("an id").to_string();
         assert_eq!(other.cmd(&["CLIENT", "UNBLOCK", &id]).int(), 1);
         assert_eq!(reply(&mut client).int(), 1);
         send(&mut client, &["WAIT", "2", "0"]);
@@ -206,19 +211,18 @@ fn wait_counts_those_who_have_what_its_client_wrote() {
 /// A client that waits has its replicas asked: it need not wait for their next confirmation.
 #[test]
 fn wait_asks() {
-    on_both(&BOTH, &[], |server| {
-        let mut client = server.client();
-        let (mut raw, from) = online(server, "1");
-        client.ok(&["SET", "key", "value"]);
-        send(&mut client, &["WAIT", "1", "0"]);
-        let mut got = Vec::new();
-        until("GETACK", || {
-            got.extend(raw.take(1));
-            String::from_utf8_lossy(&got).contains("REPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
-        });
-        raw.send(&["REPLCONF", "ACK", &(from + got.len() as u64).to_string()]);
-        assert_eq!(reply(&mut client).int(), 1);
+    let server = Server::weft(&BOTH);
+    let mut client = server.client();
+    let (mut raw, from) = online(&server, "1");
+    client.ok(&["SET", "key", "value"]);
+    send(&mut client, &["WAIT", "1", "0"]);
+    let mut got = Vec::new();
+    until("GETACK", || {
+        got.extend(raw.take(1));
+        String::from_utf8_lossy(&got).contains("REPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
     });
+    raw.send(&["REPLCONF", "ACK", &(from + got.len() as u64).to_string()]);
+    assert_eq!(reply(&mut client).int(), 1);
 }
 
 #[test]
@@ -240,7 +244,9 @@ fn writes_need_replicas_that_keep_up() {
         until("writes are refused", || said(&mut client, &["INCR", "key"]) == refused);
         assert_eq!(fields(&mut client, "replication")["min_slaves_good_slaves"], "0");
         raw.send(&["REPLCONF", "ACK", &from.to_string()]);
-        until("writes are allowed again", || said(&mut client, &["INCR", "key"]).parse::<i64>().is_ok());
+        until("writes are allowed again", || {
+            said(&mut client, &["INCR", "key"]).parse::<i64>().is_ok()
+        });
         drop(raw);
         until("it is gone", || said(&mut client, &["INCR", "key"]) == refused);
         client.ok(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
@@ -256,8 +262,12 @@ fn a_failover_that_does_not_come_about() {
         let mut client = server.client();
         let (mut raw, _) = online(server, "1");
         client.ok(&["SET", "key", "1"]);
-        let mut is = |words: &[&str], want: &str| assert_eq!(said(&mut client, words), want, "{words:?}");
-        is(&["FAILOVER", "TO", "127.0.0.1", "2"], "-ERR FAILOVER target HOST and PORT is not a replica.");
+        let mut is =
+            |words: &[&str], want: &str| assert_eq!(said(&mut client, words), want, "{words:?}");
+        is(
+            &["FAILOVER", "TO", "127.0.0.1", "2"],
+            "-ERR FAILOVER target HOST and PORT is not a replica.",
+        );
         is(
             &["FAILOVER", "TO", "127.0.0.1", "1", "FORCE"],
             "-ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
@@ -265,7 +275,8 @@ fn a_failover_that_does_not_come_about() {
         is(&["FAILOVER", "TO", "127.0.0.1", "1"], "+OK");
         is(&["FAILOVER"], "-ERR FAILOVER already in progress.");
         let mut admin = server.client();
-        let state = |admin: &mut Client| fields(admin, "replication")["master_failover_state"].clone();
+        let state =
+            |admin: &mut Client| fields(admin, "replication")["master_failover_state"].clone();
         let paused = |admin: &mut Client| fields(admin, "clients")["paused_reason"].clone();
         assert_eq!(state(&mut admin), "waiting-for-sync");
         assert_eq!(paused(&mut admin), "failover_in_progress");
@@ -295,7 +306,8 @@ fn a_failover_that_does_not_come_about() {
 /// A write that a pause holds back is seen nowhere: that its client has sent it is all there is.
 fn until_blocked_or_paused(admin: &mut Client) {
     until("the write has come", || {
-        admin.cmd(&["CLIENT", "LIST"]).text().lines().filter(|line| line.contains("cmd=")).count() > 0
+        admin.cmd(&["CLIENT", "LIST"]).text().lines().filter(|line| line.contains("cmd=")).count()
+            > 0
     });
     std::thread::sleep(Duration::from_millis(200));
 }

@@ -89,7 +89,8 @@ fn replicas_that_come_together_share_a_copy() {
         }
         client.ok(&["SET", "behind", "it"]);
         for raw in &mut all {
-            let want = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$6\r\nbehind\r\n$2\r\nit\r\n";
+            let want =
+                "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$6\r\nbehind\r\n$2\r\nit\r\n";
             assert_eq!(String::from_utf8_lossy(&raw.take(want.len())), want);
         }
     }
@@ -121,8 +122,14 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
         }
         assert!(other.line().starts_with("+FULLRESYNC"));
         assert!(other.copy().len() > 48 << 20, "{diskless}");
-        until("the other is let go", || number(&mut client, "replication", "connected_slaves") == 1);
-        assert!(weft.log().contains("Disconnecting timedout replica (full sync)"), "{}", weft.log());
+        until("the other is let go", || {
+            number(&mut client, "replication", "connected_slaves") == 1
+        });
+        assert!(
+            weft.log().contains("Disconnecting timedout replica (full sync)"),
+            "{}",
+            weft.log()
+        );
         assert_eq!(client.cmd(&["DBSIZE"]).int(), 48);
         drop(stuck);
     }

@@ -3,8 +3,8 @@
 //! Who wants a pause for one of these reasons ends that and no other. What is in force is both together.
 
 use crate::server::{Server, attention};
-use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
 
 /// Which commands are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

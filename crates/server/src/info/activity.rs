@@ -31,10 +31,7 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("total_net_output_bytes", totals.net_out);
     text.field("total_net_repl_input_bytes", 0);
     text.field("total_net_repl_output_bytes", totals.net_repl_out);
-    text.zeros(&[
-        "total_net_cluster_slot_import_bytes",
-        "total_net_cluster_slot_export_bytes",
-    ]);
+    text.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
     text.hundredths("instantaneous_input_kbps", rates.net_in / 1024.0);
     text.hundredths("instantaneous_output_kbps", rates.net_out / 1024.0);
     text.field("instantaneous_input_repl_kbps", "0.00");

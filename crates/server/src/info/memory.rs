@@ -74,7 +74,12 @@ impl Usage {
             used: srv.memory.used() as u64,
             peak: peak as u64,
             startup,
-            overhead: startup + tables.iter().sum::<u64>() + clients + replicas + stream + logs as u64,
+            overhead: startup
+                + tables.iter().sum::<u64>()
+                + clients
+                + replicas
+                + stream
+                + logs as u64,
             tables,
             keys,
             clients,

@@ -254,7 +254,8 @@ pub fn tell<T>(
 
 fn node(srv: &Server, start: Start) -> (Node, VecDeque<Action>) {
     let mut out = Vec::new();
-    let node = Node::new(now(srv), settings::of(srv, &srv.config()), settings::ids(), start, &mut out);
+    let node =
+        Node::new(now(srv), settings::of(srv, &srv.config()), settings::ids(), start, &mut out);
     (node, out.into())
 }
 

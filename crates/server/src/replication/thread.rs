@@ -97,8 +97,10 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
                 let begin = units.end();
                 while let Some(unit) = log.next() {
                     let entries = unit.entries();
-                    let commands: SmallVec<[Logged<'_>; 4]> =
-                        entries.filter(|entry| entry.target().has(Target::REPLICAS)).map(Logged).collect();
+                    let commands: SmallVec<[Logged<'_>; 4]> = entries
+                        .filter(|entry| entry.target().has(Target::REPLICAS))
+                        .map(Logged)
+                        .collect();
                     let end = units.unit(&commands);
                     note(&mut ends, (unit.number(), end));
                     if end - begin >= most as u64 {

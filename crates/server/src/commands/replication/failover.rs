@@ -13,7 +13,7 @@ pub const FAILOVER: ServerCommand = holding(
         Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE),
         "6.2.0",
         "Hands the place of this primary to one of its replicas.",
-        "[target=(TO host port:integer [FORCE])] [ABORT] [TIMEOUT milliseconds:integer]",
+        "[TO target=(host port:integer [force=FORCE])] [abort=ABORT] [TIMEOUT milliseconds:integer]",
     ),
     run,
 );
@@ -21,9 +21,8 @@ pub const FAILOVER: ServerCommand = holding(
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
     let args = &cx.args[1..];
-    let done = srv
-        .replication
-        .cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
+    let done =
+        srv.replication.cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
     done.map_err(Error::owned)?;
     cx.reply.ok();
     Ok(())

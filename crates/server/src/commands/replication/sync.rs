@@ -18,7 +18,14 @@ const SYNCING: Flags =
 pub const SYNC: ServerCommand = command(
     Spec {
         complexity: "",
-        ..spec("sync", 1, SYNCING, "1.0.0", "Asks for a copy of the data, and what is written then.", "")
+        ..spec(
+            "sync",
+            1,
+            SYNCING,
+            "1.0.0",
+            "Asks for a copy of the data, and what is written then.",
+            "",
+        )
     },
     run,
 );

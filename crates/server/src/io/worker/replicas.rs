@@ -109,7 +109,9 @@ impl Worker {
             }
             let conn = ConnId(self.conns[index].session.shared.id);
             // Of one that is to be closed the order comes soon.
-            let Some(pieces) = srv.replication.next_of_stream(srv, conn, taken, AT_ONCE) else { break };
+            let Some(pieces) = srv.replication.next_of_stream(srv, conn, taken, AT_ONCE) else {
+                break;
+            };
             if pieces.is_empty() {
                 break;
             }

@@ -182,10 +182,8 @@ impl FanOut {
 
     /// Sleeps until one of these sockets takes something.
     fn wait(&self, full: &[usize]) {
-        let mut polled: Vec<PollFd<'_>> = full
-            .iter()
-            .map(|at| PollFd::new(&*self.members[*at].socket, PollFlags::OUT))
-            .collect();
+        let mut polled: Vec<PollFd<'_>> =
+            full.iter().map(|at| PollFd::new(&*self.members[*at].socket, PollFlags::OUT)).collect();
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_MS * 1_000_000 };
         let _ = poll(&mut polled, Some(&timeout));
     }

@@ -10,8 +10,8 @@
 
 use super::fan_out::FanOut;
 use super::socket::Job;
-use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::persistence::Own;
+use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::server::Server;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -106,8 +106,11 @@ impl Begun {
         saver: &Saver<W>,
     ) -> Result<(), Failed> {
         let parts = job.form.parts;
-        let introduced =
-            Introduced { is_aof_base: false, position: Some(self.position), functions: parts.functions };
+        let introduced = Introduced {
+            is_aof_base: false,
+            position: Some(self.position),
+            functions: parts.functions,
+        };
         save::introduce(srv, saver, introduced)?;
         if parts.data {
             save::write(srv, &self.plan, &self.snapshot, saver, &self.own.running)?;

@@ -102,12 +102,7 @@ impl Job {
     }
 
     /// A ticket for a connection.
-    pub fn ticket(
-        self: &Arc<Job>,
-        conn: ConnId,
-        head: Vec<u8>,
-        mark: Option<[u8; 40]>,
-    ) -> Ticket {
+    pub fn ticket(self: &Arc<Job>, conn: ConnId, head: Vec<u8>, mark: Option<[u8; 40]>) -> Ticket {
         self.sockets().awaited += 1;
         Ticket { job: self.clone(), conn, head, mark }
     }

@@ -134,6 +134,22 @@ impl Hub {
         Some(stand(srv, &state, unit, goal).1)
     }
 
+    /// There is no append-only file any more: refuses those who wait for this server's disk with the error
+    /// `text`.
+    pub fn refuse_local(&self, srv: &Server, text: &str) {
+        if !self.published.has_waits.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.lock();
+        state.replicas.waiters.all.retain(|waiter| {
+            let is_local = matches!(waiter.goal, Goal::Disk { local: true, .. });
+            if is_local && waiter.waiting.state.give_up() {
+                end(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
+            }
+            !is_local
+        });
+    }
+
     /// Something has become safe on this server's disk.
     pub fn is_durable(&self, srv: &'static Server) {
         if self.published.has_waits.load(Ordering::SeqCst) {
@@ -195,7 +211,10 @@ mod tests {
         marks.note(12, 200);
         marks.note(20, 300);
         assert_eq!((marks.offset(11), marks.offset(12)), (Some(100), Some(100)));
-        assert_eq!((marks.offset(13), marks.offset(20), marks.offset(21)), (Some(300), Some(300), None));
+        assert_eq!(
+            (marks.offset(13), marks.offset(20), marks.offset(21)),
+            (Some(300), Some(300), None)
+        );
         for unit in 21..21 + 2 * MARKS as u64 {
             marks.note(unit, 10 * unit);
         }
