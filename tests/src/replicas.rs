@@ -118,6 +118,7 @@ pub fn fill(server: &Server, seed: u64, has_field_expiry: bool) {
         client.ok(&["SELECT", db]);
         for n in 0..60 {
             let key = format!("key:{n}");
+            client.cmd(&["DEL", &key]);
             for command in value(&mut rng, key.as_bytes()) {
                 let reply = client.cmd(&command);
                 assert!(reply.error().is_none(), "{reply}");
@@ -131,6 +132,7 @@ pub fn fill(server: &Server, seed: u64, has_field_expiry: bool) {
                 client.cmd(&[b"HPEXPIREAT", key.as_bytes(), at.as_bytes(), b"FIELDS", b"1", field]);
             }
         }
+        client.cmd(&["DEL", "stream"]);
         fill_stream(&mut client, &mut rng, "stream");
     }
 }

@@ -199,7 +199,6 @@ fn protection_that_is_not_there_refuses_the_start() {
         &["--rename-command", "FLUSHALL", ""],
         &["--tls-port", "7001"],
         &["--tls-replication", "yes"],
-        &["--min-replicas-to-write", "1"],
     ] {
         let name = guard[0].trim_start_matches('-');
         let port = free_port().to_string();

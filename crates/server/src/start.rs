@@ -228,7 +228,7 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
             let config = srv.config();
             let has = |word| config.has_word(words, word);
             let save = if has("nosave") { Some(false) } else { has("save").then_some(true) };
-            let stop = Stop { save, force: has("force") };
+            let stop = Stop { save, force: has("force"), now: has("now") };
             drop(config);
             signals.acknowledge();
             srv.request_stop(stop);

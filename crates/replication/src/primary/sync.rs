@@ -55,7 +55,8 @@ impl Primary {
         if cx.stream.keep(&mut *cx.ids) {
             let id = cx.stream.history().id;
             cx.notice(format!(
-                "Replication backlog created, my new replication IDs are '{id}' and none"
+                "Replication backlog created, my new replication IDs are '{id}' and '{}'",
+                "0".repeat(40)
             ));
             cx.out.push(Action::KeepWrites);
         }

@@ -274,6 +274,7 @@ impl Aof {
 
     /// Tells those who wait for the disk that nothing is written any more.
     fn refuse_waits(&self, srv: &Server) {
+        srv.replication.refuse_local(srv, OFF);
         for (_, waiting) in std::mem::take(&mut *self.waits()) {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);

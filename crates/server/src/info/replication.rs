@@ -24,7 +24,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
         announced: config.bool(Id::REPLICA_ANNOUNCED),
     };
     drop(config);
-    let state = srv.replication.lock();
+    let state = srv.replication.up_to_date(srv);
     let now = u64::try_from(srv.mono_ms()).unwrap_or(0);
     match state.node.follower() {
         None => text.field("role", "master"),

@@ -8,6 +8,7 @@ use crate::pause::PauseMode;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weft_config::Id;
 use weft_keyspace::Turn;
 use weft_process::{log_notice, log_warning};
 
@@ -18,12 +19,15 @@ pub struct Stop {
     pub save: Option<bool>,
     /// It stops even if the data can't be saved.
     pub force: bool,
+    /// Replicas that are behind are not waited for.
+    pub now: bool,
 }
 
 impl Stop {
     /// Whether anything has to be done before the end, for which [`prepare`] may take a while.
     pub fn has_to_wait(self, srv: &Server) -> bool {
-        self.saves(srv) || srv.aof.status.waits_for_base.load(Ordering::SeqCst)
+        let waits = !self.now && srv.replication.lock().node.primary().has_replicas();
+        waits || self.saves(srv) || srv.aof.status.waits_for_base.load(Ordering::SeqCst)
     }
 
     /// Whether the data is to be saved.
@@ -41,6 +45,10 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     if !stop.force && !has_base(srv) {
         return false;
     }
+    let before = srv.pause.of_client(srv.mono_ms());
+    if !stop.now {
+        wait_for_replicas(srv);
+    }
     if !stop.saves(srv) {
         return true;
     }
@@ -49,7 +57,6 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
         log_warning!("The data is being saved before the exit already.");
         return false;
     }
-    let before = srv.pause.of_client(srv.mono_ms());
     srv.pause(PauseMode::Write, i64::MAX);
     break_off(srv);
     wait_for_writes(srv);
@@ -125,6 +132,40 @@ pub fn finish(srv: &Server) {
     while is_at_work(srv) && began.elapsed() < PATIENCE {
         srv.aof.cancel_rewrite();
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Until replicas have what was written, for `shutdown-timeout` at most. From here on writes wait.
+fn wait_for_replicas(srv: &'static Server) {
+    const LOOK: Duration = Duration::from_millis(5);
+    let timeout = u64::try_from(srv.config().int(Id::SHUTDOWN_TIMEOUT)).unwrap_or(0);
+    let hub = &srv.replication;
+    if timeout == 0 || hub.is_replica() || !hub.lock().node.primary().has_replicas() {
+        return;
+    }
+    srv.pause(PauseMode::Write, i64::MAX);
+    wait_for_writes(srv);
+    let end = hub.up_to_date(srv).node.stream().offset();
+    // How many have it, and how many there are.
+    let count = || {
+        let state = hub.lock();
+        let primary = state.node.primary();
+        (primary.acked(end), primary.views(0, end).iter().filter(|view| view.is_online).count())
+    };
+    hub.step(srv, |node, now, out| node.request_acks(now, out));
+    let began = Instant::now();
+    let (mut have, mut all) = count();
+    if have < all {
+        log_notice!("Waiting for replicas before shutting down.");
+    }
+    while have < all && began.elapsed() < Duration::from_secs(timeout) {
+        std::thread::sleep(LOOK);
+        (have, all) = count();
+    }
+    if have < all {
+        log_warning!("{} of {all} replicas lag behind when shutting down.", all - have);
+    } else {
+        log_notice!("{have} of {all} replicas are in sync when shutting down.");
     }
 }
 

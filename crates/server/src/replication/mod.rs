@@ -153,6 +153,27 @@ impl Hub {
         state.lock().unwrap_or_else(|p| p.into_inner())
     }
 
+    /// The machine, when what was written before this call is in the stream. Where another thread is still
+    /// about to log something it is waited for, but not for long.
+    pub fn up_to_date(&self, srv: &'static Server) -> MutexGuard<'_, State> {
+        const TRIES: usize = 100;
+        let last = srv.ks.log().last();
+        for _ in 0..TRIES {
+            let mut state = self.lock();
+            if state.log.is_none() {
+                return state;
+            }
+            thread::drain(srv, &mut state, usize::MAX);
+            let is_there = state.log.as_ref().is_none_or(|log| log.position() >= last);
+            self.finish(srv, state);
+            if is_there {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.lock()
+    }
+
     /// Tells the machine something, and does what follows. See the module for who may call it.
     pub fn step<T>(
         &self,

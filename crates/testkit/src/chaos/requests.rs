@@ -13,7 +13,20 @@ use crate::rng::Rng;
 const LEFT_OUT: [&str; 4] = ["requirepass", "DEBUG SLEEP", "SKIPME no", PUSHED];
 
 /// Commands that are not sent with random arguments.
-const NOT_AT_RANDOM: [&str; 5] = ["SHUTDOWN", "DEBUG", "MONITOR", "MULTI", "REPLICAOF"];
+const NOT_AT_RANDOM: [&str; 10] = [
+    "SHUTDOWN",
+    "DEBUG",
+    "MONITOR",
+    "MULTI",
+    "REPLICAOF",
+    // Which would make a replica of the connection, which is not answered then.
+    "SYNC",
+    "PSYNC",
+    "REPLCONF",
+    "FAILOVER",
+    // For ever, without replicas.
+    "WAIT",
+];
 
 /// In the names of commands that are answered by pushes.
 const PUSHED: &str = "SUBSCRIBE";

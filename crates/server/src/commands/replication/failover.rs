@@ -13,7 +13,7 @@ pub const FAILOVER: ServerCommand = holding(
         Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE),
         "6.2.0",
         "Hands the place of this primary to one of its replicas.",
-        "[target=(TO host port:integer [FORCE])] [ABORT] [TIMEOUT milliseconds:integer]",
+        "[TO target=(host port:integer [force=FORCE])] [abort=ABORT] [TIMEOUT milliseconds:integer]",
     ),
     run,
 );

@@ -21,7 +21,7 @@ pub const ROLE: ServerCommand = command(
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
-    let state = srv.replication.lock();
+    let state = srv.replication.up_to_date(srv);
     let offset = state.node.stream().offset();
     let reply = &mut *cx.reply;
     if let Some(follower) = state.node.follower() {

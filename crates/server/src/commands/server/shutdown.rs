@@ -3,8 +3,8 @@
 //! If there is something to save, clients that write are held back until that is done; the server
 //! then ends, or it could not be saved and goes on, unless FORCE says that going down matters more.
 //! ABORT takes back what a signal has asked for and no tick has seen to yet. NOW does not wait for
-//! replicas, SAFE does not take a cluster's primary down and FAILOVER hands its role over first: without
-//! replicas and cluster all three are fulfilled as it is.
+//! replicas that are behind, nor do NOSAVE and FORCE together. SAFE does not take a cluster's primary down
+//! and FAILOVER hands its role over first: without a cluster both are fulfilled as it is.
 
 use crate::commands::shape::{ADMIN, holding, spec};
 use crate::dispatch::hold::Held;
@@ -47,7 +47,8 @@ struct Words {
     no_save: bool,
     force: bool,
     abort: bool,
-    /// NOW, SAFE or FAILOVER.
+    now: bool,
+    /// SAFE or FAILOVER.
     other: bool,
 }
 
@@ -59,12 +60,13 @@ fn words(args: &[&[u8]]) -> Result<Words, Error> {
             b"nosave" => &mut words.no_save,
             b"force" => &mut words.force,
             b"abort" => &mut words.abort,
-            b"now" | b"safe" | b"failover" => &mut words.other,
+            b"now" => &mut words.now,
+            b"safe" | b"failover" => &mut words.other,
             _ => return Err(error::SYNTAX),
         };
         *known = true;
     }
-    let more = words.save || words.no_save || words.force || words.other;
+    let more = words.save || words.no_save || words.force || words.now || words.other;
     if (words.abort && more) || (words.save && words.no_save) {
         return Err(error::SYNTAX);
     }
@@ -85,7 +87,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     log_warning!("User requested shutdown... (by client id={} addr={})", client.id, client.peer);
     let save = if words.no_save { Some(false) } else { words.save.then_some(true) };
     let may_end = match cx.held {
-        Held::Aside => stop::prepare(cx.srv(), Stop { save, force: words.force }),
+        Held::Aside => stop::prepare(cx.srv(), Stop { save, force: words.force, now: words.now }),
         // NOSAVE FORCE: there is nothing to wait for.
         Held::Nothing(_) | Held::Stop(_) | Held::Guard(_) => true,
     };

@@ -52,7 +52,15 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
     if replicas > 0 {
-        return wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms);
+        wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms)?;
+        // Who ends the log looks for those who wait afterwards.
+        if let Some(waiting) = cx.blocked.take_if(|waiting| {
+            local == 1 && !srv.aof.is_on() && waiting.state.give_up()
+        }) {
+            srv.lines.leave(&srv.ks, &waiting);
+            return Err(IS_OFF);
+        }
+        return Ok(());
     }
     let unit = srv.ks.log().last();
     let done = i64::from(srv.aof.is_on() && srv.aof.durable() >= unit);

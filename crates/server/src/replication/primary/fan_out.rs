@@ -200,9 +200,10 @@ impl FanOut {
         for at in full.iter().rev() {
             if is_late(&self.members[*at], timeout) {
                 let member = self.members.swap_remove(*at);
-                Self::cut(&member);
                 let hub = &self.srv.replication;
                 hub.step(self.srv, |node, now, out| node.bulk_stuck(now, member.conn, out));
+                // Behind that, so that it is known why.
+                Self::cut(&member);
             }
         }
     }

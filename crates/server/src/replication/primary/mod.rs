@@ -74,8 +74,10 @@ impl Hub {
             self.lock().replicas.links.insert(conn, link);
         }
         let event = |node: &mut Node, now, out: &mut Vec<Action>| {
+            // What is said to one that was a replica before is no part of its stream: it must not be said.
+            let was_replica = node.primary().is_replica(conn);
             event(node, now, conn, out);
-            if node.primary().is_replica(conn) {
+            if !was_replica && node.primary().is_replica(conn) {
                 client.is_replica.store(true, Ordering::SeqCst);
                 return Vec::new();
             }

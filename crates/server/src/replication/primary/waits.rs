@@ -107,7 +107,7 @@ impl Hub {
         goal: Goal,
         waiting: impl FnOnce() -> Option<Arc<Waiting>>,
     ) -> (Done, Option<Arc<Waiting>>) {
-        let mut state = self.lock();
+        let mut state = self.up_to_date(srv);
         let (reached, done) = stand(srv, &state, unit, goal);
         let waiting = if reached { None } else { waiting() };
         if let Some(waiting) = &waiting {
@@ -132,6 +132,22 @@ impl Hub {
         let at = all.iter().position(|waiter| Arc::ptr_eq(&waiter.waiting, waiting))?;
         let Waiter { unit, goal, .. } = all.swap_remove(at);
         Some(stand(srv, &state, unit, goal).1)
+    }
+
+    /// There is no append-only file any more: refuses those who wait for this server's disk with the error
+    /// `text`.
+    pub fn refuse_local(&self, srv: &Server, text: &str) {
+        if !self.published.has_waits.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.lock();
+        state.replicas.waiters.all.retain(|waiter| {
+            let is_local = matches!(waiter.goal, Goal::Disk { local: true, .. });
+            if is_local && waiter.waiting.state.give_up() {
+                end(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
+            }
+            !is_local
+        });
     }
 
     /// Something has become safe on this server's disk.

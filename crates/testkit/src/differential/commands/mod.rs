@@ -219,6 +219,7 @@ impl Default for Comparisons {
 }
 
 /// Where commands are compared that have more answers than one.
+const REPLICAS: &str = "is about replicas: see `replication_commands` of weft-tests";
 const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
 
 /// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
@@ -226,14 +227,20 @@ const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
 pub const EXEMPT: &[(&str, &str)] = &[
     ("BGREWRITEAOF", "writes files: see `aof` of weft-tests"),
     ("BGSAVE", "how long it takes decides what is answered next: see `snapshots` of weft-tests"),
+    ("FAILOVER", REPLICAS),
     ("MONITOR", "turns the connection into a stream that has no replies to compare"),
     ("PSUBSCRIBE", SESSIONS),
+    ("PSYNC", REPLICAS),
     ("PUNSUBSCRIBE", SESSIONS),
+    ("REPLCONF", REPLICAS),
+    ("ROLE", REPLICAS),
     ("SHUTDOWN", "ends the servers"),
     ("SSUBSCRIBE", SESSIONS),
     ("SUBSCRIBE", SESSIONS),
     ("SUNSUBSCRIBE", SESSIONS),
+    ("SYNC", REPLICAS),
     ("UNSUBSCRIBE", SESSIONS),
+    ("WAIT", REPLICAS),
     ("WAITAOF", "waits for a disk: see `aof` of weft-tests"),
 ];
 
