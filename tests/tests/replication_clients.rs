@@ -1,5 +1,6 @@
 //! What clients of a replica see: what they may not do, what has expired, and the configuration.
 
+use std::os::unix::fs::PermissionsExt;
 use weft_testkit::{Server, Value, skip_without};
 use weft_tests::persistence::until;
 use weft_tests::replication::{FakePrimary, NO_KEYS, follow, info, linked};
@@ -25,7 +26,6 @@ fn answers_are_those_of_the_reference() {
         &["MULTI"],
         &["GET", "a"],
         &["EXEC"],
-        &["WAITAOF", "0", "0", "0"],
         &["CONFIG", "GET", "replicaof"],
         &["CONFIG", "SET", "replica-serve-stale-data", "no"],
         &["GET", "a"],
@@ -165,7 +165,13 @@ fn as_sentinel_does_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("weft.conf");
     std::fs::write(&file, "save \"\"\n").expect("a file");
-    let server = Server::weft(&[file.to_str().expect("a path")]);
+    // The file comes first among the arguments.
+    let script = folder.path().join("server");
+    let (program, path) = (weft_testkit::locate::weft().display(), file.display());
+    std::fs::write(&script, format!("#!/bin/sh\nexec '{program}' '{path}' \"$@\"\n")).expect("a file");
+    let permitted = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, permitted).expect("its own file");
+    let server = Server::start("weft", &script, &[]);
     let mut client = server.client();
     for words in [
         &["MULTI"][..],

@@ -50,13 +50,15 @@ enum Copy {
 pub struct Copies {
     srv: &'static Server,
     present: Option<Copy>,
-    /// The old data are gone, or may not be shown, and clients are told so.
+    /// The old data may not be shown, and clients are told so.
     is_loading: bool,
+    /// They are gone, and what is there is part of the copy.
+    is_dropped: bool,
 }
 
 impl Copies {
     pub fn new(srv: &'static Server) -> Copies {
-        Copies { srv, present: None, is_loading: false }
+        Copies { srv, present: None, is_loading: false, is_dropped: false }
     }
 
     /// A copy of so many bytes begins, if that is known.
@@ -199,7 +201,14 @@ impl Copies {
             Ok(origin) => {
                 let db = origin.stream_db.unwrap_or(0);
                 let hub = &srv.replication;
-                hub.step(srv, |node, now, out| node.loaded(now, link, db, out));
+                if self.is_dropped {
+                    hub.step(srv, |node, now, out| node.loaded(now, link, db, out));
+                } else {
+                    // Nobody sees the old data, and that there is a link.
+                    let Applier { core, hand, .. } = &mut *applier;
+                    let guard = hand.world(&mut core.turn);
+                    hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
+                }
                 settle(srv, bell);
                 applier.begin_files_anew();
                 self.end_loading();
@@ -230,6 +239,7 @@ impl Copies {
 
     fn end_loading(&mut self) {
         self.srv.replication.published.loads_beside.store(false, Ordering::SeqCst);
+        self.is_dropped = false;
         if std::mem::take(&mut self.is_loading) {
             self.srv.set_loading(false);
         }
@@ -245,7 +255,7 @@ impl Copies {
                 let _ = answer(loader);
             }
         }
-        if self.is_loading {
+        if self.is_dropped {
             self.empty(applier, || true);
         }
         self.end_loading();
@@ -262,8 +272,9 @@ impl Copies {
             }
             begins
         };
-        self.is_loading = self.empty(applier, begins);
-        self.is_loading
+        self.is_dropped = self.empty(applier, begins);
+        self.is_loading |= self.is_dropped;
+        self.is_dropped
     }
 
     /// Drops all data, if that is `wanted` still when the world is stopped. O(all keys), or O(1) if they are
