@@ -168,7 +168,8 @@ fn as_sentinel_does_it() {
     // The file comes first among the arguments.
     let script = folder.path().join("server");
     let (program, path) = (weft_testkit::locate::weft().display(), file.display());
-    std::fs::write(&script, format!("#!/bin/sh\nexec '{program}' '{path}' \"$@\"\n")).expect("a file");
+    std::fs::write(&script, format!("#!/bin/sh\nexec '{program}' '{path}' \"$@\"\n"))
+        .expect("a file");
     let permitted = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&script, permitted).expect("its own file");
     let server = Server::start("weft", &script, &[]);

@@ -85,7 +85,8 @@ fn from_every_peer_in_every_way() {
                 assert!(theirs == ours || ours.error().is_some(), "{name} {mode} {key}");
             }
             let files = std::fs::read_dir(replica.dir()).expect("its folder");
-            let temporary = files.flatten().any(|f| f.file_name().to_string_lossy().starts_with("temp-"));
+            let temporary =
+                files.flatten().any(|f| f.file_name().to_string_lossy().starts_with("temp-"));
             assert!(!temporary, "{name} {mode}: a file is left");
         }
     }

@@ -9,9 +9,7 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
-use weft_tests::replication::{
-    FakePrimary, NO_KEYS, caught_up, follow, info, linked, same_data,
-};
+use weft_tests::replication::{FakePrimary, NO_KEYS, caught_up, follow, info, linked, same_data};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 const WRITERS: usize = 8;

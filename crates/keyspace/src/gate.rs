@@ -86,12 +86,9 @@ impl Gates {
 
     fn use_more(&self, more: impl Fn(usize) -> usize) {
         let mut in_use = self.in_use.load(Ordering::Acquire);
-        while let Err(now) = self.in_use.compare_exchange(
-            in_use,
-            more(in_use),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
+        while let Err(now) =
+            self.in_use.compare_exchange(in_use, more(in_use), Ordering::AcqRel, Ordering::Acquire)
+        {
             in_use = now;
         }
         fence(Ordering::SeqCst);

@@ -157,7 +157,8 @@ pub fn at_start(srv: &'static Server, dir: &Directory, manifest: &Manifest) -> R
             done
         }
         Load::Snapshot(input, to) => {
-            let loaded = snapshots::load_front(srv, input, true, snapshots::Place::Keyspace).map(rest);
+            let loaded =
+                snapshots::load_front(srv, input, true, snapshots::Place::Keyspace).map(rest);
             let _ = to.send(loaded.map_err(|trouble| {
                 snapshots::tell(&trouble);
                 trouble.to_string()

@@ -11,10 +11,7 @@ use weft_commands::Error;
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
     ("modules", &["module"]),
-    (
-        "replication",
-        &["failover", "psync", "replconf", "role", "sync", "wait"],
-    ),
+    ("replication", &["failover", "psync", "replconf", "role", "sync", "wait"]),
     (
         "scripts and functions",
         &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],

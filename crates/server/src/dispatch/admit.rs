@@ -28,9 +28,8 @@ const UNSAVED: Error = Error::new(
      option). Please check the Weft logs for details about the RDB error.",
 );
 const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
-const PRIMARY_DOWN: Error = Error::new(
-    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-);
+const PRIMARY_DOWN: Error =
+    Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
 const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
@@ -300,7 +299,8 @@ fn admit_with_care(
         return Err(LOADING);
     }
     core.begin_import(session.import_source, flags);
-    let ignores_maxmemory = bits & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
+    let ignores_maxmemory =
+        bits & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
     if bits & attention::MAXMEMORY != 0
         && !ignores_maxmemory
         && !crate::eviction::make_room(core, inside)
@@ -332,7 +332,10 @@ fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result
     }
     let published = &core.srv.replication.published;
     let is_linked = || published.is_linked.load(Ordering::Relaxed);
-    if !core.settings.replica.serves_stale && !is_linked() && !is_any_time(session, cmd, Flags::STALE) {
+    if !core.settings.replica.serves_stale
+        && !is_linked()
+        && !is_any_time(session, cmd, Flags::STALE)
+    {
         return Err(PRIMARY_DOWN);
     }
     let loads = || published.loads_beside.load(Ordering::Relaxed);

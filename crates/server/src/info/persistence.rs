@@ -2,9 +2,9 @@
 
 use super::text::Text;
 use crate::dispatch::Core;
+use crate::replication::replica::status;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
-use crate::replication::replica::status;
 use weft_config::Id;
 
 pub fn write_persistence(core: &mut Core, text: &mut Text) {

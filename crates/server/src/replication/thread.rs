@@ -96,8 +96,10 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
                 let begin = units.end();
                 while let Some(unit) = log.next() {
                     let entries = unit.entries();
-                    let commands: SmallVec<[Logged<'_>; 4]> =
-                        entries.filter(|entry| entry.target().has(Target::REPLICAS)).map(Logged).collect();
+                    let commands: SmallVec<[Logged<'_>; 4]> = entries
+                        .filter(|entry| entry.target().has(Target::REPLICAS))
+                        .map(Logged)
+                        .collect();
                     if units.unit(&commands) - begin >= most as u64 {
                         return true;
                     }

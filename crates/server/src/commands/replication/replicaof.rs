@@ -10,8 +10,7 @@ use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use weft_commands::{CmdResult, Error, Flags, Spec};
 use weft_process::log_notice;
 
-const FLAGS: Flags =
-    Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
+const FLAGS: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
 
 const SYNTAX: &str = "args=(host-port=(host port:integer)|no-one=(no=NO one=ONE))";
 

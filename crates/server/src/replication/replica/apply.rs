@@ -226,7 +226,7 @@ impl Applier {
         let may_apply = hub.lock().node.begin_apply(link);
         if may_apply {
             run_all(core, &mut guard, reply, &commands);
-            hub.step(*srv, |node, now, out| {
+            hub.step(srv, |node, now, out| {
                 node.applied(now, link, unit.bytes(), unit.db(), out);
             });
         }

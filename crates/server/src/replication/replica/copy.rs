@@ -13,9 +13,9 @@
 //! breaks off in between leaves nothing behind.
 
 use super::apply::Applier;
+use super::forget;
 use super::link::{Bell, settle};
 use super::pipe::{PipeIn, pipe};
-use super::forget;
 use crate::memory::ThreadMemory;
 use crate::persistence::load::{self, Place};
 use crate::server::Server;
@@ -40,11 +40,21 @@ pub struct Progress {
 
 /// What has been received of the present copy.
 enum Copy {
-    File { file: File, name: PathBuf },
+    File {
+        file: File,
+        name: PathBuf,
+    },
     /// The first bytes of one that is to be loaded as it comes: whether it can be is seen from them. How
     /// many will come.
-    Front { bytes: Vec<u8>, total: Option<u64> },
-    Pipe { to: PipeIn, loader: JoinHandle<Result<Origin, String>>, beside: Option<Arc<Beside>> },
+    Front {
+        bytes: Vec<u8>,
+        total: Option<u64>,
+    },
+    Pipe {
+        to: PipeIn,
+        loader: JoinHandle<Result<Origin, String>>,
+        beside: Option<Arc<Beside>>,
+    },
 }
 
 pub struct Copies {

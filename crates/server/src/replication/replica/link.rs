@@ -104,7 +104,7 @@ pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
     let own = bell.clone();
     std::thread::Builder::new().name("weft-replica".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
-        crate::threads::bind_to(&srv.placement().bio);
+        crate::threads::bind_to(&srv.placement().slow);
         let mut thread = Thread {
             srv,
             bell: own,
@@ -203,9 +203,9 @@ impl Thread {
         let srv = self.srv;
         let is_empty = || (0..srv.ks.databases()).all(|db| srv.ks.counts(db).0 == 0);
         loop {
-            let taken = srv.replication.step(srv, |node, now, out| {
-                node.received(now, link.id, &self.buf, &is_empty, out)
-            });
+            let taken = srv
+                .replication
+                .step(srv, |node, now, out| node.received(now, link.id, &self.buf, &is_empty, out));
             if !self.obey(link) {
                 return false;
             }
