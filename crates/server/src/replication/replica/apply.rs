@@ -92,17 +92,6 @@ impl Applier {
         self.splitter = Splitter::new(at.db);
     }
 
-    /// The data are others now: the append-only file, if there is one, begins anew.
-    pub fn begin_files_anew(&mut self) {
-        if !self.srv.aof.is_on() {
-            return;
-        }
-        let guard = self.hand.world(&mut self.core.turn);
-        if let Err(why) = crate::aof::start::again(self.srv, &guard) {
-            log_warning!("The append-only file does not begin anew: {why}");
-        }
-    }
-
     /// Applies all units that are complete with these bytes; those of a link that was given up go no
     /// further.
     pub fn apply(&mut self, link: LinkId, bytes: &[u8]) {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use weft_config::Id;
-use weft_keyspace::{Beside, Db, turn::Free};
+use weft_keyspace::{Beside, Db, Guard, turn::Free};
 use weft_persist::rdb::file::{Header, Origin};
 use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
@@ -211,17 +211,14 @@ impl Copies {
             Ok(origin) => {
                 let db = origin.stream_db.unwrap_or(0);
                 let hub = &srv.replication;
-                if self.is_dropped {
-                    hub.step(srv, |node, now, out| node.loaded(now, link, db, out));
-                } else {
-                    // Nobody sees the old data, and that there is a link.
-                    let Applier { core, hand, .. } = &mut *applier;
-                    let guard = hand.world(&mut core.turn);
-                    hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
-                }
-                settle(srv, bell);
-                applier.begin_files_anew();
+                // All of it at once: nobody sees a link with the old data, or while clients are told LOADING.
+                let Applier { core, hand, .. } = applier;
+                let guard = hand.world(&mut core.turn);
+                hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
+                begin_files_anew(srv, &guard);
                 self.end_loading();
+                drop(guard);
+                settle(srv, bell);
             }
             Err(why) => self.failed(link, &why),
         }
@@ -308,6 +305,15 @@ impl Copies {
         core.free_trash();
         core.publish();
         true
+    }
+}
+
+/// The data are others now: the append-only file, if there is one, begins anew.
+fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
+    if srv.aof.is_on()
+        && let Err(why) = crate::aof::start::again(srv, guard)
+    {
+        log_warning!("The append-only file does not begin anew: {why}");
     }
 }
 
