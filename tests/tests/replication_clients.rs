@@ -132,6 +132,38 @@ fn what_has_expired_is_hidden_and_stays() {
     until("expiry", || client.cmd(&["DBSIZE"]).int() == 3);
 }
 
+/// CLIENT PAUSE holds back what the primary writes, too; MONITOR shows it.
+#[test]
+fn a_pause_holds_the_stream() {
+    let fake = FakePrimary::new();
+    let replica = Server::weft(&[]);
+    let (mut client, mut monitor) = (replica.client(), replica.client());
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "1"]);
+    link.confirmed(at);
+    monitor.ok(&["MONITOR"]);
+    client.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    let paused = at;
+    at += link.write(&["SET", "k", "2"]);
+    for _ in 0..2 {
+        // Once a second.
+        link.confirmed(paused);
+    }
+    assert_eq!(client.cmd(&["GET", "k"]).text(), "1");
+    client.ok(&["CLIENT", "UNPAUSE"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
+    let wanted = format!("[0 127.0.0.1:{}] \"SET\" \"k\" \"2\"", fake.port());
+    while !monitor.read_frame().expect("a line").value.to_string().contains(&wanted) {}
+    // A change of role does not wait for the end of a pause.
+    client.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    link.write(&["SET", "k", "3"]);
+    client.ok(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
+}
+
 /// It is for the primary to evict.
 #[test]
 fn a_replica_does_not_evict() {
