@@ -1,5 +1,6 @@
 //! What clients of a replica see: what they may not do, what has expired, and the configuration.
 
+use std::os::unix::fs::PermissionsExt;
 use weft_testkit::{Server, Value, skip_without};
 use weft_tests::persistence::until;
 use weft_tests::replication::{FakePrimary, NO_KEYS, follow, info, linked};
@@ -25,7 +26,6 @@ fn answers_are_those_of_the_reference() {
         &["MULTI"],
         &["GET", "a"],
         &["EXEC"],
-        &["WAITAOF", "0", "0", "0"],
         &["CONFIG", "GET", "replicaof"],
         &["CONFIG", "SET", "replica-serve-stale-data", "no"],
         &["GET", "a"],
@@ -132,6 +132,38 @@ fn what_has_expired_is_hidden_and_stays() {
     until("expiry", || client.cmd(&["DBSIZE"]).int() == 3);
 }
 
+/// CLIENT PAUSE holds back what the primary writes, too; MONITOR shows it.
+#[test]
+fn a_pause_holds_the_stream() {
+    let fake = FakePrimary::new();
+    let replica = Server::weft(&[]);
+    let (mut client, mut monitor) = (replica.client(), replica.client());
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(NO_KEYS, 0);
+    link.confirmed(0);
+    let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "1"]);
+    link.confirmed(at);
+    monitor.ok(&["MONITOR"]);
+    client.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    let paused = at;
+    at += link.write(&["SET", "k", "2"]);
+    for _ in 0..2 {
+        // Once a second.
+        link.confirmed(paused);
+    }
+    assert_eq!(client.cmd(&["GET", "k"]).text(), "1");
+    client.ok(&["CLIENT", "UNPAUSE"]);
+    link.confirmed(at);
+    assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
+    let wanted = format!("[0 127.0.0.1:{}] \"SET\" \"k\" \"2\"", fake.port());
+    while !monitor.read_frame().expect("a line").value.to_string().contains(&wanted) {}
+    // A change of role does not wait for the end of a pause.
+    client.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    link.write(&["SET", "k", "3"]);
+    client.ok(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
+}
+
 /// It is for the primary to evict.
 #[test]
 fn a_replica_does_not_evict() {
@@ -165,7 +197,14 @@ fn as_sentinel_does_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("weft.conf");
     std::fs::write(&file, "save \"\"\n").expect("a file");
-    let server = Server::weft(&[file.to_str().expect("a path")]);
+    // The file comes first among the arguments.
+    let script = folder.path().join("server");
+    let (program, path) = (weft_testkit::locate::weft().display(), file.display());
+    std::fs::write(&script, format!("#!/bin/sh\nexec '{program}' '{path}' \"$@\"\n"))
+        .expect("a file");
+    let permitted = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, permitted).expect("its own file");
+    let server = Server::start("weft", &script, &[]);
     let mut client = server.client();
     for words in [
         &["MULTI"][..],

@@ -143,7 +143,13 @@ impl Config {
             let defaults = kind.lines(&DEFAULTS[id.index()]);
             lines.retain(|line| !defaults.contains(line));
         }
-        if id == Id::DIR && self.bytes(id).is_empty() {
+        // Who follows nobody any longer has no line that says whom.
+        let says_nothing = match id {
+            Id::DIR => self.bytes(id).is_empty(),
+            Id::REPLICAOF => self.primary().is_none(),
+            _ => false,
+        };
+        if says_nothing {
             lines.clear();
         }
         lines

@@ -20,6 +20,9 @@ use crate::planted::{self, Fault as Planted};
 /// Most bytes of a unit that has not ended, and of what stands behind it in the same push.
 const MOST: usize = u32::MAX as usize;
 
+/// Bytes of room that are kept when nothing is held.
+const ROOM: usize = 1 << 20;
+
 /// Why a stream can't be followed any longer. Whoever sees one starts with a full copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
@@ -148,6 +151,9 @@ impl Splitter {
                 span.start -= shift;
             }
             self.start = 0;
+        }
+        if self.buf.is_empty() {
+            self.buf.shrink_to(ROOM);
         }
         self.buf.extend_from_slice(bytes);
     }

@@ -14,9 +14,20 @@ use weft_resp::Reply;
 /// Shows one command to all monitors but the client that sent it: see [`own`].
 #[cold]
 pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
-    let line = Arc::new(line(&srv.table, session, args));
+    spread(srv, session.shared.id, line_of(&srv.table, session, args));
+}
+
+/// Shows one command that our primary has sent, in database `db`.
+#[cold]
+pub fn feed_of_primary(srv: &Server, primary: &str, db: usize, args: &[&[u8]]) {
+    spread(srv, 0, line(&srv.table, primary, db, args));
+}
+
+/// Gives a line to all monitors but one.
+fn spread(srv: &Server, but: u64, line: Vec<u8>) {
+    let line = Arc::new(line);
     let monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
-    for (client, thread) in monitors.iter().filter(|(id, _)| *id != session.shared.id) {
+    for (client, thread) in monitors.iter().filter(|(id, _)| *id != but) {
         srv.threads[*thread].mailbox.send(Message::Feed { client: *client, bytes: line.clone() });
     }
 }
@@ -25,7 +36,7 @@ pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
 /// client can tell which is which.
 #[cold]
 pub fn own(srv: &Server, session: &Session, args: &[&[u8]], reply: &mut Reply) {
-    reply.raw(&line(&srv.table, session, args));
+    reply.raw(&line_of(&srv.table, session, args));
 }
 
 /// Adds a client to those who see every command.
@@ -42,15 +53,19 @@ pub fn leave(srv: &Server, client: u64) {
     srv.set_attention(attention::MONITOR, !monitors.is_empty());
 }
 
-/// `+1700000000.123456 [0 127.0.0.1:5000] "get" "key"\r\n`
-fn line(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+fn line_of(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
     let peer = match session.shared.unix {
         true => format!("unix:{}", session.shared.peer.trim_end_matches(":0")),
         false => session.shared.peer.clone(),
     };
-    let mut out = format!("+{}.{:06} [{} {peer}]", now.as_secs(), now.subsec_micros(), session.db)
-        .into_bytes();
+    line(table, &peer, session.db, args)
+}
+
+/// `+1700000000.123456 [0 127.0.0.1:5000] "get" "key"\r\n`
+fn line(table: &CommandTable, peer: &str, db: usize, args: &[&[u8]]) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut out =
+        format!("+{}.{:06} [{db} {peer}]", now.as_secs(), now.subsec_micros()).into_bytes();
     let shown = match table.find(args[0]) {
         Some(cmd) => {
             let sub = args.get(1).and_then(|name| cmd.subcommand(name));

@@ -161,8 +161,9 @@ impl Cron {
         let mut capped = false;
         let mut keep_going = || {
             capped = started.elapsed() >= budget;
-            // A pause may have begun between two steps.
-            !capped && !srv.is_paused()
+            // A pause may have begun between two steps, or this server have become a replica.
+            let others = attention::PAUSED | attention::REPLICA;
+            !capped && srv.attention.load(Ordering::SeqCst) & others == 0
         };
         let (state, shards) = (&mut self.sweep, &self.shards);
         let swept = expiry::sweep(inside, &mut core.turn, state, shards, effort, &mut keep_going);

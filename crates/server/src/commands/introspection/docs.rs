@@ -9,6 +9,9 @@ use weft_resp::Reply;
 /// Commands for those who work on the server, not for its users.
 const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];
 
+/// Commands that have given way to others: since when, and to which.
+const DEPRECATED: &[(&str, &str, &str)] = &[("slaveof", "5.0.0", "`REPLICAOF`")];
+
 pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;
     // Unlike COMMAND INFO, an unknown name is passed over.
@@ -23,10 +26,14 @@ fn entry(reply: &mut Reply, cmd: &Cmd) {
     reply.bulk(cmd.full_name.as_bytes());
     let spec = cmd.spec;
     let is_system = SYSTEM.contains(&cmd.full_name);
+    let deprecated = DEPRECATED.iter().find(|(name, ..)| *name == cmd.full_name);
     let args = syntax::parse(spec.syntax).expect("a test parses every syntax");
     let optional = [
         !spec.complexity.is_empty(),
         is_system,
+        deprecated.is_some(),
+        deprecated.is_some(),
+        deprecated.is_some(),
         !spec.history.is_empty(),
         !args.is_empty(),
         !cmd.subcommands.is_empty(),
@@ -42,6 +49,13 @@ fn entry(reply: &mut Reply, cmd: &Cmd) {
         reply.bulk(b"doc_flags");
         reply.set(1);
         reply.simple("syscmd");
+    }
+    if let Some((_, since, by)) = deprecated {
+        reply.bulk(b"doc_flags");
+        reply.set(1);
+        reply.simple("deprecated");
+        text(reply, "deprecated_since", since);
+        text(reply, "replaced_by", by);
     }
     if !spec.history.is_empty() {
         reply.bulk(b"history");

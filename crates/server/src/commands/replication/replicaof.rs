@@ -7,7 +7,7 @@ use crate::commands::logged_line;
 use crate::commands::shape::{holding, spec};
 use crate::dispatch::admit::LOADING;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
-use weft_commands::{CmdResult, Error, Flags, Spec};
+use weft_commands::{CmdResult, Error, Flags};
 use weft_process::log_notice;
 
 const FLAGS: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
@@ -22,7 +22,7 @@ pub const REPLICAOF: ServerCommand = holding(
 
 pub const SLAVEOF: ServerCommand = holding(
     |_| Needs::World,
-    Spec { ..spec("slaveof", 3, FLAGS, "1.0.0", "The older name of REPLICAOF.", SYNTAX) },
+    spec("slaveof", 3, FLAGS, "1.0.0", "The older name of REPLICAOF.", SYNTAX),
     replica_of,
 );
 

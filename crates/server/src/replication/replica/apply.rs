@@ -14,17 +14,20 @@
 //! have.
 
 use super::command::{Work, work_of};
+use crate::dispatch::admit::is_held_back;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call, log_words};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core, commit, reply};
-use crate::pubsub;
-use crate::server::Server;
+use crate::server::{Server, attention};
+use crate::{monitor, pubsub};
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weft_commands::spec::Lock;
-use weft_commands::{Lane, Pause};
+use weft_commands::{Flags, Lane, Pause};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{
     Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, ShardSet, SlowHand,
@@ -46,6 +49,9 @@ const LONG_BYTES: usize = 256 << 10;
 /// Before a unit is applied, the record of the one so many places behind it is fetched, and the bucket of the
 /// one twice as far.
 const AHEAD: usize = 8;
+
+/// Between two looks whether a pause has ended.
+const PAUSED_STEP: Duration = Duration::from_millis(5);
 
 /// Most commands have no more words.
 const FEW: usize = 6;
@@ -92,17 +98,6 @@ impl Applier {
         self.splitter = Splitter::new(at.db);
     }
 
-    /// The data are others now: the append-only file, if there is one, begins anew.
-    pub fn begin_files_anew(&mut self) {
-        if !self.srv.aof.is_on() {
-            return;
-        }
-        let guard = self.hand.world(&mut self.core.turn);
-        if let Err(why) = crate::aof::start::again(self.srv, &guard) {
-            log_warning!("The append-only file does not begin anew: {why}");
-        }
-    }
-
     /// Applies all units that are complete with these bytes; those of a link that was given up go no
     /// further.
     pub fn apply(&mut self, link: LinkId, bytes: &[u8]) {
@@ -130,6 +125,7 @@ impl Applier {
             match left {
                 Left::Nothing => {}
                 Left::Gone => return false,
+                Left::Paused => std::thread::sleep(PAUSED_STEP),
                 Left::Unit(Some(busy)) if tries < PATIENCE => self.hand.wait_for(busy),
                 Left::Unit(_) => {
                     if !self.outside_gate(link, done) {
@@ -171,6 +167,10 @@ impl Applier {
                     planned.record(core, &pin);
                 }
                 let outcome = match unit.kind() {
+                    Kind::Write if core.srv.is_paused() && is_held_back(core, Flags::WRITE) => {
+                        left = Left::Paused;
+                        break;
+                    }
                     Kind::Nothing => Outcome::Done,
                     Kind::GetAck => {
                         asked = true;
@@ -226,7 +226,7 @@ impl Applier {
         let may_apply = hub.lock().node.begin_apply(link);
         if may_apply {
             run_all(core, &mut guard, reply, &commands);
-            hub.step(*srv, |node, now, out| {
+            hub.step(srv, |node, now, out| {
                 node.applied(now, link, unit.bytes(), unit.db(), out);
             });
         }
@@ -242,6 +242,8 @@ enum Left {
     Nothing,
     /// The link is another, or there is none.
     Gone,
+    /// CLIENT PAUSE holds writes back, those of the primary, too.
+    Paused,
     /// The next one can't be applied inside of the gate, or not now.
     Unit(Option<Busy>),
 }
@@ -400,6 +402,17 @@ fn inside_gate(
     }
 }
 
+/// Shows a command to those who see all.
+fn show(core: &Core, db: usize, args: &[&[u8]]) {
+    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 {
+        let state = core.srv.replication.lock();
+        let primary = state.node.follower().map(|follower| follower.primary());
+        let primary = primary.map(|(host, port)| format!("{host}:{port}")).unwrap_or_default();
+        drop(state);
+        monitor::feed_of_primary(core.srv, &primary, db, args);
+    }
+}
+
 /// For the commands of a primary nothing has expired that it has not removed.
 fn see_as_primary(core: &mut Core) {
     core.turn.set_import(Import::Source);
@@ -417,6 +430,7 @@ fn run_one(
     request: &Request<'_>,
 ) -> Outcome {
     see_as_primary(core);
+    show(core, db, request.args);
     let who = Who { db, no_touch: false };
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, Lane::Fast);
     reply.clear();
@@ -443,6 +457,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
     let lane = if commands.len() == 1 { Lane::Slow } else { Lane::Transaction };
     for Command { db, args, work } in commands {
         see_as_primary(core);
+        show(core, *db, args);
         let (cmd, result) = match work {
             Ok(Work::Data(cmd, _, run)) => {
                 let request = request_of(&core.srv.ks, cmd, args);

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use weft_config::Id;
-use weft_keyspace::{Beside, Db, turn::Free};
+use weft_keyspace::{Beside, Db, Guard, turn::Free};
 use weft_persist::rdb::file::{Header, Origin};
 use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
@@ -60,13 +60,15 @@ enum Copy {
 pub struct Copies {
     srv: &'static Server,
     present: Option<Copy>,
-    /// The old data are gone, or may not be shown, and clients are told so.
+    /// The old data may not be shown, and clients are told so.
     is_loading: bool,
+    /// They are gone, and what is there is part of the copy.
+    is_dropped: bool,
 }
 
 impl Copies {
     pub fn new(srv: &'static Server) -> Copies {
-        Copies { srv, present: None, is_loading: false }
+        Copies { srv, present: None, is_loading: false, is_dropped: false }
     }
 
     /// A copy of so many bytes begins, if that is known.
@@ -209,10 +211,14 @@ impl Copies {
             Ok(origin) => {
                 let db = origin.stream_db.unwrap_or(0);
                 let hub = &srv.replication;
-                hub.step(srv, |node, now, out| node.loaded(now, link, db, out));
-                settle(srv, bell);
-                applier.begin_files_anew();
+                // All of it at once: nobody sees a link with the old data, or while clients are told LOADING.
+                let Applier { core, hand, .. } = applier;
+                let guard = hand.world(&mut core.turn);
+                hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
+                begin_files_anew(srv, &guard);
                 self.end_loading();
+                drop(guard);
+                settle(srv, bell);
             }
             Err(why) => self.failed(link, &why),
         }
@@ -240,6 +246,7 @@ impl Copies {
 
     fn end_loading(&mut self) {
         self.srv.replication.published.loads_beside.store(false, Ordering::SeqCst);
+        self.is_dropped = false;
         if std::mem::take(&mut self.is_loading) {
             self.srv.set_loading(false);
         }
@@ -255,7 +262,7 @@ impl Copies {
                 let _ = answer(loader);
             }
         }
-        if self.is_loading {
+        if self.is_dropped {
             self.empty(applier, || true);
         }
         self.end_loading();
@@ -272,8 +279,9 @@ impl Copies {
             }
             begins
         };
-        self.is_loading = self.empty(applier, begins);
-        self.is_loading
+        self.is_dropped = self.empty(applier, begins);
+        self.is_loading |= self.is_dropped;
+        self.is_dropped
     }
 
     /// Drops all data, if that is `wanted` still when the world is stopped. O(all keys), or O(1) if they are
@@ -297,6 +305,15 @@ impl Copies {
         core.free_trash();
         core.publish();
         true
+    }
+}
+
+/// The data are others now: the append-only file, if there is one, begins anew.
+fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
+    if srv.aof.is_on()
+        && let Err(why) = crate::aof::start::again(srv, guard)
+    {
+        log_warning!("The append-only file does not begin anew: {why}");
     }
 }
 

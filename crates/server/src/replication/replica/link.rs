@@ -104,7 +104,7 @@ pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
     let own = bell.clone();
     std::thread::Builder::new().name("weft-replica".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
-        crate::threads::bind_to(&srv.placement().bio);
+        crate::threads::bind_to(&srv.placement().slow);
         let mut thread = Thread {
             srv,
             bell: own,
