@@ -9,7 +9,7 @@
 //! | `SENTINEL` | the program that watches (default: valkey-server) |
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(sentinel: &PathBuf) -> Cluster {
+    fn new(sentinel: &Path) -> Cluster {
         let common =
             ["save \"\"", "repl-diskless-sync-delay 0", "repl-timeout 10"].map(String::from);
         let mut servers = vec![Instance::new(locate::weft(), &common, &[])];

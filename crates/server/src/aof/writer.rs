@@ -318,6 +318,7 @@ impl Writer {
             let last = cut.load(Ordering::Relaxed);
             if number > last {
                 self.rotated = Some((last, rotate(&mut self.appender)));
+                self.place = None;
                 forget(cut, last);
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
@@ -353,6 +354,8 @@ impl Writer {
         let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
         if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
             self.rotated = Some((unit, rotate(&mut self.appender)));
+            // What the old file says goes with it.
+            self.place = None;
             forget(&self.srv.aof.cut, unit);
         }
         self.see_to_doubt();

@@ -2,7 +2,6 @@
 
 use super::text::Text;
 use crate::dispatch::Core;
-use crate::replication::replica::status;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -51,6 +51,9 @@ fn needs_world(action: &Action) -> bool {
 }
 
 fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) {
+    if replaces_data(&action) {
+        state.forget_places(srv);
+    }
     match action {
         Action::Reply { conn, bytes } => primary::reply(srv, state, conn, bytes),
         Action::Snapshot { snapshot, target, form } => {
@@ -88,6 +91,17 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
             Level::Warning => log_warning!("{text}"),
         },
     }
+}
+
+/// Whether the data are something else from here on than what was applied.
+fn replaces_data(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::BeginLoad { .. }
+            | Action::EndLoad { .. }
+            | Action::Swap { .. }
+            | Action::AbandonLoad { .. }
+    )
 }
 
 /// Tells those who send the stream that it has grown.

@@ -73,6 +73,12 @@ impl Places {
 }
 
 impl State {
+    /// What was known of units says nothing of the data that are here now.
+    pub fn forget_places(&mut self, srv: &Server) {
+        self.places = Places::default();
+        srv.replication.published.placed.store(0, Ordering::SeqCst);
+    }
+
     /// The data as they are behind this unit are what the history has at its present end.
     pub fn note_place(&mut self, srv: &Server, unit: u64) {
         if !srv.aof.is_logging() || !self.pending.is_empty() {
@@ -89,6 +95,14 @@ impl State {
 }
 
 impl Hub {
+    /// What came from our primary has been applied up to here, with nobody between that and this call:
+    /// `alone`, clients write nothing here, so the last unit is of what was applied.
+    pub fn note_applied(&self, srv: &Server, alone: bool) {
+        if alone && srv.aof.is_logging() {
+            self.lock().note_place(srv, srv.ks.log().last());
+        }
+    }
+
     /// The last unit behind which a place is known, if it comes behind `unit`: there a part of the
     /// append-only file should end.
     pub fn placed_behind(&self, unit: u64) -> Option<u64> {

@@ -204,6 +204,7 @@ impl Applier {
                     node.get_ack(now, link, out);
                 }
             });
+            hub.note_applied(srv, core.settings.replica.is_read_only);
         }
         *outside = Some(inside.leave());
         core.publish();
@@ -229,6 +230,7 @@ impl Applier {
             hub.step(srv, |node, now, out| {
                 node.applied(now, link, unit.bytes(), unit.db(), out);
             });
+            hub.note_applied(srv, core.settings.replica.is_read_only);
         }
         drop(guard);
         core.free_trash();
