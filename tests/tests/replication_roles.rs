@@ -1,0 +1,111 @@
+//! A primary that hands over, becomes a replica, or ends: nothing that was answered is lost, and who waits is
+//! told.
+
+use rustix::process::Signal;
+use std::time::Duration;
+use weft_testkit::{Client, Server, locate, skipped};
+use weft_tests::persistence::until;
+use weft_tests::replicas::{caught_up, fields, follower, number, same_data};
+use weft_tests::scene::{on_both, reply, send, until_blocked};
+
+const BOTH: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
+
+fn role(server: &Server) -> String {
+    fields(&mut server.client(), "replication")["role"].clone()
+}
+
+/// Increments a key until the server takes no more writes: how often it said that it did.
+fn increments(mut client: Client, key: &str) -> i64 {
+    let mut last = 0;
+    loop {
+        match client.try_cmd(&["INCR", key]) {
+            Ok(reply) if reply.value.error().is_none() => last = reply.value.int(),
+            Ok(_) | Err(_) => return last,
+        }
+    }
+}
+
+#[test]
+fn a_handover_loses_nothing_there_and_back() {
+    let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
+    let weft = Server::weft(&[&BOTH[..], &["--io-threads", "4"]].concat());
+    let valkey = follower("valkey", &program, weft.port(), &["--repl-diskless-sync-delay", "0"]);
+    caught_up(&weft, &valkey);
+    for round in 0..3 {
+        for (from, to) in [(&weft, &valkey), (&valkey, &weft)] {
+            let keys: Vec<String> =
+                (0..4).map(|n| format!("{}:{round}:{n}", from.name())).collect();
+            std::thread::scope(|scope| {
+                let writers: Vec<_> = keys
+                    .iter()
+                    .map(|key| (key, from.client()))
+                    .map(|(key, client)| (key, scope.spawn(move || increments(client, key))))
+                    .collect();
+                std::thread::sleep(Duration::from_millis(200));
+                from.client().ok(&["FAILOVER"]);
+                until("the other has taken over", || role(to) == "master" && role(from) == "slave");
+                for (key, writer) in writers {
+                    let told = writer.join().expect("a writer");
+                    let has = to.client().cmd(&["GET", key]).text();
+                    assert_eq!(has, told.to_string(), "{key} at {}", to.name());
+                }
+            });
+            caught_up(to, from);
+            same_data(to, from);
+        }
+    }
+    let mut client = weft.client();
+    assert_eq!(number(&mut client, "stats", "sync_full"), 1);
+}
+
+#[test]
+fn who_waits_is_told_that_the_role_has_changed() {
+    on_both(&BOTH, &[], |server| {
+        let (mut key, mut stream, mut elsewhere) =
+            (server.client(), server.client(), server.client());
+        send(&mut key, &["BLPOP", "list", "0"]);
+        send(&mut stream, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "$"]);
+        elsewhere.ok(&["CLIENT", "CAPA", "REDIRECT"]);
+        send(&mut elsewhere, &["BZPOPMIN", "zset", "0"]);
+        let mut replicas = server.client();
+        send(&mut replicas, &["WAIT", "1", "0"]);
+        let mut admin = server.client();
+        until_blocked(&mut admin, 4);
+        admin.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+        for mut client in [key, stream, replicas] {
+            assert_eq!(
+                reply(&mut client).to_string(),
+                "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> \
+                 replica?)"
+            );
+            assert_eq!(client.read_to_close().expect("it is closed"), b"");
+        }
+        assert_eq!(reply(&mut elsewhere).to_string(), "-REDIRECT 127.0.0.1:1");
+        assert_eq!(elsewhere.cmd(&["PING"]).to_string(), "+PONG");
+        until_blocked(&mut admin, 0);
+        let refused = admin.cmd(&["WAIT", "0", "0"]).to_string();
+        assert!(
+            refused.starts_with("-ERR WAIT cannot be used with replica instances."),
+            "{refused}"
+        );
+    });
+}
+
+/// SHUTDOWN waits until replicas have what was written.
+#[test]
+fn the_end_waits_for_replicas() {
+    let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
+    let mut weft = Server::weft(&[&BOTH[..], &["--save", "", "--shutdown-timeout", "60"]].concat());
+    let replica = follower("valkey", &program, weft.port(), &[]);
+    caught_up(&weft, &replica);
+    replica.signal(Signal::STOP);
+    let mut client = weft.client();
+    client.ok(&["SET", "last", "written"]);
+    send(&mut client, &["SHUTDOWN"]);
+    until("it waits", || weft.log().contains("Waiting for replicas before shutting down"));
+    assert!(weft.is_alive());
+    replica.signal(Signal::CONT);
+    weft.wait();
+    assert!(weft.log().contains("1 of 1 replicas are in sync"), "{}", weft.log());
+    assert_eq!(replica.client().cmd(&["GET", "last"]).text(), "written");
+}
