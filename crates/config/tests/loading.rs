@@ -374,9 +374,9 @@ fn guards_without_effect() {
 #[test]
 fn what_has_no_effect_is_told() {
     let files = Files::new();
-    let config = files.load("replicaof host 1\nport 1\ngopher-enabled yes\nmptcp no").unwrap();
+    let config = files.load("repl-mptcp yes\nport 1\ngopher-enabled yes\nmptcp no").unwrap();
     let told: Vec<_> = config.ineffective().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(told, [Id::REPLICAOF, Id::GOPHER_ENABLED]);
+    assert_eq!(told, [Id::REPL_MPTCP, Id::GOPHER_ENABLED]);
 }
 
 #[test]
