@@ -13,9 +13,10 @@
 //!
 //! What is learnt bounds what is tried next: *floor* threads are too few, *ceiling* threads are no
 //! better than fewer. Between the two the search is by halves, and outside of them nothing is tried
-//! until the load has become another one, or until it is time to look again: after 15 s, 30 s, 60 s
-//! and so on. So a steady load gets what is best for it within about a second for a machine of few
-//! CPUs, and afterwards loses less than a hundredth by trials.
+//! until the load has become another one, or until it is time to look again: after 4 s, 8 s, 16 s and
+//! so on, and after 4 s again if what was believed turns out to be wrong. So a steady load gets what is best
+//! for it within about a second for a machine of few CPUs, afterwards loses about a hundredth by trials,
+//! and what was measured in a bad moment is believed for as long as it takes to be found out.
 //!
 //! A load that becomes another one in the middle of a trial ends it: nothing can be learnt from that.
 //! A machine that does something else for half a second spoils what is measured then, and what would
@@ -46,7 +47,7 @@ const PLAIN: f64 = 2.0;
 /// Below this part of what so many threads more might serve, fewer of them may do.
 const PROPORTIONAL: f64 = 0.85;
 /// How long what was learnt is believed, and the most that this grows to (milliseconds).
-const BELIEVE_MS: i64 = 15_000;
+const BELIEVE_MS: i64 = 4_000;
 const BELIEVE_MOST_MS: i64 = 160_000;
 /// The load is another one when its rate, or the number of busy connections, is so many times what
 /// it was.
@@ -253,6 +254,10 @@ impl Trials {
             }
         }
         self.trial = None;
+        if stays && self.careful {
+            // What was believed of this load was wrong, and this may be, too.
+            self.believe_ms = BELIEVE_MS;
+        }
         self.learn(before, tried, stays, gain);
         self.load = Some((busy, if stays { got.rate } else { base.rate }));
         self.forget_at = now_ms + self.believe_ms;

@@ -130,7 +130,7 @@ fn no_thread_is_woken_for_a_connection_of_its_own() {
     let mut world = World::new(8);
     world.run(5_000, 5.0, 1);
     assert_eq!(world.active, 1);
-    world.run(5_000, 5.0, 6);
+    world.run(3_000, 5.0, 6);
     assert_eq!(world.active, 3);
 }
 
@@ -197,7 +197,7 @@ fn no_more_threads_than_are_configured_are_ever_asked_for() {
 #[test]
 fn uneven_loads_are_evened_out() {
     let mut world = World::new(2);
-    world.run(5_000, 4.0, 100);
+    world.run(3_000, 4.0, 100);
     assert_eq!(world.active, 2);
     world.part = vec![0.9, 0.1];
     world.run(1_500, 1.3, 100);
@@ -211,7 +211,8 @@ fn uneven_loads_are_evened_out() {
 #[test]
 fn what_is_a_little_uneven_is_evened_out_when_it_lasts() {
     let mut world = World::new(2);
-    world.run(5_000, 1.6, 10);
+    // Behind the first two looks whether what was found is still so.
+    world.run(16_000, 1.6, 10);
     assert_eq!(world.active, 2);
     // Six and four of ten clients, with and without time left.
     for work in [1.5, 1.6, 100.0] {
@@ -279,7 +280,7 @@ fn threads_that_serve_no_more_are_sent_away() {
             let mut world = World { overhead: 0.15, ..World::new(configured) };
             let (rate, cost) = world.output(20_000, work, 50);
             assert!(rate > 0.99 * work, "{rate} of {work}");
-            assert!(cost < 1.03, "{configured} threads, {work}: {cost}");
+            assert!(cost < 1.04, "{configured} threads, {work}: {cost}");
         }
     }
 }
@@ -367,4 +368,26 @@ fn a_disturbed_moment_is_not_believed() {
     world.cpus = 1e9;
     world.run(1_500, 5.0, 50);
     assert_eq!(world.active, 2);
+}
+
+#[test]
+fn what_was_measured_in_a_bad_moment_is_not_believed_for_long() {
+    // The clients are the limit, but what one thread does is measured twice when it gets too little.
+    let mut world = World { overhead: 0.2, cpus: 0.6, ..World::new(2) };
+    while world.active == 1 {
+        world.tick(0.99, 50);
+    }
+    world.cpus = 1e9;
+    while world.active == 2 && world.now_ms < 3_000 {
+        world.tick(0.99, 50);
+    }
+    world.cpus = 0.6;
+    while world.active == 1 {
+        world.tick(0.99, 50);
+    }
+    world.cpus = 1e9;
+    world.run(6_000, 0.99, 50);
+    assert_eq!(world.active, 1);
+    let (_, cost) = world.output(20_000, 0.99, 50);
+    assert!(cost < 1.03, "{cost}");
 }
