@@ -13,7 +13,7 @@ use crate::rng::Rng;
 const LEFT_OUT: [&str; 4] = ["requirepass", "DEBUG SLEEP", "SKIPME no", PUSHED];
 
 /// Commands that are not sent with random arguments.
-const NOT_AT_RANDOM: [&str; 5] = ["SHUTDOWN", "DEBUG", "MONITOR", "MULTI", "REPLICAOF"];
+const NOT_AT_RANDOM: [&str; 6] = ["SHUTDOWN", "DEBUG", "MONITOR", "MULTI", "REPLICAOF", "SLAVEOF"];
 
 /// In the names of commands that are answered by pushes.
 const PUSHED: &str = "SUBSCRIBE";

@@ -219,6 +219,7 @@ impl Default for Comparisons {
 }
 
 /// Where commands are compared that have more answers than one.
+const PRIMARY: &str = "follows another server: see `replication_clients` of weft-tests";
 const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
 
 /// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
@@ -229,7 +230,9 @@ pub const EXEMPT: &[(&str, &str)] = &[
     ("MONITOR", "turns the connection into a stream that has no replies to compare"),
     ("PSUBSCRIBE", SESSIONS),
     ("PUNSUBSCRIBE", SESSIONS),
+    ("REPLICAOF", PRIMARY),
     ("SHUTDOWN", "ends the servers"),
+    ("SLAVEOF", PRIMARY),
     ("SSUBSCRIBE", SESSIONS),
     ("SUBSCRIBE", SESSIONS),
     ("SUNSUBSCRIBE", SESSIONS),
