@@ -284,3 +284,66 @@ fn a_file_of_a_replica_goes_on() {
     assert_eq!(own.cmd(&["GET", "b"]).text(), "2");
     assert_eq!(info(&mut client, "sync_full"), before, "no other copy");
 }
+
+/// Another copy of the same history is loaded beside the old data, which are served until it is there.
+#[test]
+fn old_data_of_the_same_history_are_served_beside_the_copy() {
+    let fake = FakePrimary::new();
+    let replica = replica("swapdb");
+    let mut client = replica.client();
+    follow(&replica, &fake.port());
+    let mut link = fake.copy(ONE_KEY, 5);
+    link.confirmed(5);
+    let sent = link.write(&["SELECT", "0"]) + link.write(&["SET", "old", "changed"]);
+    link.confirmed(5 + sent);
+    drop(link);
+    let (mut link, _) = fake.shake_hands();
+    link.raw(format!("+FULLRESYNC {ID} 500\r\n${}\r\n", ONE_KEY.len()).as_bytes());
+    link.raw(&ONE_KEY[..20]);
+    until("the copy", || info(&mut client, "async_loading") == "1");
+    assert_eq!(client.cmd(&["GET", "old"]).text(), "changed");
+    for words in [&["SAVE"][..], &["REPLICAOF", "NO", "ONE"]] {
+        let refused = client.cmd(words).error().unwrap_or_default();
+        assert!(refused.starts_with("LOADING"), "{words:?}: {refused}");
+    }
+    link.raw(&ONE_KEY[20..]);
+    link.confirmed(500);
+    assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
+    assert_eq!(info(&mut client, "async_loading"), "0");
+}
+
+/// A replica with an append-only file: what it has after a restart is what it had, however it came.
+#[test]
+fn the_append_only_file_begins_anew() {
+    for mode in ["disabled", "swapdb", "flush-before-load"] {
+        let fake = FakePrimary::new();
+        let args = ["--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-load", mode];
+        let mut replica = Server::weft(&[&DEBUG[..], &args].concat());
+        let mut client = replica.client();
+        client.ok(&["SET", "own", "1"]);
+        follow(&replica, &fake.port());
+        let mut link = fake.copy(ONE_KEY, 0);
+        link.confirmed(0);
+        let mut at = link.write(&["SELECT", "0"]);
+        for words in [&["MULTI"][..], &["SET", "new", "1"], &["INCR", "new"], &["EXEC"]] {
+            at += link.write(words);
+        }
+        link.confirmed(at);
+        until("the base", || {
+            info(&mut client, "aof_rewrite_in_progress") == "0"
+                && info(&mut client, "aof_rewrite_scheduled") == "0"
+                && std::fs::read_dir(replica.dir().join("appendonlydir"))
+                    .expect("its folder")
+                    .flatten()
+                    .any(|file| file.file_name().to_string_lossy().contains("2.base"))
+        });
+        let before = client.cmd(&["DEBUG", "DIGEST"]);
+        replica.restart();
+        let mut client = replica.client();
+        assert_eq!(client.cmd(&["DEBUG", "DIGEST"]), before, "{mode}");
+        assert_eq!(
+            client.cmd(&["MGET", "old", "new", "own"]).to_string().matches("null").count(),
+            1
+        );
+    }
+}

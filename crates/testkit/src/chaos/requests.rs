@@ -13,12 +13,13 @@ use crate::rng::Rng;
 const LEFT_OUT: [&str; 4] = ["requirepass", "DEBUG SLEEP", "SKIPME no", PUSHED];
 
 /// Commands that are not sent with random arguments.
-const NOT_AT_RANDOM: [&str; 10] = [
+const NOT_AT_RANDOM: [&str; 11] = [
     "SHUTDOWN",
     "DEBUG",
     "MONITOR",
     "MULTI",
     "REPLICAOF",
+    "SLAVEOF",
     // Which would make a replica of the connection, which is not answered then.
     "SYNC",
     "PSYNC",

@@ -38,8 +38,8 @@ use weft_replication::action::LinkId;
 use weft_replication::apply::{Kind, Splitter, Unit};
 use weft_resp::{Proto, Reply};
 
-/// Units and bytes of them that are applied before others may stop the world.
-const UNITS: usize = 512;
+/// Units, and bytes of them, that are applied before others may stop the world.
+const UNITS: usize = 128;
 const BYTES: usize = 256 << 10;
 
 /// A unit of more commands or bytes than this is applied outside of the gate: it may take long.

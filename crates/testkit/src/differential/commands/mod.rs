@@ -220,6 +220,7 @@ impl Default for Comparisons {
 
 /// Where commands are compared that have more answers than one.
 const REPLICAS: &str = "is about replicas: see `replication_commands` of weft-tests";
+const PRIMARY: &str = "follows another server: see `replication_clients` of weft-tests";
 const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
 
 /// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
@@ -234,7 +235,9 @@ pub const EXEMPT: &[(&str, &str)] = &[
     ("PUNSUBSCRIBE", SESSIONS),
     ("REPLCONF", REPLICAS),
     ("ROLE", REPLICAS),
+    ("REPLICAOF", PRIMARY),
     ("SHUTDOWN", "ends the servers"),
+    ("SLAVEOF", PRIMARY),
     ("SSUBSCRIBE", SESSIONS),
     ("SUBSCRIBE", SESSIONS),
     ("SUNSUBSCRIBE", SESSIONS),
