@@ -3,6 +3,8 @@
 use super::text::Text;
 use crate::dispatch::Core;
 use crate::replication::State;
+use crate::replication::replica::copy::Progress;
+use std::sync::atomic::Ordering;
 use weft_config::Id;
 use weft_replication::Ms;
 use weft_replication::replica::Follower;
@@ -30,7 +32,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
         None => text.field("role", "master"),
         Some(follower) => {
             text.field("role", "slave");
-            write_primary(follower, &state, now, &own, text);
+            write_primary(follower, &state, (&srv.replication.progress, &own), now, text);
         }
     }
     write_replicas(&state, now, text);
@@ -42,7 +44,13 @@ fn seconds(ms: Ms) -> u64 {
 }
 
 /// The link to our primary.
-fn write_primary(follower: &Follower, state: &State, now: Ms, own: &Own, text: &mut Text) {
+fn write_primary(
+    follower: &Follower,
+    state: &State,
+    (progress, own): (&Progress, &Own),
+    now: Ms,
+    text: &mut Text,
+) {
     let (host, port) = follower.primary();
     let is_up = follower.is_online();
     text.field("master_host", host);
@@ -54,9 +62,20 @@ fn write_primary(follower: &Follower, state: &State, now: Ms, own: &Own, text: &
         false => text.field("master_last_io_seconds_ago", -1),
     }
     text.field("master_sync_in_progress", u8::from(follower.is_syncing()));
-    text.field("slave_read_repl_offset", follower.read_offset());
-    text.field("slave_repl_offset", state.node.stream().offset());
+    let offset = state.node.stream().offset();
+    text.field("slave_read_repl_offset", follower.read_offset().max(offset));
+    text.field("slave_repl_offset", offset);
     text.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    if follower.is_syncing() {
+        let total = progress.total.load(Ordering::Relaxed);
+        let read = progress.read.load(Ordering::Relaxed);
+        let share = if total > 0 { read as f64 * 100.0 / total as f64 } else { 0.0 };
+        text.field("master_sync_total_bytes", total);
+        text.field("master_sync_read_bytes", read);
+        text.field("master_sync_left_bytes", total as i64 - read as i64);
+        text.field("master_sync_perc", format_args!("{share:.2}"));
+        text.field("master_sync_last_io_seconds_ago", seconds(ago));
+    }
     if let Some(since) = follower.down_since().filter(|_| !is_up) {
         text.field("master_link_down_since_seconds", seconds(now.saturating_sub(since)));
     }

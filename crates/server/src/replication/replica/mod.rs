@@ -10,7 +10,6 @@
 //! * [`link`] - the thread: one attempt after the other; [`socket`]: the connection
 //! * [`copy`] - the primary's data, into a file or straight to the loader; [`pipe`] between the two
 //! * [`apply`] - units of the stream, each as a whole; [`command`]: what one of them is
-//! * [`status`] - what INFO and ROLE tell of it
 //!
 //! There is one thread, for all attempts. What is to be done for an attempt is left in its *orders*; those
 //! of an attempt that was given up are dropped. Only sending is done at once, by whoever finds that it is to
@@ -22,7 +21,6 @@ pub mod copy;
 pub mod link;
 mod pipe;
 mod socket;
-pub mod status;
 
 use super::State;
 use crate::server::Server;
