@@ -54,9 +54,9 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     if replicas > 0 {
         wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms)?;
         // Who ends the log looks for those who wait afterwards.
-        if let Some(waiting) = cx.blocked.take_if(|waiting| {
-            local == 1 && !srv.aof.is_on() && waiting.state.give_up()
-        }) {
+        if let Some(waiting) =
+            cx.blocked.take_if(|waiting| local == 1 && !srv.aof.is_on() && waiting.state.give_up())
+        {
             srv.lines.leave(&srv.ks, &waiting);
             return Err(IS_OFF);
         }
