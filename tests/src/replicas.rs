@@ -259,6 +259,16 @@ impl Raw {
         (words[1].to_string(), words[2].parse().expect("an offset"))
     }
 
+    /// Forgets what has come so far.
+    ///
+    /// # Panics
+    /// When nothing has.
+    #[track_caller]
+    pub fn discard(&mut self) {
+        assert!(self.more(), "closed");
+        self.got.clear();
+    }
+
     /// Reads to the end of the connection.
     ///
     /// # Panics

@@ -353,7 +353,7 @@ fn what_is_kept_for_replicas_is_told() {
     until("it is behind", || number(&mut client, "memory", "mem_clients_slaves") > 16 << 20);
     let memory = fields(&mut client, "memory");
     let of = |name: &str| memory[name].parse::<u64>().expect("a number");
-    assert!(of("mem_total_replication_buffers") > 20 << 20, "{memory:?}");
+    assert!(of("mem_total_replication_buffers") > 16 << 20, "{memory:?}");
     assert!(of("mem_replication_backlog") < 3 << 20, "{memory:?}");
     assert!(of("mem_not_counted_for_evict") > 16 << 20, "{memory:?}");
     replica.signal(Signal::CONT);

@@ -123,6 +123,7 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
         assert!(other.line().starts_with("+FULLRESYNC"));
         assert!(other.copy().len() > 48 << 20, "{diskless}");
         until("the other is let go", || {
+            other.send(&["REPLCONF", "ACK", "0"]);
             number(&mut client, "replication", "connected_slaves") == 1
         });
         assert!(

@@ -167,6 +167,30 @@ fn a_continuation_is_the_stream_from_there() {
     assert!(ahead.line().starts_with("+FULLRESYNC"));
 }
 
+/// Neither is it told what it has subscribed to, or of keys that it has read.
+#[test]
+fn replicas_are_not_pushed_to() {
+    let weft = weft(&["--repl-timeout", "600"]);
+    let mut client = weft.client();
+    client.ok(&["SET", "key", "value"]);
+    let subscribes = [&["HELLO", "3"][..], &["SUBSCRIBE", "channel"]];
+    let tracks = [&["HELLO", "3"][..], &["CLIENT", "TRACKING", "ON"], &["GET", "key"]];
+    for (before, then) in
+        [(&subscribes[..], &["PUBLISH", "channel", "message"][..]), (&tracks, &["SET", "key", "x"])]
+    {
+        let mut raw = Raw::new(&weft);
+        before.iter().for_each(|words| raw.send(words));
+        std::thread::sleep(Duration::from_millis(200));
+        raw.discard();
+        raw.full();
+        raw.copy();
+        client.cmd(then);
+        let got = raw.to_end();
+        assert!(got.is_empty(), "{then:?}: {:?}", String::from_utf8_lossy(&got));
+    }
+    until("all are gone", || number(&mut client, "replication", "connected_slaves") == 0);
+}
+
 /// Who has become a replica is answered nothing; a command that has an answer ends its connection.
 #[test]
 fn replicas_are_not_answered() {

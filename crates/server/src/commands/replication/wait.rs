@@ -73,10 +73,10 @@ pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
         false => Some(waiting(cx, Vec::new(), timeout_ms)?),
     };
     let unit = cx.session.last_unit;
-    let (done, waiting) = srv.replication.wait(srv, unit, goal, || waiting);
-    match waiting {
-        Some(waiting) => cx.blocked = Some(waiting),
-        None => waits::answer(cx.reply, done),
+    // The role may have changed since the first look.
+    match srv.replication.wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
+        (_, Some(waiting)) => cx.blocked = Some(waiting),
+        (done, None) => waits::answer(cx.reply, done),
     }
     Ok(())
 }

@@ -99,15 +99,18 @@ pub fn answer(reply: &mut Reply, done: Done) {
 
 impl Hub {
     /// How it stands with what a client wants for its last unit. If that is not reached, it waits from
-    /// here on as what `waiting` makes, unless that is nothing.
+    /// here on as what `waiting` makes, unless that is nothing. `None`: this server is a replica by now.
     pub fn wait(
         &self,
         srv: &'static Server,
         unit: u64,
         goal: Goal,
         waiting: impl FnOnce() -> Option<Arc<Waiting>>,
-    ) -> (Done, Option<Arc<Waiting>>) {
+    ) -> Option<(Done, Option<Arc<Waiting>>)> {
         let mut state = self.up_to_date(srv);
+        if !state.node.is_primary() {
+            return None;
+        }
         let (reached, done) = stand(srv, &state, unit, goal);
         let waiting = if reached { None } else { waiting() };
         if let Some(waiting) = &waiting {
@@ -119,7 +122,7 @@ impl Hub {
             look(srv, &mut state);
         }
         self.finish(srv, state);
-        (done, waiting)
+        Some((done, waiting))
     }
 
     /// What a client is told whose time is over, if it waits for replicas.
