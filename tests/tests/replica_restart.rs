@@ -160,3 +160,26 @@ fn a_primary_lets_its_replica_go_on_if_its_snapshot_has_everything() {
 fn a_primary_lets_its_replica_go_on_if_its_log_has_everything() {
     restarts(Who::Primary, File::Log);
 }
+
+/// A replica that goes on must not keep what its primary has left out.
+#[test]
+fn what_expires_while_the_primary_is_away_is_gone_at_the_replica() {
+    let lines = ["save 3600 1", "repl-diskless-sync-delay 0", "enable-debug-command yes"];
+    let mut lines = lines.map(String::from).to_vec();
+    let mut primary = Instance::new(locate::weft(), &lines, &[]);
+    primary.start();
+    lines.push(format!("replicaof 127.0.0.1 {}", primary.port()));
+    let mut replica = Instance::new(locate::weft(), &lines, &[]);
+    replica.start();
+    until("the link is up", || info(&replica, "master_link_status") == "up");
+    client(&primary).ok(&["SET", "counter", "10", "PX", "400"]);
+    client(&primary).ok(&["SET", "other", "1"]);
+    agree(&primary, &replica);
+    primary.terminate();
+    std::thread::sleep(Duration::from_millis(600));
+    primary.start();
+    // Here it begins at nothing, so it must there.
+    assert_eq!(client(&primary).cmd(&["INCR", "counter"]), Value::Integer(1));
+    agree(&primary, &replica);
+    assert_eq!(client(&replica).cmd(&["GET", "counter"]), Value::Bulk(b"1".to_vec()));
+}

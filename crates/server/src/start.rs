@@ -17,6 +17,7 @@ use crate::threads;
 use crate::watchdog;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_process::log::{self, Level};
@@ -191,7 +192,11 @@ fn serve(
     }
     if let Some(file) = file {
         let origin = load::at_start(srv, file)?;
-        srv.replication.go_on(srv, positions::of_snapshot(&origin));
+        // Where keys were left out since they have expired, replicas still have them, and nobody would tell
+        // them: the data are no longer those of the history.
+        let is_whole = srv.persistence.loading.keys_expired.load(Ordering::Relaxed) == 0;
+        let found = positions::of_snapshot(&origin).filter(|_| is_whole);
+        srv.replication.go_on(srv, found);
     }
     // Nobody has written before it was known whether this is a replica, nor before there was somebody to
     // write it down.
@@ -211,7 +216,7 @@ fn serve(
     // The rest of the log: the files say where it ends.
     srv.replication.end(srv);
     srv.aof.finish();
-    Ok(srv.exit_code.load(std::sync::atomic::Ordering::SeqCst) as i32)
+    Ok(srv.exit_code.load(Ordering::SeqCst) as i32)
 }
 
 /// Sleeps until a signal asks to stop, on a thread of its own.

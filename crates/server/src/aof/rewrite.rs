@@ -12,13 +12,13 @@
 use super::writer::{Base, Cut, Order};
 use super::{base, directory};
 use crate::persistence::Running;
-use crate::persistence::save::Plan;
+use crate::persistence::save::{HALF, Plan};
 use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
-use weft_keyspace::{Stop, Turn};
+use weft_keyspace::{Import, Stop, Turn};
 use weft_persist::aof::{Appender, Directory};
 use weft_process::{log_notice, log_warning};
 
@@ -175,20 +175,29 @@ fn cut(
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
+    // What has expired is written as well: nobody has told replicas, or the log, that it is gone.
+    turn.set_import(Import::Source);
     let note = |_: &Stop<'_>| {
+        if srv.persistence.loading.is_on() {
+            return None;
+        }
         // At the cut itself: before it the log may begin, or end.
         let log = srv.aof.log_number();
         if srv.aof.reader().is_none() {
-            return At::Behind(log);
+            return Some(At::Behind(log));
         }
         let unit = srv.ks.log().last();
         srv.aof.cut.store(unit, Ordering::Relaxed);
-        At::Log(Cut { log, unit })
+        Some(At::Log(Cut { log, unit }))
     };
     let status = &srv.aof.status;
     loop {
         match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
-            Ok((snapshot, cut)) => {
+            Ok((_, None)) => {
+                status.scheduled.store(false, Ordering::SeqCst);
+                return Err(HALF.into());
+            }
+            Ok((snapshot, Some(cut))) => {
                 status.scheduled.store(false, Ordering::SeqCst);
                 status.rewrites.fetch_add(1, Ordering::Relaxed);
                 status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);

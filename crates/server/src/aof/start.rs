@@ -213,6 +213,8 @@ fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
 fn begin_log_by(srv: &Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
     let log = guard.begin_log(Target::AOF, waker(seat))?;
     srv.aof.begin_log(log.id());
+    // While nobody read the log the data have changed behind the same unit.
+    srv.replication.lock().forget_places(srv);
     Some(log)
 }
 
@@ -223,6 +225,7 @@ fn end_log(srv: &'static Server) {
 fn end_log_by(srv: &Server, guard: &Guard<'_>) {
     if let Some(reader) = srv.aof.end_log() {
         guard.end_log(&reader);
+        srv.replication.lock().node.durable(None);
     }
     // Also where nobody came to write it.
     srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);

@@ -65,6 +65,8 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// How soon files are looked for again that could not be removed.
 const REST: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
+/// Between two lines that say where the data are.
+const BETWEEN_PLACES: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub struct Writer {
@@ -92,6 +94,8 @@ pub struct Writer {
     rotated: Option<(u64, Result<(), String>)>,
     /// What was noted last of where the data are in the history of replication.
     place: Option<aof::Position>,
+    /// Not before this is there another one.
+    place_from: Instant,
     removing: bool,
     /// When superfluous files are looked for again.
     removes_from: Instant,
@@ -126,6 +130,7 @@ impl Writer {
             rotating: None,
             rotated: None,
             place: None,
+            place_from: Instant::now(),
             removing: false,
             removes_from: Instant::now(),
             retry: Retry::default(),
@@ -264,6 +269,8 @@ impl Writer {
                 break;
             }
         }
+        self.place_from = Instant::now();
+        self.note_place();
         if let Err(e) = self.appender.write() {
             log_warning!("The end of the AOF could not be written: {e}");
         }
@@ -307,7 +314,9 @@ impl Writer {
     fn take(&mut self) -> bool {
         let cut = &self.srv.aof.cut;
         // There it can be said where in the history of replication the data are.
-        let placed = self.srv.replication.placed_behind(self.log.position());
+        let position = self.log.position();
+        let is_time = Instant::now() >= self.place_from;
+        let placed = is_time.then(|| self.srv.replication.placed_behind(position)).flatten();
         let mut has_more = false;
         // What can't be written waits where it is.
         while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
@@ -318,7 +327,7 @@ impl Writer {
             let last = cut.load(Ordering::Relaxed);
             if number > last {
                 self.rotated = Some((last, rotate(&mut self.appender)));
-                self.place = None;
+                (self.place, self.place_from) = (None, Instant::now());
                 forget(cut, last);
             }
             let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
@@ -341,9 +350,13 @@ impl Writer {
 
     /// Says where in the history of replication the data are, if that is known of the last unit.
     fn note_place(&mut self) {
+        if Instant::now() < self.place_from {
+            return;
+        }
         let place = self.srv.replication.place_behind(self.log.position());
         if place.is_some() && place != self.place {
             self.place = place;
+            self.place_from = Instant::now() + BETWEEN_PLACES;
             place.iter().for_each(|place| self.appender.position(place));
         }
     }
@@ -355,7 +368,7 @@ impl Writer {
         if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
             self.rotated = Some((unit, rotate(&mut self.appender)));
             // What the old file says goes with it.
-            self.place = None;
+            (self.place, self.place_from) = (None, Instant::now());
             forget(&self.srv.aof.cut, unit);
         }
         self.see_to_doubt();
@@ -629,7 +642,9 @@ impl Writer {
         let rewrite = needs.then_some(SECOND);
         // A sync that takes long is looked at every second.
         let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
-        sync.into_iter().chain(rewrite).min()
+        let place_from = self.place_from.checked_duration_since(Instant::now());
+        let place = place_from.filter(|_| self.srv.replication.has_place_at(self.log.position()));
+        sync.into_iter().chain(rewrite).chain(place).min()
     }
 }
 

@@ -13,6 +13,7 @@ mod transaction;
 pub mod transfer;
 
 pub use connection::logged_line;
+pub use server::stay_off;
 
 use crate::dispatch::ServerCommand;
 use weft_commands::Command;

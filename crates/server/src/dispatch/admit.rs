@@ -296,7 +296,7 @@ fn admit_with_care(
     if bits & attention::REPLICA != 0 {
         admit_on_replica(core, session, cmd)?;
     }
-    if bits & attention::LOADING != 0 && !cmd.spec.flags.has(Flags::LOADING) {
+    if bits & attention::LOADING != 0 && !is_any_time(session, cmd, Flags::LOADING) {
         return Err(LOADING);
     }
     core.begin_import(session.import_source, flags);
@@ -369,9 +369,11 @@ pub fn is_refused_write(core: &Core, flags: Flags) -> bool {
 /// What a command that has waited in the slow lane finds, with its shards in hand: the server may have become
 /// a replica since, or have begun to load a copy.
 ///
+/// `loads`: it may run while a copy is loaded.
+///
 /// # Errors
 /// It must not run.
-pub fn admit_again(core: &Core, flags: Flags) -> Result<(), Error> {
+pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> {
     let attention = core.srv.attention.load(Ordering::Relaxed);
     if attention & attention::REPLICA == 0 {
         return Ok(());
@@ -379,7 +381,7 @@ pub fn admit_again(core: &Core, flags: Flags) -> Result<(), Error> {
     if is_refused_write(core, flags) {
         return Err(READ_ONLY);
     }
-    if attention & attention::LOADING != 0 && !flags.has(Flags::LOADING) {
+    if attention & attention::LOADING != 0 && !loads {
         return Err(LOADING);
     }
     Ok(())

@@ -117,6 +117,9 @@ pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
     let served = serve::serve(core, guard, names);
     seal(guard, &mut core.turn);
+    if let Some(act) = core.at_commit.take() {
+        act();
+    }
     // Who is told may look at all keys next: what was done is no longer in the middle of it.
     guard.publish();
     end_group(guard, &mut core.turn);

@@ -30,6 +30,9 @@ pub struct Core {
     pub only_reads: bool,
     /// What has come for this thread, as far as somebody had to look ahead.
     pub mail: Mail<Message>,
+    /// What is to be done when the next effects have got their place in the order of all, and before anybody
+    /// may look at all keys: a snapshot that has them must know of it.
+    pub at_commit: Option<Box<dyn FnOnce() + Send>>,
     /// Monotonic milliseconds at the beginning of the batch.
     pub mono_ms: i64,
     stats: &'static ThreadStats,
@@ -71,6 +74,7 @@ impl Core {
             last_tick: 0,
             only_reads: false,
             mail: Mail::default(),
+            at_commit: None,
             mono_ms: srv.mono_ms(),
             stats,
             srv,

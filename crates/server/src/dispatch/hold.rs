@@ -205,7 +205,10 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
         return Flow::Paused;
     }
-    if !has_effect && let Err(e) = admit::admit_again(task.core, flags) {
+    let queued = transaction.as_ref().map_or(&[][..], |transaction| &transaction.queue);
+    let loads = task.cmd.spec.flags.has(Flags::LOADING)
+        && queued.iter().all(|queued| queued.cmd.spec.flags.has(Flags::LOADING));
+    if !has_effect && let Err(e) = admit::admit_again(task.core, flags, loads) {
         let e = match transaction {
             Some(_) => {
                 transaction::discard(task.session);

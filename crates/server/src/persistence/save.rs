@@ -18,7 +18,7 @@ use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 use weft_config::{Config, Id};
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
-use weft_keyspace::{Access, Db, Guard, Policy, RecordRef, Turn};
+use weft_keyspace::{Access, Db, Guard, Import, Policy, RecordRef, Turn};
 use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
 use weft_persist::rdb::{Form, VERSION, code_of};
 use weft_process::{log_notice, log_warning};
@@ -183,6 +183,9 @@ pub struct Begun {
 /// How often to look whether another snapshot has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// Why nothing is written while a copy of a primary's data is taken in.
+pub const HALF: &str = "the data are being loaded";
+
 /// Begins a snapshot: what is in the keyspace at a moment of this call will be in the file. Waits
 /// for long commands that have begun to write, with everybody else at work; one that somebody waits
 /// for also for the end of a rewrite.
@@ -193,12 +196,16 @@ pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begu
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
+    // What has expired is written as well: nobody has told replicas, or the log, that it is gone.
+    turn.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
-            (srv.changes(), srv.replication.position_at_cut(srv))
+            let is_whole = !srv.persistence.loading.is_on();
+            (is_whole, srv.changes(), srv.replication.position_at_cut(srv))
         });
         return match begun {
-            Ok((snapshot, (changes, position))) => {
+            Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
+            Ok((snapshot, (true, changes, position))) => {
                 srv.persistence.saves().count += 1;
                 Ok(Begun { running: running.clone(), plan, snapshot, changes, position })
             }
@@ -461,6 +468,8 @@ pub fn save_stopped(
     let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
     introduce(srv, &saver, Introduced::file(srv.replication.position_at_cut(srv)))?;
     let mut lane: Lane<'_, _> = saver.lane();
+    // As in [`begin`].
+    turn.set_import(Import::Source);
     for db in 0..srv.ks.databases() {
         let (keys, expiring) = srv.ks.counts(db);
         saver.sizes(db, keys as u64, expiring as u64);
@@ -472,6 +481,7 @@ pub fn save_stopped(
         });
         done?;
     }
+    turn.set_import(Import::No);
     lane.finish()?;
     put(saver)?;
     srv.note_saved(srv.changes().wrapping_add(turn.tally.dirty));

@@ -145,14 +145,16 @@ fn wait_for_replicas(srv: &'static Server) {
     }
     srv.pause(PauseMode::Write, i64::MAX);
     wait_for_writes(srv);
-    let end = hub.up_to_date(srv).node.stream().offset();
+    drop(hub.up_to_date(srv));
+    // What asks them counts, too.
+    hub.step(srv, |node, now, out| node.request_acks(now, out));
+    let end = hub.lock().node.stream().offset();
     // How many have it, and how many there are.
     let count = || {
         let state = hub.lock();
         let primary = state.node.primary();
         (primary.acked(end), primary.views(0, end).iter().filter(|view| view.is_online).count())
     };
-    hub.step(srv, |node, now, out| node.request_acks(now, out));
     let began = Instant::now();
     let (mut have, mut all) = count();
     if have < all {

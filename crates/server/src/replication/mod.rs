@@ -130,6 +130,10 @@ impl Hub {
         // A replica from the start has nobody to tell but those who ask from now on.
         srv.set_attention(attention::REPLICA, !state.node.is_primary());
         self.finish(srv, state);
+        // Who writes from here on is in the stream, if there is one.
+        if !self.lock().pending.is_empty() {
+            thread::with_world(srv);
+        }
         self.has_gone_on.store(true, Ordering::SeqCst);
     }
 
@@ -157,18 +161,20 @@ impl Hub {
     /// about to log something it is waited for, but not for long.
     pub fn up_to_date(&self, srv: &'static Server) -> MutexGuard<'_, State> {
         const TRIES: usize = 100;
-        let last = srv.ks.log().last();
-        for _ in 0..TRIES {
+        let (last, mut tries) = (srv.ks.log().last(), TRIES);
+        // Part by part: others want the machine, too.
+        while tries > 0 {
             let mut state = self.lock();
             if state.log.is_none() {
                 return state;
             }
-            thread::drain(srv, &mut state, usize::MAX);
+            let has_more = thread::drain(srv, &mut state, thread::AT_ONCE);
             let is_there = state.log.as_ref().is_none_or(|log| log.position() >= last);
             self.finish(srv, state);
             if is_there {
                 break;
             }
+            tries -= usize::from(!has_more);
             std::thread::yield_now();
         }
         self.lock()

@@ -19,7 +19,7 @@ use weft_persist::rdb::file::Origin;
 use weft_replication::{Position, ReplicationId};
 
 /// Places that are remembered.
-const PLACES: usize = 256;
+const PLACES: usize = 4096;
 
 /// What a file has said.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,12 @@ impl Places {
         self.0.push_back((unit, position));
     }
 
+    /// The last place at the unit or before it.
+    fn up_to(&self, unit: u64) -> Option<Position> {
+        let behind = self.0.partition_point(|(other, _)| *other <= unit);
+        self.0.get(behind.checked_sub(1)?).map(|(_, position)| *position)
+    }
+
     fn behind(&self, unit: u64) -> Option<Position> {
         let at = self.0.partition_point(|(other, _)| *other < unit);
         self.0.get(at).filter(|(other, _)| *other == unit).map(|(_, position)| *position)
@@ -108,6 +114,22 @@ impl Hub {
     pub fn placed_behind(&self, unit: u64) -> Option<u64> {
         let placed = self.published.placed.load(Ordering::SeqCst);
         (placed > unit).then_some(placed)
+    }
+
+    /// Whether a place is known behind the unit, which is the last one.
+    pub fn has_place_at(&self, unit: u64) -> bool {
+        unit > 0 && self.published.placed.load(Ordering::SeqCst) == unit
+    }
+
+    /// All up to this unit is safe on this server's disk: what our primary is told with the next confirmation.
+    pub fn note_durable(&self, unit: u64) {
+        if !self.is_replica() {
+            return;
+        }
+        let mut state = self.lock();
+        if let Some(position) = state.places.up_to(unit) {
+            state.node.durable(Some(position.offset));
+        }
     }
 
     /// What an append-only file may say behind this unit.

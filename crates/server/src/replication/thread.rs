@@ -19,7 +19,7 @@ use weft_replication::encode;
 /// Between two looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 /// Bytes of commands that are appended before others may have the machine.
-const AT_ONCE: usize = 256 << 10;
+pub const AT_ONCE: usize = 256 << 10;
 
 /// Starts the thread.
 ///
@@ -66,6 +66,10 @@ fn run(srv: &'static Server) {
         let sleeps = waits && state.log.as_mut().is_none_or(|log| log.may_sleep());
         state.thread_rests = sleeps && !is_busy;
         drop(state);
+        if has_more {
+            // Who waits for the machine would not get it from one that takes it again at once.
+            std::thread::yield_now();
+        }
         memory.publish(&srv.memory);
         if sleeps {
             match is_busy {
@@ -77,7 +81,7 @@ fn run(srv: &'static Server) {
 }
 
 /// Does what was left because it needs the world.
-fn with_world(srv: &'static Server) {
+pub fn with_world(srv: &'static Server) {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     let guard = hand.world(&mut turn);

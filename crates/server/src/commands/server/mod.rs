@@ -16,6 +16,8 @@ mod slowlog;
 mod time;
 mod waitaof;
 
+pub use config::stay_off;
+
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_keyspace::{Db, Key};
 

@@ -17,8 +17,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_keyspace::Turn;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
+use weft_keyspace::{Import, Turn};
 use weft_persist::rdb::file::Saver;
 use weft_process::log_notice;
 use weft_replication::action::Target;
@@ -82,6 +82,8 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(own.running.cancel.clone());
+    // As in `persistence::save::begin`: a replica may be told later that a key lives on.
+    turn.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
             srv.replication.cut(srv, None, |node, now, out| {

@@ -155,6 +155,7 @@ impl Hub {
 
     /// Something has become safe on this server's disk.
     pub fn is_durable(&self, srv: &'static Server) {
+        self.note_durable(srv.aof.durable());
         if self.published.has_waits.load(Ordering::SeqCst) {
             self.wake(srv);
         }

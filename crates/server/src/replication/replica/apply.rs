@@ -226,10 +226,16 @@ impl Applier {
         core.begin_command();
         let may_apply = hub.lock().node.begin_apply(link);
         if may_apply {
+            let (srv, bytes, db) = (*srv, unit.bytes().to_vec(), unit.db());
+            // No snapshot begins between the unit and its being told: it would have it and not say so.
+            core.at_commit = Some(Box::new(move || {
+                srv.replication
+                    .step(srv, |node, now, out| node.applied(now, link, &bytes, db, out));
+            }));
             run_all(core, &mut guard, reply, &commands);
-            hub.step(srv, |node, now, out| {
-                node.applied(now, link, unit.bytes(), unit.db(), out);
-            });
+            if let Some(nothing_changed) = core.at_commit.take() {
+                nothing_changed();
+            }
             hub.note_applied(srv, core.settings.replica.is_read_only);
         }
         drop(guard);

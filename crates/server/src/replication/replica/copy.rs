@@ -263,7 +263,7 @@ impl Copies {
             }
         }
         if self.is_dropped {
-            self.empty(applier, || true);
+            self.empty(applier, || true, true);
         }
         self.end_loading();
     }
@@ -279,14 +279,15 @@ impl Copies {
             }
             begins
         };
-        self.is_dropped = self.empty(applier, begins);
+        self.is_dropped = self.empty(applier, begins, false);
         self.is_loading |= self.is_dropped;
         self.is_dropped
     }
 
     /// Drops all data, if that is `wanted` still when the world is stopped. O(all keys), or O(1) if they are
-    /// freed in the background.
-    fn empty(&self, applier: &mut Applier, wanted: impl FnOnce() -> bool) -> bool {
+    /// freed in the background. `for_good`: nothing else is coming, so that the append-only file, which has the
+    /// old data until there are others, begins anew.
+    fn empty(&self, applier: &mut Applier, wanted: impl FnOnce() -> bool, for_good: bool) -> bool {
         let lazy = self.srv.config().bool(Id::REPLICA_LAZY_FLUSH);
         let free = if lazy { Free::Background } else { Free::Here };
         let Applier { core, hand, .. } = applier;
@@ -301,6 +302,9 @@ impl Copies {
         }
         Db::new(&guard, &mut core.turn, 0).tell_emptied();
         forget(&guard, &mut core.turn);
+        if for_good {
+            begin_files_anew(self.srv, &guard);
+        }
         drop(guard);
         core.free_trash();
         core.publish();
@@ -313,7 +317,8 @@ fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
     if srv.aof.is_on()
         && let Err(why) = crate::aof::start::again(srv, guard)
     {
-        log_warning!("The append-only file does not begin anew: {why}");
+        log_warning!("The append-only file does not begin anew yet: {why}");
+        crate::aof::start::follow_soon(srv, crate::commands::stay_off);
     }
 }
 
