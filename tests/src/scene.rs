@@ -179,19 +179,24 @@ impl Long {
     }
 }
 
-/// CPU of the slow lane's threads, in the kernel's ticks.
+/// CPU of the slow lane's threads, in ticks of half a millisecond: more than it takes to be woken for nothing, and
+/// far less than anything that belongs there. The kernel's own ticks are too long for that.
 ///
 /// # Panics
-/// When the server does not run.
+/// When the server does not run, or the kernel does not tell.
 pub fn slow_ticks(server: &Server) -> u64 {
+    const TICK_NS: u64 = 500_000;
     let tasks = format!("/proc/{}/task", server.pid());
     let threads = std::fs::read_dir(tasks).expect("the server runs").flatten();
-    threads
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
-        .filter(|stat| stat.contains("(weft-slow-"))
-        .map(|stat| {
-            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split(' ').collect();
-            fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()
+    let ns = threads
+        .filter(|thread| {
+            let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+            name.starts_with("weft-slow-")
         })
-        .sum()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
+        .map(|stat| {
+            let ns = stat.split(' ').next().unwrap_or_default();
+            ns.parse::<u64>().expect("nanoseconds on a CPU")
+        });
+    ns.sum::<u64>() / TICK_NS
 }

@@ -107,7 +107,8 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
             "--repl-diskless-sync-max-replicas",
             "2",
             "--repl-timeout",
-            "2",
+            // Long enough for the other one to take its copy on a busy machine.
+            "8",
         ]);
         let mut client = weft.client();
         let value = "x".repeat(1 << 20);

@@ -155,6 +155,15 @@ fn field(text: &str, name: &str) -> Option<String> {
     Some(digits)
 }
 
+/// Ends the writer, also where the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Writes numbers in order, and remembers those that two replicas have confirmed.
 fn write(primary: &AtomicU16, confirmed: &Mutex<Vec<u64>>, is_over: &AtomicBool) {
     let mut number = 0u64;
@@ -196,6 +205,7 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
     let primary = cluster.primary.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| write(&primary, &confirmed, &is_over));
+        let ends = Ends(&is_over);
         let mut now = primary.load(Ordering::SeqCst);
         for round in 0..env_or("SENTINEL_KILLS", 2) {
             eprintln!("kill {round}: {now}");
@@ -216,7 +226,7 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
             });
             now = cluster.fails_over(now, |_| ());
         }
-        is_over.store(true, Ordering::SeqCst);
+        drop(ends);
         let mut client = Client::tcp(now);
         let confirmed = confirmed.lock().expect("a list");
         assert!(confirmed.len() > 10, "{} confirmed", confirmed.len());
