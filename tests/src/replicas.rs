@@ -2,13 +2,13 @@
 
 use crate::contents::{fill_stream, value};
 use crate::persistence::PATIENCE;
+use crate::replication;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 use weft_testkit::client::encode;
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, locate, skipped};
@@ -56,54 +56,16 @@ pub fn number(client: &mut Client, section: &str, name: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
 }
 
-/// Waits until a replica has all that its primary, which nobody writes to, has written.
-///
-/// # Panics
-/// When it never has.
+/// As [`replication::caught_up`], for two servers.
 #[track_caller]
 pub fn caught_up(primary: &Server, replica: &Server) {
-    let (mut above, mut below) = (primary.client(), replica.client());
-    let begun = Instant::now();
-    loop {
-        let (ours, theirs) = (fields(&mut above, "replication"), fields(&mut below, "replication"));
-        let is_up = theirs["master_link_status"] == "up";
-        if is_up && ours["master_repl_offset"] == theirs["slave_repl_offset"] {
-            return;
-        }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{} does not catch up:\n{ours:?}\n{theirs:?}\n{}\n{}",
-            replica.name(),
-            primary.log_tail(),
-            replica.log_tail()
-        );
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    replication::caught_up(&mut primary.client(), &mut replica.client());
 }
 
-/// Waits until both hold the same, as both reckon it. What has expired goes at the replica a little later.
-///
-/// # Panics
-/// When they never do.
+/// As [`replication::same_data`], for two servers.
 #[track_caller]
 pub fn same_data(primary: &Server, replica: &Server) {
-    let digest = |server: &Server| server.client().cmd(&["DEBUG", "DIGEST"]).text();
-    let begun = Instant::now();
-    loop {
-        let (ours, theirs) = (digest(primary), digest(replica));
-        if ours == theirs {
-            return;
-        }
-        let keys = |server: &Server| server.client().cmd(&["INFO", "keyspace"]).text();
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{} has other data: {ours} {theirs}\n{}\n{}",
-            replica.name(),
-            keys(primary),
-            keys(replica)
-        );
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    replication::same_data(&mut primary.client(), &mut replica.client());
 }
 
 /// Values of all types and encodings in several databases, some of which expire, far from now.

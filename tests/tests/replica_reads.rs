@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::env_or;
-use weft_tests::persistence::until;
+use weft_tests::replication::{caught_up, linked};
 
 const ACCOUNTS: usize = 12;
 const EACH: i64 = 1000;
@@ -112,11 +112,7 @@ fn a_replica_shows_states_of_its_primary_in_order() {
     (0..ACCOUNTS).for_each(|n| client.ok(&["SET", &account(n), &EACH.to_string()]));
     let mut follower = replica.client();
     follower.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-    let is_up = |client: &mut Client| {
-        let Value::Bulk(text) = client.cmd(&["INFO", "replication"]) else { return false };
-        String::from_utf8_lossy(&text).contains("master_link_status:up")
-    };
-    until("the link is up", || is_up(&mut follower));
+    linked(&mut follower);
     let (port, copy, over) = (primary.port(), replica.port(), AtomicBool::new(false));
     let (states, reads) = std::thread::scope(|scope| {
         let over = &over;
@@ -158,7 +154,6 @@ fn a_replica_shows_states_of_its_primary_in_order() {
     }
     assert!(versions > 100, "the replica showed {versions} states");
     eprintln!("{} versions, {versions} seen at the replica", states.len());
-    until("the replica has everything", || {
-        is_up(&mut follower) && follower.cmd(&["GET", "version"]) == client.cmd(&["GET", "version"])
-    });
+    caught_up(&mut client, &mut follower);
+    assert_eq!(follower.cmd(&["GET", "version"]), client.cmd(&["GET", "version"]));
 }

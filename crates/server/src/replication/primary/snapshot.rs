@@ -179,33 +179,7 @@ fn nameless(srv: &Server) -> io::Result<File> {
 /// Until the machine's orders about the sockets of this snapshot have gone out: they are behind what
 /// needs the world, if there is such.
 fn wait_for_orders(srv: &Server, job: &Job) {
-    let is_order = |action: &Action| match action {
-        Action::SendBulk { snapshot, .. } => *snapshot == job.id,
-        Action::Reply { .. }
-        | Action::Snapshot { .. }
-        | Action::AbandonSnapshot { .. }
-        | Action::SendStream { .. }
-        | Action::Close { .. }
-        | Action::Confirmed
-        | Action::KeepWrites
-        | Action::DropWrites
-        | Action::PauseWrites
-        | Action::ResumeWrites
-        | Action::Demoted
-        | Action::Promoted
-        | Action::Connect { .. }
-        | Action::Send { .. }
-        | Action::Disconnect { .. }
-        | Action::BeginLoad { .. }
-        | Action::Payload { .. }
-        | Action::EndLoad { .. }
-        | Action::Swap { .. }
-        | Action::AbandonLoad { .. }
-        | Action::BeginStream { .. }
-        | Action::Stream { .. }
-        | Action::Read { .. }
-        | Action::Log { .. } => false,
-    };
+    let is_order = |action: &Action| matches!(action, Action::SendBulk { snapshot, .. } if *snapshot == job.id);
     while srv.replication.lock().pending.iter().any(is_order) && !job.is_over() {
         std::thread::sleep(SOON);
     }
