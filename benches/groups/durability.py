@@ -9,7 +9,7 @@ import threading
 import time
 
 from .collections import ask, stop
-from .harness import ROOT, Server, command, compare, peer, reply, weft
+from .harness import Server, command, compare, peer, reply, weft, weft_benchmark
 
 KEYS = int(os.environ.get("DURABLE_KEYS", "5000000"))
 SECONDS = int(os.environ.get("DURABLE_SECONDS", "30"))
@@ -37,7 +37,7 @@ def talk(server, *args, timeout=600):
 
 
 def fill(server, keys=KEYS, size=64):
-    subprocess.run([str(ROOT / "target/release/weft-benchmark"), "-p", str(server.port), "-q", "-t",
+    subprocess.run([weft_benchmark(), "-p", str(server.port), "-q", "-t",
                     "set", "-n", str(keys), "-r", str(keys), "--sequential", "-d", str(size),
                     "-P", "64", "-c", "8"], check=True, capture_output=True)
 
@@ -45,7 +45,7 @@ def fill(server, keys=KEYS, size=64):
 def load(server, mix, seconds=SECONDS, keys=KEYS, rate=RATE):
     """An open loop of `rate` requests a second; percentiles in ms by name of test."""
     run = subprocess.run(
-        [str(ROOT / "target/release/weft-benchmark"), "-p", str(server.port), "--mix", mix, "-r",
+        [weft_benchmark(), "-p", str(server.port), "--mix", mix, "-r",
          str(keys), "-d", "64", "-c", "50", "--threads", "1", "--rps", str(rate), "--duration",
          str(seconds), "--json"], capture_output=True, text=True, check=True)
     return json.loads(run.stdout)
@@ -175,7 +175,7 @@ def bench_append(options):
                            "--save", ""):
             before = sum(server.cpu())
             result = subprocess.run(
-                [str(ROOT / "target/release/weft-benchmark"), "-p", str(server.port), "-t", "set",
+                [weft_benchmark(), "-p", str(server.port), "-t", "set",
                  "-c", "50", "-r", "100000", "--duration", "10", "--csv"],
                 capture_output=True, text=True, check=True)
             rate = float(result.stdout.splitlines()[-1].split(",")[1].strip('"'))

@@ -98,6 +98,11 @@ def weft(io_threads):
     return [program, "--port", "{port}", "--bind", "127.0.0.1", "--io-threads", str(io_threads)]
 
 
+def weft_benchmark():
+    """The program of the generator."""
+    return os.environ.get("WEFT_BENCHMARK", str(ROOT / "target/release/weft-benchmark"))
+
+
 def servers(io_threads=1, cpus=None, floor=False):
     found = []
     valkey = peer("valkey-server")

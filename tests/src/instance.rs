@@ -49,7 +49,14 @@ impl Instance {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Starts it, and waits until it answers.
+    /// The last lines of its log.
+    pub fn log_tail(&self, lines: usize) -> String {
+        let log = self.log();
+        let skipped = log.lines().count().saturating_sub(lines);
+        log.lines().skip(skipped).map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Starts it, and waits until it answers and has loaded its data.
     #[track_caller]
     pub fn start(&mut self) {
         assert!(self.child.is_none(), "it runs already");
@@ -65,7 +72,8 @@ impl Instance {
         self.child = Some(child.expect("the program starts"));
         for _ in 0..1500 {
             if let Some(mut client) = self.try_client()
-                && client.try_cmd(&["PING"]).is_ok()
+                && let Ok(pong) = client.try_cmd(&["PING"])
+                && !pong.value.error().is_some_and(|error| error.starts_with("LOADING"))
             {
                 return;
             }
@@ -124,10 +132,8 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = self.log();
-            let tail: Vec<&str> = log.lines().rev().take(12).collect();
             eprintln!("---- {} on port {}", self.program.display(), self.port);
-            tail.iter().rev().for_each(|line| eprintln!("{line}"));
+            eprint!("{}", self.log_tail(12));
         }
         self.kill();
     }

@@ -4,8 +4,8 @@
 //! reference by setting `WEFT_SERVER` to its binary, which shows whether a test asks for
 //! what the reference does. [`scene`] sets up what several of them begin with, [`contents`] are values
 //! of all kinds, [`persistence`] waits for saves and rewrites, [`instance`] is a server that others know by its
-//! address, [`replicas`] has those that follow, [`replication`]
-//! primaries and replicas.
+//! address, [`replicas`] has those that follow, [`replication`] primaries and replicas, [`traffic`] is what
+//! clients write.
 
 use std::env;
 use std::str::FromStr;
@@ -16,6 +16,7 @@ pub mod persistence;
 pub mod replicas;
 pub mod replication;
 pub mod scene;
+pub mod traffic;
 
 use weft_testkit::{Client, Value};
 

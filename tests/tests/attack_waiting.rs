@@ -230,7 +230,7 @@ fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
 /// What is remembered of a client that has waited does not stay until its time would be over.
 #[test]
 fn waits_that_ended_early_leave_nothing_behind() {
-    const ROUNDS: usize = 40;
+    const ROUNDS: usize = 20;
     const EACH: usize = 1000;
     let server = Server::weft(&["--io-threads", "1"]);
     let (mut maker, mut waiter) = (client(&server), client(&server));
@@ -244,9 +244,13 @@ fn waits_that_ended_early_leave_nothing_behind() {
     };
     waits(1);
     let mut meter = client(&server);
-    let before = info(&mut meter, "used_memory");
-    waits(ROUNDS);
-    let more = info(&mut meter, "used_memory").saturating_sub(before);
+    let mut once = || {
+        let before = info(&mut meter, "used_memory");
+        waits(ROUNDS);
+        info(&mut meter, "used_memory").saturating_sub(before)
+    };
+    // A thread that was needed for the first time in one of them has memory of its own.
+    let more = once().min(once());
     // Half of what one number for each wait would take.
     let most = (4 * ROUNDS * EACH) as u64;
     assert!(more < most, "{more} bytes more after {} waits that are over", ROUNDS * EACH);

@@ -299,3 +299,32 @@ fn no_end_without_the_first_base() {
     }
     assert!(server.wait().success());
 }
+
+/// Nobody waits for the disk who asks what is configured, or changes it, while the file is written.
+#[test]
+fn the_configuration_is_there_while_its_file_is_written() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("written.conf");
+    std::fs::write(&file, "save \"\"\nio-threads 1\n").expect("a file");
+    let server = disk.server_with_file(&file);
+    let (mut writer, mut other) = (server.client(), server.client());
+    other.ok(&["CONFIG", "SET", "timeout", "77"]);
+    disk.fails("sync written.conf stall 1 1000");
+    writer.send_raw(b"CONFIG REWRITE\r\n").expect("sent");
+    let deadline = Instant::now() + PATIENCE;
+    while disk.hits() == 0 {
+        assert!(Instant::now() < deadline, "the file is not synced: {}", disk.told());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The thread of the connections, of which there is one, goes on, too.
+    assert_eq!(other.cmd(&["CONFIG", "GET", "timeout"]).items()[1].text(), "77");
+    other.ok(&["CONFIG", "SET", "timeout", "78"]);
+    disk.works();
+    assert!(writer.read_reply().expect("an answer").value.is_ok());
+    let text = std::fs::read_to_string(&file).expect("the file");
+    assert!(text.contains("timeout 77"), "as it was then: {text}");
+    other.ok(&["CONFIG", "REWRITE"]);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    assert!(text.contains("timeout 78"), "{text}");
+}

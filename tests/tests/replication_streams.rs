@@ -1,58 +1,23 @@
-//! The stream of writes at other servers: all of it, in order, over links that are cut again and again.
+//! The stream of writes at other servers: all of it, in order, over links that are cut again and again. For
+//! longer, and over chains: `replication_cut_links.rs`.
 
 use rustix::process::Signal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::rng::Rng;
-use weft_testkit::{Client, Server, locate, skipped};
+use weft_testkit::{Server, locate, skipped};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
 use weft_tests::replicas::{
     Link, Raw, caught_up, fields, fill, follower, followers, number, same_data,
 };
+use weft_tests::traffic;
 
 const WEFT: [&str; 6] =
     ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--io-threads", "4"];
 
 fn weft(more: &[&str]) -> Server {
     Server::weft(&[&WEFT[..], more].concat())
-}
-
-/// One write, or one transaction of them.
-fn write(client: &mut Client, rng: &mut Rng) {
-    let key = format!("key:{}", rng.below(40));
-    let text = "x".repeat(rng.below(300));
-    let n = rng.below(100).to_string();
-    match rng.below(16) {
-        0 => drop(client.cmd(&["SET", &format!("s{key}"), &text])),
-        1 => drop(client.cmd(&[
-            "SET",
-            &format!("s{key}"),
-            &text,
-            "PX",
-            &(1 + rng.below(60)).to_string(),
-        ])),
-        2 => drop(client.cmd(&["INCR", &format!("n{key}")])),
-        3 => drop(client.cmd(&["RPUSH", &format!("l{key}"), &text, "b"])),
-        4 => drop(client.cmd(&["BLMPOP", "0.01", "1", &format!("l{key}"), "LEFT", "COUNT", "3"])),
-        5 => drop(client.cmd(&["SADD", &format!("u{key}"), &n, &text])),
-        6 => drop(client.cmd(&["SPOP", &format!("u{key}")])),
-        7 => drop(client.cmd(&["ZADD", &format!("z{key}"), &n, &text])),
-        8 => drop(client.cmd(&["BZPOPMIN", &format!("z{key}"), "0.01"])),
-        9 => drop(client.cmd(&["HSET", &format!("h{key}"), &n, &text])),
-        10 => drop(client.cmd(&["HINCRBYFLOAT", &format!("f{key}"), "field", "0.1"])),
-        11 => drop(client.cmd(&["XADD", &format!("x{key}"), "MAXLEN", "~", "50", "*", "f", &text])),
-        12 => drop(client.cmd(&["EXPIRE", &format!("h{key}"), "1"])),
-        13 => drop(client.cmd(&["DEL", &format!("z{key}"), &format!("x{key}")])),
-        14 => client.ok(&["SELECT", &rng.below(4).to_string()]),
-        _ => {
-            client.ok(&["MULTI"]);
-            for part in 0..3 {
-                client.cmd(&["INCR", &format!("n{key}:{part}")]);
-            }
-            client.cmd(&["EXEC"]);
-        }
-    }
 }
 
 /// Eight clients write for a while; meanwhile `disturb` is called again and again.
@@ -64,7 +29,7 @@ fn write_while(server: &Server, seed: u64, rounds: usize, mut disturb: impl FnMu
             scope.spawn(move || {
                 let mut rng = Rng::new(seed * 100 + writer);
                 while !is_over.load(Ordering::Relaxed) {
-                    write(&mut client, &mut rng);
+                    traffic::write(&mut client, &mut rng);
                 }
             });
         }

@@ -57,6 +57,14 @@ impl Beside {
         }
         Ok(())
     }
+
+    /// How many keys there are. O(shards * databases).
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        let of_shard =
+            |tables: &Mutex<Vec<Table>>| lock(tables).iter().map(Table::len).sum::<usize>();
+        self.shards.iter().map(of_shard).sum::<usize>() as u64
+    }
 }
 
 impl Guard<'_> {
@@ -103,6 +111,7 @@ mod tests {
             beside.load(shard, [(1, one(&name))].into_iter()).expect("new");
             assert!(beside.load(shard, [(1, one(&name))].into_iter()).is_err());
         }
+        assert_eq!(beside.keys(), 1000);
         let guard = inside.world(&mut turn).expect("nobody else");
         let mut db = Db::new(&guard, &mut turn, 0);
         let old = db.key(b"old");

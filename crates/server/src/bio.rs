@@ -16,7 +16,7 @@ use crate::tracking;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use weft_keyspace::{Record, db::Detached};
+use weft_keyspace::{Beside, Record, db::Detached};
 use weft_types::value::{is_long_to_free, memory_about};
 
 /// What is to be freed.
@@ -25,6 +25,8 @@ enum Garbage {
     /// An evicted record, and about how many bytes it has.
     Evicted(Record, usize),
     Tables(Vec<Detached>),
+    /// A copy of a primary's data that nobody wants any longer.
+    Copy(Beside),
     /// What was remembered for clients that keep what they read.
     Tracked(Vec<tracking::Table>),
 }
@@ -37,6 +39,7 @@ impl Garbage {
             // They are no values.
             Garbage::Tracked(_) => 0,
             Garbage::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
+            Garbage::Copy(copy) => copy.keys(),
         }
     }
 }
@@ -95,6 +98,11 @@ impl Bio {
         }
     }
 
+    /// Frees a copy that was loaded beside the data.
+    pub fn free_copy(&self, copy: Beside) {
+        self.send(Garbage::Copy(copy));
+    }
+
     /// Frees what was remembered of keys that were read.
     pub fn free_tracked(&self, tables: Vec<tracking::Table>) {
         self.send(Garbage::Tracked(tables));
@@ -145,6 +153,11 @@ fn run(from: &Receiver<Garbage>, srv: &Server) {
             Garbage::Tracked(tables) => {
                 drop(tables);
                 done(srv, &mut memory, 0);
+            }
+            Garbage::Copy(copy) => {
+                let objects = copy.keys();
+                drop(copy);
+                done(srv, &mut memory, objects);
             }
             Garbage::Tables(tables) => tables.into_iter().for_each(|table| {
                 let objects = table.len() as u64;

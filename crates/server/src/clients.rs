@@ -5,6 +5,7 @@
 //! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
+use crate::io::Accepted;
 use crate::pubsub::Shown;
 use crate::pubsub::subscriber::Subscriber;
 use crate::tracking::Tracker;
@@ -23,6 +24,8 @@ pub struct ClientShared {
     pub peer: String,
     pub local: String,
     pub unix: bool,
+    /// The link to our primary: no thread of those that serve clients has it.
+    pub is_primary: bool,
     /// When it was accepted, in monotonic milliseconds.
     pub created_ms: i64,
     /// When its last request came, in monotonic milliseconds.
@@ -145,20 +148,26 @@ impl ClientShared {
         self.thread.store(thread, Ordering::Relaxed);
     }
 
-    pub fn new(
-        id: u64,
-        thread: usize,
-        fd: i32,
-        accepted: &crate::io::Accepted,
-        now_ms: i64,
-    ) -> Self {
+    pub fn new(id: u64, thread: usize, fd: i32, accepted: &Accepted, now_ms: i64) -> Self {
+        let Accepted { peer, local, unix, .. } = accepted;
+        let ends = [peer, local].map(String::clone);
+        ClientShared { unix: *unix, ..ClientShared::of(id, thread, fd, ends, now_ms) }
+    }
+
+    /// The link to our primary, between these two addresses.
+    pub fn of_primary(id: u64, fd: i32, ends: [String; 2], now_ms: i64) -> Self {
+        ClientShared { is_primary: true, ..ClientShared::of(id, 0, fd, ends, now_ms) }
+    }
+
+    fn of(id: u64, thread: usize, fd: i32, [peer, local]: [String; 2], now_ms: i64) -> Self {
         ClientShared {
             id,
             thread: AtomicUsize::new(thread),
             fd,
-            peer: accepted.peer.clone(),
-            local: accepted.local.clone(),
-            unix: accepted.unix,
+            peer,
+            local,
+            unix: false,
+            is_primary: false,
             created_ms: now_ms,
             last_ms: AtomicI64::new(now_ms),
             db: AtomicU32::new(0),

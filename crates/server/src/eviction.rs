@@ -76,10 +76,12 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     true
 }
 
-/// Bytes in use that `maxmemory` is not about: what is about to be free, statistics, and what
-/// is kept of the stream for replicas that are behind: evicting keys would only make that more.
+/// Bytes in use that `maxmemory` is not about: what is about to be free, statistics, what is kept of the
+/// stream for replicas that are behind, and what of the log nobody has read yet for them or for the
+/// append-only file: evicting keys would only make that more.
 pub fn not_counted(srv: &Server) -> usize {
-    srv.bio.pending_bytes() + srv.memory.statistics() + srv.replication.behind()
+    let logged = srv.replication.behind() + srv.answers.unread();
+    srv.bio.pending_bytes() + srv.memory.statistics() + logged
 }
 
 /// Whether the memory in use, without what does not count, is within `limit`.

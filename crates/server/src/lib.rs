@@ -20,12 +20,14 @@
 //! * [`announce`] - banner, title and listeners, for those who look from outside
 //! * [`listening`] - opening and changing the sockets that clients connect to
 //! * [`restart`] - the program in its own place: DEBUG RESTART
+//! * `stopping` - who has asked the server to end, and how far that is
 //! * [`start`] - from the command line to running threads; `failure`: where it is told that there are none
 
 /// Of the server, as its users see it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod announce;
+pub mod answers;
 pub mod aof;
 pub mod bio;
 pub mod blocking;
@@ -58,6 +60,7 @@ pub mod settings;
 pub mod slow;
 pub mod start;
 pub mod stats;
+mod stopping;
 pub mod texts;
 pub mod threads;
 pub mod tracking;

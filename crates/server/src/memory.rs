@@ -5,7 +5,12 @@
 //! the process uses is the sum of all nets, whichever thread frees what another allocated.
 //! Threads that execute commands publish their net once per batch, or at once when it has moved
 //! far, and compare against the limit with their own latest figures.
+//!
+//! What a thread has published is the thread's own, not that of who counts it. So a part of its work may
+//! count itself (the walk of a snapshot, a piece that is loaded) inside of something that is counted as a
+//! whole, and nothing is counted twice or left out in between.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 #[cfg(weft_sanitizer)]
@@ -102,24 +107,53 @@ pub fn allocator_stats() -> AllocatorStats {
     }
 }
 
-/// One thread's part of the account. Must be made on the thread that it counts.
+/// Counts the rest of this thread's life when it ends: what its variables free is in it.
+struct Rest(&'static Memory);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        ThreadMemory::new().publish(self.0);
+    }
+}
+
+/// Counts all that this thread does, from here to its end: for threads that come and go, to be called before
+/// anything else, as thread variables are dropped in the opposite order.
+pub fn count_thread(memory: &'static Memory) {
+    thread_local! {
+        static REST: Cell<Option<Rest>> = const { Cell::new(None) };
+    }
+    let _ = ThreadMemory::new();
+    REST.set(Some(Rest(memory)));
+}
+
+thread_local! {
+    /// The net of this thread that is in the account, or was left out of it; `None`: nobody has begun to count.
+    static PUBLISHED: Cell<Option<i64>> = const { Cell::new(None) };
+}
+
+/// One thread's part of the account. Must be made on the thread that it counts, and stay there.
 pub struct ThreadMemory {
     allocated: thread::ThreadLocal<u64>,
     deallocated: thread::ThreadLocal<u64>,
-    published: i64,
     total: i64,
 }
 
 impl ThreadMemory {
+    /// Counts from here on, or goes on with what has not been published of this thread yet.
     pub fn new() -> Self {
-        let mut memory = ThreadMemory {
+        let memory = ThreadMemory {
             allocated: thread::allocatedp::read().expect("jemalloc counts allocations"),
             deallocated: thread::deallocatedp::read().expect("jemalloc counts deallocations"),
-            published: 0,
             total: 0,
         };
-        memory.published = memory.net();
+        PUBLISHED.with(|published| published.set(published.get().or(Some(memory.net()))));
         memory
+    }
+
+    /// Counts from here on: what this thread has allocated before is in the account otherwise.
+    pub fn from_here() -> Self {
+        PUBLISHED.set(None);
+        ThreadMemory::new()
     }
 
     #[inline]
@@ -127,18 +161,24 @@ impl ThreadMemory {
         self.allocated.get().wrapping_sub(self.deallocated.get()) as i64
     }
 
+    /// What was not published yet.
+    #[inline]
+    fn moved(&self) -> i64 {
+        self.net() - PUBLISHED.get().unwrap_or(0)
+    }
+
     /// Bytes in use, this thread's latest included.
     #[inline]
     pub fn used(&self, memory: &Memory) -> usize {
-        (memory.used.load(Ordering::Relaxed) + self.net() - self.published).max(0) as usize
+        (memory.used.load(Ordering::Relaxed) + self.moved()).max(0) as usize
     }
 
-    /// Tells the others of this thread's net. Answers what it has added to the account so far.
+    /// Tells the others of this thread's net. Answers what this has added to the account so far.
     pub fn publish(&mut self, memory: &Memory) -> i64 {
-        let moved = self.net() - self.published;
+        let moved = self.moved();
         if moved != 0 {
             memory.used.fetch_add(moved, Ordering::Relaxed);
-            self.published += moved;
+            PUBLISHED.set(PUBLISHED.get().map(|published| published + moved));
             self.total += moved;
         }
         self.total
@@ -147,7 +187,7 @@ impl ThreadMemory {
     /// As [`ThreadMemory::publish`], when there is much to tell.
     #[inline]
     pub fn publish_if_far(&mut self, memory: &Memory) {
-        if (self.net() - self.published).abs() >= STEP {
+        if self.moved().abs() >= STEP {
             self.publish(memory);
         }
     }

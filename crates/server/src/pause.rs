@@ -1,4 +1,5 @@
-//! Commands are held back for a while: CLIENT PAUSE, and writes while FAILOVER hands over.
+//! Commands are held back for a while: CLIENT PAUSE, and writes while FAILOVER hands over or the server prepares
+//! its end.
 //!
 //! Who wants a pause for one of these reasons ends that and no other. What is in force is both together.
 
@@ -17,6 +18,7 @@ pub enum PauseMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Client,
+    Shutdown,
     Failover,
 }
 
@@ -24,6 +26,7 @@ impl Reason {
     pub fn name(self) -> &'static str {
         match self {
             Reason::Client => "client_pause",
+            Reason::Shutdown => "shutdown_in_progress",
             Reason::Failover => "failover_in_progress",
         }
     }
@@ -32,6 +35,7 @@ impl Reason {
 #[derive(Clone, Copy, Debug, Default)]
 struct Pauses {
     client: Option<(PauseMode, i64)>,
+    end: bool,
     failover: bool,
 }
 
@@ -51,19 +55,19 @@ impl ClientPause {
 
     /// The same, and why: of two reasons the one that lasts longer.
     pub fn reason(&self, now_ms: i64) -> Option<(PauseMode, i64, Reason)> {
-        let Pauses { client, failover } = *self.state();
+        let Pauses { client, end, failover } = *self.state();
         let client = client.filter(|(_, until)| *until > now_ms);
-        match (client, failover) {
-            (None, false) => None,
-            (Some((mode, until)), false) => Some((mode, until, Reason::Client)),
-            (None, true) => Some((PauseMode::Write, i64::MAX, Reason::Failover)),
-            (Some((mode, _)), true) => Some((mode, i64::MAX, Reason::Failover)),
+        let endless = match (end, failover) {
+            (true, _) => Some(Reason::Shutdown),
+            (false, true) => Some(Reason::Failover),
+            (false, false) => None,
+        };
+        match (client, endless) {
+            (None, None) => None,
+            (Some((mode, until)), None) => Some((mode, until, Reason::Client)),
+            (None, Some(reason)) => Some((PauseMode::Write, i64::MAX, reason)),
+            (Some((mode, _)), Some(reason)) => Some((mode, i64::MAX, reason)),
         }
-    }
-
-    /// What CLIENT PAUSE has asked for.
-    pub fn of_client(&self, now_ms: i64) -> Option<(PauseMode, i64)> {
-        self.state().client.filter(|(_, until)| *until > now_ms)
     }
 }
 
@@ -82,6 +86,11 @@ impl Server {
     /// Pauses writes for a handover, or lets them go.
     pub fn pause_for_failover(&self, on: bool) {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.failover, on) != on);
+    }
+
+    /// Pauses writes while the server prepares its end, or lets them go.
+    pub fn pause_for_end(&self, on: bool) {
+        self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
     }
 
     /// Whether anything is paused, so that nothing may be removed that no command asks for.
@@ -114,7 +123,8 @@ impl Server {
         if !change(&mut state) {
             return;
         }
-        self.set_attention(attention::PAUSED, state.client.is_some() || state.failover);
+        let is_paused = state.client.is_some() || state.end || state.failover;
+        self.set_attention(attention::PAUSED, is_paused);
         drop(state);
         // Of two pauses one may have been stricter: who is held back looks again.
         self.broadcast(|| crate::io::Message::Unpause);
@@ -134,8 +144,11 @@ mod tests {
         pause.state().failover = true;
         assert_eq!(pause.reason(9), Some((PauseMode::All, i64::MAX, Reason::Failover)));
         assert_eq!(pause.reason(10), Some((PauseMode::Write, i64::MAX, Reason::Failover)));
-        assert_eq!((pause.of_client(9), pause.of_client(10)), (Some((PauseMode::All, 10)), None));
+        pause.state().end = true;
+        assert_eq!(pause.reason(10), Some((PauseMode::Write, i64::MAX, Reason::Shutdown)));
         pause.state().failover = false;
+        assert_eq!(pause.reason(9), Some((PauseMode::All, i64::MAX, Reason::Shutdown)));
+        pause.state().end = false;
         assert_eq!(pause.in_force(10), None);
     }
 }

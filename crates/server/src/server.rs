@@ -5,7 +5,6 @@ use crate::clients::Clients;
 use crate::dispatch::CommandTable;
 use crate::io::Message;
 use crate::memory::Memory;
-use crate::persistence::stop::Stop;
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
@@ -72,6 +71,7 @@ pub struct Server {
     pub persistence: crate::persistence::Persistence,
     pub bio: Bio,
     pub aof: crate::aof::Aof,
+    pub answers: crate::answers::Answers,
     pub replication: crate::replication::Hub,
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::Lines,
@@ -81,6 +81,8 @@ pub struct Server {
     hand_clock: OnceLock<HandClock>,
     is_wall_behind: AtomicBool,
     pub config: Mutex<Config>,
+    /// Held by who writes the configuration into its file.
+    rewriting: Mutex<()>,
     settings: RwLock<Arc<Settings>>,
     version: AtomicU64,
     /// Bits of [`attention`], looked at once per command.
@@ -109,8 +111,7 @@ pub struct Server {
     seed: u64,
     http_seen_ms: AtomicI64,
     stop: AtomicBool,
-    /// A signal has asked to stop so, and the first thread has not seen to it.
-    stop_requested: Mutex<Option<Stop>>,
+    pub stopping: crate::stopping::Stopping,
     /// Exit code asked for by SHUTDOWN or a signal.
     pub exit_code: AtomicU32,
 }
@@ -174,6 +175,7 @@ impl Server {
             persistence: crate::persistence::Persistence::default(),
             bio: Bio::default(),
             aof: crate::aof::Aof::default(),
+            answers: crate::answers::Answers::default(),
             replication: crate::replication::Hub::default(),
             slow,
             lines: crate::blocking::Lines::default(),
@@ -207,9 +209,10 @@ impl Server {
             active_expire: AtomicBool::new(true),
             http_seen_ms: AtomicI64::new(0),
             stop: AtomicBool::new(false),
-            stop_requested: Mutex::default(),
+            stopping: crate::stopping::Stopping::default(),
             exit_code: AtomicU32::new(0),
             config: Mutex::new(config),
+            rewriting: Mutex::default(),
         }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
@@ -271,6 +274,18 @@ impl Server {
 
     pub fn config(&self) -> MutexGuard<'_, Config> {
         self.config.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Has `write` write the configuration into its file, as it is now; one after the other, and nobody waits
+    /// for the disk who wants to know what is configured. Waits for the disk.
+    pub fn rewrite_config<T>(&self, write: impl FnOnce(&Config) -> T) -> T {
+        let _alone = self.rewriting.lock().unwrap_or_else(|p| p.into_inner());
+        let config = {
+            let mut present = self.config();
+            self.replication.tell_config(&mut present);
+            present.clone()
+        };
+        write(&config)
     }
 
     /// The settings now in force.
@@ -337,50 +352,6 @@ impl Server {
         self.exit_code.store(code, Ordering::SeqCst);
         self.stop.store(true, Ordering::SeqCst);
         self.broadcast(|| Message::Stop);
-    }
-
-    /// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
-    /// has stopped them. Until then SHUTDOWN ABORT can take it back.
-    pub fn request_stop(&self, stop: Stop) {
-        *self.stop_requested() = Some(stop);
-        self.threads[0].mailbox.send(Message::Wake);
-    }
-
-    fn stop_requested(&self) -> MutexGuard<'_, Option<Stop>> {
-        self.stop_requested.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    /// Takes the request of a signal back; whether there was one.
-    pub fn abort_stop(&self) -> bool {
-        let was_requested = self.stop_requested().take().is_some();
-        if was_requested {
-            weft_process::signals::forget();
-        }
-        was_requested
-    }
-
-    /// Ends the server if a signal has asked for that. If there is something to save or to wait for, a
-    /// thread of its own sees to it.
-    pub fn stop_if_requested(&'static self) {
-        let Some(stop) = self.stop_requested().take() else { return };
-        log_warning!("User requested shutdown...");
-        if !stop.has_to_wait(self) {
-            return self.shut_down(0);
-        }
-        let thread = std::thread::Builder::new().name("weft-stop".into());
-        let spawned = thread.spawn(move || {
-            if crate::persistence::stop::prepare(self, stop) {
-                return self.shut_down(0);
-            }
-            weft_process::signals::forget();
-            log_warning!(
-                "Errors trying to shut down the server. Check the logs for more information."
-            );
-        });
-        if let Err(e) = spawned {
-            weft_process::signals::forget();
-            log_warning!("Can't save before the exit, not shutting down: {e}");
-        }
     }
 
     /// Whether expired keys are looked for, and not only met.

@@ -3,6 +3,7 @@
 //! CONFIG SET changes the [`Config`] and publishes a new `Settings`; each thread picks it up at
 //! the start of its next batch by comparing a version number.
 
+use weft_commands::CommandSettings;
 use weft_config::{Config, Id, OutputBufferLimits, SavePoint};
 use weft_keyspace::access::{Access, Policy};
 use weft_keyspace::evict::MaxmemoryPolicy;
@@ -14,7 +15,10 @@ use weft_types::Limits;
 pub struct Settings {
     /// Grows with every change.
     pub version: u64,
-    pub commands: weft_commands::CommandSettings,
+    pub commands: CommandSettings,
+    /// The same for commands that were accepted before, by our primary or by the server that wrote a log:
+    /// limits for clients are not for them.
+    pub decided: CommandSettings,
     /// Bytes; 0: no limit.
     pub maxmemory: usize,
     pub policy: MaxmemoryPolicy,
@@ -88,14 +92,16 @@ impl Settings {
             Ok(ms) => ms.saturating_mul(1_000_000),
         };
         let bytes = |id| usize::try_from(config.int(id)).unwrap_or(usize::MAX);
+        let commands = CommandSettings {
+            max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
+            lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
+            lfu: policy.clock() == Policy::Lfu,
+            limits: limits(config),
+        };
         Settings {
             version,
-            commands: weft_commands::CommandSettings {
-                max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
-                lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
-                lfu: policy.clock() == Policy::Lfu,
-                limits: limits(config),
-            },
+            decided: CommandSettings { max_string: usize::MAX, ..commands.clone() },
+            commands,
             maxmemory: config.memory(Id::MAXMEMORY) as usize,
             policy,
             samples: config.int(Id::MAXMEMORY_SAMPLES) as usize,

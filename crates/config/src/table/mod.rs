@@ -191,7 +191,7 @@ const PORT_MAX: i64 = 65535;
 // directive of it can be switched in its entry.
 const EFFECTIVE: Status = Status::Effective;
 const PERSISTENCE: Status = Status::NotYet("persistence");
-const REPLICATION: Status = Status::NotYet("replication");
+const MPTCP: Status = Status::NotYet("Multipath TCP");
 const CLUSTER: Status = Status::NotYet("cluster mode");
 const TLS: Status = Status::NotYet("TLS");
 const SCRIPTING: Status = Status::NotYet("scripts and functions");

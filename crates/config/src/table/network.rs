@@ -1,11 +1,10 @@
 //! Listening and connections.
 
-use super::{EFFECTIVE, INT_MAX, PORT_MAX};
+use super::{EFFECTIVE, INT_MAX, MPTCP, PORT_MAX};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int, text};
 
 const RDMA: Status = Status::NotYet("RDMA");
-const MPTCP: Status = Status::NotYet("Multipath TCP");
 const PACING: Status = Status::NotYet("pacing of new connections");
 
 section! {

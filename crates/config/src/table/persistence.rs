@@ -1,8 +1,8 @@
 //! Snapshots and the append-only file.
 
-use super::{EFFECTIVE, INT_MAX, LONG_MAX, REPLICATION, SIZE_MAX};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX};
 use crate::checks::{append_dir_name, append_file_name, db_file_name};
-use crate::directive::Flags;
+use crate::directive::{Flags, Status};
 use crate::kind::{Kind, bytes, checked, int, one_of};
 
 section! {
@@ -49,7 +49,7 @@ section! {
     RDB_DEL_SYNC_FILES = "rdb-del-sync-files" {
         kind: Kind::Bool,
         default: "no",
-        status: REPLICATION,
+        status: Status::Obsolete("what is written for replication alone never stays"),
         doc: "Delete snapshots that were written for replication alone, where this server keeps \
               no files otherwise.",
     }

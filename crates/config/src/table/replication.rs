@@ -1,7 +1,7 @@
 //! Replicas and their primary.
 
-use super::{EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX, REPLICATION, SIZE_MAX};
-use crate::directive::Flags;
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, MPTCP, PORT_MAX, SIZE_MAX};
+use crate::directive::{Flags, Status};
 use crate::kind::{Kind, bytes, int, one_of, text};
 
 section! {
@@ -76,7 +76,10 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::DEBUG,
-        status: REPLICATION,
+        status: Status::Obsolete(
+            "a copy and the writes behind it share one connection, and what replicas have still to get \
+             is kept once for all of them",
+        ),
         doc: "Send the first copy over a connection of its own while writes already flow, which \
               spares the primary's memory.",
     }
@@ -84,7 +87,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::IMMUTABLE,
-        status: REPLICATION,
+        status: MPTCP,
         doc: "Connect to the primary with Multipath TCP.",
     }
     REPL_PING_REPLICA_PERIOD = "repl-ping-replica-period" aka "repl-ping-slave-period" {
@@ -155,7 +158,7 @@ section! {
     REPLICA_IGNORE_DISK_WRITE_ERRORS = "replica-ignore-disk-write-errors" {
         kind: Kind::Bool,
         default: "no",
-        status: REPLICATION,
+        status: Status::NotYet("replicas that stop when they cannot write their own files"),
         doc: "Let a replica go on when it cannot write its own files. Otherwise it stops.",
     }
     MIN_REPLICAS_TO_WRITE = "min-replicas-to-write" aka "min-slaves-to-write" {

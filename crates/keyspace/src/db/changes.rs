@@ -7,7 +7,7 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, LOGGED, RUNNING, SNAPSHOT, WATCHED, Watch};
+use crate::interest::{FOLLOWED, LOGGED, RUNNING, SNAPSHOT, WAITED, WATCHED, Watch};
 use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::log::unit::Target;
 use crate::notice::Classes;
@@ -228,6 +228,34 @@ impl Db<'_> {
                 if self.is_there(&key) || self.other(other).is_there(&key) {
                     self.other(watched).effect(&key, Became::Changed, Cause::Command);
                 }
+            }
+        }
+    }
+
+    /// All keys of this database have come at once, without a word of each: watches of those that are there
+    /// break, and who waits for keys looks again. Needs a world guard. O(shards + watched keys).
+    pub fn tell_filled(&mut self) {
+        let mut is_waited = false;
+        for shard in 0..SHARDS as u16 {
+            let interest = self.interest(shard);
+            is_waited |= interest & (WAITED | FOLLOWED) != 0;
+            if interest & WATCHED != 0 {
+                self.break_watches(shard);
+            }
+        }
+        if is_waited {
+            self.turn.effects.push_exchange(self.index, self.index);
+        }
+    }
+
+    fn break_watches(&mut self, shard: u16) {
+        let ks = self.keyspace();
+        let notes = &ks.interests[usize::from(shard)];
+        for bytes in notes.watched(self.index) {
+            let key = ks.key(&bytes);
+            if self.is_there(&key) && !self.is_expired(&key) {
+                let left = notes.break_watches(self.index, &bytes, false);
+                ks.set_interest(shard, WATCHED, left);
             }
         }
     }

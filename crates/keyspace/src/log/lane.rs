@@ -24,6 +24,8 @@ pub(crate) struct Lane {
     spare: Hatch<Block>,
     /// Bytes of commands, ever; changed by the owner.
     published: AtomicU64,
+    /// Bytes that the block takes beside those of its commands.
+    overhead: AtomicU64,
     /// A turn may come to be used with another keyspace.
     log: Weak<Log>,
 }
@@ -34,6 +36,7 @@ impl Lane {
             full: Hatch::default(),
             spare: Hatch::default(),
             published: AtomicU64::new(0),
+            overhead: AtomicU64::new(0),
             log: Arc::downgrade(log),
         }
     }
@@ -53,6 +56,7 @@ impl Lane {
         // As late as can be: from here until the block is back, the reader waits.
         let number = draw();
         block.end_unit(number, ms);
+        self.overhead.store(block.overhead() as u64, Ordering::Relaxed);
         self.full.put(block);
         number
     }
@@ -60,13 +64,22 @@ impl Lane {
     /// What has come since the last call. Only who is at the desk calls this, so what was taken out is
     /// handed out in its order.
     pub(super) fn collect(&self) -> Option<Box<Block>> {
-        self.full.take()
+        let block = self.full.take();
+        if block.is_some() {
+            self.overhead.store(0, Ordering::Relaxed);
+        }
+        block
     }
 
     /// Gives back a block that was read. Any reader may.
     pub(super) fn give_back(&self, mut block: Box<Block>) {
         block.clear();
         self.spare.put(block);
+    }
+
+    /// About how many bytes its block takes beside those of its commands.
+    pub(super) fn overhead(&self) -> u64 {
+        self.overhead.load(Ordering::Relaxed)
     }
 
     /// Bytes of commands that were published, ever.

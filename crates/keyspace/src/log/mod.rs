@@ -141,7 +141,14 @@ impl Log {
         lock(&self.desk.0).pending_bytes(&self.progress, published)
     }
 
-    /// The same, of those that this reader has not passed; 0 when it is gone. O(threads).
+    /// The same, with the room that the lanes have for more: about what would be free if all were read.
+    /// O(threads).
+    pub fn pending_memory(&self) -> u64 {
+        let room = lock(&self.lanes.0).iter().map(|lane| lane.overhead()).sum::<u64>();
+        self.pending_bytes() + room
+    }
+
+    /// The same as [`Log::pending_bytes`], of those that this reader has not passed; 0 when it is gone. O(threads).
     pub fn pending_bytes_of(&self, id: &ReaderId) -> u64 {
         let progress = &self.progress[id.slot].0;
         if progress.reader.load(Ordering::Relaxed) != id.number {
@@ -253,6 +260,12 @@ impl Turn {
     #[inline]
     pub fn last_unit(&self) -> u64 {
         self.effects.log.last
+    }
+
+    /// Bytes of commands that this turn has logged, ever, in the keyspace that it was used with last.
+    #[inline]
+    pub fn logged_bytes(&self) -> u64 {
+        self.effects.log.lane.as_ref().map_or(0, |lane| lane.published())
     }
 
     /// Wakes the readers of the log if this turn has logged something since the last call: to be

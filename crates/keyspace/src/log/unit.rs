@@ -147,6 +147,15 @@ impl Block {
         self.entries.is_empty()
     }
 
+    /// Bytes of memory that it takes beside those of its commands.
+    pub(super) fn overhead(&self) -> usize {
+        let slack = self.bytes.capacity() - self.bytes.len();
+        slack
+            + self.shared.capacity() * size_of::<(usize, Blob)>()
+            + self.entries.capacity() * size_of::<EntryEnd>()
+            + self.units.capacity() * size_of::<UnitEnd>()
+    }
+
     /// Forgets all, and keeps some room.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();

@@ -359,17 +359,20 @@ impl Node {
         self.follow(now, out, |follower, cx| follower.load_failed(cx, link, why));
     }
 
-    /// Whether units that came on this link may be applied. To be asked with the data in hand.
+    /// Whether units that came on this link may be applied. To be asked with the data in hand, or where nobody
+    /// can change the role or give the link up; who is answered yes tells [`Node::applied`] before that.
     #[must_use]
     pub fn may_apply(&self, link: LinkId) -> bool {
         self.follower.as_ref().is_some_and(|follower| follower.may_apply(link))
             || planted::is(Fault::LateAnswersCount)
     }
 
-    /// Whether units of this link may be applied. To be asked with the data in hand, or where nobody can
-    /// change the role; who is answered yes tells [`Node::applied`] before that, were it with no bytes.
-    pub fn begin_apply(&mut self, link: LinkId) -> bool {
-        self.follower.as_mut().is_some_and(|follower| follower.begin_apply(link))
+    /// What came on this link is applied as far as it is complete, and more is waited for: from here on its
+    /// silence counts. While units are applied, wait for shards or are held back by a pause it does not.
+    pub fn listens(&mut self, now: Ms, link: LinkId) {
+        if let Some(follower) = &mut self.follower {
+            follower.listens(now, link);
+        }
     }
 
     /// Whole units were applied: their bytes, and the database selected behind them.

@@ -167,7 +167,11 @@ pub(super) fn reply(cx: &mut Cx<'_>, conn: ConnId, line: &str) {
 
 /// `9.1.0` as 0x090100.
 fn version(text: &str) -> Option<u32> {
-    let mut parts = text.split('.').map(|part| part.parse::<u8>().ok());
+    let number = |part: &str| {
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| part.parse::<u8>().ok()).flatten()
+    };
+    let mut parts = text.split('.').map(number);
     let (major, minor, patch) = (parts.next()??, parts.next()??, parts.next()??);
     parts.next().is_none().then_some(u32::from_be_bytes([0, major, minor, patch]))
 }
@@ -189,5 +193,6 @@ mod tests {
         assert_eq!(version("9.1"), None);
         assert_eq!(version("9.1.0.0"), None);
         assert_eq!(version("a.b.c"), None);
+        assert_eq!(version("+9.1.0"), None);
     }
 }

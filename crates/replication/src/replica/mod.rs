@@ -93,9 +93,11 @@ pub struct Follower {
     durable: Option<u64>,
     /// Where the stream ends that has come, applied or not.
     came: u64,
-    /// Units are being applied, and will be told: until then the link is not given up for its silence,
-    /// or they would be asked for again.
-    applying: bool,
+    /// Nobody listens to the link: what has come is being applied, or waits for that. Until the last of it is
+    /// told, and more is waited for, the silence is ours, however long it takes.
+    is_behind: bool,
+    /// Since when somebody listens again.
+    listens_since: Ms,
 }
 
 impl Follower {
@@ -115,7 +117,8 @@ impl Follower {
             failover: false,
             durable: None,
             came: 0,
-            applying: false,
+            is_behind: false,
+            listens_since: now,
         }
     }
 
@@ -178,16 +181,18 @@ impl Follower {
         }
     }
 
-    /// Whether units of this link may be applied. Asked with the data in hand.
+    /// Whether units of this link may be applied. Asked with the data in hand; whoever is answered yes tells
+    /// `applied` before anybody may change the role.
     #[must_use]
     pub fn may_apply(&self, link: LinkId) -> bool {
         self.is_now(link) && self.is_online()
     }
 
-    /// The same, and whoever is answered yes tells `applied` before anybody may change the role.
-    pub(crate) fn begin_apply(&mut self, link: LinkId) -> bool {
-        self.applying = self.may_apply(link);
-        self.applying
+    /// All that came on this link is applied as far as it is complete, and more of it is waited for.
+    pub(crate) fn listens(&mut self, now: Ms, link: LinkId) {
+        if self.is_now(link) && std::mem::take(&mut self.is_behind) {
+            self.listens_since = now;
+        }
     }
 
     pub(crate) fn set_failover(&mut self, failover: bool) {
@@ -228,7 +233,7 @@ impl Follower {
             | State::Online { .. } => {}
         }
         cx.out.push(Action::Disconnect { link: self.link });
-        self.applying = false;
+        self.is_behind = false;
         self.lines.clear();
         self.down_since.get_or_insert(cx.now);
         self.state = State::Waiting { until: cx.now };
@@ -236,8 +241,9 @@ impl Follower {
 
     /// Time has passed. To be called ten times a second or so.
     pub(crate) fn tick(&mut self, cx: &mut Cx<'_>) {
-        let silent = cx.now.saturating_sub(self.last_io) > cx.settings.timeout
-            && !planted::is(Fault::NoTimeouts);
+        let heard = self.last_io.max(self.listens_since);
+        let silent =
+            cx.now.saturating_sub(heard) > cx.settings.timeout && !planted::is(Fault::NoTimeouts);
         match &mut self.state {
             State::Waiting { until } if cx.now >= *until => self.connect(cx),
             State::Waiting { .. } => {}
@@ -249,7 +255,7 @@ impl Follower {
                 "Timeout receiving bulk data from PRIMARY... If the problem persists try to set the \
                  'repl-timeout' parameter in valkey.conf to a larger value.",
             ),
-            State::Online { .. } if silent && !self.applying => {
+            State::Online { .. } if silent && !self.is_behind => {
                 cx.log(Level::Warning, "PRIMARY timeout: no data nor PING received...");
                 self.lost(cx);
             }
@@ -333,6 +339,7 @@ impl Follower {
                     self.last_io = cx.now;
                     self.came += (bytes.len() - at) as u64;
                     if at < bytes.len() {
+                        self.is_behind = true;
                         cx.out.push(Action::Stream { link: self.link, bytes: at..bytes.len() });
                     }
                     return bytes.len();
@@ -435,11 +442,8 @@ impl Follower {
     /// Units were applied, with the data in hand and [`Follower::may_apply`]: their bytes, and the
     /// database that is selected behind them.
     pub(crate) fn applied(&mut self, cx: &mut Cx<'_>, link: LinkId, bytes: &[u8], db: u32) {
-        if self.may_apply(link) {
-            self.applying = false;
-            if !bytes.is_empty() {
-                cx.stream.relay(bytes, db);
-            }
+        if self.may_apply(link) && !bytes.is_empty() {
+            cx.stream.relay(bytes, db);
         }
     }
 

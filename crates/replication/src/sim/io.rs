@@ -298,7 +298,10 @@ impl World {
             }
             let unit = match splitter.next_unit() {
                 Ok(Some(unit)) => unit,
-                Ok(None) => return,
+                Ok(None) => {
+                    let now = self.now + one.skew;
+                    return one.node.listens(now, link);
+                }
                 Err(broken) => return self.fault(format!("no stream: {broken}")),
             };
             let (kind, bytes, db) = (unit.kind(), unit.bytes().to_vec(), unit.db());

@@ -113,6 +113,31 @@ fn goes_on_where_it_was() {
 }
 
 #[test]
+fn a_primary_is_not_silent_while_nobody_listens() {
+    let mut bench = Bench::replica(Settings::default(), Some(place()));
+    bench.shake_hands();
+    bench.hear("+CONTINUE\r\n");
+    assert_eq!(bench.hear("*1\r\n$4\r\nPING\r\n"), ["stream 0..14"]);
+    // Units that are held back, or wait for their shards: it goes on confirming.
+    bench.pass(600_000);
+    assert!(bench.wants().iter().all(|line| line.ends_with("ACK $3 100")));
+    let (link, now) = (bench.link(), bench.now);
+    bench.applied(b"*1\r\n$4\r\nPING\r\n");
+    bench.pass(1000);
+    bench.node.listens(now, link);
+    bench.pass(55_000);
+    assert_eq!(bench.state(), "connected", "there was no time to say anything");
+    bench.pass(6000);
+    assert!(bench.wants().contains(&"connect 2 to above:7000".to_string()));
+    // What is told of another attempt changes nothing.
+    bench.shake_hands();
+    bench.hear("+CONTINUE\r\n*1\r\n$4\r\nPING\r\n");
+    bench.node.listens(bench.now, link);
+    bench.pass(61_000);
+    assert_eq!(bench.state(), "connected");
+}
+
+#[test]
 fn a_new_name_and_a_copy_cut_off_replicas_of_ours() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     bench.shake_hands();

@@ -223,6 +223,7 @@ impl Rig {
             }
             self.act(out, &[]);
         }
+        self.node.listens(self.now(), link);
     }
 
     fn step(&mut self) {

@@ -312,7 +312,7 @@ impl Executor {
         core.turn.set_import(Import::Source);
         core.turn.expired = Expired::Keep;
         let request = Request::new(Some(cmd), args, &[]);
-        let who = Who { db: self.db, no_touch: false };
+        let who = Who::source(self.db);
         // What it answers, an error even, is what it has answered before.
         let _ = call(core, who, cmd, run, &request, &mut self.reply, guard, Lane::Slow);
         self.reply.clear();

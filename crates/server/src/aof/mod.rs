@@ -16,8 +16,8 @@
 //! * [`check`] - `--check-aof`
 //! * [`status`] - what INFO tells
 //!
-//! An answer is withheld while the units of the log that belong to it are above
-//! [`Aof::answerable`]. Under `always` that is what was synced; else there is no such limit, unless
+//! An answer is withheld while the units of the log that belong to it are above the bound that this sets
+//! ([`Bound::Disk`]). Under `always` that is what was synced; else there is no such limit, unless
 //! so much waits to be written that whoever writes must wait for the disk.
 
 pub mod base;
@@ -30,10 +30,10 @@ pub mod start;
 pub mod status;
 pub mod writer;
 
+use crate::answers::{Bound, NONE};
 use crate::blocking::Waiting;
 use crate::io::Message;
 use crate::server::Server;
-use crate::threads::MAX_IO_THREADS;
 use status::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
@@ -47,12 +47,10 @@ use weft_resp::Reply;
 use writer::Order;
 
 /// Bytes that may wait to be written before answers do, too.
-const CROWDED: u64 = 64 << 20;
+pub const CROWDED: u64 = 64 << 20;
 
 /// See the module.
 pub struct Aof {
-    /// Units above this number are not answered yet.
-    answerable: AtomicU64,
     /// All units up to here are in the file.
     written: AtomicU64,
     /// All units up to here are safe.
@@ -63,8 +61,6 @@ pub struct Aof {
     /// stopped.
     logs: AtomicU64,
     reader: Mutex<Option<ReaderId>>,
-    /// I/O threads that withhold answers.
-    withholding: Box<[AtomicBool]>,
     writer: Mutex<Option<Handle>>,
     /// Clients that wait for a unit to be safe, and whether there are any.
     waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
@@ -74,6 +70,8 @@ pub struct Aof {
     switch: Mutex<()>,
     /// The log is to end, and to begin anew if it is still wanted.
     is_stale: AtomicBool,
+    /// The data that the files have were dropped for a copy of a primary's that has not come.
+    is_of_gone: AtomicBool,
     /// A rewrite is under way.
     rewriting: AtomicBool,
     /// By which it is given up.
@@ -107,19 +105,18 @@ impl Handle {
 impl Default for Aof {
     fn default() -> Self {
         Aof {
-            answerable: AtomicU64::new(u64::MAX),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             cut: AtomicU64::new(u64::MAX),
             logs: AtomicU64::new(0),
             reader: Mutex::default(),
-            withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             writer: Mutex::default(),
             waits: Mutex::default(),
             has_waits: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             switch: Mutex::default(),
             is_stale: AtomicBool::new(false),
+            is_of_gone: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             cancel: Mutex::default(),
             status: Status::default(),
@@ -152,6 +149,7 @@ impl Aof {
     /// A log begins, with the world stopped: a cut of the one before has no meaning for it.
     fn begin_log(&self, reader: ReaderId) {
         self.cut.store(u64::MAX, Ordering::Relaxed);
+        self.is_of_gone.store(false, Ordering::SeqCst);
         self.logs.fetch_add(1, Ordering::SeqCst);
         *self.reader() = Some(reader);
     }
@@ -164,6 +162,18 @@ impl Aof {
     /// Who reads the log, for as long as it goes on.
     fn reader(&self) -> MutexGuard<'_, Option<ReaderId>> {
         self.reader.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The data were dropped for a copy that has not come, and the files stay as they are: from them this
+    /// server may go on, if it is started again. Nothing may be logged behind them but what comes from a
+    /// primary that has gone on with us, which a copy precedes.
+    pub fn outlives_data(&self) {
+        self.is_of_gone.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether [`Aof::outlives_data`] was called for this log.
+    pub fn is_of_gone_data(&self) -> bool {
+        self.is_of_gone.load(Ordering::SeqCst) && self.is_logging()
     }
 
     /// Whether what is done is logged for it.
@@ -210,17 +220,12 @@ impl Aof {
 
     /// The policy has changed: from here on nothing is answered that would not be under the new one. Who
     /// writes looks at it soon.
-    pub fn renew(&self, sync: policy::Sync) {
+    pub fn renew(&self, srv: &Server, sync: policy::Sync) {
         if sync == policy::Sync::Always && self.is_on() {
-            let durable = self.durable();
-            let _ = self.answerable.compare_exchange(
-                u64::MAX,
-                durable,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            );
+            self.restrict(srv, self.durable());
+        } else {
+            self.order(Order::Look);
         }
-        self.order(Order::Look);
     }
 
     /// Tells the thread that writes; whether there is one.
@@ -233,23 +238,6 @@ impl Aof {
     fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Option<T> {
         let handle = self.handle().clone();
         handle?.ask(order)
-    }
-
-    /// Whether what belongs to this unit may be answered.
-    #[inline]
-    pub fn may_answer(&self, unit: u64) -> bool {
-        unit <= self.answerable.load(Ordering::Acquire)
-    }
-
-    /// I/O thread `id` withholds something, or nothing any more. After it has said that it does, it
-    /// looks again whether it must: either it sees what has become durable, or is told.
-    pub fn withholds(&self, id: usize, any: bool) {
-        self.withholding[id].store(any, Ordering::SeqCst);
-    }
-
-    /// What may be answered, when it matters that it is the latest.
-    pub fn answerable(&self) -> u64 {
-        self.answerable.load(Ordering::SeqCst)
     }
 
     /// All units up to this number are safe.
@@ -310,18 +298,6 @@ impl Aof {
         self.has_waits.store(!waits.is_empty(), Ordering::SeqCst);
     }
 
-    /// Lets answers go up to unit `upto`.
-    fn let_go(&self, srv: &Server, upto: u64) {
-        if self.answerable.swap(upto, Ordering::SeqCst) == upto {
-            return;
-        }
-        for (thread, withholds) in srv.threads.iter().zip(&self.withholding) {
-            if withholds.swap(false, Ordering::SeqCst) {
-                thread.mailbox.send(Message::Durable);
-            }
-        }
-    }
-
     /// Bytes of commands that were logged and have not been taken yet to be written; others who read the log
     /// may be late by more.
     pub fn pending_bytes(&self, srv: &Server) -> u64 {
@@ -329,18 +305,29 @@ impl Aof {
         reader.map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader))
     }
 
-    /// Called now and then: has those who write wait when the disk is so slow that too much waits for
-    /// it. The thread that writes may be stuck, and says when that is over.
+    /// Has those who write wait when the disk is so slow that too much waits for it. The thread that writes
+    /// may be stuck, and says when that is over.
     pub fn watch_pressure(&self, srv: &Server) {
-        if self.pending_bytes(srv) > CROWDED {
-            let written = self.written.load(Ordering::SeqCst);
-            let _ = self.answerable.compare_exchange(
-                u64::MAX,
-                written,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            );
+        if self.is_crowded(srv) {
+            self.restrict(srv, self.written.load(Ordering::SeqCst));
         }
+    }
+
+    /// Has answers to units above `upto` wait until who writes says otherwise, if they do not wait already.
+    fn restrict(&self, srv: &Server, upto: u64) {
+        srv.answers.restrict(Bound::Disk, upto);
+        // The log may have ended, or all been written, before whoever writes could see that.
+        match self.is_logging() {
+            true => {
+                self.order(Order::Look);
+            }
+            false => srv.answers.set(srv, Bound::Disk, NONE),
+        }
+    }
+
+    /// Whether so much waits to be written that who logs more should wait. O(threads).
+    pub fn is_crowded(&self, srv: &Server) -> bool {
+        self.pending_bytes(srv) > CROWDED
     }
 
     /// Whether nothing may be written now, since it could not be kept.

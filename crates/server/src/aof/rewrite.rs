@@ -78,6 +78,7 @@ pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
 }
 
 fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
+    crate::memory::count_thread(&srv.memory);
     let _stack = weft_process::crash::second_stack();
     crate::threads::bind_to(&srv.placement().rewrite);
     crate::threads::stand_back();

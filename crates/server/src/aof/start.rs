@@ -196,6 +196,12 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
     })
 }
 
+/// The same on a thread of its own, for who must not wait.
+pub fn again_soon(srv: &'static Server) {
+    srv.aof.is_stale.store(true, Ordering::SeqCst);
+    follow_soon(srv, crate::commands::stay_off);
+}
+
 fn waker(seat: &Seat) -> WakeReader {
     let seat = seat.clone();
     Arc::new(move || {
@@ -269,6 +275,6 @@ fn run(
     drop(handle);
     // What came before the seat was known.
     thread.thread().unpark();
-    srv.aof.renew(srv.settings().aof.sync);
+    srv.aof.renew(srv, srv.settings().aof.sync);
     Ok(())
 }

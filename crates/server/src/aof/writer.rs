@@ -10,6 +10,7 @@
 use super::gather::{Gathering, unhurried};
 use super::policy::{Policy, Sync};
 use super::rewrite::{self, Refusal};
+use crate::answers::{Bound, NONE};
 use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
 use std::io;
@@ -148,7 +149,7 @@ impl Writer {
             self.renew_policy();
             while let Ok(order) = self.orders.try_recv() {
                 if let Some(ended) = self.obey(order) {
-                    srv.aof.let_go(srv, u64::MAX);
+                    srv.answers.set(srv, Bound::Disk, NONE);
                     drop(self);
                     memory.publish(&srv.memory);
                     let _ = ended.send(());
@@ -523,15 +524,14 @@ impl Writer {
             Sync::Always => self.appender.synced_upto(),
             Sync::EverySecond | Sync::Never => {
                 let waits = self.log.pending_bytes() + self.appender.buffered() as u64;
-                let crowded = aof.answerable() != u64::MAX;
-                if crowded && waits > super::CROWDED / 2 {
-                    self.appender.written()
-                } else {
-                    u64::MAX
+                let crowded = self.srv.answers.bound(Bound::Disk) != NONE;
+                match crowded && waits > super::CROWDED / 2 {
+                    true => self.appender.written(),
+                    false => NONE,
                 }
             }
         };
-        aof.let_go(self.srv, upto);
+        self.srv.answers.set(self.srv, Bound::Disk, upto);
     }
 
     /// Removes what is superfluous, and begins a rewrite where one is due.
@@ -561,7 +561,8 @@ impl Writer {
     fn rewrite_if_due(&mut self) {
         let (size, base) = self.appender.sizes();
         let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
-        let growth = self.policy.growth(size, base);
+        // Not of what is here while the files have more.
+        let growth = self.policy.growth(size, base).filter(|_| !self.srv.aof.is_of_gone_data());
         let now = self.srv.now_ms() / 1000;
         let is_ending = self.srv.persistence.is_ending();
         if !(needed || growth.is_some()) || now < self.next_attempt_s || is_ending {

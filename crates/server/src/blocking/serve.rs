@@ -123,6 +123,15 @@ impl Served {
     }
 }
 
+/// Answers a client that has given up waiting, for whatever it waited.
+pub fn answer(srv: &Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
+    srv.lines.leave(&srv.ks, waiting);
+    let mut reply = Reply::new(waiting.proto);
+    write(&mut reply);
+    let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+    srv.threads[waiting.thread].mailbox.send(message);
+}
+
 fn serve_key(
     core: &mut Core,
     guard: &mut Guard<'_>,
@@ -187,7 +196,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let args: Vec<&[u8]> = waiting.args.iter().map(|a| a.bytes()).collect();
     let request = Request::new(Some(waiting.cmd), &args, &[]);
     let mut answer = Reply::new(waiting.proto);
-    let who = Who { db: waiting.db, no_touch: waiting.no_touch };
+    let who = Who { db: waiting.db, no_touch: waiting.no_touch, is_decided: false };
     let from = core.srv.clock.raw();
     let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
     let seen = (core.turn.tally.hits, core.turn.tally.misses);

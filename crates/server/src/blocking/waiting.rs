@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weft_commands::Group;
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
+use weft_replication::primary::Goal;
 use weft_resp::Proto;
 use weft_types::Type;
 
@@ -40,6 +41,8 @@ pub struct Waiting {
     pub spent_ns: u64,
     /// Monotonic time in milliseconds; `None`: it waits forever.
     pub deadline_ms: Option<i64>,
+    /// Of one that waits for replicas: its last unit of the log of effects, and who is to have that.
+    pub replicas: Option<(u64, Goal)>,
 }
 
 impl Waiting {
@@ -82,6 +85,7 @@ impl Waiting {
             timeout_reply,
             spent_ns,
             deadline_ms,
+            replicas: None,
         }
     }
 

@@ -4,6 +4,7 @@ use crate::dispatch::hold::Held;
 use crate::io::{Message, Session};
 use crate::memory::ThreadMemory;
 use crate::pubsub::mail::Mail;
+use crate::replication::pressure;
 use crate::server::{Server, attention};
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
@@ -35,6 +36,8 @@ pub struct Core {
     pub at_commit: Option<Box<dyn FnOnce() + Send>>,
     /// Monotonic milliseconds at the beginning of the batch.
     pub mono_ms: i64,
+    /// Bytes that this thread had logged when it looked last whether those who read the log can follow.
+    logged: u64,
     stats: &'static ThreadStats,
 }
 
@@ -76,6 +79,7 @@ impl Core {
             mail: Mail::default(),
             at_commit: None,
             mono_ms: srv.mono_ms(),
+            logged: 0,
             stats,
             srv,
         }
@@ -144,7 +148,7 @@ impl Core {
     }
 
     /// Makes this thread's tallies visible to others, and wakes who reads the log of effects, if that
-    /// is to be: the end of a batch.
+    /// is to be: the end of a batch, with nothing held.
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.turn.tally);
         let stats = self.stats;
@@ -157,8 +161,13 @@ impl Core {
         if tally.flushes > 0 {
             crate::persistence::points::note_flush(self.srv);
         }
-        stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
         self.turn.ring(self.srv.ks.log());
+        let logged = self.turn.logged_bytes();
+        if logged.wrapping_sub(self.logged) >= pressure::STEP {
+            self.logged = logged;
+            self.srv.watch_log();
+        }
+        stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
     }
 
     /// Frees what died under the locks: large things in the background.

@@ -7,11 +7,12 @@
 use crate::commands::transfer;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::dispatch::{admit, commit, reply, run};
+use crate::dispatch::{Core, admit, commit, reply, run};
 use crate::io::Message;
-use crate::{transaction, work};
+use crate::transaction::{self, Transaction};
+use crate::work;
 use smallvec::SmallVec;
-use weft_commands::{FAST_WORK, Flags, Lane, generic, spec::Lock};
+use weft_commands::{Error, FAST_WORK, Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
 
@@ -58,16 +59,20 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
                 Err(busy) => Flow::Busy(busy),
             },
             need => match guard(&mut task.core.turn, inside, need, task.request) {
-                Ok(guard) => run::data(task, run, guard),
+                Ok(got) => if_still(task, got, |task, guard| run::data(task, run, guard)),
                 Err(flow) => flow,
             },
         },
         Run::Server(run) => match task.cmd.need(ks, task.request.args) {
             Need::Nothing => run::server(task, run, Held::Nothing(inside)),
-            Need::Stop => run::server(task, run, Held::Stop(inside.stop())),
+            Need::Stop => {
+                let stop = inside.stop();
+                task.core.begin_command();
+                run::server(task, run, Held::Stop(stop))
+            }
             Need::Aside => Flow::Slow { looked: false },
             need => match guard(&mut task.core.turn, inside, need, task.request) {
-                Ok(guard) => run::server_with(task, run, guard),
+                Ok(got) => if_still(task, got, |task, guard| run::server_with(task, run, guard)),
                 Err(flow) => flow,
             },
         },
@@ -78,7 +83,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         Run::Watch => {
             let need = of_watch(ks, task.request);
             match guard(&mut task.core.turn, inside, need, task.request) {
-                Ok(guard) => run::watch(task, guard),
+                Ok(got) => if_still(task, got, run::watch),
                 Err(flow) => flow,
             }
         }
@@ -94,29 +99,99 @@ fn is_bulky(cmd: &Cmd, request: &Request<'_>, lane: Lane) -> bool {
         && work::is_bulky(cmd.spec, blobs.iter().map(|(at, blob)| (*at, blob.len())))
 }
 
+/// What was taken, and whether the thread had to go outside of its gate for it: others may have stopped the
+/// world meanwhile.
+type Got<'g> = (Guard<'g>, Way);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Inside,
+    Outside,
+}
+
 /// The guard of `need`, which is not nothing.
 fn guard<'g>(
     turn: &mut Turn,
     inside: &'g mut Inside<'static>,
     need: Need,
     request: &Request<'_>,
-) -> Result<Guard<'g>, Flow> {
+) -> Result<Got<'g>, Flow> {
+    let within = |guard| (guard, Way::Inside);
     match need {
-        Need::One(shard) => inside.guard_one(turn, shard).map_err(Flow::Busy),
+        Need::One(shard) => inside.guard_one(turn, shard).map(within).map_err(Flow::Busy),
         // Those that take single ones of these shards could keep it waiting for ever.
         Need::Shards(set) if request.tries < PATIENCE || set.len() < 2 => {
-            inside.guard(turn, set).map_err(Flow::Busy)
+            inside.guard(turn, set).map(within).map_err(Flow::Busy)
         }
         // Who stands in line is not sent away for that: those behind it would have to wait, too.
         Need::Shards(set) if request.retry.is_some() => match inside.alone() {
-            Some(alone) => Ok(inside.world_alone(turn, alone)),
-            None => inside.guard(turn, set).map_err(Flow::Busy),
+            Some(alone) => Ok((inside.world_alone(turn, alone), Way::Outside)),
+            None => inside.guard(turn, set).map(within).map_err(Flow::Busy),
         },
-        Need::Rest => Ok(inside.rest(turn)),
+        Need::Rest => Ok((inside.rest(turn), Way::Outside)),
         Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names | Need::Aside => {
-            inside.world(turn).ok_or(Flow::Slow { looked: false })
+            let world = inside.world(turn).ok_or(Flow::Slow { looked: false })?;
+            Ok((world, Way::Outside))
         }
     }
+}
+
+/// How a command stands that was admitted before it has waited for what it holds.
+enum Standing {
+    Runs,
+    Paused,
+    Refused(Error),
+}
+
+/// Whether a command may run still: the server may have become a replica since it was admitted, or have begun
+/// to load a copy, or writes may be paused. `transaction`: what EXEC runs.
+fn look_again(core: &Core, cmd: &Cmd, transaction: Option<&Transaction>) -> Standing {
+    let flags = flags_of(cmd, transaction);
+    if admit::is_held_back(core, flags) {
+        return Standing::Paused;
+    }
+    let queued = transaction.map_or(&[][..], |transaction| &transaction.queue);
+    let loads = cmd.spec.flags.has(Flags::LOADING)
+        && queued.iter().all(|queued| queued.cmd.spec.flags.has(Flags::LOADING));
+    match admit::admit_again(core, flags, loads) {
+        Ok(()) => Standing::Runs,
+        Err(e) if transaction.is_some() => Standing::Refused(admit::aborted(&e)),
+        Err(e) => Standing::Refused(e),
+    }
+}
+
+fn flags_of(cmd: &Cmd, transaction: Option<&Transaction>) -> Flags {
+    transaction.map_or(cmd.spec.flags, |transaction| cmd.spec.flags.or(Flags(transaction.flags)))
+}
+
+/// Has a command run with what it has got, unless it must not any more.
+fn if_still<'g>(
+    mut task: Task<'_>,
+    (guard, way): Got<'g>,
+    run: impl FnOnce(Task<'_>, Guard<'g>) -> Flow,
+) -> Flow {
+    if way == Way::Outside {
+        match look_again(task.core, task.cmd, None) {
+            Standing::Runs => {
+                let flags = task.cmd.spec.flags;
+                begin_again(&mut task, flags);
+            }
+            Standing::Paused => return Flow::Paused,
+            Standing::Refused(e) => return refuse(task, guard, e),
+        }
+    }
+    run(task, guard)
+}
+
+/// What a command may do about keys that have expired follows from the role that the server has now.
+fn begin_again(task: &mut Task<'_>, flags: Flags) {
+    task.core.begin_command();
+    task.core.begin_import(task.session.import_source, flags);
+}
+
+fn refuse(mut task: Task<'_>, guard: Guard<'_>, e: Error) -> Flow {
+    run::catch_up(&mut task);
+    commit::commit(task, guard, Outcome::Ended(Err(e)))
 }
 
 fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
@@ -134,13 +209,30 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return run::exec_one_by_one(task, &transaction, inside);
     }
     let need = transaction.need(inside.keyspace(), task.session);
-    let guard = match guard(&mut task.core.turn, inside, need, task.request) {
-        Ok(guard) => guard,
+    let (guard, way) = match guard(&mut task.core.turn, inside, need, task.request) {
+        Ok(got) => got,
         Err(flow) => {
             transaction::put_back(&mut task, transaction);
             return flow;
         }
     };
+    if way == Way::Outside {
+        match look_again(task.core, task.cmd, Some(&transaction)) {
+            Standing::Runs => {
+                let flags = flags_of(task.cmd, Some(&transaction));
+                begin_again(&mut task, flags);
+            }
+            Standing::Paused => {
+                transaction::put_back(&mut task, transaction);
+                return Flow::Paused;
+            }
+            Standing::Refused(e) => {
+                transaction::discard(task.session);
+                transaction::renew_shared(task.session);
+                return refuse(task, guard, e);
+            }
+        }
+    }
     // In front of the look at its keys, which removes those that have expired.
     let is_broken = is_broken(&mut task, &guard);
     if !is_broken && work::is_heavy(&transaction, task.core, task.session, &guard) {
@@ -171,10 +263,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         },
         Run::Watch => (of_watch(ks, task.request), None),
     };
-    let flags = match &transaction {
-        Some(transaction) => task.cmd.spec.flags.or(Flags(transaction.flags)),
-        None => task.cmd.spec.flags,
-    };
+    let flags = flags_of(task.cmd, transaction.as_deref());
     task.core.begin_import(task.session.import_source, flags);
     if let (Need::Aside, Run::Server(run)) = (&need, task.cmd.run) {
         task.core.begin_command();
@@ -199,25 +288,25 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let _writing = writes.then(|| slow.writing());
     // What has taken effect only waits for its answer.
     let has_effect = task.request.looked && task.cmd.takes_session();
-    if !has_effect && admit::is_held_back(task.core, flags) {
-        if let Some(transaction) = transaction {
-            transaction::put_back(&mut task, transaction);
+    let standing = match has_effect {
+        true => Standing::Runs,
+        false => look_again(task.core, task.cmd, transaction.as_deref()),
+    };
+    match standing {
+        Standing::Runs => {}
+        Standing::Paused => {
+            if let Some(transaction) = transaction {
+                transaction::put_back(&mut task, transaction);
+            }
+            return Flow::Paused;
         }
-        return Flow::Paused;
-    }
-    let queued = transaction.as_ref().map_or(&[][..], |transaction| &transaction.queue);
-    let loads = task.cmd.spec.flags.has(Flags::LOADING)
-        && queued.iter().all(|queued| queued.cmd.spec.flags.has(Flags::LOADING));
-    if !has_effect && let Err(e) = admit::admit_again(task.core, flags, loads) {
-        let e = match transaction {
-            Some(_) => {
+        Standing::Refused(e) => {
+            if transaction.is_some() {
                 transaction::discard(task.session);
                 transaction::renew_shared(task.session);
-                admit::aborted(&e)
             }
-            None => e,
-        };
-        return commit::commit(task, guard, Outcome::Ended(Err(e)));
+            return commit::commit(task, guard, Outcome::Ended(Err(e)));
+        }
     }
     // What is published for the client from here on comes behind the reply.
     if task.session.listens || flags.has(Flags::PUBSUB) || transaction.is_some() {

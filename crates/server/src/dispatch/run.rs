@@ -34,6 +34,15 @@ pub type ServerFn = fn(&mut ConnCx<'_>) -> CmdResult;
 pub struct Who {
     pub db: usize,
     pub no_touch: bool,
+    /// It is what another server, or this one, has accepted before: what it may do was decided there.
+    pub is_decided: bool,
+}
+
+impl Who {
+    /// Our primary, or a file of what was accepted, in that database.
+    pub fn source(db: usize) -> Who {
+        Who { db, no_touch: false, is_decided: true }
+    }
 }
 
 /// What was published for the client before this moment comes in front of the reply.
@@ -100,7 +109,7 @@ fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> F
         feed_monitors(core, session, cmd, request.args);
     }
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
-    let who = Who { db: session.db, no_touch: session.no_touch };
+    let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
     match pause {
@@ -193,11 +202,12 @@ pub fn call(
     let Core { turn, settings, .. } = core;
     turn.no_touch = who.no_touch;
     let dirty = turn.tally.dirty;
+    let settings = if who.is_decided { &settings.decided } else { &settings.commands };
     let mut ctx = Ctx {
         args: request.args,
         db: Db::new(guard, turn, who.db),
         reply,
-        settings: &settings.commands,
+        settings,
         blobs: request.blobs,
         first_key: request.key.filter(|_| cmd.first_key == 1),
         lane,
@@ -394,7 +404,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let result: CmdResult = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);
-            let who = Who { db: session.db, no_touch: session.no_touch };
+            let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
             let (result, _) = call(core, who, cmd, run, &request, reply, guard, Lane::Transaction);
             if !core.turn.effects.is_empty() {
                 log_words(core, guard, who.db, &request);

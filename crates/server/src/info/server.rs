@@ -38,6 +38,9 @@ pub fn write(core: &mut Core, text: &mut Text) {
     for (n, listener) in crate::announce::listener_lines(&config).into_iter().enumerate() {
         text.field(&format!("listener{n}"), listener);
     }
+    if let Some(until_ms) = srv.stopping.waits_until() {
+        text.field("shutdown_in_milliseconds", until_ms - srv.mono_ms());
+    }
 }
 
 /// `as_redis`: with names of fields that Redis has, where the reference has changed them.

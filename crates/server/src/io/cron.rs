@@ -65,7 +65,7 @@ impl Cron {
         if self.first {
             core.srv.stop_if_requested();
             crate::persistence::points::tick(core.srv);
-            core.srv.aof.watch_pressure(core.srv);
+            core.srv.watch_log();
             core.srv.follow_wall();
             core.srv.end_pause_in_time();
             core.srv.memory.peak(core.srv.now_ms() / 1000);

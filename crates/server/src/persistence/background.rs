@@ -1,7 +1,7 @@
 //! Saves that nobody waits for, and the one that a client waits for.
 
 use super::Own;
-use super::save::{self, Failed, Plan};
+use super::save::{self, Asked, Failed, Plan};
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub enum Refused {
 ///
 /// # Errors
 /// There is one already, or it can't begin.
-pub fn begin(srv: &'static Server) -> Result<(), Refused> {
+pub fn begin(srv: &'static Server, asked: Asked) -> Result<(), Refused> {
     let own = srv.persistence.begin(true).ok_or(Refused::Busy)?;
     if srv.aof.has_cut() {
         return Err(Refused::Rewriting);
@@ -34,7 +34,7 @@ pub fn begin(srv: &'static Server) -> Result<(), Refused> {
     let was_scheduled = std::mem::take(&mut saves.is_scheduled);
     drop(saves);
     let plan = Plan::new(srv, true).map_err(Failed::Disk);
-    let begun = match plan.and_then(|plan| save::begin(srv, &own.running, plan)) {
+    let begun = match plan.and_then(|plan| save::begin(srv, &own.running, plan, asked)) {
         Ok(begun) => begun,
         Err(Failed::Taken) => {
             srv.persistence.saves().is_scheduled |= was_scheduled;
@@ -48,6 +48,7 @@ pub fn begin(srv: &'static Server) -> Result<(), Refused> {
     log_notice!("Background saving started");
     let thread = std::thread::Builder::new().name("weft-save-0".into());
     let spawned = thread.spawn(move || {
+        crate::memory::count_thread(&srv.memory);
         crate::threads::stand_back();
         let done = begun.finish(srv);
         conclude(srv, own, done.as_ref().copied());
@@ -85,14 +86,14 @@ fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
 ///
 /// # Errors
 /// One is under way already, or this one failed.
-pub fn save_now(srv: &'static Server, quiet: bool) -> Result<(), Refused> {
+pub fn save_now(srv: &'static Server, quiet: bool, asked: Asked) -> Result<(), Refused> {
     if quiet && srv.persistence.is_ending() {
         return Err(Refused::Busy);
     }
     let own = srv.persistence.begin(false).ok_or(Refused::Busy)?;
     let begin = || {
         let plan = Plan::new(srv, quiet)?;
-        save::begin(srv, &own.running, plan)
+        save::begin(srv, &own.running, plan, asked)
     };
     let mut begun = begin();
     // Its client waits anyway: for the end of a rewrite, too.
@@ -109,6 +110,14 @@ pub fn save_now(srv: &'static Server, quiet: bool) -> Result<(), Refused> {
     drop(own);
     srv.renew_unsaved();
     done.map_err(Refused::Failed)
+}
+
+/// Has the last save before the end of the server end, if it has begun.
+pub fn cancel_last(srv: &Server) {
+    let saves = srv.persistence.saves();
+    if let Some(running) = saves.running().filter(|running| !running.in_background) {
+        running.cancel.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What BGSAVE CANCEL found.

@@ -195,7 +195,11 @@ pub fn load_front<R: Read + Send>(
             let threads = topology::usable_cpus().clamp(1, MOST_THREADS);
             for n in 1..threads {
                 let thread = std::thread::Builder::new().name(format!("weft-load-{n}"));
-                if thread.spawn_scoped(scope, work).is_err() {
+                let counted = move || {
+                    crate::memory::count_thread(&srv.memory);
+                    work();
+                };
+                if thread.spawn_scoped(scope, counted).is_err() {
                     // With fewer it takes longer.
                     break;
                 }
@@ -228,7 +232,7 @@ fn load_pieces<R: Read>(
     let mut turn = Turn::new(srv.now_ms(), 0);
     let mut counts = Counts::default();
     let mut batch = Vec::new();
-    while let Some(piece) = next_piece(srv, shared, terms)? {
+    while let Some(piece) = next_piece(srv, shared, terms) {
         piece.each(terms, &mut counts, |db, record| {
             batch.push((srv.ks.shard(record.key()), db, record));
             true
@@ -251,22 +255,26 @@ fn load_pieces<R: Read>(
     Ok(counts)
 }
 
-fn next_piece<R: Read>(
-    srv: &Server,
-    shared: &Shared<R>,
-    terms: &Terms<'_>,
-) -> Result<Option<Piece>, Trouble> {
-    if lock(&shared.failed).is_some() {
-        return Ok(None);
-    }
+/// The next part of the file; `None` at its end, and when somebody has failed.
+fn next_piece<R: Read>(srv: &Server, shared: &Shared<R>, terms: &Terms<'_>) -> Option<Piece> {
     let mut loader = lock(&shared.loader);
+    // With the file in hand: who has failed to read it leaves it in the middle of something.
+    if lock(&shared.failed).is_some() {
+        return None;
+    }
     let first = loader.offset() <= weft_persist::rdb::file::Header::LEN as u64;
-    let piece = loader.take(terms)?;
+    let piece = match loader.take(terms) {
+        Ok(piece) => piece,
+        Err(trouble) => {
+            lock(&shared.failed).get_or_insert(trouble);
+            return None;
+        }
+    };
     if first {
         introduce(srv, loader.origin());
     }
     srv.persistence.loading.loaded_bytes.store(loader.offset(), Ordering::Relaxed);
-    Ok(piece)
+    piece
 }
 
 /// Puts records into the keyspace, shard by shard; one that is there already is given back.

@@ -25,6 +25,8 @@ pub mod save;
 pub mod stop;
 
 use crate::server::{Server, attention};
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -43,6 +45,8 @@ pub struct Persistence {
     files: AtomicU64,
     /// The last save is being prepared or made: no other begins, and nobody else ends the server.
     is_ending: AtomicBool,
+    /// The data were dropped for a copy of a primary's, and none has come whole since.
+    is_hollow: AtomicBool,
 }
 
 /// The saves that were, the one that is and the one that will be.
@@ -165,6 +169,27 @@ impl Persistence {
         self.is_ending.load(Ordering::SeqCst)
     }
 
+    /// The data go for a copy of a primary's, or one has come.
+    pub fn set_hollow(&self, is_so: bool) {
+        self.is_hollow.store(is_so, Ordering::SeqCst);
+    }
+
+    /// Whether the data were dropped for a copy that has not come.
+    pub fn is_hollow(&self) -> bool {
+        self.is_hollow.load(Ordering::SeqCst)
+    }
+
+    /// A file in the folder of the data, of which nobody knows but who holds it: it goes with him.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn nameless_file(&self) -> io::Result<File> {
+        let name = format!("temp-repl-{}-{}.rdb", std::process::id(), self.next_file());
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&name)?;
+        std::fs::remove_file(&name)?;
+        Ok(file)
+    }
+
     /// A number that no other file on its way has had.
     pub fn next_file(&self) -> u64 {
         self.files.fetch_add(1, Ordering::Relaxed)
@@ -202,8 +227,21 @@ impl Server {
         self.changes().wrapping_sub(self.totals.dirty_base.load(Ordering::Relaxed)) as i64
     }
 
+    /// Whether the files have more than is here: the data were dropped for a copy that has not come, and
+    /// nobody but a primary writes what is not to be lost. Such data are saved only for who asks for that.
+    pub fn is_file_better(&self) -> bool {
+        let is_own = || !self.replication.is_replica() && self.unsaved_changes() > 0;
+        self.persistence.is_hollow() && !is_own()
+    }
+
+    /// What has changed up to here has gone, and need not be saved.
+    pub fn forget_changes(&self) {
+        self.totals.dirty_base.store(self.changes(), Ordering::Relaxed);
+    }
+
     /// All changes up to `changes` are in a file since now.
     fn note_saved(&self, changes: u64) {
+        self.persistence.set_hollow(false);
         self.totals.dirty_base.store(changes, Ordering::Relaxed);
         self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
     }

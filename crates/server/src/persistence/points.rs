@@ -1,6 +1,8 @@
-//! Save points: a save begins by itself when enough has changed for long enough.
+//! Save points: a save begins by itself when enough has changed for long enough. Not while a replica has no
+//! data, since those that it had have gone for a copy that broke off: the file is all that it has then.
 
 use super::background;
+use super::save::Asked;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 use weft_config::SavePoint;
@@ -12,7 +14,7 @@ const RETRY_MS: i64 = 5000;
 /// Begins a save if it is time for one, or if one was scheduled. To be called regularly, by the
 /// first thread. O(1).
 pub fn tick(srv: &'static Server) {
-    if srv.persistence.loading.is_on() || srv.is_stopping() {
+    if srv.persistence.loading.is_on() || srv.is_stopping() || srv.is_file_better() {
         return;
     }
     let saves = srv.persistence.saves();
@@ -61,7 +63,7 @@ fn begin_aside(srv: &'static Server) {
     let thread = std::thread::Builder::new().name("weft-save-begin".into());
     let spawned = thread.spawn(move || {
         // What goes wrong is in the log; another tick tries again.
-        let _ = background::begin(srv);
+        let _ = background::begin(srv, Asked::ByNobody);
     });
     if let Err(e) = spawned {
         weft_process::log_warning!("Can't save in background: {e}");

@@ -75,7 +75,9 @@ fn load_stopped(
             turn.discard_all(taken.contents, Free::Background);
         }
     }
-    put(guard, turn, &mut loader, &rules, false, options.merges)
+    // What has expired at a replica goes when its primary says so.
+    let keeps_expired = srv.replication.is_replica();
+    put(guard, turn, &mut loader, &rules, keeps_expired, options.merges)
         .map(|counts| {
             load::introduce(srv, loader.origin());
             load::conclude(srv, &loader, counts);

@@ -169,6 +169,14 @@ impl Plan {
     }
 }
 
+/// Whether somebody has asked for a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    ByClient,
+    /// It is time for one.
+    ByNobody,
+}
+
 /// A save whose snapshot has begun.
 pub struct Begun {
     running: Running,
@@ -192,7 +200,12 @@ pub const HALF: &str = "the data are being loaded";
 ///
 /// # Errors
 /// It was cancelled before it began, or it is one in the background and there is another snapshot.
-pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begun, Failed> {
+pub fn begin(
+    srv: &'static Server,
+    running: &Running,
+    plan: Plan,
+    asked: Asked,
+) -> Result<Begun, Failed> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
@@ -200,7 +213,8 @@ pub fn begin(srv: &'static Server, running: &Running, plan: Plan) -> Result<Begu
     turn.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
-            let is_whole = !srv.persistence.loading.is_on();
+            let is_better = asked == Asked::ByNobody && srv.is_file_better();
+            let is_whole = !srv.persistence.loading.is_on() && !is_better;
             (is_whole, srv.changes(), srv.replication.position_at_cut(srv))
         });
         return match begun {
@@ -271,7 +285,11 @@ pub fn write<W: io::Write + Send>(
         };
         for n in 1..plan.walkers {
             let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
-            if thread.spawn_scoped(scope, walk).is_err() {
+            let counted = move || {
+                crate::memory::count_thread(&srv.memory);
+                walk();
+            };
+            if thread.spawn_scoped(scope, counted).is_err() {
                 // With fewer it takes longer.
                 break;
             }

@@ -1,10 +1,10 @@
 //! The last save: nothing that was acknowledged may be missing in it.
 //!
-//! Writes are paused first, and long ones that had begun are waited for. Then the keyspace is what it
-//! will be at the end, and is saved as ever.
+//! Writes are paused first, by whoever is told how far this is, and long ones that had begun are waited for.
+//! Then the keyspace is what it will be at the end, and is saved as ever.
 
 use super::background::{self, Refused};
-use crate::pause::PauseMode;
+use super::save::Asked;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -34,20 +34,46 @@ impl Stop {
     pub fn saves(self, srv: &Server) -> bool {
         // What is not loaded yet is in the file still.
         !srv.persistence.loading.is_on()
-            && self.save.unwrap_or_else(|| !srv.settings().save_points.is_empty())
+            && self
+                .save
+                .unwrap_or_else(|| !srv.settings().save_points.is_empty() && !keeps_file(srv))
     }
 }
 
-/// Saves if that is wanted, and says whether the server may end now. Clients that write wait
-/// meanwhile, and go on if the answer is no. Not to be called by an I/O thread, nor by anybody who holds
-/// shards: those who are waited for may be about to stop the world.
-pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
-    if !stop.force && !has_base(srv) {
+/// How far the preparation of the end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The first base of the append-only file is waited for.
+    Log,
+    /// Replicas are waited for, up to this monotonic time in milliseconds. Writes are to wait.
+    Replicas { until_ms: i64 },
+    /// The data are saved. Writes are to wait.
+    Saving,
+}
+
+/// Told now and then how far it is; answers whether to go on.
+pub type GoesOn<'a> = &'a dyn Fn(Phase) -> bool;
+
+/// Whether the file is to stay as it is, since it has more than what is here.
+fn keeps_file(srv: &Server) -> bool {
+    let keeps = srv.is_file_better();
+    if keeps {
+        log_notice!(
+            "The data have gone for a copy of the primary's that has not come: the RDB file is left as \
+             it is."
+        );
+    }
+    keeps
+}
+
+/// Saves if that is wanted, and says whether the server may end now. Not to be called by an I/O thread, nor by
+/// anybody who holds shards: those who are waited for may be about to stop the world.
+pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
+    if !stop.force && !has_base(srv, goes_on) {
         return false;
     }
-    let before = srv.pause.of_client(srv.mono_ms());
-    if !stop.now {
-        wait_for_replicas(srv);
+    if !stop.now && !wait_for_replicas(srv, goes_on) {
+        return false;
     }
     if !stop.saves(srv) {
         return true;
@@ -57,11 +83,26 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
         log_warning!("The data is being saved before the exit already.");
         return false;
     }
-    srv.pause(PauseMode::Write, i64::MAX);
+    let saved = goes_on(Phase::Saving) && save(srv, stop, goes_on);
+    if !saved {
+        is_ending.store(false, Ordering::SeqCst);
+    }
+    saved
+}
+
+/// The last save itself; whether the server may end now.
+fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     break_off(srv);
     wait_for_writes(srv);
+    if !goes_on(Phase::Saving) {
+        return false;
+    }
     log_notice!("Saving the final RDB snapshot before exiting.");
-    let Err(refused) = background::save_now(srv, false) else { return true };
+    let asked = if stop.save == Some(true) { Asked::ByClient } else { Asked::ByNobody };
+    let Err(refused) = background::save_now(srv, false, asked) else { return true };
+    if !goes_on(Phase::Saving) {
+        return false;
+    }
     if stop.force {
         log_warning!("Error trying to save the DB. Exiting anyway.");
         return true;
@@ -70,17 +111,12 @@ pub fn prepare(srv: &'static Server, stop: Stop) -> bool {
     if let Refused::Busy = refused {
         log_warning!("Somebody else is saving.");
     }
-    is_ending.store(false, Ordering::SeqCst);
-    srv.unpause();
-    if let Some((mode, until)) = before {
-        srv.pause(mode, until);
-    }
     false
 }
 
 /// Waits for the first base of an append-only file that was switched on: without it the next start finds
 /// the files of before, or none, and does not look at the snapshot. Whether it is there.
-fn has_base(srv: &Server) -> bool {
+fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
     let status = &srv.aof.status;
     let waits = || status.waits_for_base.load(Ordering::SeqCst);
     if waits() {
@@ -89,6 +125,9 @@ fn has_base(srv: &Server) -> bool {
     while waits() {
         if !srv.aof.is_rewriting() && status.last_rewrite_failed.load(Ordering::SeqCst) {
             log_warning!("Writing initial AOF. Can't exit.");
+            return false;
+        }
+        if !goes_on(Phase::Log) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -135,15 +174,19 @@ pub fn finish(srv: &Server) {
     }
 }
 
-/// Until replicas have what was written, for `shutdown-timeout` at most. From here on writes wait.
-fn wait_for_replicas(srv: &'static Server) {
+/// Waits until replicas have what was written, for `shutdown-timeout` at most; whether to go on.
+fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
-    let timeout = u64::try_from(srv.config().int(Id::SHUTDOWN_TIMEOUT)).unwrap_or(0);
+    let timeout_s = srv.config().int(Id::SHUTDOWN_TIMEOUT).max(0);
     let hub = &srv.replication;
-    if timeout == 0 || hub.is_replica() || !hub.lock().node.primary().has_replicas() {
-        return;
+    if timeout_s == 0 || hub.is_replica() || !hub.lock().node.primary().has_replicas() {
+        return true;
     }
-    srv.pause(PauseMode::Write, i64::MAX);
+    let until_ms = srv.mono_ms().saturating_add(timeout_s.saturating_mul(1000));
+    let phase = Phase::Replicas { until_ms };
+    if !goes_on(phase) {
+        return false;
+    }
     wait_for_writes(srv);
     drop(hub.up_to_date(srv));
     // What asks them counts, too.
@@ -155,12 +198,14 @@ fn wait_for_replicas(srv: &'static Server) {
         let primary = state.node.primary();
         (primary.acked(end), primary.views(0, end).iter().filter(|view| view.is_online).count())
     };
-    let began = Instant::now();
     let (mut have, mut all) = count();
     if have < all {
         log_notice!("Waiting for replicas before shutting down.");
     }
-    while have < all && began.elapsed() < Duration::from_secs(timeout) {
+    while have < all && srv.mono_ms() < until_ms {
+        if !goes_on(phase) {
+            return false;
+        }
         std::thread::sleep(LOOK);
         (have, all) = count();
     }
@@ -169,6 +214,7 @@ fn wait_for_replicas(srv: &'static Server) {
     } else {
         log_notice!("{have} of {all} replicas are in sync when shutting down.");
     }
+    goes_on(phase)
 }
 
 /// Until every command that had begun before the pause is over.

@@ -9,6 +9,7 @@
 //! * [`perform`] - what is done about each action
 //! * [`thread`] - weft-repl: reads the log, tells the time, does what needs the world
 //! * [`settings`] - what the configuration says; [`roles`]: what clients notice of all this
+//! * [`pressure`] - when the log grows faster than it is read
 //! * [`positions`] - what files of the data say about their place in a history
 //! * [`primary`] - replicas of ours; [`replica`]: our primary
 //!
@@ -22,6 +23,7 @@
 
 pub mod perform;
 pub mod positions;
+pub mod pressure;
 pub mod primary;
 pub mod replica;
 pub mod roles;
@@ -34,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use weft_config::{Config, Primary};
-use weft_keyspace::{Guard, LogReader};
+use weft_keyspace::{Guard, LogReader, ReaderId};
 use weft_process::log::Role;
 use weft_replication::replica::Follower;
 use weft_replication::{Action, Ms, Node, Position, Settings, Start};
@@ -43,6 +45,8 @@ use weft_replication::{Action, Ms, Node, Position, Settings, Start};
 #[derive(Default)]
 pub struct Hub {
     state: OnceLock<Mutex<State>>,
+    /// Who reads the log, while somebody does.
+    reader: Mutex<Option<ReaderId>>,
     /// weft-repl, once somebody needs it.
     thread: OnceLock<Thread>,
     /// For the fast path, renewed after each event.
@@ -69,6 +73,8 @@ pub struct Published {
     pub placed: AtomicU64,
     /// Bytes that replicas were sent.
     pub sent: AtomicU64,
+    /// Answers wait until more of the log is in the stream, or are about to.
+    is_crowded: AtomicBool,
     /// Bytes of the stream that are kept for replicas only: beyond the backlog's size.
     behind: AtomicU64,
     /// Somebody waits for replicas.
@@ -260,6 +266,7 @@ impl Hub {
         if let Some(log) = &state.log {
             published.unit.store(log.position(), Ordering::SeqCst);
         }
+        self.relieve(srv, state);
         let kept = state.node.stream().kept().map_or(0, |kept| kept.end - kept.start);
         let behind = kept.saturating_sub(state.node.settings().backlog_size);
         published.behind.store(behind, Ordering::Relaxed);
@@ -276,6 +283,11 @@ impl Hub {
             let settings = settings::of(srv, config);
             self.step(srv, |node, now, out| node.set(now, settings, out));
         }
+    }
+
+    /// Who reads the log, for those who do not have the machine.
+    fn reader(&self) -> MutexGuard<'_, Option<ReaderId>> {
+        self.reader.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Bytes of the stream that are kept for replicas that are behind, and would not be otherwise.
@@ -329,6 +341,6 @@ fn node(srv: &Server, settings: Settings, start: Start) -> (Node, VecDeque<Actio
     (node, out.into())
 }
 
-fn now(srv: &Server) -> Ms {
+pub(crate) fn now(srv: &Server) -> Ms {
     u64::try_from(srv.mono_ms()).unwrap_or(0)
 }

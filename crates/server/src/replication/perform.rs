@@ -17,7 +17,9 @@ pub fn all(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
         if guard.is_none() && needs_world(&action) {
             return state.pending.push_front(action);
         }
-        one(srv, state, guard, action);
+        if !one(srv, state, guard, action) {
+            return;
+        }
     }
 }
 
@@ -50,7 +52,8 @@ fn needs_world(action: &Action) -> bool {
     }
 }
 
-fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) {
+/// Whether the next one may be done; if not, this one is pending still.
+fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) -> bool {
     if replaces_data(&action) {
         state.forget_places(srv);
     }
@@ -67,7 +70,12 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
         Action::Close { conn, flush } => primary::close(srv, state, conn, flush),
         Action::Confirmed => primary::confirmed(srv, state),
 
-        Action::KeepWrites => roles::keep_writes(srv, state, guard),
+        // What stands behind it is for replicas that would get a copy, and nothing that is written then.
+        Action::KeepWrites if !roles::keep_writes(srv, state, guard) => {
+            state.pending.push_front(Action::KeepWrites);
+            return false;
+        }
+        Action::KeepWrites => {}
         Action::DropWrites => roles::drop_writes(srv, state, guard),
         Action::PauseWrites => roles::pause_writes(srv, state),
         Action::ResumeWrites => roles::resume_writes(srv, state),
@@ -91,6 +99,7 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
             Level::Warning => log_warning!("{text}"),
         },
     }
+    true
 }
 
 /// Whether the data are something else from here on than what was applied.

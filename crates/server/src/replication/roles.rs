@@ -4,28 +4,42 @@ use super::State;
 use crate::io::Message;
 use crate::server::{Server, attention};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_keyspace::Guard;
-use weft_keyspace::log::Target;
+use weft_keyspace::log::{MAX_READERS, Target};
 use weft_process::log_warning;
 
-/// The stream is written from here on.
-pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
-    let Some(guard) = guard else { return };
+/// The stream is written from here on; whether that is so.
+///
+/// It is not where the log has no room for a reader, which does not come to pass: this is the only one for
+/// replicas, the append-only file has one, which has gone when the next one comes, and so has DEBUG EFFECTS.
+pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) -> bool {
+    const OWNERS: usize = 3;
+    const _: () = assert!(OWNERS <= MAX_READERS);
+    let Some(guard) = guard else { return false };
     if state.log.is_some() {
-        return;
+        return true;
     }
     state.log = guard.begin_log(Target::REPLICAS, Arc::new(move || srv.replication.wake(srv)));
     match &state.log {
-        Some(log) => state.replicas.waiters.marks.begin(log.position()),
-        None => log_warning!("The log of effects has too many readers: replicas get no writes"),
+        Some(log) => {
+            *srv.replication.reader() = Some(log.id());
+            srv.replication.published.unit.store(log.position(), Ordering::SeqCst);
+            let offset = state.node.stream().offset();
+            state.replicas.waiters.marks.begin(log.position(), offset);
+        }
+        None => log_warning!("The log of effects has too many readers: replicas must wait"),
     }
+    state.log.is_some()
 }
 
 /// Nobody needs what is written here.
-pub fn drop_writes(_srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
+pub fn drop_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     let Some(guard) = guard else { return };
     if let Some(log) = state.log.take() {
+        *srv.replication.reader() = None;
         guard.end_log(&log.id());
+        srv.replication.relieve(srv, state);
     }
 }
 
@@ -47,7 +61,10 @@ pub fn demoted(srv: &'static Server, _state: &mut State) {
     srv.broadcast(|| Message::Demoted);
 }
 
-/// A primary from here on.
+/// A primary from here on. What there is now are the data, though it be nothing.
 pub fn promoted(srv: &'static Server, _state: &mut State) {
     srv.set_attention(attention::REPLICA, false);
+    if srv.aof.is_of_gone_data() {
+        crate::aof::start::again_soon(srv);
+    }
 }

@@ -18,6 +18,11 @@ use weft_replication::encode;
 
 /// Between two looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
+/// A thread that has just read so many units lets more gather for so long before it reads again: what it does
+/// beside reading, and what the threads with the connections of replicas do, costs the same for a hundred
+/// units as for one. Who waits for replicas does not wait for this: a WAIT reads the log itself.
+const MANY: u64 = 8;
+const GATHERS: Duration = Duration::from_micros(500);
 /// Bytes of commands that are appended before others may have the machine.
 pub const AT_ONCE: usize = 256 << 10;
 
@@ -48,7 +53,11 @@ fn run(srv: &'static Server) {
             with_world(srv);
         }
         let mut state = hub.lock();
+        // What could not be done with the world in hand is tried again later.
+        let is_left = needs_world && !state.pending.is_empty();
+        let read_before = position(&state);
         let has_more = drain(srv, &mut state, AT_ONCE);
+        let has_read_many = position(&state).saturating_sub(read_before) >= MANY;
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
             tell(srv, &mut state, |node, now, out| node.tick(now, out));
@@ -62,8 +71,9 @@ fn run(srv: &'static Server) {
         state.tell_link();
         perform::spread(srv, &mut state);
         let is_busy = state.is_busy();
-        let waits = state.pending.is_empty() && !state.tells_paused && !has_more;
-        let sleeps = waits && state.log.as_mut().is_none_or(|log| log.may_sleep());
+        let waits = (state.pending.is_empty() || is_left) && !state.tells_paused && !has_more;
+        let gathers = waits && has_read_many && state.replicas.waiters.is_empty();
+        let sleeps = waits && !gathers && state.log.as_mut().is_none_or(|log| log.may_sleep());
         state.thread_rests = sleeps && !is_busy;
         drop(state);
         if has_more {
@@ -71,13 +81,22 @@ fn run(srv: &'static Server) {
             std::thread::yield_now();
         }
         memory.publish(&srv.memory);
-        if sleeps {
-            match is_busy {
+        // Behind that: what was read is not in use any more.
+        srv.note_unread();
+        if gathers {
+            std::thread::park_timeout(GATHERS);
+        } else if sleeps {
+            match is_busy || is_left {
                 true => std::thread::park_timeout(TICK.saturating_sub(ticked.elapsed())),
                 false => std::thread::park(),
             }
         }
     }
+}
+
+/// The last unit that was read.
+fn position(state: &State) -> u64 {
+    state.log.as_ref().map_or(0, LogReader::position)
 }
 
 /// Does what was left because it needs the world.

@@ -23,7 +23,7 @@
 //!
 //! A state machine: time and loads come in, decisions go out.
 
-use super::trial::{Served, Trials};
+use super::trial::{Served, Trials, Verdict};
 
 /// Mean pressure from which another thread is wanted.
 const GROW_ABOVE: f64 = 0.75;
@@ -192,6 +192,11 @@ impl Balance {
         lasts
     }
 
+    /// What a trial of another number of threads has brought since this was last asked.
+    pub fn take_verdict(&mut self) -> Option<Verdict> {
+        self.trials.take_verdict()
+    }
+
     /// Something else decides now: what is known of the load belongs to other numbers of threads.
     pub fn stand_aside(&mut self, now_ms: i64) {
         self.trials.give_up(now_ms);
@@ -287,5 +292,7 @@ fn least_of(loads: &[f64]) -> usize {
     (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b])).unwrap_or(0)
 }
 
+#[cfg(test)]
+mod disturbed;
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,9 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     let ns: u64 = srv.threads.iter().map(|thread| thread.stats.running_ns.get()).sum();
     let served = Served { requests, cpu: ns as f64 / 1e9 };
     let decision = balance.decide(now_ms, configured, active, &samples, served);
+    if let Some(verdict) = balance.take_verdict() {
+        log_verbose!("{verdict}");
+    }
     carry_out(srv, active, &decision);
 }
 

@@ -138,7 +138,7 @@ pub fn bind_to(cpus: &CpuSet) {
     }
 }
 
-/// How far who writes snapshots stands back.
+/// How far who writes snapshots, or loads a primary's, stands back.
 const BACK: i32 = 5;
 
 /// Has the calling thread, and those that it starts, get less of a CPU than those that serve clients,

@@ -14,7 +14,8 @@
 //! What is learnt bounds what is tried next: *floor* threads are too few, *ceiling* threads are no
 //! better than fewer. Between the two the search is by halves, and outside of them nothing is tried
 //! until the load has become another one, or until it is time to look again: after 4 s, 8 s, 16 s and
-//! so on, and after 4 s again if what was believed turns out to be wrong. So a steady load gets what is best
+//! so on, and after 4 s again if what was believed turns out to be wrong; four times as long after a
+//! difference that no disturbance makes up. So a steady load gets what is best
 //! for it within about a second for a machine of few CPUs, afterwards loses about a hundredth by trials,
 //! and what was measured in a bad moment is believed for as long as it takes to be found out.
 //!
@@ -49,6 +50,10 @@ const PROPORTIONAL: f64 = 0.85;
 /// How long what was learnt is believed, and the most that this grows to (milliseconds).
 const BELIEVE_MS: i64 = 4_000;
 const BELIEVE_MOST_MS: i64 = 160_000;
+/// What is outside of these bounds no disturbance makes up: it is believed so many times as long, since
+/// the further the two numbers are apart, the more another trial costs.
+const CLEAR: std::ops::Range<f64> = 0.65..1.75;
+const CLEAR_TIMES: i64 = 4;
 /// The load is another one when its rate, or the number of busy connections, is so many times what
 /// it was.
 const ANOTHER: f64 = 1.5;
@@ -71,6 +76,12 @@ struct Output {
 }
 
 impl Output {
+    /// Its rate and its cost as parts of those of `base`.
+    fn beside(self, base: Output) -> (f64, f64) {
+        let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 1.0 };
+        (part(self.rate, base.rate), part(self.cost, base.cost))
+    }
+
     /// The better of two measurements of the same: what disturbs makes it worse.
     fn or_better(self, other: Output) -> Output {
         Output { rate: self.rate.max(other.rate), cost: self.cost.min(other.cost) }
@@ -95,6 +106,45 @@ enum Doubt {
     OfTrial,
 }
 
+/// How a trial ended, or that its measurement is taken again: for the log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    pub before: usize,
+    pub tried: usize,
+    /// Requests served, and CPU time of each, as parts of what the number before achieved.
+    pub gain: f64,
+    pub cost: f64,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    Stays,
+    Back,
+    /// What looks like a disturbed moment is measured again.
+    Again,
+    /// The load has become another one in the middle.
+    GivenUp,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Verdict { before, tried, gain, cost, outcome } = self;
+        let outcome = match outcome {
+            Outcome::Stays => "they stay",
+            Outcome::Back => "back",
+            Outcome::Again => "measured again",
+            Outcome::GivenUp => "given up, the load is another one",
+        };
+        let (gain, cost) = (100.0 * gain, 100.0 * cost);
+        write!(
+            f,
+            "{tried} I/O threads in the place of {before} serve {gain:.0} % of the requests for \
+             {cost:.0} % of the CPU time each: {outcome}"
+        )
+    }
+}
+
 /// See the module's description.
 #[derive(Debug)]
 pub struct Trials {
@@ -115,6 +165,8 @@ pub struct Trials {
     /// Until when what was learnt is believed.
     forget_at: i64,
     believe_ms: i64,
+    /// What nobody has asked for yet.
+    verdict: Option<Verdict>,
 }
 
 impl Default for Trials {
@@ -131,6 +183,7 @@ impl Default for Trials {
             load: None,
             forget_at: i64::MAX,
             believe_ms: BELIEVE_MS,
+            verdict: None,
         }
     }
 }
@@ -164,6 +217,11 @@ impl Trials {
             }
             Some(_) => {}
         }
+    }
+
+    /// What a trial has brought since this was last asked.
+    pub fn take_verdict(&mut self) -> Option<Verdict> {
+        self.verdict.take()
     }
 
     /// Whether a number of threads is being tried.
@@ -224,6 +282,9 @@ impl Trials {
         let now = self.output(MEASURE_MS)?;
         if self.load.is_some_and(|(connections, _)| differs(busy as f64, connections as f64)) {
             // What was measured before was another load.
+            let (gain, cost) = now.beside(base);
+            self.verdict =
+                Some(Verdict { before, tried: active, gain, cost, outcome: Outcome::GivenUp });
             self.give_up(now_ms);
             return Some(before);
         }
@@ -231,23 +292,26 @@ impl Trials {
             Doubt::OfBase(tried, got) => (tried, got, base.or_better(now)),
             Doubt::None | Doubt::OfTrial => (active, now, base),
         };
-        let gain = if base.rate > 0.0 { got.rate / base.rate } else { 1.0 };
+        let (gain, cost) = got.beside(base);
         if UNCLEAR.contains(&gain) && self.output(MEASURE_LONG_MS).is_none() {
             return None;
         }
-        let cost = if base.cost > 0.0 { got.cost / base.cost } else { 1.0 };
         // Where there is no difference, fewer threads are better.
         let stays = match tried > before {
             true => gain >= WORTH || (gain >= EQUAL && cost <= CHEAPER),
             false => gain >= EQUAL && cost <= NO_DEARER,
         };
+        let verdict = |outcome| Some(Verdict { before, tried, gain, cost, outcome });
+        self.verdict = verdict(if stays { Outcome::Stays } else { Outcome::Back });
         if let (Doubt::None, true) = (doubt, tried > before) {
             if stays && cost > DEARER && gain < PLAIN {
+                self.verdict = verdict(Outcome::Again);
                 self.trial = Some(Trial { before, base, doubt: Doubt::OfBase(tried, got) });
                 self.changed(now_ms);
                 return Some(before);
             }
             if gain < EQUAL && cost <= NO_DEARER {
+                self.verdict = verdict(Outcome::Again);
                 self.trial = Some(Trial { before, base, doubt: Doubt::OfTrial });
                 self.points.clear();
                 return None;
@@ -260,7 +324,8 @@ impl Trials {
         }
         self.learn(before, tried, stays, gain);
         self.load = Some((busy, if stays { got.rate } else { base.rate }));
-        self.forget_at = now_ms + self.believe_ms;
+        let times = if CLEAR.contains(&gain) { 1 } else { CLEAR_TIMES };
+        self.forget_at = now_ms + times * self.believe_ms;
         let chosen = if stays { tried } else { before };
         if chosen != active {
             self.changed(now_ms);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::client::{Pending, is_silence};
 use super::disturb::{DIRECTIVES, Descriptors, ids};
+use super::roles;
 use crate::client::PATIENCE;
 use crate::value::quote_short;
 use crate::{Client, Server};
@@ -30,11 +31,7 @@ impl Before {
             (name.to_string(), value.unwrap_or_else(|| panic!("no directive {name}")))
         });
         let directives = directives.collect();
-        Before {
-            directives,
-            descriptors: Descriptors::of(server),
-            memory: info(&mut client, "used_memory"),
-        }
+        Before { directives, descriptors: Descriptors::of(server), memory: memory(&mut client) }
     }
 }
 
@@ -47,9 +44,16 @@ pub fn info(client: &mut Client, field: &str) -> i64 {
     value.parse().unwrap_or_else(|_| panic!("{field}:{value} is no number"))
 }
 
+/// Bytes in use, without those of statistics, which have a place for each command on each thread that has
+/// executed it, and stay.
+#[track_caller]
+fn memory(client: &mut Client) -> i64 {
+    info(client, "used_memory") - info(client, "mem_not_counted_for_evict")
+}
+
 /// Waits until `is_so` holds of what `get` gives.
 #[track_caller]
-fn wait_until(what: &str, mut get: impl FnMut() -> i64, is_so: impl Fn(i64) -> bool) {
+pub(super) fn wait_until(what: &str, mut get: impl FnMut() -> i64, is_so: impl Fn(i64) -> bool) {
     let mut seen = 0;
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
         seen = get();
@@ -78,12 +82,14 @@ fn connect(server: &Server, pending: &mut Vec<Pending>) -> Client {
     panic!("no connection is served");
 }
 
-/// Sets everything back. The answer is a connection.
+/// Sets everything back, a primary without replicas among it once the other server does not follow it. The
+/// answer is a connection.
 #[track_caller]
 pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Client {
     before.descriptors.give_back();
     let mut client = connect(server, pending);
     client.ok(&["CLIENT", "UNPAUSE"]);
+    roles::set_free(&mut client);
     for (name, value) in &before.directives {
         client.ok(&["CONFIG", "SET", name, value]);
     }
@@ -173,12 +179,8 @@ pub fn memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
     client.ok(&["SLOWLOG", "RESET"]);
     let digest = client.cmd(&["DEBUG", "DIGEST"]).text();
     assert_eq!(digest, "0".repeat(40), "the digest of nothing");
-    wait_until(
-        "used_memory beyond the start",
-        || info(client, "used_memory") - before.memory,
-        |n| n <= more,
-    );
-    info(client, "used_memory") - before.memory
+    wait_until("memory beyond that of the start", || memory(client) - before.memory, |n| n <= more);
+    memory(client) - before.memory
 }
 
 /// Neither a crash nor a panic is in the log.

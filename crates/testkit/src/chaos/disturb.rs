@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use super::Tally;
+use super::{Tally, roles};
 use crate::rng::Rng;
 use crate::{Client, Server};
 
@@ -63,6 +63,16 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("aof-timestamp-enabled", &["yes", "no"]),
     ("snapshot-memory-limit", &["0", "64kb", "1mb"]),
     ("save", &["", "1 1"]),
+    ("repl-backlog-size", &["16kb", "1mb", "1"]),
+    ("repl-diskless-sync", &["yes", "no"]),
+    ("repl-diskless-sync-delay", &["0", "1"]),
+    ("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"]),
+    ("repl-timeout", &["1", "60"]),
+    ("repl-ping-replica-period", &["1", "10"]),
+    ("repl-backlog-ttl", &["1", "3600"]),
+    ("replica-serve-stale-data", &["yes", "no"]),
+    ("replica-lazy-flush", &["yes", "no"]),
+    ("min-replicas-to-write", &["0"]),
 ];
 
 /// What writes or reads files. With the log on, BGREWRITEAOF and BGSAVE wait for each other.
@@ -88,6 +98,7 @@ const FEW_DESCRIPTORS: u64 = 200;
 /// Does one thing after the other until the time is over.
 pub fn disturb(
     server: &Server,
+    other: &Server,
     descriptors: Descriptors,
     mut rng: Rng,
     tally: &Tally,
@@ -101,7 +112,11 @@ pub fn disturb(
         };
         let done = client.and_then(|mut client| {
             client.set_timeout(Duration::from_secs(2));
-            act(descriptors, &mut client, &mut rng)?;
+            match rng.below(12) {
+                0 => roles::change(server, other, &mut rng)?,
+                1 => roles::pretend(server, other, &mut rng)?,
+                _ => act(descriptors, &mut client, &mut rng)?,
+            }
             Ok(client)
         });
         // killed by another, paused, or there was no descriptor: the next one will do

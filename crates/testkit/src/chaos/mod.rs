@@ -2,8 +2,8 @@
 //!
 //! Many connections send every command there is, right and wrong, and leave in every way there
 //! is: in the middle of a request, with their writing side closed, without ever reading. Others
-//! kill, pause and unblock them, turn the configuration up and down under them, and take the
-//! server's memory and descriptors away. What each reply says is not looked at (the differential
+//! kill, pause and unblock them, turn the configuration up and down under them, take the server's
+//! memory and descriptors away, and make a replica or a primary of it. What each reply says is not looked at (the differential
 //! tests do that); what must hold is:
 //!
 //! * every request that was sent whole is answered, or its connection is closed;
@@ -15,6 +15,7 @@
 //! | [`requests`] | what is sent |
 //! | [`client`] | the ways to use a connection |
 //! | [`disturb`] | what is done to all of them |
+//! | [`roles`] | another server that is its replica or its primary |
 //! | [`after`] | lifting it all, and looking at what is left |
 //!
 //! Threads draw from streams of one seed, so a run can be repeated as far as the server's own
@@ -24,6 +25,7 @@ pub mod after;
 pub mod client;
 pub mod disturb;
 pub mod requests;
+pub mod roles;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -79,11 +81,11 @@ impl Tally {
     }
 }
 
-/// Runs it all. The answer are connections with requests that were not answered yet.
+/// Runs it all. `other` is a server that nobody else uses, for replication. The answer are connections with requests that were not answered yet.
 ///
 /// # Panics
 /// When something comes that is no RESP.
-pub fn run(server: &Server, options: &Options, tally: &Tally) -> Vec<Pending> {
+pub fn run(server: &Server, other: &Server, options: &Options, tally: &Tally) -> Vec<Pending> {
     let source = Source::new(&mut server.client(), &options.without);
     let descriptors = Descriptors::of(server);
     let until = Instant::now() + options.time;
@@ -98,7 +100,7 @@ pub fn run(server: &Server, options: &Options, tally: &Tally) -> Vec<Pending> {
             .collect();
         for n in 0..options.disturbers {
             let rng = rng(options.connections + n);
-            scope.spawn(move || disturb::disturb(server, descriptors, rng, tally, until));
+            scope.spawn(move || disturb::disturb(server, other, descriptors, rng, tally, until));
         }
         lives.into_iter().filter_map(|life| life.join().expect("no client fails")).collect()
     })

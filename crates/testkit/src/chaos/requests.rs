@@ -13,19 +13,19 @@ use crate::rng::Rng;
 const LEFT_OUT: [&str; 4] = ["requirepass", "DEBUG SLEEP", "SKIPME no", PUSHED];
 
 /// Commands that are not sent with random arguments.
-const NOT_AT_RANDOM: [&str; 11] = [
+const NOT_AT_RANDOM: [&str; 10] = [
     "SHUTDOWN",
     "DEBUG",
     "MONITOR",
     "MULTI",
+    // Which looks names up that are none.
     "REPLICAOF",
     "SLAVEOF",
-    // Which would make a replica of the connection, which is not answered then.
+    // Which make a replica of the connection, or are not answered: see `roles`.
     "SYNC",
     "PSYNC",
     "REPLCONF",
-    "FAILOVER",
-    // For ever, without replicas.
+    // Whose milliseconds would be ages, without replicas: see `WAITING`.
     "WAIT",
 ];
 
@@ -64,7 +64,7 @@ const WORDS: [&str; 24] = [
 ];
 
 /// Clients that wait for others, and what they wait for. `K` stands for a key, `Q` for one of a
-/// few lists, `L` for a large value, `N` for a small number, `T` for a timeout.
+/// few lists, `L` for a large value, `N` for a small number, `T` for a timeout, `M` for one in milliseconds.
 const WAITING: &[&str] = &[
     "BLPOP Q Q T",
     "BRPOP Q T",
@@ -81,6 +81,10 @@ const WAITING: &[&str] = &[
     "RENAME Q Q",
     "SET Q N",
     "WATCH K Q",
+    "WAIT 1 M",
+    "WAIT 2 M",
+    "WAITAOF 0 1 M",
+    "WAITAOF 1 1 M",
 ];
 
 /// Keys and fields whose time is over soon.
@@ -207,6 +211,7 @@ impl Source {
                 "L" => format!("large{}", rng.below(3)),
                 "N" => rng.below(20).to_string(),
                 "T" => rng.pick(&TIMEOUTS).to_string(),
+                "M" => rng.pick(&["1", "5", "20", "100", "0"]).to_string(),
                 other => other.to_string(),
             })
             .collect();

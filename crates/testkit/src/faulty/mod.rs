@@ -15,7 +15,7 @@
 //! `calls.c` has the words. Lines count the calls that they concern since the file has last changed.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -86,6 +86,25 @@ impl FaultyDisk {
     #[track_caller]
     pub fn server(&self, args: &[&str]) -> Server {
         Server::start("weft", &self.program, args)
+    }
+
+    /// A server on this disk that reads its configuration from a file.
+    ///
+    /// # Panics
+    /// When there is no room for a script.
+    #[track_caller]
+    pub fn server_with_file(&self, file: &Path) -> Server {
+        // The file comes in front of all other arguments. By another process, as above.
+        let script = self.folder.path().join("server-with-file");
+        let (program, file) = (self.program.display(), file.display());
+        let text = format!("#!/bin/sh\nexec '{program}' '{file}' \"$@\"\n");
+        let made = Command::new("sh")
+            .args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""])
+            .arg(&script)
+            .arg(&text)
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "no script was written");
+        Server::start("weft", &script, &[])
     }
 
     fn control(&self) -> PathBuf {

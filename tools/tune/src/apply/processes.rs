@@ -158,13 +158,39 @@ pub fn listening_on(system: &dyn System, port: u16) -> Result<u32, String> {
 
 /// The inode in a line of `/proc/net/tcp`, where it is a socket that listens on `port`.
 fn socket_of(line: &str, port: u16) -> Option<String> {
+    listener_of(line).filter(|(here, _)| *here == port).map(|(_, socket)| socket)
+}
+
+/// Port and inode of a socket that listens, in its line of `/proc/net/tcp`.
+fn listener_of(line: &str) -> Option<(u16, String)> {
     const LISTEN: &str = "0A";
     let mut fields = line.split_ascii_whitespace();
     let (_, local_port) = fields.nth(1)?.rsplit_once(':')?;
     let state = fields.nth(1)?;
     let inode = fields.nth(5)?;
-    let here = u16::from_str_radix(local_port, 16) == Ok(port) && state == LISTEN;
-    here.then(|| format!("socket:[{inode}]"))
+    let port = u16::from_str_radix(local_port, 16).ok()?;
+    (state == LISTEN).then(|| (port, format!("socket:[{inode}]")))
+}
+
+/// The TCP ports that a process listens on, in ascending order; those that cannot be seen are left out.
+pub fn ports_of(system: &dyn System, pid: u32) -> Vec<u16> {
+    let folder = format!("proc/{pid}/fd");
+    let descriptors = system.list(&folder).unwrap_or_default();
+    let own: Vec<String> = descriptors
+        .iter()
+        .filter_map(|fd| system.link(&format!("{folder}/{fd}")).ok())
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect();
+    let mut ports: Vec<u16> = ["proc/net/tcp", "proc/net/tcp6"]
+        .iter()
+        .filter_map(|table| system.read(table).ok())
+        .flat_map(|table| table.lines().filter_map(listener_of).collect::<Vec<_>>())
+        .filter(|(_, socket)| own.contains(socket))
+        .map(|(port, _)| port)
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
 }
 
 fn holds(system: &dyn System, pid: u32, sockets: &[String]) -> bool {

@@ -5,6 +5,7 @@
 //! | [`request`] | what is asked for |
 //! | [`planner`] | machine and request in, plan out; a pure function |
 //! | [`place`] | the servers' part of it |
+//! | [`pairs`] | the same, with primaries and their replicas apart; [`replicas`]: which are such |
 //! | [`interrupts`] | the interrupts' part |
 //! | [`model`] | the plan and its file |
 //! | [`show`] | the plan for people |
@@ -14,15 +15,17 @@
 
 mod interrupts;
 mod model;
+mod pairs;
 mod place;
 mod planner;
+mod replicas;
 mod request;
 mod show;
 #[cfg(test)]
 mod tests;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use weft_base::cpulist::{self, CpuSet};
@@ -35,6 +38,8 @@ pub use model::{Irq, Scheme, VERSION};
 use crate::apply::{Process, Real, Servers};
 use crate::host::Host;
 use crate::host::net::{self, Direction};
+use pairs::Pair;
+use replicas::ReplicaOf;
 use request::{Card, Choice, Request, Server};
 
 /// The most threads that a server is planned with where the number is left to us. What it
@@ -57,6 +62,11 @@ pub struct Args {
 
     #[command(flatten)]
     servers: Servers,
+
+    /// One server is a replica of another, by their numbers in the plan: `2:1` for the second of the first.
+    /// They share no core while there is another one; may be repeated [default: as running servers say]
+    #[arg(long, value_name = "REPLICA:PRIMARY")]
+    replica_of: Vec<ReplicaOf>,
 
     /// A network interface whose interrupts are placed; may be repeated [default: all that
     /// are up and have interrupts]
@@ -111,13 +121,24 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn make(args: &Args, machine: &Machine) -> anyhow::Result<Plan> {
-    let request = Request {
-        servers: servers(args, machine)?,
-        cards: cards(args)?,
-        irq: args.irq,
-        only: args.cpus.clone(),
-    };
-    Ok(planner::plan(machine, &request)?)
+    let servers = servers(args, machine)?;
+    let (pairs, said) = pairs_of(args, servers.len())?;
+    let (cards, irq, only) = (cards(args)?, args.irq, args.cpus.clone());
+    let request = Request { servers, pairs, cards, irq, only };
+    let mut plan = planner::plan(machine, &request)?;
+    plan.notes.extend(said);
+    Ok(plan)
+}
+
+/// Which of the servers are replicas of which, and what is to be said of that: as it is named, or else as those
+/// that run say.
+fn pairs_of(args: &Args, servers: usize) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
+    if !args.replica_of.is_empty() || args.servers.is_empty() {
+        return Ok((replicas::named(&args.replica_of, servers)?, Vec::new()));
+    }
+    let system = Real::at(&args.root);
+    let processes = args.servers.find(&system)?;
+    Ok(replicas::running(&system, &processes, args.root == Path::new("/")))
 }
 
 /// The servers to place: those that run, or as many as are asked for.

@@ -8,6 +8,7 @@ use weft_base::machine::Machine;
 
 use super::interrupts;
 use super::model::{Kind, Plan, Scheme, VERSION};
+use super::pairs;
 use super::place;
 use super::request::{Choice, Request};
 use crate::cpus::Cpus;
@@ -58,7 +59,8 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
         Scheme::Spread | Scheme::None => Cpus::default(),
     };
     let room = usable.without(&interrupts);
-    let instances = place::place(machine, &room, &near, &request.servers, &mut notes);
+    let instances =
+        pairs::place(machine, &room, &near, &request.servers, &request.pairs, &mut notes);
     let servers = interrupts::servers_cpus(&instances);
     let takers = if interrupts.is_empty() { &servers } else { &interrupts };
     let cards = if scheme == Scheme::None { &[][..] } else { &request.cards };

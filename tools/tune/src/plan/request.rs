@@ -3,6 +3,7 @@
 use weft_base::cpulist::CpuSet;
 
 use super::model::Kind;
+use super::pairs::Pair;
 use crate::apply::ProcessId;
 
 /// A plan to be made.
@@ -10,6 +11,8 @@ use crate::apply::ProcessId;
 pub struct Request {
     /// The servers, in the order of the plan.
     pub servers: Vec<Server>,
+    /// Which of them are replicas of which.
+    pub pairs: Vec<Pair>,
     /// Network interfaces whose interrupts are to be placed.
     pub cards: Vec<Card>,
     /// Where to.

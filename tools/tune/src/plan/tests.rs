@@ -15,7 +15,7 @@ use super::request::{Card, Choice, Request, Server};
 use super::show;
 use crate::cpus::Cpus;
 
-fn read(layout: &Layout) -> Machine {
+pub(super) fn read(layout: &Layout) -> Machine {
     Machine::read(layout.build().root())
 }
 
@@ -23,7 +23,7 @@ fn list(text: &str) -> CpuSet {
     cpulist::parse(text).unwrap()
 }
 
-fn servers(threads: &[usize]) -> Vec<Server> {
+pub(super) fn servers(threads: &[usize]) -> Vec<Server> {
     let server = |(at, &threads)| Server { name: format!("s{at}"), threads, ..Server::default() };
     threads.iter().enumerate().map(server).collect()
 }
@@ -40,7 +40,8 @@ fn card(queues: usize, node: Option<usize>) -> Card {
 }
 
 fn plan(machine: &Machine, threads: &[usize], cards: &[Card], irq: Choice) -> Plan {
-    let request = Request { servers: servers(threads), cards: cards.to_vec(), irq, only: None };
+    let servers = servers(threads);
+    let request = Request { servers, cards: cards.to_vec(), irq, ..Request::default() };
     planner::plan(machine, &request).unwrap()
 }
 
@@ -249,7 +250,7 @@ fn what_people_read_names_everything() {
 
 /// A machine out of a few numbers: nodes with cores each, one or two CPUs a core, numbered
 /// node by node or in turn; some CPUs not allowed.
-fn any_machine() -> impl Strategy<Value = Machine> {
+pub(super) fn any_machine() -> impl Strategy<Value = Machine> {
     let shape = (1..4usize, 1..7usize, 1..3usize, any::<bool>());
     (shape, prop::collection::vec(0..10u8, 48), prop::option::of(1..5u64)).prop_map(
         |((nodes, cores, smt, in_turn), allowed, quota)| {

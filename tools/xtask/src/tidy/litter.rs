@@ -9,6 +9,7 @@ use std::path::Path;
 
 /// Files at the root.
 const ROOT: &[&str] = &[
+    ".dockerignore",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

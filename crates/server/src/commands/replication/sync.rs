@@ -81,7 +81,10 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn pass_on(cx: &mut ConnCx<'_>, answer: &[u8]) -> CmdResult {
     match answer.strip_prefix(b"-") {
         // Counted as the error that it is.
-        Some(text) => Err(Error::owned(text.trim_ascii_end().to_vec())),
+        Some(text) => {
+            let text = text.strip_suffix(b"\r\n").unwrap_or(text);
+            Err(Error::owned(text.to_vec()))
+        }
         None => {
             cx.reply.raw(answer);
             Ok(())

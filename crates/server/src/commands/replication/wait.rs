@@ -5,6 +5,7 @@ use crate::commands::shape::{command, spec};
 use crate::dispatch::request::Request;
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::replication::primary::waits;
+use crate::server::Server;
 use std::sync::Arc;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec, error};
@@ -12,6 +13,7 @@ use weft_replication::primary::Goal;
 
 const NO_TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
 const NEGATIVE_TIMEOUT: Error = Error::new("ERR timeout is negative");
+const LONG_TIMEOUT: Error = Error::new("ERR timeout is out of range");
 const IS_REPLICA: Error = Error::new(
     "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured \
      to be writable (which is not the default) writes to replicas are just local and are not propagated.",
@@ -39,40 +41,48 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(IS_REPLICA);
     }
     let replicas = cx.int(1)?;
-    let timeout_ms = timeout(cx.args[2])?;
+    let timeout_ms = timeout(cx.srv(), cx.args[2])?;
     wait(cx, Goal::Replicas(usize::try_from(replicas).unwrap_or(0)), timeout_ms)
 }
 
-/// Milliseconds, 0 for no end.
-pub fn timeout(text: &[u8]) -> Result<i64, Error> {
+/// Milliseconds, 0 for no end. One that ends behind all time there is is none.
+pub fn timeout(srv: &Server, text: &[u8]) -> Result<i64, Error> {
     let timeout_ms = parse_i64(text).ok_or(NO_TIMEOUT)?;
-    if timeout_ms < 0 { Err(NEGATIVE_TIMEOUT) } else { Ok(timeout_ms) }
+    if timeout_ms < 0 {
+        return Err(NEGATIVE_TIMEOUT);
+    }
+    match srv.now_ms().checked_add(timeout_ms) {
+        Some(_) => Ok(timeout_ms),
+        None => Err(LONG_TIMEOUT),
+    }
 }
 
-/// What the client waits as.
+/// What the client waits as, and for which replicas.
 pub fn waiting(
     cx: &ConnCx<'_>,
     timeout_reply: Vec<u8>,
     timeout_ms: i64,
+    replicas: Option<(u64, Goal)>,
 ) -> Result<Arc<Waiting>, Error> {
     let srv = cx.srv();
     let Some(cmd) = srv.table.find(cx.args[0]) else { return Err(error::SYNTAX) };
     let request = Request::new(Some(cmd), cx.args, &[]);
     let deadline = (timeout_ms > 0).then(|| srv.mono_ms().saturating_add(timeout_ms));
     let (ks, session) = (&srv.ks, &*cx.session);
-    Ok(Arc::new(Waiting::new(ks, session, cmd, &request, &[], timeout_reply, 0, deadline)))
+    let waiting = Waiting::new(ks, session, cmd, &request, &[], timeout_reply, 0, deadline);
+    Ok(Arc::new(Waiting { replicas, ..waiting }))
 }
 
 /// Answers how it stands with what the client has written; if the goal is not reached, the client waits.
 pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
     let srv = cx.srv();
+    let unit = cx.session.last_unit;
     // Nobody can wait within a transaction.
     let waiting = match cx.in_transaction {
         true => None,
         // Who comes to the end of the time asks how it stands then.
-        false => Some(waiting(cx, Vec::new(), timeout_ms)?),
+        false => Some(waiting(cx, Vec::new(), timeout_ms, Some((unit, goal)))?),
     };
-    let unit = cx.session.last_unit;
     // The role may have changed since the first look.
     match srv.replication.wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
         (_, Some(waiting)) => cx.blocked = Some(waiting),

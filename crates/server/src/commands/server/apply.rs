@@ -47,7 +47,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     srv.publish_settings(config);
     srv.replication.set(srv, config);
     if srv.aof.is_on() {
-        srv.aof.renew(srv.settings().aof.sync);
+        srv.aof.renew(srv, srv.settings().aof.sync);
     }
     // The threads look at the new settings in their next batch; one that sleeps, now.
     srv.broadcast(|| crate::io::Message::Wake);

@@ -37,7 +37,9 @@ pub const CONFIG: ServerCommand = container(
             },
             reset_stat,
         ),
-        command(
+        holding(
+            // It waits for the disk.
+            |_| Needs::Aside,
             Spec {
                 tips: ALL_NODES,
                 ..spec("rewrite", 2, ADMIN, "2.8.0", "Writes the values into the file.", "")
@@ -154,11 +156,7 @@ pub fn stay_off(srv: &'static Server, _switch: &Switch<'_>) {
 }
 
 fn rewrite(cx: &mut ConnCx<'_>) -> CmdResult {
-    let mut config = cx.srv().config();
-    cx.srv().replication.tell_config(&mut config);
-    let done = config.rewrite();
-    drop(config);
-    match done {
+    match cx.srv().rewrite_config(Config::rewrite) {
         Ok(()) => {
             log_notice!("CONFIG REWRITE executed with success.");
             cx.reply.ok();

@@ -7,6 +7,7 @@
 use crate::commands::shape::{holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::persistence::background::{self, Cancelled, Refused};
+use crate::persistence::save::Asked;
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 
 const BUSY: Error = Error::new("ERR Background save already in progress");
@@ -57,7 +58,7 @@ pub const BGSAVE: ServerCommand = holding(
 );
 
 fn save(cx: &mut ConnCx<'_>) -> CmdResult {
-    answer(background::save_now(cx.srv(), true))?;
+    answer(background::save_now(cx.srv(), true, Asked::ByClient))?;
     cx.reply.ok();
     Ok(())
 }
@@ -96,7 +97,7 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         cx.reply.simple("Background saving scheduled");
         return Ok(());
     }
-    answer(background::begin(srv))?;
+    answer(background::begin(srv, Asked::ByClient))?;
     cx.reply.simple("Background saving started");
     Ok(())
 }

@@ -1,28 +1,22 @@
 //! SHUTDOWN.
 //!
-//! If there is something to save, clients that write are held back until that is done; the server
-//! then ends, or it could not be saved and goes on, unless FORCE says that going down matters more.
-//! ABORT takes back what a signal has asked for and no tick has seen to yet. NOW does not wait for
-//! replicas that are behind, nor do NOSAVE and FORCE together. SAFE does not take a cluster's primary down
+//! If there is something to save or to wait for, its client waits and clients that write are held back until
+//! that is done; the server then ends, or it could not be saved and goes on, unless FORCE says that going down
+//! matters more. ABORT takes back what SHUTDOWN or a signal has asked for, as long as that lasts. NOW does not
+//! wait for replicas that are behind. How it goes is in [`crate::stopping`]. SAFE does not take a cluster's primary down
 //! and FAILOVER hands its role over first: without a cluster both are fulfilled as it is.
 
-use crate::commands::shape::{ADMIN, holding, spec};
-use crate::dispatch::hold::Held;
-use crate::dispatch::{ConnCx, Needs, ServerCommand};
-use crate::persistence::stop::{self, Stop};
+use crate::commands::replication::wait::waiting;
+use crate::commands::shape::{ADMIN, command, spec};
+use crate::dispatch::{ConnCx, ServerCommand};
+use crate::persistence::stop::Stop;
+use crate::stopping::FAILED;
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 use weft_process::{log_notice, log_warning};
 
 const NOT_IN_PROGRESS: Error = Error::new("ERR No shutdown in progress.");
-const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
-pub const SHUTDOWN: ServerCommand = holding(
-    |args| match words(&args[1..]) {
-        Ok(words) if words.abort || (words.no_save && words.force) => Needs::Nothing,
-        // What it waits for may have to stop the I/O threads.
-        Ok(_) => Needs::Aside,
-        Err(_) => Needs::Nothing,
-    },
+pub const SHUTDOWN: ServerCommand = command(
     Spec {
         complexity: "O(N) when saving, where N is the number of keys in all databases; else O(1)",
         history: &[("7.0.0", "Takes NOW, FORCE and ABORT."), ("9.0.0", "Takes SAFE and FAILOVER.")],
@@ -83,20 +77,27 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         cx.reply.ok();
         return Ok(());
     }
-    let client = &cx.session.shared;
-    log_warning!("User requested shutdown... (by client id={} addr={})", client.id, client.peer);
     let save = if words.no_save { Some(false) } else { words.save.then_some(true) };
-    let may_end = match cx.held {
-        Held::Aside => stop::prepare(cx.srv(), Stop { save, force: words.force, now: words.now }),
-        // NOSAVE FORCE: there is nothing to wait for.
-        Held::Nothing(_) | Held::Stop(_) | Held::Guard(_) => true,
+    let stop = Stop { save, force: words.force, now: words.now };
+    let srv = cx.srv();
+    let client = cx.session.shared.clone();
+    let says = || {
+        let (id, peer) = (client.id, &client.peer);
+        log_warning!("User requested shutdown... (by client id={id} addr={peer})");
     };
-    if !may_end {
-        return Err(FAILED);
+    if !srv.stopping.is_under_way() && !stop.has_to_wait(srv) {
+        says();
+        // No reply: the client sees the connection close, and nothing it sent behind this is run.
+        cx.session.close = true;
+        srv.shut_down(0);
+        return Ok(());
     }
-    // No reply: the client sees the connection close, and nothing it sent behind this is run.
-    cx.session.close = true;
-    cx.srv().shut_down(0);
+    let waiting = waiting(cx, Vec::new(), 0, None)?;
+    srv.stop_for(stop, waiting.clone(), says).map_err(|e| {
+        log_warning!("Can't prepare the exit, not shutting down: {e}");
+        Error::new(FAILED)
+    })?;
+    cx.blocked = Some(waiting);
     Ok(())
 }
 

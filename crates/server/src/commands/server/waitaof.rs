@@ -42,7 +42,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     // As the reference says it, whether it is a number or not.
     let replicas = weft_base::num::parse_i64(cx.args[2]).filter(|n| *n >= 0).ok_or(NEGATIVE)?;
-    let timeout_ms = timeout(cx.args[3])?;
+    let timeout_ms = timeout(cx.srv(), cx.args[3])?;
     let srv = cx.srv();
     if srv.replication.is_replica() {
         return Err(IS_REPLICA);
@@ -71,7 +71,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let mut timeout_reply = weft_resp::Reply::new(cx.session.proto);
     let from = timeout_reply.mark();
     answer(&mut timeout_reply, done);
-    let waiting = waiting(cx, timeout_reply.bytes_since(from).to_vec(), timeout_ms)?;
+    let waiting = waiting(cx, timeout_reply.bytes_since(from).to_vec(), timeout_ms, None)?;
     srv.lines.enter(&srv.ks, &waiting);
     if !srv.aof.has_wait(unit, &waiting) {
         srv.lines.leave(&srv.ks, &waiting);

@@ -152,7 +152,7 @@ impl Worker {
             deadlines_at_most: 64,
         };
         // What a worker is made of is part of what an empty server takes.
-        worker.core.memory = ThreadMemory::new();
+        worker.core.memory = ThreadMemory::from_here();
         Ok(worker)
     }
 

@@ -1,9 +1,9 @@
-//! Answers that wait until what they tell of is safe on disk (`appendfsync always`), or until the disk
-//! has caught up.
+//! Answers that wait until what they tell of is safe on disk (`appendfsync always`), or until those who read the
+//! log of effects have caught up ([`crate::answers`]).
 //!
 //! The thread goes on meanwhile, with all other connections. One whose answers wait is suspended like
-//! one whose command is elsewhere, and what is answered to it until then waits behind them. Who makes
-//! things durable tells the threads that have said that they wait ([`crate::aof::Aof::withholds`]).
+//! one whose command is elsewhere, and what is answered to it until then waits behind them. Who has them go
+//! tells the threads that have said that they wait.
 
 use super::{Worker, token};
 use crate::io::state::Awaited;
@@ -15,7 +15,7 @@ impl Worker {
     pub(super) fn withhold(&mut self, index: usize, unit: u64) -> bool {
         let session = &mut self.conns[index].session;
         session.last_unit = session.last_unit.max(unit);
-        if self.core.srv.aof.may_answer(unit) {
+        if self.core.srv.answers.may_go(unit) {
             return false;
         }
         let conn = &mut self.conns[index];
@@ -30,15 +30,15 @@ impl Worker {
         if self.withheld.is_empty() {
             return;
         }
-        let aof = &self.core.srv.aof;
-        aof.withholds(self.core.id, true);
-        // Behind that: what has become durable before it was said is seen here.
-        self.let_go(aof.answerable());
+        let answers = &self.core.srv.answers;
+        answers.withholds(self.core.id, true);
+        // Behind that: what may go since before it was said is seen here.
+        self.let_go(answers.upto());
     }
 
     /// More may be answered.
     pub(super) fn durable(&mut self) {
-        self.let_go(self.core.srv.aof.answerable());
+        self.let_go(self.core.srv.answers.upto());
         self.see_to_withheld();
     }
 

@@ -13,7 +13,7 @@ use super::socket::Job;
 use crate::persistence::Own;
 use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::server::Server;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,7 @@ const SOON: Duration = Duration::from_millis(1);
 pub fn start(srv: &'static Server, job: Arc<Job>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weft-sync".into());
     thread.spawn(move || {
+        crate::memory::count_thread(&srv.memory);
         let _stack = weft_process::crash::second_stack();
         crate::threads::stand_back();
         run(srv, &job);
@@ -160,20 +161,12 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 }
 
 fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u64), Failed> {
-    let saver = Saver::begin(nameless(srv)?, begun.plan.form, begun.plan.is_summed())?;
+    let saver =
+        Saver::begin(srv.persistence.nameless_file()?, begun.plan.form, begun.plan.is_summed())?;
     begun.write(srv, job, &saver)?;
     let (file, bytes) = saver.finish()?;
     log_notice!("DB saved on disk");
     Ok((file, bytes))
-}
-
-/// A file in the folder of the data that goes with the process.
-fn nameless(srv: &Server) -> io::Result<File> {
-    let number = srv.persistence.next_file();
-    let name = format!("temp-repl-{}-{number}.rdb", std::process::id());
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&name)?;
-    std::fs::remove_file(&name)?;
-    Ok(file)
 }
 
 /// Until the machine's orders about the sockets of this snapshot have gone out: they are behind what

@@ -8,8 +8,7 @@
 //! be told then.
 
 use super::super::{Hub, State, tell};
-use crate::blocking::Waiting;
-use crate::io::Message;
+use crate::blocking::{Waiting, serve};
 use crate::server::Server;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,14 +24,14 @@ const MARKS: usize = 4096;
 pub struct Marks {
     /// Units and offsets, both ascending. What lies between two has come with the later one.
     ends: VecDeque<(u64, u64)>,
-    /// Units up to this one are in no stream: replicas have them in their copy.
-    before: u64,
 }
 
 impl Marks {
-    /// The stream begins, or is another: what is in it comes behind this unit.
-    pub fn begin(&mut self, unit: u64) {
-        *self = Marks { ends: VecDeque::new(), before: unit };
+    /// The stream is written from this place on, behind this unit. Units before it are in the stream up to
+    /// there, or in the copy that a replica gets: one that has confirmed less may lack them, as it
+    /// may have been behind already when this server was a primary before.
+    pub fn begin(&mut self, unit: u64, offset: u64) {
+        *self = Marks { ends: VecDeque::from([(unit, offset)]) };
     }
 
     /// All units up to this one are in the stream, which ends there.
@@ -46,10 +45,10 @@ impl Marks {
         self.ends.push_back((unit, offset));
     }
 
-    /// How much of the stream contains the unit, or a little more; `None`: it is not in it yet.
-    /// O(log(marks)).
+    /// How much of the stream contains the unit, or a little more; `None`: it is not in it yet. Unit 0 is
+    /// that of a client that has written nothing. O(log(marks)).
     pub fn offset(&self, unit: u64) -> Option<u64> {
-        if unit <= self.before {
+        if unit == 0 {
             return Some(0);
         }
         let at = self.ends.partition_point(|(end, _)| *end < unit);
@@ -72,6 +71,12 @@ struct Waiter {
 pub struct Waiters {
     all: Vec<Waiter>,
     pub marks: Marks,
+}
+
+impl Waiters {
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
 }
 
 /// How it stands with a goal.
@@ -125,15 +130,12 @@ impl Hub {
         Some((done, waiting))
     }
 
-    /// What a client is told whose time is over, if it waits for replicas.
+    /// What a client is told whose time is over, if it waits for replicas. Those who look at all waiters may
+    /// have forgotten it already, as it has given up.
     pub fn end_of_wait(&self, srv: &Server, waiting: &Arc<Waiting>) -> Option<Done> {
-        if !self.published.has_waits.load(Ordering::SeqCst) {
-            return None;
-        }
+        let (unit, goal) = waiting.replicas?;
         let mut state = self.lock();
-        let all = &mut state.replicas.waiters.all;
-        let at = all.iter().position(|waiter| Arc::ptr_eq(&waiter.waiting, waiting))?;
-        let Waiter { unit, goal, .. } = all.swap_remove(at);
+        state.replicas.waiters.all.retain(|waiter| !Arc::ptr_eq(&waiter.waiting, waiting));
         Some(stand(srv, &state, unit, goal).1)
     }
 
@@ -147,7 +149,7 @@ impl Hub {
         state.replicas.waiters.all.retain(|waiter| {
             let is_local = matches!(waiter.goal, Goal::Disk { local: true, .. });
             if is_local && waiter.waiting.state.give_up() {
-                end(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
+                serve::answer(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
             }
             !is_local
         });
@@ -177,7 +179,7 @@ pub fn look(srv: &'static Server, state: &mut State) {
         let (reached, done) = stand(srv, state, waiter.unit, waiter.goal);
         if reached {
             if waiter.waiting.state.give_up() {
-                end(srv, &waiter.waiting, |reply| answer(reply, done));
+                serve::answer(srv, &waiter.waiting, |reply| answer(reply, done));
             }
             return false;
         }
@@ -193,15 +195,6 @@ pub fn look(srv: &'static Server, state: &mut State) {
     }
 }
 
-/// Answers a client that has given up waiting.
-fn end(srv: &Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
-    srv.lines.leave(&srv.ks, waiting);
-    let mut reply = Reply::new(waiting.proto);
-    write(&mut reply);
-    let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
-    srv.threads[waiting.thread].mailbox.send(message);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,8 +202,9 @@ mod tests {
     #[test]
     fn a_unit_is_where_the_next_mark_is() {
         let mut marks = Marks::default();
-        marks.begin(10);
-        assert_eq!((marks.offset(0), marks.offset(10), marks.offset(11)), (Some(0), Some(0), None));
+        marks.begin(10, 50);
+        assert_eq!((marks.offset(0), marks.offset(1)), (Some(0), Some(50)));
+        assert_eq!((marks.offset(10), marks.offset(11)), (Some(50), None));
         marks.note(12, 100);
         marks.note(12, 200);
         marks.note(20, 300);
@@ -224,7 +218,7 @@ mod tests {
         }
         let oldest = 21 + MARKS as u64;
         assert_eq!(marks.offset(11), Some(10 * oldest), "what is forgotten counts as the oldest");
-        marks.begin(50_000);
-        assert_eq!((marks.offset(50_000), marks.offset(50_001)), (Some(0), None));
+        marks.begin(50_000, 700_000);
+        assert_eq!((marks.offset(50_000), marks.offset(50_001)), (Some(700_000), None));
     }
 }

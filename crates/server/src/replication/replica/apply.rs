@@ -5,7 +5,7 @@
 //! everybody who listens to changes hears of them as of a client's.
 //!
 //! The thread has a gate of its own, the spare one. Inside of it nobody can change the role, so it is asked once
-//! for many units whether they may be applied ([`Node::begin_apply`](weft_replication::Node::begin_apply)), and
+//! for many units whether they may be applied ([`Node::may_apply`](weft_replication::Node::may_apply)), and
 //! told once that they are, before the gate is left. What needs the world, has much to do or can't have its
 //! shards at once is applied outside of the gate, as commands of the slow lane are; asked and told with
 //! the shards in hand.
@@ -13,7 +13,10 @@
 //! A command runs as it ran at the primary, whatever the time is now: nothing has expired that was not said to
 //! have.
 
+use super::client;
 use super::command::{Work, work_of};
+use crate::aof::CROWDED;
+use crate::clients::ClientShared;
 use crate::dispatch::admit::is_held_back;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::Request;
@@ -24,6 +27,7 @@ use crate::server::{Server, attention};
 use crate::{monitor, pubsub};
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_commands::spec::Lock;
@@ -50,7 +54,7 @@ const LONG_BYTES: usize = 256 << 10;
 /// one twice as far.
 const AHEAD: usize = 8;
 
-/// Between two looks whether a pause has ended.
+/// Between two looks whether a pause has ended, or the disk has caught up.
 const PAUSED_STEP: Duration = Duration::from_millis(5);
 
 /// Most commands have no more words.
@@ -68,6 +72,8 @@ pub struct Applier {
     /// Of the units that were taken out.
     plan: Vec<Planned>,
     reply: Reply,
+    /// As whom the primary is seen.
+    client: Option<Arc<ClientShared>>,
 }
 
 /// What came of a unit inside of the gate.
@@ -90,11 +96,13 @@ impl Applier {
             splitter: Splitter::new(0),
             plan: Vec::with_capacity(UNITS),
             reply: Reply::new(Proto::Resp2),
+            client: None,
         }
     }
 
     /// The stream begins, with a database selected.
-    pub fn begin(&mut self, at: Position) {
+    pub fn begin(&mut self, at: Position, client: Option<Arc<ClientShared>>) {
+        self.client = client;
         self.splitter = Splitter::new(at.db);
     }
 
@@ -115,6 +123,9 @@ impl Applier {
         if units == 0 && broken.is_none() {
             return false;
         }
+        if core.srv.aof.is_crowded(core.srv) && !wait_for_disk(core.srv, link) {
+            return false;
+        }
         plan.clear();
         plan.extend((0..units).map(|n| Planned::of(core, &splitter.unit(n))));
         let (mut done, mut tries) = (0, 0);
@@ -127,14 +138,14 @@ impl Applier {
                 Left::Gone => return false,
                 Left::Paused => std::thread::sleep(PAUSED_STEP),
                 Left::Unit(Some(busy)) if tries < PATIENCE => self.hand.wait_for(busy),
-                Left::Unit(_) => {
-                    if !self.outside_gate(link, done) {
-                        return false;
-                    }
-                    done += 1;
-                }
+                Left::Unit(_) => match self.outside_gate(link, done) {
+                    Left::Gone => return false,
+                    Left::Paused => std::thread::sleep(PAUSED_STEP),
+                    Left::Nothing | Left::Unit(_) => done += 1,
+                },
             }
         }
+        self.count(units);
         if let Some(why) = broken {
             let hub = &self.srv.replication;
             hub.step(self.srv, |node, now, out| node.broken(now, link, &why, out));
@@ -144,6 +155,15 @@ impl Applier {
         true
     }
 
+    /// All units that were taken out are applied.
+    fn count(&self, units: usize) {
+        let Some(last) = units.checked_sub(1) else { return };
+        if let Some(own) = &self.client {
+            let commands = (0..units).map(|n| client::commands_in(&self.splitter.unit(n))).sum();
+            client::executed(own, &self.srv.table, commands, &self.splitter.unit(last));
+        }
+    }
+
     /// Applies units from inside of the gate, until it is time to leave it: up to which, and why no further.
     fn some(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
         let Applier { srv, core, splitter, reply, outside, plan, .. } = self;
@@ -151,7 +171,7 @@ impl Applier {
         let mut inside = outside.take().expect("this thread is outside").enter();
         core.begin();
         let (mut at, mut left) = (units.start, Left::Gone);
-        if hub.lock().node.begin_apply(link) {
+        if hub.lock().node.may_apply(link) {
             left = Left::Nothing;
             let begin = splitter.unit(at).place().start;
             let mut asked = false;
@@ -211,8 +231,9 @@ impl Applier {
         (at, left)
     }
 
-    /// Applies a unit with whatever it needs in hand; whether the link is what it was.
-    fn outside_gate(&mut self, link: LinkId, at: usize) -> bool {
+    /// Applies a unit with whatever it needs in hand, unless the link is another by then or a pause has come
+    /// meanwhile.
+    fn outside_gate(&mut self, link: LinkId, at: usize) -> Left {
         let Applier { srv, core, splitter, reply, hand, .. } = self;
         let hub = &srv.replication;
         let unit = splitter.unit(at);
@@ -223,8 +244,13 @@ impl Applier {
             Some(shards) => hand.hold(&mut core.turn, &shards),
             None => hand.world(&mut core.turn),
         };
+        // Said before the look: a pause that this look does not see, sees this.
+        let _writing = srv.slow.writing();
+        if is_held_back(core, Flags::WRITE) {
+            return Left::Paused;
+        }
         core.begin_command();
-        let may_apply = hub.lock().node.begin_apply(link);
+        let may_apply = hub.lock().node.may_apply(link);
         if may_apply {
             let (srv, bytes, db) = (*srv, unit.bytes().to_vec(), unit.db());
             // No snapshot begins between the unit and its being told: it would have it and not say so.
@@ -241,8 +267,22 @@ impl Applier {
         drop(guard);
         core.free_trash();
         core.publish();
-        may_apply
+        if may_apply { Left::Nothing } else { Left::Gone }
     }
+}
+
+/// Waits until the append-only file has caught up, as clients of a primary do: what is not taken from its
+/// socket waits there. Whether the link is what it was.
+#[cold]
+fn wait_for_disk(srv: &'static Server, link: LinkId) -> bool {
+    // Less than where it begins, so that it is not for each batch anew.
+    while srv.aof.pending_bytes(srv) > CROWDED / 2 {
+        if srv.replication.lock().link.of(link).is_none() {
+            return false;
+        }
+        std::thread::sleep(PAUSED_STEP);
+    }
+    true
 }
 
 /// Why units are left.
@@ -438,14 +478,15 @@ fn run_one(
     request: &Request<'_>,
 ) -> Outcome {
     see_as_primary(core);
-    show(core, db, request.args);
-    let who = Who { db, no_touch: false };
+    let who = Who::source(db);
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, Lane::Fast);
     reply.clear();
     if let Some(Pause::Slow) = pause {
         core.turn.effects.forget_misses();
         return Outcome::Outside;
     }
+    // Not before: one that has much to do is run again, and shown then.
+    show(core, db, request.args);
     if !core.turn.effects.is_empty() {
         log_words(core, &guard, db, request);
         tell(core, &mut guard);
@@ -469,7 +510,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
         let (cmd, result) = match work {
             Ok(Work::Data(cmd, _, run)) => {
                 let request = request_of(&core.srv.ks, cmd, args);
-                let who = Who { db: *db, no_touch: false };
+                let who = Who::source(*db);
                 let (result, _) = call(core, who, cmd, *run, &request, reply, guard, lane);
                 reply.clear();
                 if !core.turn.effects.is_empty() {

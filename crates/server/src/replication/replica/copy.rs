@@ -10,23 +10,28 @@
 //!
 //! From the moment in which the first of the old data goes to the end of loading, clients are told LOADING;
 //! with tables beside them they are not, as long as the old data are of the history of the new ones. What
-//! breaks off in between leaves nothing behind.
+//! breaks off in between leaves nothing behind in memory. The files stay as they are then: nothing is saved
+//! that nobody has asked for, and the append-only file does not begin anew, until a copy is there or this
+//! server is a primary with data of its own.
+//!
+//! No key of a copy is told of by itself. When the data are others, all who watch a key that is there find
+//! their watch broken, and all who wait for keys have them looked at; those who keep what they read were told
+//! when the old data went.
 
 use super::apply::Applier;
 use super::forget;
 use super::link::{Bell, settle};
 use super::pipe::{PipeIn, pipe};
-use crate::memory::ThreadMemory;
+use crate::dispatch::{Core, commit};
 use crate::persistence::load::{self, Place};
 use crate::server::Server;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use weft_config::Id;
-use weft_keyspace::{Beside, Db, Guard, turn::Free};
+use weft_keyspace::{Beside, Db, Guard, Import, turn::Free};
 use weft_persist::rdb::file::{Header, Origin};
 use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
@@ -40,10 +45,8 @@ pub struct Progress {
 
 /// What has been received of the present copy.
 enum Copy {
-    File {
-        file: File,
-        name: PathBuf,
-    },
+    /// It has no name any more: the folder may become another meanwhile, and the process end.
+    File(File),
     /// The first bytes of one that is to be loaded as it comes: whether it can be is seen from them. How
     /// many will come.
     Front {
@@ -105,32 +108,16 @@ impl Copies {
     }
 
     fn open_file(&self) -> Result<Copy, String> {
-        let name = format!("temp-{}.{}.rdb", self.srv.now_ms() / 1000, std::process::id());
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&name);
-        match file {
-            Ok(file) => Ok(Copy::File { file, name: name.into() }),
-            Err(e) => Err(format!(
-                "Opening the temp file needed for PRIMARY <-> REPLICA synchronization: {}",
-                crate::failure::words(&e)
-            )),
-        }
+        self.srv.persistence.nameless_file().map(Copy::File).map_err(|e| {
+            let why = crate::failure::words(&e);
+            format!("Opening the temp file needed for PRIMARY <-> REPLICA synchronization: {why}")
+        })
     }
 
     /// Has a thread load what comes through a pipe, while more of it is received.
     fn open_pipe(&self, beside: Option<Arc<Beside>>) -> Result<Copy, String> {
-        let srv = self.srv;
         let (to, from) = pipe();
-        let tables = beside.clone();
-        let thread = std::thread::Builder::new().name("weft-load-0".into());
-        let loader = thread.spawn(move || {
-            let _stack = weft_process::crash::second_stack();
-            let mut memory = ThreadMemory::new();
-            let place = tables.as_deref().map_or(Place::Keyspace, Place::Beside);
-            let loaded = load::load_front(srv, from, true, place);
-            memory.publish(&srv.memory);
-            told(loaded.map(|front| front.origin))
-        });
-        let loader = loader.map_err(|e| e.to_string())?;
+        let loader = start_loader(self.srv, from, beside.clone()).map_err(|e| e.to_string())?;
         Ok(Copy::Pipe { to, loader, beside })
     }
 
@@ -158,7 +145,7 @@ impl Copies {
         }
         let failed = match &mut self.present {
             None | Some(Copy::Front { .. }) => None,
-            Some(Copy::File { file, .. }) => file.write_all(&bytes).err().map(|e| {
+            Some(Copy::File(file)) => file.write_all(&bytes).err().map(|e| {
                 format!(
                     "Write error or short write writing to the DB dump file needed for PRIMARY \
                      <-> REPLICA synchronization: {}",
@@ -183,26 +170,20 @@ impl Copies {
         let srv = self.srv;
         let Some(copy) = self.present.take() else { return };
         let loaded = match copy {
-            Copy::File { file, name } => {
-                let bytes = file.metadata().map_or(0, |data| data.len());
-                drop(file);
-                let opened = load::open_file(&name.to_string_lossy());
-                let loaded = match opened {
-                    Ok(file) => self.load_file(applier, link, file, bytes),
-                    Err(e) => Err(crate::failure::words(&e)),
-                };
-                remove(&name);
-                loaded
-            }
+            Copy::File(file) => self.load_file(applier, link, file),
             Copy::Front { .. } => Err("it ends before it has begun".into()),
             Copy::Pipe { to, loader, beside } => {
                 drop(to);
                 let loaded = answer(loader);
-                if let (Ok(_), Some(beside)) = (&loaded, beside.and_then(Arc::into_inner)) {
+                let mut beside = beside.and_then(Arc::into_inner);
+                if loaded.is_ok() {
                     let mut state = srv.replication.lock();
                     if state.link.of(link).is_some() {
-                        state.link.copy = Some((link, beside));
+                        state.link.copy = beside.take().map(|beside| (link, beside));
                     }
+                }
+                if let Some(unwanted) = beside {
+                    srv.bio.free_copy(unwanted);
                 }
                 loaded
             }
@@ -213,11 +194,13 @@ impl Copies {
                 let hub = &srv.replication;
                 // All of it at once: nobody sees a link with the old data, or while clients are told LOADING.
                 let Applier { core, hand, .. } = applier;
+                core.begin();
                 let guard = hand.world(&mut core.turn);
                 hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
                 begin_files_anew(srv, &guard);
+                srv.persistence.set_hollow(false);
                 self.end_loading();
-                drop(guard);
+                tell_replaced(core, guard);
                 settle(srv, bell);
             }
             Err(why) => self.failed(link, &why),
@@ -230,18 +213,18 @@ impl Copies {
         applier: &mut Applier,
         link: LinkId,
         mut file: File,
-        bytes: u64,
     ) -> Result<Origin, String> {
         let mut front = Vec::new();
         let told_by = |e: std::io::Error| crate::failure::words(&e);
+        let bytes = file.stream_position().map_err(told_by)?;
+        file.rewind().map_err(told_by)?;
         (&mut file).take(Header::LEN as u64).read_to_end(&mut front).map_err(told_by)?;
         check_front(self.srv, &front)?;
         file.rewind().map_err(told_by)?;
         if !self.drop_old(applier, link, Some(bytes)) {
             return Err("it is not wanted any longer".into());
         }
-        let front = load::load_front(self.srv, file, true, Place::Keyspace);
-        told(front.map(|front| front.origin))
+        answer(start_loader(self.srv, file, None).map_err(|e| crate::failure::words(&e))?)
     }
 
     fn end_loading(&mut self) {
@@ -255,17 +238,32 @@ impl Copies {
     /// Throws away what there is of a copy, and of the data if the old ones are gone.
     pub fn abandon(&mut self, applier: &mut Applier) {
         match self.present.take() {
-            None | Some(Copy::Front { .. }) => {}
-            Some(Copy::File { name, .. }) => remove(&name),
-            Some(Copy::Pipe { to, loader, .. }) => {
+            None | Some(Copy::Front { .. } | Copy::File(_)) => {}
+            Some(Copy::Pipe { to, loader, beside }) => {
                 drop(to);
                 let _ = answer(loader);
+                if let Some(unwanted) = beside.and_then(Arc::into_inner) {
+                    self.srv.bio.free_copy(unwanted);
+                }
             }
         }
-        if self.is_dropped {
-            self.empty(applier, || true, true);
+        let was_dropped = self.is_dropped;
+        if was_dropped {
+            // What clients write here must not come behind data in a file that are none any more.
+            let is_written = !self.srv.settings().replica.is_read_only;
+            self.empty(applier, || true, is_written);
+            if !is_written {
+                self.srv.aof.outlives_data();
+            }
+            self.srv.forget_changes();
         }
         self.end_loading();
+        if was_dropped {
+            let Applier { core, hand, .. } = applier;
+            core.begin();
+            let guard = hand.world(&mut core.turn);
+            tell_replaced(core, guard);
+        }
     }
 
     /// The old data go now, unless the attempt was given up: whether they have gone.
@@ -281,12 +279,15 @@ impl Copies {
         };
         self.is_dropped = self.empty(applier, begins, false);
         self.is_loading |= self.is_dropped;
+        if self.is_dropped {
+            srv.persistence.set_hollow(true);
+        }
         self.is_dropped
     }
 
     /// Drops all data, if that is `wanted` still when the world is stopped. O(all keys), or O(1) if they are
-    /// freed in the background. `for_good`: nothing else is coming, so that the append-only file, which has the
-    /// old data until there are others, begins anew.
+    /// freed in the background. `for_good`: the append-only file, which has the old data until there are others,
+    /// begins anew.
     fn empty(&self, applier: &mut Applier, wanted: impl FnOnce() -> bool, for_good: bool) -> bool {
         let lazy = self.srv.config().bool(Id::REPLICA_LAZY_FLUSH);
         let free = if lazy { Free::Background } else { Free::Here };
@@ -312,6 +313,19 @@ impl Copies {
     }
 }
 
+/// The data are others than those that clients have seen before: watches of keys that have come break, and who
+/// waits for keys is served, or told that what it has waited for has gone.
+fn tell_replaced(core: &mut Core, mut guard: Guard<'_>) {
+    for db in 0..core.srv.ks.databases() {
+        Db::new(&guard, &mut core.turn, db).tell_filled();
+    }
+    core.turn.set_import(Import::Bystander);
+    commit::tell(core, &mut guard, Vec::new());
+    drop(guard);
+    core.free_trash();
+    core.publish();
+}
+
 /// The data are others now: the append-only file, if there is one, begins anew.
 fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
     if srv.aof.is_on()
@@ -319,14 +333,6 @@ fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
     {
         log_warning!("The append-only file does not begin anew yet: {why}");
         crate::aof::start::follow_soon(srv, crate::commands::stay_off);
-    }
-}
-
-fn remove(name: &PathBuf) {
-    if let Err(e) = std::fs::remove_file(name)
-        && e.kind() != std::io::ErrorKind::NotFound
-    {
-        log_warning!("Can't remove '{}': {}", name.display(), crate::failure::words(&e));
     }
 }
 
@@ -349,6 +355,23 @@ fn told(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Orig
     loaded.map_err(|trouble| {
         load::tell(&trouble);
         trouble.to_string()
+    })
+}
+
+/// Has threads load a copy to where clients see it, or beside that. They get less of a CPU than those who serve,
+/// this server's or another's: on one machine a primary is not to notice that its replica loads.
+fn start_loader(
+    srv: &'static Server,
+    from: impl Read + Send + 'static,
+    beside: Option<Arc<Beside>>,
+) -> std::io::Result<JoinHandle<Result<Origin, String>>> {
+    let thread = std::thread::Builder::new().name("weft-load-0".into());
+    thread.spawn(move || {
+        crate::memory::count_thread(&srv.memory);
+        crate::threads::stand_back();
+        let _stack = weft_process::crash::second_stack();
+        let place = beside.as_deref().map_or(Place::Keyspace, Place::Beside);
+        told(load::load_front(srv, from, true, place).map(|front| front.origin))
     })
 }
 

@@ -2,7 +2,9 @@
 
 use super::apply::Applier;
 use super::copy::Copies;
-use super::{Order, socket};
+use super::{Order, client, socket};
+use crate::clients::ClientShared;
+use crate::replication::now;
 use crate::server::Server;
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -25,12 +27,15 @@ pub struct Link {
     pub host: String,
     pub port: u16,
     socket: OnceLock<TcpStream>,
+    /// From the beginning of the stream on.
+    pub client: OnceLock<Arc<ClientShared>>,
     is_over: AtomicBool,
 }
 
 impl Link {
     pub fn new(id: LinkId, host: String, port: u16) -> Link {
-        Link { id, host, port, socket: OnceLock::new(), is_over: AtomicBool::new(false) }
+        let (socket, client) = (OnceLock::new(), OnceLock::new());
+        Link { id, host, port, socket, client, is_over: AtomicBool::new(false) }
     }
 
     /// Sends a few bytes at once, or closes the connection: who does not take them does not read.
@@ -45,6 +50,14 @@ impl Link {
         if !sent.is_ok_and(|sent| sent == bytes.len()) {
             self.close();
         }
+        if let Some(client) = self.client.get() {
+            client.net_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The connection, once there is one.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        self.socket.get()
     }
 
     /// Has the thread see the end of the connection.
@@ -187,7 +200,8 @@ impl Thread {
             }
             match rustix::io::read(socket, spare_capacity(&mut self.buf)) {
                 Ok(0) => return ended("Connection closed by the primary"),
-                Ok(_) => {
+                Ok(bytes) => {
+                    client::heard(self.srv, link, bytes);
                     if !self.received(link) {
                         return;
                     }
@@ -226,6 +240,7 @@ impl Thread {
             }
             let order = state.link.orders.pop_front();
             if order.is_none() && state.pending.is_empty() {
+                state.node.listens(now(self.srv), link.id);
                 return true;
             }
             state.link.waits = order.is_none();
@@ -249,7 +264,7 @@ impl Thread {
             Order::End => self.copies.end(&mut self.applier, link.id, &self.bell),
             Order::BeginStream(at) => {
                 log_debug!("The stream of the primary begins at {}", at.offset);
-                self.applier.begin(at);
+                self.applier.begin(at, link.client.get().cloned());
             }
             Order::Stream(bytes) => self.applier.apply(link.id, &self.buf[bytes]),
             Order::Read => self.again = true,

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! * this file: what others tell the thread of the link, in the hub's state ([`Follow`])
-//! * [`link`] - the thread: one attempt after the other; [`socket`]: the connection
+//! * [`link`] - the thread: one attempt after the other; [`socket`]: the connection; [`client`]: how it is seen
+//!   among the clients
 //! * [`copy`] - the primary's data, into a file or straight to the loader; [`pipe`] between the two
 //! * [`apply`] - units of the stream, each as a whole; [`command`]: what one of them is
 //!
@@ -16,6 +17,7 @@
 //! be done: it never waits, and a primary that takes nothing is left.
 
 pub mod apply;
+mod client;
 mod command;
 pub mod copy;
 pub mod link;
@@ -87,7 +89,7 @@ impl Follow {
 
 pub fn connect(srv: &'static Server, state: &mut State, link: LinkId, host: String, port: u16) {
     let follow = &mut state.link;
-    end(follow);
+    end(srv, follow);
     follow.present = Some(Arc::new(Link::new(link, host, port)));
     if follow.bell.is_none() {
         match link::start(srv) {
@@ -99,20 +101,23 @@ pub fn connect(srv: &'static Server, state: &mut State, link: LinkId, host: Stri
     follow.ring();
 }
 
-pub fn disconnect(_srv: &'static Server, state: &mut State, link: LinkId) {
+pub fn disconnect(srv: &'static Server, state: &mut State, link: LinkId) {
     if state.link.of(link).is_some() {
-        end(&mut state.link);
+        end(srv, &mut state.link);
         state.link.ring();
     }
 }
 
 /// Gives the present attempt up. Its thread throws away what it has of a copy.
-fn end(follow: &mut Follow) {
+fn end(srv: &Server, follow: &mut Follow) {
     if let Some(link) = follow.present.take() {
+        client::hide(srv, &link);
         link.end();
     }
     follow.orders.clear();
-    follow.copy = None;
+    if let Some((_, copy)) = follow.copy.take() {
+        srv.bio.free_copy(copy);
+    }
 }
 
 /// What the thread of the link has to do.
@@ -128,7 +133,12 @@ pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>,
         Action::BeginLoad { link, load, bytes } => (link, Order::Begin(load, bytes)),
         Action::Payload { link, bytes } => (link, Order::Payload(bytes)),
         Action::EndLoad { link } => (link, Order::End),
-        Action::BeginStream { link, at } => (link, Order::BeginStream(at)),
+        Action::BeginStream { link, at } => {
+            if let Some(link) = state.link.of(link) {
+                client::show(srv, link, at.db);
+            }
+            (link, Order::BeginStream(at))
+        }
         Action::Stream { link, bytes } => (link, Order::Stream(bytes)),
         Action::Read { link } => (link, Order::Read),
         // The link is given up with it, and what there is of a copy goes then.
@@ -142,10 +152,9 @@ pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>,
 
 /// Puts the copy that was loaded beside the old data in their place.
 fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link: LinkId) {
-    let (Some(guard), Some((of, beside))) = (guard, state.link.copy.take()) else { return };
-    if of != link {
-        return;
-    }
+    let Some(guard) = guard else { return };
+    // One of another attempt went with that.
+    let Some((_, beside)) = state.link.copy.take_if(|(of, _)| *of == link) else { return };
     let mut turn = Turn::new(srv.now_ms(), 0);
     for taken in guard.exchange_all(&mut turn, beside) {
         srv.bio.free_tables(taken.contents);

@@ -40,6 +40,7 @@ impl Kind {
     /// A client in MONITOR counts as a normal one.
     fn of(client: &ClientShared) -> Kind {
         match client.is_subscriber() {
+            _ if client.is_primary => Kind::Primary,
             _ if client.is_replica.load(Ordering::Relaxed) => Kind::Replica,
             true => Kind::Pubsub,
             false => Kind::Normal,
@@ -201,7 +202,8 @@ impl<'a> Traits<'a> {
             is(self.addr, client.peer.as_bytes()),
             is(self.laddr, client.local.as_bytes()),
             is(self.ip, ip.as_bytes()),
-            self.user.map(|_| true),
+            // There is one user, and who writes for our primary is none.
+            self.user.map(|_| !client.is_primary),
             named(self.name, &names.name),
             named(self.lib_name, &names.lib_name),
             named(self.lib_version, &names.lib_version),

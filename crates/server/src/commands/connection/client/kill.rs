@@ -4,6 +4,9 @@
 //! KILL needs the I/O threads to stop while the victims are marked, so that none of them executes
 //! anything after the reply; their threads then close them when they come by. A victim that waits
 //! for a key waits no more from then on: what is pushed next is not for it.
+//!
+//! The link to our primary is closed at once, and seen to be by the thread that reads it, behind what it has
+//! read: what has been applied is counted, and the next attempt goes on there.
 
 use super::filter::Filter;
 use crate::clients::ClientShared;
@@ -46,6 +49,10 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     let killed = others.iter().filter(|client| srv.end_client(client)).count();
     for client in others {
         srv.clients.remove(client.id);
+        if client.is_primary {
+            srv.replication.close_link(client.id);
+            continue;
+        }
         srv.threads[client.thread()].mailbox.send(Message::Kill { client });
     }
     own.len() + killed

@@ -77,6 +77,7 @@ pub fn flags(client: &ClientShared) -> String {
     let letters = [
         ('S', is(&client.is_replica)),
         ('O', is(&client.monitor)),
+        ('M', client.is_primary),
         ('P', client.is_subscriber()),
         ('x', is(&client.in_transaction)),
         ('b', is(&client.blocked)),
@@ -101,6 +102,9 @@ pub fn capabilities(client: &ClientShared) -> &'static str {
     if client.redirect_capable.load(Ordering::Relaxed) { "r" } else { "" }
 }
 
+/// On whose behalf the commands of our primary run.
+const SUPERUSER: &str = "(superuser)";
+
 /// Whether what clients have chosen is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
@@ -119,8 +123,9 @@ fn describe(
     let number = |n: &AtomicU64| n.load(Ordering::Relaxed);
     let names = client.names().clone();
     let text = |t: &[u8]| String::from_utf8_lossy(t).into_owned();
+    let user = if client.is_primary { SUPERUSER } else { DEFAULT_USER };
     let (name, user) = match shown {
-        Shown::All => (text(&names.name), DEFAULT_USER),
+        Shown::All => (text(&names.name), user),
         Shown::Redacted => ("*redacted*".into(), "*redacted*"),
     };
     let output = number(&client.output);

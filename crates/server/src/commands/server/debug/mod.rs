@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, Spec, error};
-use weft_config::Id;
+use weft_config::{Config, Id};
 use weft_process::log_warning;
 
 pub const DEBUG: ServerCommand = holding(
@@ -52,7 +52,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("client-eviction", 0..=0, Needs::Nothing, clients_by_size),
     Sub("close-cluster-link-on-packet-drop", 1..=1, Needs::Nothing, switches::any),
     Sub("clusterlink", 3..=3, Needs::Nothing, switches::cluster_link),
-    Sub("config-rewrite-force-all", 0..=0, Needs::Nothing, rewrite_all),
+    Sub("config-rewrite-force-all", 0..=0, Needs::Aside, rewrite_all),
     Sub("crash-and-recover", 0..=usize::MAX, Needs::World, restart::at_once),
     Sub("delay-rdb-client-free-seconds", 1..=1, Needs::Nothing, switches::number),
     Sub("dict-resizing", 1..=1, Needs::Nothing, switches::any),
@@ -122,7 +122,7 @@ const HELP: &[&str] = &[
     "    Stop everybody, wait, and execute the program anew in this process: what is not on the",
     "    disk is lost.",
     "DELAY-RDB-CLIENT-FREE-SECONDS <seconds>",
-    "    No effect: there are no replicas yet.",
+    "    No effect: a copy and the writes behind it share one connection.",
     "DICT-RESIZING <0|1>",
     "    No effect: tables grow in small steps, with the writes that make them grow.",
     "DIGEST",
@@ -308,7 +308,7 @@ fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn rewrite_all(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().config().rewrite_all().map_err(|e| {
+    cx.srv().rewrite_config(Config::rewrite_all).map_err(|e| {
         let reason = e.to_string();
         let reason = reason.strip_prefix("ERR ").unwrap_or(&reason);
         Error::owned(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {reason}"))

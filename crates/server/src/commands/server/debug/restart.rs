@@ -1,7 +1,7 @@
 //! DEBUG RESTART, after an end in order, and DEBUG CRASH-AND-RECOVER, in the middle of everything.
 
 use crate::dispatch::ConnCx;
-use crate::persistence::stop::{self, Stop};
+use crate::persistence::stop::{self, Phase, Stop};
 use crate::restart;
 use std::time::Duration;
 use weft_base::num::parse_i64;
@@ -28,15 +28,17 @@ pub fn in_order(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(FAILED);
     }
     let srv = cx.srv();
-    let rewritten = {
-        let config = srv.config();
-        config.file().is_some().then(|| config.rewrite())
-    };
-    if let Some(Err(e)) = rewritten {
+    let rewritten = srv.rewrite_config(|config| config.file().map_or(Ok(()), |_| config.rewrite()));
+    if let Err(e) = rewritten {
         log_warning!("Can't restart: configuration rewrite process failed: {e}");
         return Err(FAILED);
     }
-    if !stop::prepare(srv, Stop::default()) {
+    let goes_on = |phase| {
+        srv.pause_for_end(phase != Phase::Log);
+        true
+    };
+    if !stop::prepare(srv, Stop::default(), &goes_on) {
+        srv.pause_for_end(false);
         log_warning!("Can't restart: error preparing for shutdown");
         return Err(FAILED);
     }

@@ -1,0 +1,180 @@
+//! Replication under chaos: another server that is now the replica, now the primary of the one under test, and
+//! connections that say that they are replicas and are none.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use super::after::{info, wait_until};
+use super::client::is_silence;
+use crate::client::{PATIENCE, encode};
+use crate::rng::Rng;
+use crate::{Client, Server};
+
+/// What the server under test is told; `OTHER` is the port of the other one.
+const HERE: &[&str] = &[
+    "REPLICAOF 127.0.0.1 OTHER",
+    "REPLICAOF 127.0.0.1 OTHER",
+    "REPLICAOF 127.0.0.1 1",
+    "FAILOVER",
+    "FAILOVER TIMEOUT 20",
+    "FAILOVER TO 127.0.0.1 OTHER TIMEOUT 10 FORCE",
+    "CLIENT KILL TYPE replica",
+    "CLIENT KILL TYPE primary",
+    "CONFIG SET min-replicas-to-write 1",
+];
+
+/// What ends that: said soon after, since a replica refuses most of what clients want.
+const BACK: &[&str] = &["FAILOVER ABORT", "REPLICAOF NO ONE", "CONFIG SET min-replicas-to-write 0"];
+
+/// What the other server is told; `SERVER` is the port of the one under test.
+const THERE: &[&str] = &[
+    "REPLICAOF 127.0.0.1 SERVER",
+    "REPLICAOF 127.0.0.1 SERVER",
+    "REPLICAOF 127.0.0.1 SERVER",
+    "REPLICAOF NO ONE",
+    "FAILOVER TIMEOUT 20",
+    "FAILOVER ABORT",
+    "CLIENT KILL TYPE primary",
+    "CONFIG SET repl-diskless-load disabled",
+    "CONFIG SET repl-diskless-load swapdb",
+    "CONFIG SET repl-diskless-load flush-before-load",
+    "FLUSHALL",
+    "SET k1 elsewhere",
+];
+
+/// What comes from a connection that is, or is about to be, a replica's.
+const SAID: &[&str] = &[
+    "REPLCONF listening-port 7",
+    "REPLCONF listening-port OTHER",
+    "REPLCONF capa eof capa psync2",
+    "REPLCONF version 9.1.0",
+    "REPLCONF rdb-only 1",
+    "REPLCONF rdb-filter-only functions",
+    "REPLCONF ACK 0",
+    "REPLCONF ACK 10",
+    "REPLCONF ACK 9223372036854775807 FACK 9223372036854775807",
+    "REPLCONF GETACK *",
+    "REPLCONF nonsense",
+    "PSYNC ? -1",
+    "PSYNC ? -1",
+    "PSYNC ? -1",
+    "PSYNC 00112233445566778899aabbccddeeff00112233 1",
+    "PSYNC 00112233445566778899aabbccddeeff00112233 1 FAILOVER",
+    "SYNC",
+    "PING",
+    "HELLO 3",
+    "RESET",
+    "SUBSCRIBE channel",
+    "CLIENT TRACKING ON",
+    "CLIENT REPLY OFF",
+    "MONITOR",
+    "MULTI",
+    "EXEC",
+    "BLPOP q1 0.01",
+    "DEBUG DIGEST",
+];
+
+/// Somebody changes roles and links.
+pub(super) fn change(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
+    let here = rng.percent(40);
+    let (target, words) = if here { (server, *rng.pick(HERE)) } else { (other, *rng.pick(THERE)) };
+    let mut client = Client::try_tcp(target.port())?;
+    client.set_timeout(Duration::from_secs(2));
+    client.try_cmd(&filled(words, server, other))?;
+    if here {
+        std::thread::sleep(Duration::from_millis(rng.below(60) as u64));
+        for words in BACK {
+            client.try_cmd(&filled(words, server, other))?;
+        }
+    }
+    Ok(())
+}
+
+fn filled(words: &str, server: &Server, other: &Server) -> Vec<String> {
+    let fill = |word: &str| match word {
+        "OTHER" => other.port().to_string(),
+        "SERVER" => server.port().to_string(),
+        word => word.to_string(),
+    };
+    words.split(' ').map(fill).collect()
+}
+
+/// A connection that says anything that a replica may say, or not, in any order, reads some of what comes,
+/// and leaves.
+pub(super) fn pretend(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
+    let mut socket = TcpStream::connect(("127.0.0.1", server.port()))?;
+    socket.set_read_timeout(Some(Duration::from_millis(1 + rng.below(40) as u64)))?;
+    for _ in 0..1 + rng.below(8) {
+        let words = *rng.pick(SAID);
+        socket.write_all(&encode(&filled(words, server, other)))?;
+        if rng.percent(50) {
+            // What comes is a reply, a copy or a stream.
+            match socket.read(&mut [0; 4096]) {
+                Ok(_) => {}
+                Err(e) if is_silence(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    if rng.percent(30) {
+        socket.shutdown(Shutdown::Write)?;
+        std::thread::sleep(Duration::from_millis(rng.below(20) as u64));
+    }
+    Ok(())
+}
+
+/// Makes a primary of a server, whatever it is about.
+#[track_caller]
+pub fn set_free(client: &mut Client) {
+    wait_until(
+        "a primary, which",
+        || {
+            client.cmd(&["FAILOVER", "ABORT"]);
+            // Refused while a copy is loaded.
+            let reply = client.cmd(&["REPLICAOF", "NO", "ONE"]);
+            i64::from(reply.error().is_none() && info(client, "loading") == 0)
+        },
+        |is_free| is_free == 1,
+    );
+}
+
+/// No replica is left, nor a thread that makes or takes a copy.
+#[track_caller]
+pub fn no_replica_is_left(server: &Server, client: &mut Client) {
+    wait_until("connected_slaves", || info(client, "connected_slaves"), |n| n == 0);
+    let copying = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid()));
+        let names = tasks.into_iter().flatten().flatten();
+        let names = names.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| ["weft-sync", "weft-load-0"].contains(&name.trim_end())).count() as i64
+    };
+    wait_until("the number of threads that copy", copying, |n| n == 0);
+}
+
+/// The other server follows the one under test from here on, and gets the same data and offset.
+#[track_caller]
+pub fn can_follow(server: &Server, other: &Server) {
+    let (mut above, mut below) = (server.client(), other.client());
+    set_free(&mut below);
+    for n in 0..100 {
+        above.ok(&["SET", &format!("after:{n}"), "everything"]);
+    }
+    below.ok(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+    // As long as a full copy may take, twice.
+    let tries = 2 * PATIENCE.as_millis() / 50;
+    let mut seen = [(0, String::new()), (-1, String::new())];
+    for _ in 0..tries {
+        let digest = |client: &mut Client| client.cmd(&["DEBUG", "DIGEST"]).text();
+        seen = [
+            (info(&mut above, "master_repl_offset"), digest(&mut above)),
+            (info(&mut below, "master_repl_offset"), digest(&mut below)),
+        ];
+        if seen[0] == seen[1] {
+            below.ok(&["REPLICAOF", "NO", "ONE"]);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the other server does not get what this one has: {seen:?}\n{}", other.log_tail());
+}

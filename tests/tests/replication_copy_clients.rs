@@ -1,0 +1,63 @@
+//! Clients of a replica whose data are replaced by a copy: what they watch, wait for and are in the middle of.
+
+use weft_testkit::{Client, Server};
+use weft_tests::persistence::until;
+use weft_tests::replication::{FakePrimary, ONE_KEY, follow, info, linked};
+use weft_tests::scene::{reply, send, until_blocked};
+
+const WAYS: [&str; 3] = ["disabled", "swapdb", "flush-before-load"];
+
+fn replica(way: &str) -> Server {
+    Server::weft(&["--save", "", "--repl-diskless-load", way, "--io-threads", "2"])
+}
+
+/// A key that is watched and not there comes with the copy, and one that is there goes with it: both
+/// transactions are given up, and one that watches something else is not.
+#[test]
+fn watched_keys_come_and_go_with_a_copy() {
+    for way in WAYS {
+        let server = replica(way);
+        let mut client = server.client();
+        client.ok(&["SET", "own", "1"]);
+        let mut watchers: Vec<(&str, Client)> = ["old", "own", "neither"]
+            .into_iter()
+            .map(|key| {
+                let mut watcher = server.client();
+                watcher.ok(&["WATCH", key]);
+                (key, watcher)
+            })
+            .collect();
+        let fake = FakePrimary::new();
+        follow(&server, &fake.port());
+        let _link = fake.copy(ONE_KEY, 7);
+        linked(&mut client);
+        for (key, watcher) in &mut watchers {
+            watcher.ok(&["MULTI"]);
+            watcher.cmd(&["GET", key]);
+            let answer = watcher.cmd(&["EXEC"]);
+            assert_eq!(answer.is_null(), *key != "neither", "{way} {key}: {answer}");
+        }
+    }
+}
+
+/// A stream that comes with a copy has entries that a client waits for: it gets them.
+#[test]
+fn who_waits_looks_again_when_a_copy_is_there() {
+    let primary = Server::weft(&["--save", "", "--repl-diskless-sync-delay", "0"]);
+    let mut writer = primary.client();
+    writer.cmd(&["XADD", "stream", "7-0", "field", "value"]);
+    for way in WAYS {
+        let server = replica(way);
+        let mut client = server.client();
+        // A replica from the start: it waits as one.
+        let fake = FakePrimary::new();
+        follow(&server, &fake.port());
+        until("the role", || info(&mut client, "role") == "slave");
+        let mut waiting = server.client();
+        send(&mut waiting, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "5-0"]);
+        until_blocked(&mut client, 1);
+        client.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+        linked(&mut client);
+        assert!(reply(&mut waiting).to_string().contains("7-0"), "{way}");
+    }
+}

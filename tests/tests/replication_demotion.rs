@@ -1,0 +1,115 @@
+//! A primary becomes a replica while commands wait to stop other threads: those that had been admitted before do
+//! nothing behind it that only a primary does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_testkit::{Client, Server};
+
+const ARGS: [&str; 8] = [
+    "--save",
+    "",
+    "--enable-debug-command",
+    "yes",
+    "--io-threads",
+    "6",
+    "--io-threads-always-active",
+    "yes",
+];
+
+/// Nobody listens there.
+const DEMOTE: [&str; 3] = ["REPLICAOF", "127.0.0.1", "1"];
+
+/// What other clients are to do.
+#[derive(Default)]
+struct Others {
+    act: AtomicBool,
+    end: AtomicBool,
+}
+
+/// Others end with the test, however it ends.
+struct Ending<'a>(&'a Others);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Runs `test` while several clients call `act`, whenever they are to.
+fn while_others(
+    server: &Server,
+    act: fn(&mut Client),
+    test: impl FnOnce(&mut Client, &AtomicBool),
+) {
+    let others = Others::default();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            let (mut client, others) = (server.client(), &others);
+            scope.spawn(move || {
+                while !others.end.load(Ordering::SeqCst) {
+                    match others.act.load(Ordering::SeqCst) {
+                        true => act(&mut client),
+                        false => std::thread::yield_now(),
+                    }
+                }
+            });
+        }
+        let _ending = Ending(&others);
+        test(&mut server.client(), &others.act);
+    });
+}
+
+/// Makes the server a replica, and answers what `look` does in that moment.
+fn demote(client: &mut Client, look: &[&str]) -> String {
+    client.ok(&["MULTI"]);
+    client.cmd(&DEMOTE);
+    client.cmd(look);
+    client.cmd(&["EXEC"]).items()[1].to_string()
+}
+
+#[test]
+fn no_write_comes_behind_the_change_of_roles() {
+    let server = Server::weft(&ARGS);
+    let write = |client: &mut Client| {
+        client.cmd(&["MULTI"]);
+        client.cmd(&["INCR", "mark"]);
+        client.cmd(&["SWAPDB", "1", "2"]);
+        client.cmd(&["EXEC"]);
+    };
+    while_others(&server, write, |client, act| {
+        act.store(true, Ordering::SeqCst);
+        for round in 0..100 {
+            let mark = demote(client, &["GET", "mark"]);
+            for _ in 0..20 {
+                assert_eq!(client.cmd(&["GET", "mark"]).to_string(), mark, "round {round}");
+            }
+            client.ok(&["REPLICAOF", "NO", "ONE"]);
+        }
+    });
+    assert!(server.client().cmd(&["GET", "mark"]).text().parse::<u64>().expect("a number") > 0);
+}
+
+/// RANDOMKEY removes what has expired where it meets it, if this server is a primary.
+#[test]
+fn nothing_expires_behind_the_change_of_roles() {
+    const KEYS: usize = 8000;
+    let server = Server::weft(&ARGS);
+    server.client().ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let look = |client: &mut Client| {
+        client.cmd(&["RANDOMKEY"]);
+    };
+    while_others(&server, look, |client, act| {
+        let keys: Vec<Vec<String>> = (0..KEYS)
+            .map(|n| ["SET", &format!("key:{n}"), "v", "PX", "1"].map(String::from).to_vec())
+            .collect();
+        for round in 0..60 {
+            client.pipeline(&keys).expect("answers");
+            act.store(true, Ordering::SeqCst);
+            let size = demote(client, &["DBSIZE"]);
+            for _ in 0..20 {
+                assert_eq!(client.cmd(&["DBSIZE"]).to_string(), size, "round {round}");
+            }
+            act.store(false, Ordering::SeqCst);
+            client.ok(&["REPLICAOF", "NO", "ONE"]);
+        }
+    });
+}
