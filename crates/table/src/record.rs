@@ -18,6 +18,7 @@ use std::alloc::{dealloc, handle_alloc_error, realloc};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -349,6 +350,42 @@ impl<O: Owner> Record<O> {
         // SAFETY: the block has the size and the content that `new` says.
         unsafe { write_lengths(self.at, new) };
         self
+    }
+
+    /// Puts `with` in the place of the payload's bytes at `range`, if that takes an allocation of the
+    /// size that the record has; what is behind them moves. Whether it was done: if not, nothing has
+    /// changed. The owner is not called. O(bytes from the range on).
+    ///
+    /// # Panics
+    ///
+    /// If the range is not one of the payload, or the length becomes `u32::MAX` or more.
+    #[inline]
+    #[must_use]
+    pub fn splice_in_place(&mut self, range: Range<usize>, with: &[u8]) -> bool {
+        let old = self.form();
+        assert!(range.start <= range.end && range.end <= old.payload_len, "not in the payload");
+        let len = old.payload_len - range.len() + with.len();
+        let new = Form::new(old.key_len, len, old.expiry);
+        // What grows and fits has the same class of sizes.
+        let fits = match new.payload_len >= old.payload_len {
+            true => new.payload_at() + new.payload_len <= old.size(),
+            false => new.size() == old.size(),
+        };
+        if !fits || old.long_payload() != new.long_payload() {
+            return false;
+        }
+        // SAFETY: both ranges of the move end within the block: the old payload does, and the new
+        // one, as seen above; what is moved is initialised. Then `with`, which is borrowed and
+        // cannot overlap what is owned, fills the gap, so that all of the new payload is written,
+        // and the lengths are those of a block of this size.
+        unsafe {
+            let at = self.at.add(old.payload_at() + range.start).as_ptr();
+            let behind = old.payload_len - range.end;
+            std::ptr::copy(at.add(range.len()), at.add(with.len()), behind);
+            std::ptr::copy_nonoverlapping(with.as_ptr(), at, with.len());
+            write_lengths(self.at, new);
+        }
+        true
     }
 
     /// Has the owner drop the payload and puts another in its place.

@@ -9,7 +9,8 @@ use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
-use weft_types::string::{Digits, edit, edit_work, record_filled};
+use weft_types::RecordMut;
+use weft_types::string::{Digits, edit, edit_in_place, edit_work, record_filled};
 
 pub const SETBIT: Command = Command {
     spec: Spec {
@@ -65,7 +66,18 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut refused = Ok(());
     // What it was and whether that has changed. The value is one that was edited, for those who
     // ask for its encoding, even if nothing has.
-    let (was, changed) = ctx.db.rework(&key, |old, clock| {
+    let switch = |bytes: &mut [u8]| {
+        let was = bytes[byte] & mask != 0;
+        if was != on {
+            bytes[byte] ^= mask;
+        }
+        was
+    };
+    let amend = |old: &mut RecordMut<'_>| {
+        let was = edit_in_place(old, byte + 1, switch)?;
+        Some((was != on, (was, was != on)))
+    };
+    let (was, changed) = ctx.db.amend(&key, amend, |old, clock| {
         let Some(old) = old else {
             let fill = |bytes: &mut [u8]| bytes[byte] = if on { mask } else { 0 };
             let new = record_filled(key.bytes, byte + 1, clock, fill);
@@ -81,12 +93,7 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         };
         let mut was = false;
-        let new = edit(old, byte + 1, |bytes| {
-            was = bytes[byte] & mask != 0;
-            if was != on {
-                bytes[byte] ^= mask;
-            }
-        });
+        let new = edit(old, byte + 1, |bytes| was = switch(bytes));
         let changed = was != on || byte >= len;
         let rework = if changed { Rework::Changed(new) } else { Rework::Same(new) };
         (rework, (was, changed))

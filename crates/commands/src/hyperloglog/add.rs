@@ -10,7 +10,7 @@ use weft_keyspace::{Classes, Record};
 use weft_types::hyperloglog::{
     EMPTY, Place, Step, View, add_dense, is_higher, outdate, step, to_dense,
 };
-use weft_types::string::{edit, record_edited, rewrite, seen_as_edited, splice};
+use weft_types::string::{Str, edit, record_edited, rewrite, seen_as_edited, splice};
 
 pub const PFADD: Command = Command {
     spec: Spec {
@@ -38,19 +38,39 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let limit = ctx.settings.limits.hyperloglog_sparse;
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
     let mut refused = Ok(());
+    // Found before the record is looked for: neither waits for the other.
+    let first = elements.first().map(|element| Place::of(element));
     let raised = ctx.db.rework(&key, |record, clock| {
-        let len =
-            record.as_ref().map_or(EMPTY.len(), |record| view(record).map_or(0, |v| v.0.len()));
-        if let Err(too_long) = lane.weigh(work(len, elements.len(), limit), pause) {
-            refused = Err(too_long);
-            return (record.map_or(Rework::Absent, Rework::Same), 0);
-        }
-        match record {
-            Some(record) => add(record, elements, limit, &mut refused),
-            None => {
-                let record = record_edited(key.bytes, EMPTY, None, clock);
-                let (record, sparse) = add_sparse(record, elements, limit, &mut refused);
-                (Rework::Changed(record), sparse.raised + 1)
+        let Some(record) = record else {
+            if let Err(too_long) = lane.weigh(work(EMPTY.len(), elements.len(), limit), pause) {
+                refused = Err(too_long);
+                return (Rework::Absent, 0);
+            }
+            let record = record_edited(key.bytes, EMPTY, None, clock);
+            let (record, sparse) = add_sparse(record, elements, first, limit, &mut refused);
+            return (Rework::Changed(record), sparse.raised + 1);
+        };
+        let weighed = view(&record).and_then(|(bytes, view)| {
+            lane.weigh(work(bytes.len(), elements.len(), limit), pause)?;
+            Ok(view)
+        });
+        match weighed {
+            Err(error) => {
+                refused = Err(error);
+                (Rework::Same(record), 0)
+            }
+            Ok(View::Dense(packed)) => {
+                let raises = |element: &&[u8]| is_higher(packed, Place::of(element));
+                match elements.iter().position(raises) {
+                    Some(first) => add_to_dense(record, &elements[first..]),
+                    None => (Rework::Same(seen_as_edited(record)), 0),
+                }
+            }
+            Ok(View::Sparse(_)) => {
+                let (record, Sparse { changed, raised }) =
+                    add_sparse(record, elements, first, limit, &mut refused);
+                let rework = if changed { Rework::Changed(record) } else { Rework::Same(record) };
+                (rework, raised)
             }
         }
     });
@@ -74,33 +94,14 @@ fn work(len: usize, elements: usize, limit: usize) -> usize {
     elements + elements * longest / PASSED
 }
 
-/// Adds to the HyperLogLog of `record`; how many registers were raised. When it turns out to be
-/// corrupted, what was added before stays.
-#[inline]
-fn add(record: Record, elements: &[&[u8]], limit: usize, refused: &mut CmdResult) -> (Rework, u64) {
-    match view(&record) {
-        Err(error) => {
-            *refused = Err(error);
-            (Rework::Same(record), 0)
-        }
-        Ok((_, View::Dense(packed))) => {
-            let raises = |element: &&[u8]| is_higher(packed, Place::of(element));
-            let Some(first) = elements.iter().position(raises) else {
-                return (Rework::Same(seen_as_edited(record)), 0);
-            };
-            let mut raised = 0;
-            let record = edit(record, 0, |bytes| {
-                raised = add_all_dense(bytes, &elements[first..]);
-                outdate(bytes);
-            });
-            (Rework::Changed(record), raised)
-        }
-        Ok((_, View::Sparse(_))) => {
-            let (record, Sparse { changed, raised }) = add_sparse(record, elements, limit, refused);
-            let rework = if changed { Rework::Changed(record) } else { Rework::Same(record) };
-            (rework, raised)
-        }
-    }
+/// Adds to the dense one of `record`; how many registers were raised.
+fn add_to_dense(record: Record, elements: &[&[u8]]) -> (Rework, u64) {
+    let mut raised = 0;
+    let record = edit(record, 0, |bytes| {
+        raised = add_all_dense(bytes, elements);
+        outdate(bytes);
+    });
+    (Rework::Changed(record), raised)
 }
 
 fn add_all_dense(bytes: &mut [u8], elements: &[&[u8]]) -> u64 {
@@ -115,19 +116,22 @@ struct Sparse {
     raised: u64,
 }
 
-/// Adds to a sparse one, which may be dense then.
+/// Adds to a sparse one, which may be dense then; `first` is the place of the first element. When it
+/// turns out to be corrupted, what was added before stays.
 #[inline]
 fn add_sparse(
     record: Record,
     elements: &[&[u8]],
+    first: Option<Place>,
     limit: usize,
     refused: &mut CmdResult,
 ) -> (Record, Sparse) {
     let mut record = seen_as_edited(record);
     let mut done = Sparse::default();
     for (at, element) in elements.iter().enumerate() {
-        let Ok((bytes, _)) = view(&record) else { break };
-        match step(bytes, Place::of(element), limit) {
+        let Some(Str::Bytes(bytes) | Str::Blob(bytes)) = Str::of(&record) else { break };
+        let place = first.filter(|_| at == 0).unwrap_or_else(|| Place::of(element));
+        match step(bytes, place, limit) {
             Ok(Step::Nothing) => {}
             Ok(Step::Raise(patch)) => {
                 record = splice(record, patch.range.clone(), patch.bytes(), outdate);

@@ -7,7 +7,7 @@
 use super::Db;
 use crate::effect::Cause;
 use crate::keyspace::Key;
-use weft_types::Record;
+use weft_types::{Record, RecordMut};
 
 /// What has become of a key in [`Db::rework`].
 #[derive(Debug)]
@@ -39,12 +39,35 @@ impl Db<'_> {
         key: &Key<'_>,
         change: impl FnOnce(Option<Record>, u32) -> (Rework, T),
     ) -> T {
+        self.amend(key, |_| None, change)
+    }
+
+    /// As [`Db::rework`], for what can mostly be done where the record stands: `amend` is shown a
+    /// live record first and answers whether its value has changed, with the answer of the whole; or
+    /// `None`, when it has done nothing, and `change` is called. With one lookup, too.
+    ///
+    /// # Panics
+    ///
+    /// As [`Db::rework`].
+    #[inline]
+    pub fn amend<T>(
+        &mut self,
+        key: &Key<'_>,
+        amend: impl FnOnce(&mut RecordMut<'_>) -> Option<(bool, T)>,
+        change: impl FnOnce(Option<Record>, u32) -> (Rework, T),
+    ) -> T {
         let now = self.turn.over_ms;
         self.before_write(key);
         let mut table = self.table(key.shard);
-        if let Some(slot) = table.find_mut(key.hash, key.bytes) {
+        if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
             if slot.record().expiry().is_none_or(|at| at > now) {
                 self.touch(slot.record());
+                if let Some((changed, answer)) = amend(&mut slot.record_mut()) {
+                    if changed {
+                        self.changed(key);
+                    }
+                    return answer;
+                }
                 let clock = slot.record().clock();
                 let mut answer = None;
                 let mut changed = true;

@@ -39,6 +39,7 @@ enum Change {
     ExpiryInPlace(i64),
     Key(Vec<u8>),
     Resize(usize),
+    Splice(usize, usize, Vec<u8>),
     Write(u8),
     Replace(u8, Vec<u8>),
     Exchange(u8, Vec<u8>),
@@ -68,6 +69,7 @@ fn change() -> impl Strategy<Value = Change> {
         any::<i64>().prop_map(Change::ExpiryInPlace),
         bytes(LONG).prop_map(Change::Key),
         length(LONG).prop_map(Change::Resize),
+        (length(LONG), length(40), bytes(40)).prop_map(|(at, len, w)| Change::Splice(at, len, w)),
         any::<u8>().prop_map(Change::Write),
         (2..=u8::MAX, bytes(LONG)).prop_map(|(kind, bytes)| Change::Replace(kind, bytes)),
         (2..=u8::MAX, bytes(LONG)).prop_map(|(kind, bytes)| Change::Exchange(kind, bytes)),
@@ -103,6 +105,21 @@ fn apply(change: Change, mut record: Record<Counted>, model: &mut Model) -> Reco
         Change::Resize(len) => {
             record = record.resize_payload(len);
             model.payload.resize(len, 0);
+        }
+        Change::Splice(at, len, with) => {
+            let at = at.min(model.payload.len());
+            let range = at..model.payload.len().min(at + len);
+            let mut payload = model.payload.clone();
+            drop(payload.splice(range.clone(), with.iter().copied()));
+            let form = |len: usize| {
+                let size = allocation_len(model.key.len(), len, model.expiry.is_some());
+                (size, len < 1 << 16)
+            };
+            let fits = form(payload.len()) == form(model.payload.len());
+            assert_eq!(record.splice_in_place(range, &with), fits);
+            if fits {
+                model.payload = payload;
+            }
         }
         Change::Write(byte) => {
             record.payload_mut().fill(byte);

@@ -261,7 +261,7 @@ impl Found {
     /// What raises the register of `place`, which the run of `runs` that was found covers.
     #[inline]
     fn raise(self, runs: &[u8], place: Place, limit: usize) -> Step {
-        let Found { at, first, run, before } = self;
+        let Found { at, first, run, .. } = self;
         if run.value >= place.rank {
             return Step::Nothing;
         }
@@ -274,6 +274,32 @@ impl Found {
         if new_len > len && new_len > limit {
             return Step::TooMuch;
         }
+        Step::Raise(if self.is_alone(runs, place) {
+            let range = HEADER + at..HEADER + at + run.size;
+            let mut patch = Patch { range, bytes: [0; PATCH], len: 0 };
+            patch.push_some(&cut.bytes, cut.size);
+            patch
+        } else {
+            self.joined(runs, &cut)
+        })
+    }
+
+    /// Whether the value of `place` comes to stand between zeros, and nothing that would be looked at
+    /// for equal neighbours has one: what is looked at ends with the run behind the zeros. False also
+    /// where that would take a longer look.
+    #[inline]
+    fn is_alone(self, runs: &[u8], place: Place) -> bool {
+        let Found { at, first, run, before } = self;
+        run.value == 0
+            && place.index != first
+            && place.index + 1 != first + run.len
+            && before.is_some()
+            && runs.get(at + run.size..).is_some_and(|behind| !begins_with_values(behind))
+    }
+
+    /// Puts `cut` in the place of the run, and joins equal neighbours from the run in front of it on.
+    fn joined(self, runs: &[u8], cut: &Cut) -> Patch {
+        let Found { at, run, before, .. } = self;
         // The reference counts the missing byte of a corrupted run as there.
         let end = at + run.size;
         let missing = end.saturating_sub(runs.len());
@@ -291,8 +317,14 @@ impl Found {
             None => runs[behind..].iter().for_each(|byte| patch.push(*byte)),
         }
         patch.join();
-        Step::Raise(patch)
+        patch
     }
+}
+
+/// Whether two runs of values may stand at the beginning.
+#[inline]
+fn begins_with_values(runs: &[u8]) -> bool {
+    matches!(runs, [one, two, ..] if one & two & 0x80 != 0)
 }
 
 /// What raises the register of `place` in the sparse one that `bytes` are, if the result has no more
@@ -391,17 +423,28 @@ impl<'a> Growing<'a> {
 fn find_from(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Option<Found> {
     let mut before = None;
     while at < runs.len() {
-        // Many zeros and a value, which is what most of them are made of, are passed together.
-        if let Some([high, low, value]) = runs[at..].first_chunk()
-            && (high >> 6 == 1 && value >> 7 == 1)
-        {
-            let zeros = long_zeros(*high, *low);
-            let both = zeros + values_len(*value);
-            if first + both <= index {
-                before = Some((at + 2, first + zeros));
-                at += 3;
-                first += both;
-                continue;
+        // Zeros and a value, which is what most of them are made of, are passed together. In two ways,
+        // since who follows a guess of the length need not wait for the byte that tells.
+        if let Some(four) = runs[at..].first_chunk() {
+            let word = u32::from_be_bytes(*four);
+            if word & 0xc000_8000 == 0x4000_8000 {
+                let value = first + (word >> 16 & 0x3fff) as usize + 1;
+                let behind = value + values_len((word >> 8) as u8);
+                if behind <= index {
+                    before = Some((at + 2, value));
+                    at += 3;
+                    first = behind;
+                    continue;
+                }
+            } else if word & 0xc080_0000 == 0x0080_0000 {
+                let value = first + (word >> 24) as usize + 1;
+                let behind = value + values_len((word >> 16) as u8);
+                if behind <= index {
+                    before = Some((at + 1, value));
+                    at += 2;
+                    first = behind;
+                    continue;
+                }
             }
         }
         let run = Run::at(runs, at);
@@ -413,4 +456,56 @@ fn find_from(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Opti
         first += run.len;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_base::rng::Rng;
+
+    /// Where a value stands alone, joining finds nothing to join, whatever the other runs are.
+    #[test]
+    fn who_is_alone_has_nothing_to_join() {
+        let mut rng = Rng::new(5);
+        let (mut alone, mut beside) = (0, 0);
+        for round in 0..20_000 {
+            let count = 1 + rng.below(12);
+            let runs: Vec<u8> = (0..count)
+                .flat_map(|_| match rng.below(4) {
+                    0 => vec![rng.below(64) as u8],
+                    1 => vec![0x40 | rng.below(2) as u8, rng.below(256) as u8],
+                    _ => vec![values(1 + rng.below(2) as u8, 1 + rng.below(4) as usize)],
+                })
+                .take(if round % 2 == 0 { usize::MAX } else { 5 })
+                .collect();
+            let mut registers = 0;
+            let mut at = 0;
+            while at < runs.len() {
+                let run = Run::at(&runs, at);
+                registers += run.len;
+                at += run.size;
+            }
+            let place = Place { index: rng.below(registers as u64) as usize, rank: 3 };
+            let found = find_from(&runs, 0, 0, place.index).expect("within");
+            if !found.is_alone(&runs, place) {
+                beside += 1;
+                continue;
+            }
+            alone += 1;
+            let Step::Raise(patch) = found.raise(&runs, place, usize::MAX) else {
+                unreachable!("zeros are lower")
+            };
+            let mut cut = Cut::default();
+            cut.zeros(place.index - found.first);
+            cut.values(place.rank, 1);
+            cut.zeros(found.first + found.run.len - 1 - place.index);
+            let result = |patch: Patch| {
+                let mut bytes = [&[0; HEADER], &runs[..]].concat();
+                drop(bytes.splice(patch.range.clone(), patch.bytes().iter().copied()));
+                bytes
+            };
+            assert_eq!(result(patch), result(found.joined(&runs, &cut)), "{}", decode(&runs));
+        }
+        assert!(alone > 1000 && beside > 1000, "{alone} {beside}");
+    }
 }

@@ -194,6 +194,23 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
     record
 }
 
+/// As [`edit`], of a string that has `len` bytes or more in its record: `None`, and nothing has changed,
+/// with any other value. O(1) beside `change`.
+#[inline]
+pub fn edit_in_place<T>(
+    record: &mut RecordMut<'_>,
+    len: usize,
+    change: impl FnOnce(&mut [u8]) -> T,
+) -> Option<T> {
+    if Form::of(record)? != Form::Inline || record.payload().len() < len {
+        return None;
+    }
+    if Kind::of(record.kind()) != Kind::StrRaw {
+        record.set_kind(Kind::StrRaw as u8);
+    }
+    Some(change(record.payload_mut()))
+}
+
 /// Adds `tail` to the end of a string. Otherwise as [`edit`].
 pub fn append(mut record: Record, tail: &[u8]) -> Record {
     let end = Str::of(&record).map_or(0, Str::len);
@@ -269,14 +286,16 @@ pub fn splice(
         change(&mut bytes);
         return rewrite(record, &bytes);
     }
-    if len > old {
-        record = record.resize_payload(len);
-    }
-    let bytes = record.payload_mut();
-    bytes.copy_within(range.end..old, end);
-    bytes[range.start..end].copy_from_slice(with);
-    if len < old {
-        record = record.resize_payload(len);
+    if !record.splice_in_place(range.clone(), with) {
+        if len > old {
+            record = record.resize_payload(len);
+        }
+        let bytes = record.payload_mut();
+        bytes.copy_within(range.end..old, end);
+        bytes[range.start..end].copy_from_slice(with);
+        if len < old {
+            record = record.resize_payload(len);
+        }
     }
     let mut record = seen_as_edited(record);
     change(record.payload_mut());
@@ -389,8 +408,42 @@ mod tests {
         assert_eq!(seen(&r).0, "embstr");
     }
 
-    /// A table is the only place to get a [`RecordMut`] from.
     fn overwritten(old: Record, value: &[u8], expiry: Option<i64>) -> (bool, Record) {
+        in_table(old, |old| overwrite(old, &New::Bytes(value), expiry))
+    }
+
+    #[test]
+    fn editing_in_place_is_editing_or_nothing() {
+        let long = vec![b'x'; INLINE_MAX + 1];
+        for (old, len, want) in [
+            (&b"abc"[..], 3, true),
+            (b"abc", 1, true),
+            (b"abc", 4, false),
+            (b"", 0, true),
+            (b"123", 1, false),
+            (&long, 1, false),
+        ] {
+            let change = |bytes: &mut [u8]| {
+                bytes.iter_mut().last().into_iter().for_each(|last| *last = b'!');
+                bytes.len()
+            };
+            let before = record(b"k", New::Bytes(old), Some(5), 7);
+            let seen_before = seen(&before);
+            let (done, r) = in_table(before, |old| edit_in_place(old, len, change));
+            assert_eq!(done, want.then_some(old.len()), "{old:?} {len}");
+            match want {
+                true => assert_eq!(
+                    seen(&r),
+                    seen(&edit(record_text(b"k", old, None, 0), 0, |bytes| _ = change(bytes)))
+                ),
+                false => assert_eq!(seen(&r), seen_before),
+            }
+            assert_eq!((r.expiry(), r.clock()), (Some(5), 7));
+        }
+    }
+
+    /// A table is the only place to get a [`RecordMut`] from.
+    fn in_table<T>(old: Record, act: impl FnOnce(&mut RecordMut<'_>) -> T) -> (T, Record) {
         #[derive(Clone, Copy)]
         struct Zero;
         impl weft_table::KeyHasher for Zero {
@@ -403,7 +456,7 @@ mod tests {
         let mut table = table.get_mut();
         table.insert(0, old);
         let mut slot = table.find_mut(0, &key).unwrap();
-        let done = overwrite(&mut slot.record_mut(), &New::Bytes(value), expiry);
+        let done = act(&mut slot.record_mut());
         (done, slot.remove())
     }
 
