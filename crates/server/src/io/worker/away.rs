@@ -37,23 +37,26 @@ impl Worker {
         if let Some(at) = waiting.deadline_ms {
             self.deadlines.push(Reverse((at, waiting.client)));
         }
+    }
+
+    /// Forgets those of waits that ended early, once there are many. Amortized O(1) for each wait. Not
+    /// while there is a batch: who comes to wait in it is not in that state yet.
+    #[inline]
+    pub(super) fn forget_deadlines(&mut self) {
         if self.deadlines.len() > self.deadlines_at_most {
-            self.forget_deadlines();
+            self.forget_old_deadlines();
         }
     }
 
-    /// Forgets those of waits that ended early. Amortized O(1) for each wait.
-    fn forget_deadlines(&mut self) {
+    #[cold]
+    fn forget_old_deadlines(&mut self) {
         let mut left = std::mem::take(&mut self.deadlines).into_vec();
         left.sort_unstable();
         left.dedup();
         left.retain(|Reverse((at, client))| {
             let conn = self.by_client.get(client).and_then(|index| self.conns.get(*index));
-            // One that comes to wait in this turn is not in that state yet.
-            conn.is_some_and(|conn| match conn.state.waiting() {
-                Some(waiting) => waiting.deadline_ms == Some(*at),
-                None => conn.state.is_in_batch(),
-            })
+            let waiting = conn.and_then(|conn| conn.state.waiting());
+            waiting.is_some_and(|waiting| waiting.deadline_ms == Some(*at))
         });
         self.deadlines_at_most = 64 + 2 * left.len();
         self.deadlines = left.into();

@@ -183,6 +183,7 @@ impl Worker {
             self.end_waits();
             self.run_queued();
             self.flush();
+            self.forget_deadlines();
             self.send_pushes();
             self.cron_if_due();
             if self.core.settings.has_chores {
