@@ -117,11 +117,11 @@ struct Balance {
 }
 
 impl Balance {
-    /// How much longer than it works a thread may wait for what it offered. Where others always want
-    /// the CPU, its priority has it wait three times as long as it works, and this twice as long again.
-    const RATIO: i64 = 2;
+    /// How long a thread may wait for what it offered for each moment that it works. With 2 a save of
+    /// 2.5 s took 12 s once, where those who serve were on its CPU and the other one was idle.
+    const RATIO: i64 = 1;
     /// What it can save up.
-    const MOST: i64 = 1_000_000_000;
+    const MOST: i64 = 100_000_000;
 
     fn worked(&mut self, time: Duration) {
         let more = nanoseconds(time).saturating_mul(Self::RATIO);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn it_offers_while_that_costs_little() {
-        for wait in [Duration::ZERO, MS, 2 * MS] {
+        for wait in [Duration::ZERO, MS / 2, MS] {
             assert_eq!(run(&mut Balance::default(), 10_000, wait), 10_000, "{wait:?} each");
         }
     }
@@ -190,8 +190,8 @@ mod tests {
         for wait in [5 * MS, 40 * MS, 400 * MS] {
             let mut balance = Balance::default();
             let waited = wait * run(&mut balance, 10_000, wait);
-            assert!(waited <= 2 * 10_000 * MS + wait, "{wait:?} each: {waited:?} in all");
-            assert!(waited >= 2 * 10_000 * MS - wait, "{wait:?} each: {waited:?} in all");
+            assert!(waited <= 10_000 * MS + wait, "{wait:?} each: {waited:?} in all");
+            assert!(waited >= 10_000 * MS - wait, "{wait:?} each: {waited:?} in all");
         }
     }
 
@@ -200,7 +200,7 @@ mod tests {
         let mut balance = Balance::default();
         assert_eq!(run(&mut balance, 1_000_000, Duration::ZERO), 1_000_000);
         let waited = 40 * MS * run(&mut balance, 1000, 40 * MS);
-        assert!(waited <= (1000 + 2 * 1000 + 40) * MS, "{waited:?} in a second of work");
+        assert!(waited <= (100 + 1000 + 40) * MS, "{waited:?} in a second of work");
     }
 
     #[test]
