@@ -6,6 +6,7 @@ use crate::failure::words;
 use crate::persistence::Running;
 use crate::persistence::save::{self, Failed, Introduced, Plan, Taker};
 use crate::server::Server;
+use crate::threads::GivesWay;
 use std::io::{self, Write};
 use weft_keyspace::Record;
 use weft_keyspace::snapshot::{Image, Snapshot};
@@ -76,12 +77,12 @@ fn write_base(
     let policy = srv.settings().aof;
     let place = place(srv, dir, &policy)?;
     let place = if policy.snapshot {
-        let saver = Saver::begin(place, plan.form, true)?;
+        let saver = Saver::begin(GivesWay(place), plan.form, true)?;
         save::introduce(srv, &saver, Introduced::AOF_BASE)?;
         save::write(srv, plan, snapshot, &saver, running)?;
-        saver.finish()?.0
+        saver.finish()?.0.0
     } else {
-        save::take(srv, snapshot, running, Script::to(place))?
+        save::take(srv, snapshot, running, Script::to(GivesWay(place)))?.0
     };
     place.finish()?;
     weft_process::log_notice!("Successfully created the temporary AOF base file {}", temporary());
@@ -97,15 +98,15 @@ struct Script<W> {
     db: Option<usize>,
 }
 
-impl<'s> Taker for Script<Place<'s>> {
-    type Done = Place<'s>;
+impl<W: Write> Taker for Script<W> {
+    type Done = W;
 
     fn image(&mut self, image: Image) -> io::Result<()> {
         self.key(image.db(), &image);
         self.take_error()
     }
 
-    fn finish(mut self) -> io::Result<Place<'s>> {
+    fn finish(mut self) -> io::Result<W> {
         self.flush();
         self.take_error()?;
         Ok(self.to)

@@ -81,7 +81,6 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     crate::memory::count_thread(&srv.memory);
     let _stack = weft_process::crash::second_stack();
     crate::threads::bind_to(&srv.placement().rewrite);
-    crate::threads::stand_back();
     let running = Running::new(true, cancel);
     let came = rewrite(srv, &running);
     let status = &srv.aof.status;
@@ -111,6 +110,8 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
     let (snapshot, cut) = cut(srv, running, &plan)?;
+    // Not before: while the world stands still, everybody waits for this thread.
+    crate::threads::stand_back();
     let dir = directory(srv);
     let At::Log(cut) = cut else {
         dir.create().map_err(|e| base::told(&e))?;

@@ -7,7 +7,7 @@ use super::Running;
 use crate::failure::words;
 use crate::memory::ThreadMemory;
 use crate::server::Server;
-use crate::threads::bind_to;
+use crate::threads::{GivesWay, bind_to, stand_back, way};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -241,7 +241,7 @@ impl Begun {
     pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
         let Begun { running, plan, snapshot, changes, position } = self;
         let place = open(srv, &plan)?;
-        let saver = Saver::begin(place, plan.form, plan.is_summed)?;
+        let saver = Saver::begin(GivesWay(place), plan.form, plan.is_summed)?;
         introduce(srv, &saver, Introduced::file(position))?;
         let done = write(srv, &plan, &snapshot, &saver, &running);
         let kept = snapshot.progress().peak_bytes;
@@ -253,7 +253,7 @@ impl Begun {
             srv.sample_latency("rdb-unlink-temp-file", began);
             return Err(failed);
         }
-        put(saver)?;
+        put(saver.finish()?.0.0)?;
         srv.note_saved(changes);
         Ok(())
     }
@@ -274,6 +274,7 @@ pub fn write<W: io::Write + Send>(
         saver.sizes(db, counts.keys as u64, counts.expiring as u64);
     }
     let failed = Mutex::new(None);
+    let stands_back = way::stands_back();
     std::thread::scope(|scope| {
         let walk = || {
             bind_to(&plan.cpus);
@@ -287,6 +288,9 @@ pub fn write<W: io::Write + Send>(
             let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
             let counted = move || {
                 crate::memory::count_thread(&srv.memory);
+                if stands_back {
+                    stand_back();
+                }
                 walk();
             };
             if thread.spawn_scoped(scope, counted).is_err() {
@@ -314,8 +318,7 @@ fn open<'s>(srv: &'s Server, plan: &Plan) -> Result<Place<'s>, Failed> {
     })
 }
 
-fn put(saver: Saver<Place<'_>>) -> Result<(), Failed> {
-    let (place, _bytes) = saver.finish()?;
+fn put(place: Place<'_>) -> Result<(), Failed> {
     place.finish()?;
     log_notice!("DB saved on disk");
     Ok(())
@@ -395,6 +398,9 @@ pub trait Taker {
     fn finish(self) -> io::Result<Self::Done>;
 }
 
+/// What an image costs beside its bytes, in encoded bytes.
+const IMAGE: usize = 128;
+
 /// Gives what a snapshot has to `taker`, as far as other threads that do the same do not take it.
 /// O(all keys).
 ///
@@ -426,11 +432,14 @@ fn take_all<T: Taker>(
         if running.is_over() {
             return Err(Failed::Cancelled);
         }
+        way::before_hold();
         let mut done = Ok(());
         let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+            let bytes = image.alloc_size();
             if done.is_ok() {
                 done = taker.image(image);
             }
+            way::work(IMAGE + bytes);
         });
         done?;
         memory.publish(&srv.memory);
@@ -501,7 +510,7 @@ pub fn save_stopped(
     }
     turn.set_import(Import::No);
     lane.finish()?;
-    put(saver)?;
+    put(saver.finish()?.0)?;
     srv.note_saved(srv.changes().wrapping_add(turn.tally.dirty));
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! * [`control`] - the first thread's part: reads the loads, asks [`balance`], sends the messages
 //! * [`placement`] - CPU lists to affinity masks
 //! * [`run`] - starting threads, and changing their number
+//! * [`way`] - how those that nobody waits for work beside them
 //!
 //! How a connection moves is in [`crate::io::worker`]. Why it is done so:
 //! `docs/design/active-threads.md`.
@@ -24,8 +25,8 @@ pub mod placement;
 pub mod pool;
 mod run;
 pub mod trial;
+pub mod way;
 
 pub use pool::{MAX_IO_THREADS, Pool};
-pub use run::{
-    bind, bind_to, descriptors, join, prepare, resize, stand_back, start_prepared, wanted,
-};
+pub use run::{bind, bind_to, descriptors, join, prepare, resize, start_prepared, wanted};
+pub use way::{GivesWay, stand_back};

@@ -138,16 +138,6 @@ pub fn bind_to(cpus: &CpuSet) {
     }
 }
 
-/// How far who writes snapshots, or loads a primary's, stands back.
-const BACK: i32 = 5;
-
-/// Has the calling thread, and those that it starts, get less of a CPU than those that serve clients,
-/// where both want it. For threads that end with their work: there is no way back.
-pub fn stand_back() {
-    // Linux has a priority for every thread, and anybody may lower his own.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BACK);
-}
-
 /// Waits for all threads to end, also those that are started meanwhile.
 pub fn join(srv: &Server) {
     let mut id = 0;

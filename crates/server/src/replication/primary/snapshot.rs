@@ -13,6 +13,7 @@ use super::socket::Job;
 use crate::persistence::Own;
 use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::server::Server;
+use crate::threads::GivesWay;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -38,7 +39,6 @@ pub fn start(srv: &'static Server, job: Arc<Job>) -> io::Result<()> {
     thread.spawn(move || {
         crate::memory::count_thread(&srv.memory);
         let _stack = weft_process::crash::second_stack();
-        crate::threads::stand_back();
         run(srv, &job);
     })?;
     Ok(())
@@ -93,7 +93,11 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
             })
         });
         match begun {
-            Ok((snapshot, position)) => return Ok(Begun { own, plan, snapshot, position }),
+            Ok((snapshot, position)) => {
+                // Not before: while the world stands still, everybody waits for this thread.
+                crate::threads::stand_back();
+                return Ok(Begun { own, plan, snapshot, position });
+            }
             Err(BeginError::Taken) if !own.running.is_over() => std::thread::sleep(LOOK_AGAIN),
             Err(BeginError::Taken | BeginError::Cancelled) => return Err(Failed::Cancelled),
         }
@@ -140,9 +144,10 @@ fn stream(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 
 fn send_stream(srv: &'static Server, job: &Arc<Job>, begun: &Begun) -> Result<FanOut, Failed> {
     wait_for_orders(srv, job);
-    let saver = Saver::begin(FanOut::new(srv, job), begun.plan.form, begun.plan.is_summed())?;
+    let to = GivesWay(FanOut::new(srv, job));
+    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?;
     begun.write(srv, job, &saver)?;
-    let (sockets, bytes) = saver.finish()?;
+    let (GivesWay(sockets), bytes) = saver.finish()?;
     log_notice!("Streamed {bytes} bytes of the data to replicas");
     Ok(sockets)
 }
@@ -161,10 +166,10 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 }
 
 fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u64), Failed> {
-    let saver =
-        Saver::begin(srv.persistence.nameless_file()?, begun.plan.form, begun.plan.is_summed())?;
+    let to = GivesWay(srv.persistence.nameless_file()?);
+    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?;
     begun.write(srv, job, &saver)?;
-    let (file, bytes) = saver.finish()?;
+    let (GivesWay(file), bytes) = saver.finish()?;
     log_notice!("DB saved on disk");
     Ok((file, bytes))
 }
