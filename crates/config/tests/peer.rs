@@ -20,6 +20,7 @@ use weft_config::{Config, Id, LoadArgs, LoadError};
 const OURS: [&str; 9] = [
     "allow-unsupported-protection",
     "aof-checksum",
+    "aof-zeros-ahead",
     "aof-load-corrupt-tail-max-size",
     "dynamic-hz",
     "gopher-enabled",
