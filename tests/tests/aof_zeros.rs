@@ -85,16 +85,11 @@ fn they_are_there_under_always_alone_and_are_cut_off() {
         assert_ahead(&server, &mut client, 1, true);
     }
     // A file that is left has none.
-    let kept = tempfile::NamedTempFile::new().expect("a file");
-    fs::remove_file(kept.path()).expect("there");
-    fs::hard_link(file(&server, 1), kept.path()).unwrap_or_else(|_| {
-        // Another file system: the length of a link to it will do.
-        std::os::unix::fs::symlink(file(&server, 1), kept.path()).expect("a link");
-    });
     set(&mut client, "aof-disable-auto-gc", "yes");
     client.cmd(&["BGREWRITEAOF"]);
     wait_until("a rewrite", || {
-        info(&mut client, "aof_rewrites") == "1" && info(&mut client, "aof_rewrite_in_progress") == "0"
+        info(&mut client, "aof_rewrites") == "1"
+            && info(&mut client, "aof_rewrite_in_progress") == "0"
     });
     assert_eq!(length(&server, 1), held(&server, 1).len() as u64);
     assert_ahead(&server, &mut client, 2, true);
@@ -102,7 +97,8 @@ fn they_are_there_under_always_alone_and_are_cut_off() {
     wait_until("the end", || length(&server, 2) == held(&server, 2).len() as u64);
     set(&mut client, "appendonly", "yes");
     wait_until("a base", || {
-        info(&mut client, "aof_rewrites") == "2" && info(&mut client, "aof_rewrite_in_progress") == "0"
+        info(&mut client, "aof_rewrites") == "2"
+            && info(&mut client, "aof_rewrite_in_progress") == "0"
     });
     assert_ahead(&server, &mut client, 3, true);
     server.stop_term();
@@ -133,15 +129,26 @@ fn a_server_that_was_killed_leaves_zeros_that_are_no_fault() {
     }
 }
 
-/// Whether a server starts with what is there, and what it says else.
-fn starts(server: &Server, args: &[&str]) -> Result<(), String> {
+/// What a server says that does not start with what is there.
+#[track_caller]
+fn refusal(server: &Server, args: &[&str]) -> String {
     let port = weft_testkit::server::free_port().to_string();
+    let told = tempfile::NamedTempFile::new().expect("a file");
     let mut child = Command::new(locate::weft());
     child.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).args(ALWAYS).args(args);
-    // It must not stay: the port is of no network, so who can load its files fails behind that.
-    let output = child.args(["--daemonize", "no"]).current_dir(server.dir()).output();
-    let output = output.expect("it runs");
-    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into()) }
+    child.stdout(told.reopen().expect("there")).current_dir(server.dir());
+    let mut child = child.spawn().expect("it runs");
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("it is ours").is_none() {
+        let said = || fs::read_to_string(told.path()).unwrap_or_default();
+        if Instant::now() > deadline || said().contains("Ready to accept connections") {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("it has started:\n{}", said());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::read_to_string(told.path()).expect("there")
 }
 
 #[test]
@@ -171,7 +178,7 @@ fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
         let mut torn = whole.clone();
         torn[hole.clone()].fill(0);
         fs::write(file(&server, 1), &torn).expect("room");
-        let told = starts(&server, &["--aof-load-truncated", "no"]).expect_err("it is torn");
+        let told = refusal(&server, &["--aof-load-truncated", "no"]);
         assert!(told.contains("Unexpected end of file"), "{hole:?}: {told}");
         assert_eq!(fs::read(file(&server, 1)).expect("there"), torn, "nothing was touched");
         server.restart();
@@ -184,7 +191,7 @@ fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
     let mut damaged = whole.clone();
     damaged[page(8192)..page(8192) + 4096].fill(0);
     fs::write(file(&server, 1), &damaged).expect("room");
-    let told = starts(&server, &[]).expect_err("it is damaged");
+    let told = refusal(&server, &[]);
     assert!(told.contains("Bad file format reading the append only file"), "{told}");
     assert_eq!(fs::read(file(&server, 1)).expect("there"), damaged, "nothing was touched");
 }

@@ -215,7 +215,8 @@ impl Storage for Disk {
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
         // Not O_APPEND: what is written over zeros does not go to the end of the file.
-        let mut file = open_file(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        let mut file =
+            open_file(path, OpenOptions::new().write(true).create(true).truncate(false))?;
         file.seek(SeekFrom::End(0))?;
         Ok(Arc::new(file))
     }

@@ -151,8 +151,7 @@ section! {
         status: EFFECTIVE,
         doc: "Under appendfsync always, with aof-checksum and without no-appendfsync-on-rewrite, keep \
               up to a megabyte of zeros at the end of the append-only file: syncs take half as long. They \
-              are cut off when it is closed; after a crash other servers need aof-load-truncated or \
-              --check-aof --fix.",
+              are cut off when it is closed; after a crash other servers need --check-aof --fix first.",
     }
     AOF_USE_RDB_PREAMBLE = "aof-use-rdb-preamble" {
         kind: Kind::Bool,

@@ -222,12 +222,7 @@ struct Server {
 
 impl Server {
     /// Loads what is there, and goes on.
-    fn start(
-        disk: SimDisk,
-        rng: Rng,
-        loaded: &Loaded,
-        planted: Planted,
-    ) -> io::Result<Server> {
+    fn start(disk: SimDisk, rng: Rng, loaded: &Loaded, planted: Planted) -> io::Result<Server> {
         let mut rng = rng;
         let dir = directory(&disk);
         let notes = Annotations { timestamps: rng.percent(50), checksums: true };
@@ -469,9 +464,8 @@ fn what_is_done_wrong_is_found() {
 /// end: a failure is passed, and nothing of it stays.
 fn run_with_failure(fails_at: u64, ahead: bool) -> u64 {
     let disk = SimDisk::new(fails_at, Path::new(ROOT));
-    let mut server =
-        Server::start(disk.clone(), Rng::new(7), &Loaded::default(), Planted::Nothing)
-            .expect("no faults");
+    let mut server = Server::start(disk.clone(), Rng::new(7), &Loaded::default(), Planted::Nothing)
+        .expect("no faults");
     server.always = false;
     server.ahead = ahead;
     server.log.write_ahead(ahead.then_some(AHEAD)).expect("no faults");
