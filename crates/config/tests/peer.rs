@@ -17,9 +17,10 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     "allow-unsupported-protection",
     "aof-checksum",
+    "aof-zeros-ahead",
     "aof-load-corrupt-tail-max-size",
     "dynamic-hz",
     "gopher-enabled",

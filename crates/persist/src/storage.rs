@@ -6,20 +6,22 @@
 //! * what was written is safe when [`Output::sync`] has returned, and not before;
 //! * a name (created, renamed, removed) is safe when its directory was synced;
 //! * a rename is seen whole or not at all, even after a power loss;
-//! * of what was not synced, any part may be there after a power loss, in any order;
+//! * of what was not synced, any part may be there after a power loss, in any order; where something was
+//!   written over what was synced, each part is the old or the new;
 //! * when a sync has failed, nobody knows what of the data before it is safe, and a second sync that
 //!   succeeds says nothing about it.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that is written at its end.
+/// A file that one writes at its end, or over zeros that were written there ahead.
 pub trait Output: Send + Sync + Debug {
-    /// Appends some of `bytes`; answers how many.
+    /// Writes some of `bytes` behind what was there when the file was opened and what was written since;
+    /// answers how many.
     ///
     /// # Errors
     /// Those of `write(2)`; nothing of `bytes` was written then, as far as anybody can tell.
@@ -32,7 +34,14 @@ pub trait Output: Send + Sync + Debug {
     /// Those of `fdatasync(2)`.
     fn sync(&self) -> io::Result<()>;
 
-    /// Cuts the file to `length` bytes, behind which the next write appends.
+    /// Writes some of `n` zeros at `at`; answers how many. The next write goes where it would have gone
+    /// without.
+    ///
+    /// # Errors
+    /// Those of `pwrite(2)`.
+    fn write_zeros(&self, at: u64, n: usize) -> io::Result<usize>;
+
+    /// Cuts the file to `length` bytes, behind which the next write goes.
     ///
     /// # Errors
     /// Those of `ftruncate(2)`.
@@ -64,7 +73,7 @@ pub trait Storage: Send + Sync + Debug {
     /// Those of `mkdir(2)`, but that it exists.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Opens `path` for appending; creates it when it is missing.
+    /// Opens `path` for writing at its end; creates it when it is missing. Who writes it is alone.
     ///
     /// # Errors
     /// Those of `open(2)`.
@@ -180,12 +189,19 @@ impl Output for File {
         Write::write(&mut file, bytes)
     }
 
+    fn write_zeros(&self, at: u64, n: usize) -> io::Result<usize> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        self.write_at(&ZEROS[..n.min(ZEROS.len())], at)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.set_len(length)
+        self.set_len(length)?;
+        let mut file = self;
+        file.seek(SeekFrom::Start(length)).map(drop)
     }
 }
 
@@ -198,12 +214,16 @@ impl Storage for Disk {
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
-        Ok(Arc::new(open_file(path, OpenOptions::new().append(true).create(true))?))
+        // Not O_APPEND: what is written over zeros does not go to the end of the file.
+        let mut file =
+            open_file(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Arc::new(file))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
-        // Appending, as all outputs: so a cut moves the place of the next write.
-        let file = open_file(path, OpenOptions::new().append(true).create(true))?;
+        // It is emptied when it is known to be a file.
+        let file = open_file(path, OpenOptions::new().write(true).create(true).truncate(false))?;
         file.set_len(0)?;
         Ok(Arc::new(file))
     }
@@ -260,14 +280,19 @@ mod tests {
         file.truncate(2).expect("cut");
         file.write_all(b"y").expect("behind the cut");
         file.sync().expect("synced");
-        drop(disk.append(&path).expect("opened again"));
+        let file = disk.append(&path).expect("opened again");
         assert_eq!(disk.length(&path).expect("stat"), 3);
+        assert_eq!(file.write_zeros(3, 100).expect("room"), 100);
+        file.write_all(b"!").expect("over a zero");
+        assert_eq!(disk.length(&path).expect("stat"), 103);
+        file.truncate(4).expect("cut");
+        drop(file);
         disk.replace(&dir, "temp", "b", b"other").expect("replaced");
         disk.rename(&path, &dir.join("b")).expect("renamed");
         assert_eq!(disk.list(&dir).expect("listed"), ["b"]);
         let mut text = String::new();
         disk.read(&dir.join("b")).expect("opened").read_to_string(&mut text).expect("read");
-        assert_eq!(text, "hey");
+        assert_eq!(text, "hey!");
         disk.create(&dir.join("b")).expect("emptied");
         assert_eq!(disk.length(&dir.join("b")).expect("stat"), 0);
         disk.remove(&dir.join("b")).expect("removed");

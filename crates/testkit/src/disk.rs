@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Bytes of a page. Small, so that a short file has many.
@@ -29,11 +30,13 @@ const PAGE: usize = 64;
 #[derive(Clone, Debug)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
-/// An open file.
+/// An open file. Clones write at the same place.
 #[derive(Clone, Debug)]
 pub struct SimFile {
     disk: SimDisk,
     number: usize,
+    /// Where the next write goes.
+    at: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -138,6 +141,15 @@ impl Contents {
             }
         }
         self.lost = 0..0;
+    }
+
+    /// Writes `bytes` at `at`, over what is there, or further than that.
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.now.len() < end {
+            self.now.resize(end, 0);
+        }
+        self.now[at..end].copy_from_slice(bytes);
     }
 
     /// What is written behind the cut is new, and not forgotten.
@@ -271,7 +283,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// Opens `path` for appending; `empty`: without what it holds.
+    /// Opens `path` for writing at its end; `empty`: without what it holds.
     pub fn open(&self, path: &Path, empty: bool) -> io::Result<SimFile> {
         let mut state = self.state();
         state.step()?;
@@ -279,7 +291,8 @@ impl SimDisk {
         if empty {
             state.files[number].cut(0);
         }
-        Ok(SimFile { disk: self.clone(), number })
+        let at = Arc::new(AtomicUsize::new(state.files[number].now.len()));
+        Ok(SimFile { disk: self.clone(), number, at })
     }
 
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -354,13 +367,24 @@ impl State {
 }
 
 impl SimFile {
-    /// Appends some of `bytes`; how many.
+    /// Writes some of `bytes` behind what was written before; how many.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.state();
         state.step()?;
         let short = state.failing > 0 && state.rng.percent(30);
         let n = if short { 1 + state.rng.below(bytes.len()) } else { bytes.len() };
-        state.files[self.number].now.extend(&bytes[..n]);
+        let at = self.at.fetch_add(n, Ordering::Relaxed);
+        state.files[self.number].put(at, &bytes[..n]);
+        Ok(n)
+    }
+
+    /// Writes some of `n` zeros at `at`, which does not move the place of the next write; how many.
+    pub fn write_zeros(&self, at: u64, n: usize) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.step()?;
+        let short = state.failing > 0 && state.rng.percent(30);
+        let n = if short { 1 + state.rng.below(n) } else { n };
+        state.files[self.number].put(at as usize, &vec![0; n]);
         Ok(n)
     }
 
@@ -380,6 +404,7 @@ impl SimFile {
         let mut state = self.disk.state();
         state.step()?;
         state.files[self.number].cut(length as usize);
+        self.at.store(length as usize, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -435,6 +460,27 @@ mod tests {
         });
         let lost = lost.count();
         assert!(lost > 10, "{lost} of 50");
+    }
+
+    #[test]
+    fn pages_that_are_written_over_are_lost_one_by_one() {
+        let root = Path::new("d");
+        let kinds = (0..200).map(|seed| {
+            let disk = SimDisk::new(seed, root);
+            let file = disk.open(&root.join("a"), true).expect("no faults");
+            file.write(&[1; 32]).expect("no faults");
+            assert_eq!(file.write_zeros(32, 224).expect("no faults"), 224);
+            file.sync().expect("no faults");
+            disk.sync_dir(root).expect("no faults");
+            file.write(&[2; 160]).expect("no faults");
+            let bytes = disk.after_power_loss().read(&root.join("a")).expect("safe");
+            assert!(bytes.len() == 256 && bytes[..32] == [1; 32] && bytes[192..] == [0; 64]);
+            bytes[32..192].chunk_by(|a, b| a == b).map(|part| part[0]).collect::<Vec<_>>()
+        });
+        let kinds: std::collections::BTreeSet<_> = kinds.collect();
+        for wanted in [&[0][..], &[2], &[0, 2], &[2, 0], &[2, 0, 2], &[0, 2, 0]] {
+            assert!(kinds.contains(wanted), "{wanted:?} of {kinds:?}");
+        }
     }
 
     #[test]

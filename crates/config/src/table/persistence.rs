@@ -145,6 +145,14 @@ section! {
         doc: "Write a checksum in front of what is written to the append-only file together, in a \
               line that other servers pass over, and check it when the file is loaded.",
     }
+    AOF_ZEROS_AHEAD = "aof-zeros-ahead" {
+        kind: Kind::Bool,
+        default: "yes",
+        status: EFFECTIVE,
+        doc: "Under appendfsync always, with aof-checksum and without no-appendfsync-on-rewrite, keep \
+              up to a megabyte of zeros at the end of the append-only file: syncs take half as long. They \
+              are cut off when it is closed; after a crash other servers need --check-aof --fix first.",
+    }
     AOF_USE_RDB_PREAMBLE = "aof-use-rdb-preamble" {
         kind: Kind::Bool,
         default: "yes",

@@ -17,6 +17,11 @@
 //! * A manifest is replaced as a whole, and names only files that were made safe before. Files that it
 //!   does not need any more are removed when it is safe itself.
 //!
+//! An append makes the file longer, so each sync of one has to make the new length safe, too, which takes a
+//! file system twice as long as the bytes. Where every unit is synced, zeros are written *ahead* of it, a piece at
+//! a time ([`Appender::write_ahead`]), and units go over them. They are cut off when the file is left, and
+//! by who loads it; no size that is told counts them. That no zeros can be written is no error: it goes on without.
+//!
 //! A rewrite is [`Appender::rotate`] at the cut, then the base, written by somebody else, then
 //! [`Appender::rebase`]. If the base fails nothing needs to be undone: the log goes on in its new file,
 //! and the next rewrite replaces them all.
@@ -31,6 +36,20 @@ use std::sync::Arc;
 /// Bytes that the buffer keeps when it is empty.
 const KEPT: usize = 1 << 20;
 
+/// How many zeros are written at a time: an eighth of what the file holds, in these bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Bytes; the file ends at a multiple of this.
+    pub least: u64,
+    pub most: u64,
+}
+
+impl Default for Ahead {
+    fn default() -> Ahead {
+        Ahead { least: 64 << 10, most: 1 << 20 }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Appender {
@@ -43,8 +62,14 @@ pub struct Appender {
     /// What is not written yet, and how much of it is in the file all the same.
     buffer: Vec<u8>,
     sent: usize,
-    /// Bytes of the file before the buffer.
+    /// Bytes of the file before the buffer, and how many of them are safe for sure.
     length: u64,
+    safe: u64,
+    /// Where zeros end that are written behind that, if there are any.
+    end: u64,
+    ahead: Option<Ahead>,
+    /// When zeros could not be written, it is tried again when the file holds so much.
+    ahead_from: u64,
     fed: u64,
     written: u64,
     synced: u64,
@@ -71,6 +96,8 @@ pub struct SyncJob {
     dir: Option<Directory>,
     names: u64,
     upto: u64,
+    /// Bytes of the file.
+    length: u64,
     files: u64,
 }
 
@@ -141,6 +168,7 @@ impl Appender {
         let length = dir.storage.length(&dir.path(&last.name))?;
         let mut appender = Appender::of(dir, manifest, file, annotations);
         (appender.length, appender.others, appender.rewritten) = (length, others, base);
+        appender.end = length;
         // Whoever wrote it before may not have synced what we have read.
         appender.unsynced = length > 0;
         Ok(appender)
@@ -225,6 +253,10 @@ impl Appender {
             buffer: Vec::new(),
             sent: 0,
             length: 0,
+            safe: 0,
+            end: 0,
+            ahead: None,
+            ahead_from: 0,
             fed: 0,
             written: 0,
             synced: 0,
@@ -250,15 +282,34 @@ impl Appender {
         self.encoder.annotate(annotations, &mut self.buffer);
     }
 
+    /// Whether zeros are written ahead from now on, and how many. Without checksums nobody could tell a unit with
+    /// a hole in it from one that is whole, so then none are.
+    ///
+    /// # Errors
+    /// Zeros that are there could not be cut off, which does no harm.
+    pub fn write_ahead(&mut self, ahead: Option<Ahead>) -> io::Result<()> {
+        self.ahead = ahead;
+        if ahead.is_some() { Ok(()) } else { self.trim() }
+    }
+
+    /// Says what a batch has to know that begins now.
+    fn tell_encoder(&mut self) {
+        if self.buffer.is_empty() {
+            self.encoder.tell_safe(self.ahead.map(|_| self.safe));
+        }
+    }
+
     /// Takes a unit: its number, when it was committed, and its commands. O(bytes).
     pub fn unit<C: Command>(&mut self, number: u64, unix_ms: i64, commands: &[C]) {
         debug_assert!(number > self.fed, "units come in order");
+        self.tell_encoder();
         self.encoder.unit(unix_ms, commands, &mut self.buffer);
         self.fed = number;
     }
 
     /// Notes where the data are behind what was taken so far, in a history of replication.
     pub fn position(&mut self, position: &Position) {
+        self.tell_encoder();
         self.encoder.position(position, &mut self.buffer);
     }
 
@@ -300,17 +351,66 @@ impl Appender {
             self.buffer.clear();
             self.buffer.shrink_to(KEPT);
             self.sent = 0;
+            self.end = self.end.max(self.length);
+            self.put_zeros();
         }
         self.written = self.fed;
         Ok(())
+    }
+
+    /// Writes a piece of zeros, if the last one is used up. The file has become longer then in any case, and the
+    /// next sync has to see to that.
+    fn put_zeros(&mut self) {
+        let Some(ahead) = self.ahead else { return };
+        if self.length < self.end || self.length < self.ahead_from {
+            return;
+        }
+        let piece = (self.length / 8).clamp(ahead.least, ahead.most);
+        let upto = (self.length + piece).next_multiple_of(ahead.least);
+        while self.end < upto {
+            match self.file.write_zeros(self.end, (upto - self.end) as usize) {
+                Ok(n) if n > 0 => self.end += n as u64,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => {
+                    // There may be no space. What is left of it is for those who need it.
+                    self.ahead_from = self.length + piece;
+                    let _ = self.trim();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Cuts zeros off that were written ahead.
+    fn trim(&mut self) -> io::Result<()> {
+        let holds = self.length + self.sent as u64;
+        if self.end > holds {
+            self.file.truncate(holds)?;
+            self.end = holds;
+            self.unsynced = true;
+        }
+        Ok(())
+    }
+
+    /// Writes all that waits, and leaves no zeros behind it: nothing may come for long, or ever. What comes has
+    /// zeros ahead of it again.
+    ///
+    /// # Errors
+    /// Those of the storage; to be tried again.
+    pub fn write_last(&mut self) -> io::Result<()> {
+        let ahead = self.ahead.take();
+        let came = self.write().and_then(|()| self.trim());
+        self.ahead = ahead;
+        came
     }
 
     /// Takes back what a write has left behind.
     fn failed(&mut self, e: io::Error) -> io::Error {
         if self.sent > 0 {
             self.unsynced = true;
+            self.end = self.end.max(self.length + self.sent as u64);
             if self.file.truncate(self.length).is_ok() {
-                self.sent = 0;
+                (self.sent, self.end) = (0, self.length);
             }
         }
         e
@@ -368,6 +468,7 @@ impl Appender {
             dir: (self.names != self.names_safe).then(|| self.dir.clone()),
             names: self.names,
             upto: self.written,
+            length: self.length,
             files: self.files,
         }
     }
@@ -384,6 +485,9 @@ impl Appender {
         }
         if self.doubt.is_none() {
             self.synced = self.synced.max(job.upto);
+            if job.files == self.files {
+                self.safe = self.safe.max(job.length);
+            }
         }
         self.count_durable();
     }
@@ -408,7 +512,7 @@ impl Appender {
     /// # Errors
     /// Those of the storage; it goes on in the old file then.
     pub fn rotate(&mut self) -> io::Result<()> {
-        self.write()?;
+        self.write_last()?;
         // The file that is left must be whole before there is anything in the next.
         self.sync()?;
         // Somebody may have removed the folder, or the directory of the data is another one now.
@@ -430,7 +534,7 @@ impl Appender {
             self.others += self.length;
             (self.manifest, self.file) = (manifest, file);
         }
-        self.length = 0;
+        (self.length, self.safe, self.end, self.ahead_from) = (0, 0, 0, 0);
         self.names += 1;
         self.files += 1;
         self.encoder.begin_file();
@@ -550,5 +654,19 @@ impl Appender {
             Some(last) if !self.waits => last.name.clone(),
             _ => self.dir.waiting_increment(),
         }
+    }
+}
+
+/// Faults that a test plants.
+#[cfg(test)]
+impl Appender {
+    /// Takes all that was written for safe.
+    pub(super) fn claim_safe(&mut self) {
+        self.safe = self.length;
+    }
+
+    /// Forgets zeros that were written ahead.
+    pub(super) fn forget_zeros(&mut self) {
+        self.end = self.length;
     }
 }

@@ -17,6 +17,15 @@
 //! would tell. The head comes first, for what stands behind the last batch may have been written by
 //! another server. Time stamps stand between batches: who cuts a file at one leaves whole batches.
 //!
+//! Where zeros are written ahead (see `appender`), the head says a third thing:
+//!
+//! ```text
+//! #CRC:6f1c93b2d6a05e11:000000000087:00000001f3c0  up to where the file was safe when this was written
+//! ```
+//!
+//! A page that is missing there reads as zeros, whatever comes behind it. The heads behind it tell the reader
+//! whether it was ever safe: if none of them knows it to have been, nothing of it was acknowledged (see `tail`).
+//!
 //! A *position* says that the data, with all that stands before it, are what a history of replication has at an
 //! offset. It counts only while nothing stands behind it: offsets can't be counted on from there, since the
 //! history has bytes that are in no file (pings, questions to replicas).
@@ -27,7 +36,11 @@ use crate::rdb::crc64;
 const FULL: usize = 128 << 10;
 
 /// Bytes of a batch's head: `#CRC:`, 16 digits, `:`, 12 digits, line end.
-pub(super) const HEAD: usize = 5 + 16 + 1 + 12 + 2;
+const HEAD: usize = 5 + 16 + 1 + 12 + 2;
+/// And of one that says what is safe: `:` and 12 hexadecimal digits more.
+const LONG_HEAD: usize = HEAD + 1 + 12;
+/// With what heads begin.
+pub(super) const CRC: &[u8] = b"#CRC:";
 
 /// What is put in beside the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,15 +88,17 @@ pub struct Encoder {
     db: Option<usize>,
     /// The Unix second that was noted last.
     second: i64,
-    /// Where the head of the batch is that has begun.
-    head: Option<usize>,
+    /// Where the head of the batch is that has begun, and where it ends.
+    head: Option<(usize, usize)>,
+    /// Up to where the file is safe, if batches are to say so.
+    safe: Option<u64>,
 }
 
 impl Encoder {
     /// For a file that is empty, or whose end is not known.
     #[must_use]
     pub fn new(annotations: Annotations) -> Encoder {
-        Encoder { annotations, db: None, second: 0, head: None }
+        Encoder { annotations, db: None, second: 0, head: None, safe: None }
     }
 
     /// What comes next is the beginning of a file.
@@ -96,6 +111,13 @@ impl Encoder {
     pub fn annotate(&mut self, annotations: Annotations, out: &mut [u8]) {
         self.seal(out);
         self.annotations = annotations;
+    }
+
+    /// Batches say from now on up to where the file is safe, or not any more. To be told while none has
+    /// begun, and whenever more has become safe.
+    pub fn tell_safe(&mut self, safe: Option<u64>) {
+        debug_assert!(self.head.is_none() || safe == self.safe, "a batch has begun");
+        self.safe = safe;
     }
 
     /// Appends a unit that was committed at `unix_ms`. More than one command become a transaction.
@@ -121,7 +143,7 @@ impl Encoder {
         if several {
             out.extend(b"*1\r\n$4\r\nEXEC\r\n");
         }
-        if self.head.is_some_and(|head| out.len() - head >= FULL) {
+        if self.head.is_some_and(|(head, _)| out.len() - head >= FULL) {
             self.seal(out);
         }
     }
@@ -144,35 +166,48 @@ impl Encoder {
 
     fn begin(&mut self, out: &mut Vec<u8>) {
         if self.annotations.checksums && self.head.is_none() {
-            self.head = Some(out.len());
-            out.extend([0; HEAD]);
+            let (start, length) = (out.len(), if self.safe.is_some() { LONG_HEAD } else { HEAD });
+            self.head = Some((start, start + length));
+            out.resize(start + length, 0);
         }
     }
 
     /// Ends the batch, if one has begun. O(its bytes).
     pub fn seal(&mut self, out: &mut [u8]) {
-        if let Some(head) = self.head.take() {
-            let (head, batch) = out[head..].split_at_mut(HEAD);
-            head.copy_from_slice(&head_of(batch));
+        if let Some((start, end)) = self.head.take() {
+            let (head, batch) = out[start..].split_at_mut(end - start);
+            let (sum, length) = (crc64(batch), batch.len());
+            let text = match self.safe {
+                None => format!("#CRC:{sum:016x}:{length:012}\r\n"),
+                Some(safe) => format!("#CRC:{sum:016x}:{length:012}:{safe:012x}\r\n"),
+            };
+            head.copy_from_slice(text.as_bytes());
         }
     }
 }
 
-/// The head of a batch of these bytes.
-fn head_of(batch: &[u8]) -> [u8; HEAD] {
-    let text = format!("#CRC:{:016x}:{:012}\r\n", crc64(batch), batch.len());
-    text.as_bytes().try_into().expect("both numbers are as long as they may be")
+/// What the head of a batch tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Of the batch behind it.
+    pub sum: u64,
+    pub length: u64,
+    /// Up to where the file was safe when it was written.
+    pub safe: Option<u64>,
 }
 
-/// Checksum and length that a line tells, if it is the head of a batch.
-pub(super) fn parse_head(line: &[u8]) -> Option<(u64, u64)> {
-    let rest = line.strip_prefix(b"#CRC:")?.strip_suffix(b"\r\n")?;
-    let (sum, length) = (rest.get(..16)?, rest.get(17..)?);
-    if rest[16] != b':' || length.len() != 12 {
+/// What a line tells, if it is the head of a batch.
+pub(super) fn parse_head(line: &[u8]) -> Option<Head> {
+    let rest = line.strip_prefix(CRC)?.strip_suffix(b"\r\n")?;
+    let text = std::str::from_utf8(rest).ok()?;
+    let (sum, rest) = text.split_once(':')?;
+    let (length, safe) = rest.split_once(':').map_or((rest, None), |(n, safe)| (n, Some(safe)));
+    if sum.len() != 16 || length.len() != 12 || safe.is_some_and(|safe| safe.len() != 12) {
         return None;
     }
-    let sum = u64::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
-    Some((sum, std::str::from_utf8(length).ok()?.parse().ok()?))
+    let safe = safe.map(|safe| u64::from_str_radix(safe, 16)).transpose().ok()?;
+    let sum = u64::from_str_radix(sum, 16).ok()?;
+    Some(Head { sum, length: length.parse().ok()?, safe })
 }
 
 /// The second of a time stamp, if the line is one.
@@ -245,10 +280,20 @@ mod tests {
         encoder.unit(1, &[ping(0)], &mut out);
         encoder.seal(&mut out);
         let (head, batch) = out.split_at(HEAD);
-        assert_eq!(parse_head(head), Some((crc64(batch), batch.len() as u64)));
-        for wrong in ["#CRC:\r\n", "#CRC:00:1\r\n", "#CRC:000000000000000g:000000000001\r\n"] {
-            assert_eq!(parse_head(wrong.as_bytes()), None);
+        let told = Head { sum: crc64(batch), length: batch.len() as u64, safe: None };
+        assert_eq!(parse_head(head), Some(told));
+        let sum = "0".repeat(16);
+        for wrong in ["", "00:1", "000000000000000g:000000000001", &format!("{sum}:{sum}")] {
+            assert_eq!(parse_head(format!("#CRC:{wrong}\r\n").as_bytes()), None);
         }
+        out.clear();
+        encoder.tell_safe(Some(0x1f3c0));
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.seal(&mut out);
+        let (head, batch) = out.split_at(LONG_HEAD);
+        let told = Head { sum: crc64(batch), length: batch.len() as u64, safe: Some(0x1f3c0) };
+        assert_eq!(parse_head(head), Some(told));
+        assert_eq!(parse_head(&[&head[..LONG_HEAD - 3], b"\r\n"].concat()), None);
         assert_eq!(parse_time(b"#TS:77\r\n"), Some(77));
         assert_eq!(parse_time(b"#TS:77\n"), None);
     }

@@ -2,13 +2,15 @@
 //!
 //! Only the last file may end too early, as it does when the server has died while it wrote. It is cut
 //! to where it is whole: behind the last command, in front of a transaction that has no end, in front of a
-//! batch that is not as it was written. A file before it was made safe as a whole when the next one was
+//! batch that is not as it was written. Where zeros were written ahead, they are no part of it, and what has not
+//! reached the disk as a whole over them is no damage (`tail`). A file before it was made safe as a whole when the next one was
 //! begun, so if it is not whole, something else has happened to it, and nothing is loaded.
 
 use super::directory::{Directory, OpenFault};
 use super::encode::Position;
 use super::manifest::{Entry, Manifest, Role};
 use super::parse::{Item, ParseFault, Parser, Wrong};
+use super::tail::{Tail, examine};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -50,6 +52,9 @@ pub trait Sink {
 
     /// So many bytes of all files have been looked at.
     fn progress(&mut self, bytes: u64);
+
+    /// Something that the operator may want to know.
+    fn note(&mut self, line: String);
 
     /// Something that the operator should read.
     fn warn(&mut self, line: String);
@@ -202,16 +207,20 @@ impl File<'_> {
                 },
                 Err(ParseFault::Io(e)) => return Err(self.unreadable(&e)),
                 Err(ParseFault::Torn(wrong)) => {
-                    return self.torn(
-                        transaction.unwrap_or(offset),
-                        transaction.is_some(),
-                        &wrong,
-                        sink,
-                    );
+                    let at = transaction.unwrap_or(offset);
+                    if parser.over_zeros() == Some(at) && self.tail(at, at)? == Tail::Zeros {
+                        return self.unused(at, length, sink);
+                    }
+                    return self.torn(at, transaction.is_some(), &wrong, sink);
                 }
                 Err(ParseFault::Corrupt(wrong)) => {
                     let at = transaction.unwrap_or(offset);
-                    return self.corrupt(at, length, &wrong, sink);
+                    return match parser.over_zeros() {
+                        Some(end) if self.is_last && self.tail(at, end)? != Tail::Damaged => {
+                            self.torn(at, transaction.is_some(), &wrong, sink)
+                        }
+                        _ => self.corrupt(at, length, &wrong, sink),
+                    };
                 }
             }
             if offset - reported >= REPORT {
@@ -219,6 +228,27 @@ impl File<'_> {
                 sink.progress(self.before + offset);
             }
         }
+    }
+
+    /// What is behind `offset`, up to which it is right.
+    fn tail(&self, offset: u64, over_zeros: u64) -> Result<Tail, LoadFault> {
+        let input = self.dir.storage.read(&self.path()).map_err(|e| self.open_fault(e))?;
+        examine(input, offset, over_zeros).map_err(|e| self.unreadable(&e))
+    }
+
+    /// Behind `offset` there are only zeros that were written ahead.
+    fn unused(&self, offset: u64, length: u64, sink: &mut dyn Sink) -> Result<u64, LoadFault> {
+        let name = &self.entry.name;
+        if !self.is_last {
+            let wrong = Wrong { at: offset, words: "Zeros up to the end of the file".into() };
+            return self.torn(offset, false, &wrong, sink);
+        }
+        let bytes = length - offset;
+        sink.note(format!(
+            "The AOF file {name} ends in {bytes} bytes that were written ahead and not used"
+        ));
+        sink.settle().map_err(LoadFault::Failed)?;
+        self.truncate(offset)
     }
 
     /// The file ends too early; it is whole up to `offset`.
@@ -286,6 +316,11 @@ impl File<'_> {
         let name = &self.entry.name;
         sink.settle().map_err(LoadFault::Failed)?;
         sink.warn(format!("Truncating the AOF {name} at offset {offset}"));
+        self.truncate(offset)
+    }
+
+    fn truncate(&self, offset: u64) -> Result<u64, LoadFault> {
+        let name = &self.entry.name;
         let cut = || {
             let file = self.dir.storage.append(&self.path())?;
             file.truncate(offset)?;

@@ -20,6 +20,7 @@
 //! | `appender` | the writing end: write, sync, rewrite |
 //! | `retry` | when a rewrite that failed is tried again |
 //! | `parse`, `load` | bytes as commands; what is done about an end that is not whole |
+//! | `tail` | what is behind that, where zeros were written ahead |
 //! | `check` | what an operator is told, and repairs |
 
 mod appender;
@@ -34,9 +35,10 @@ mod parse;
 mod retry;
 #[cfg(test)]
 mod sim;
+mod tail;
 mod words;
 
-pub use appender::{Appender, Removal, SyncJob};
+pub use appender::{Ahead, Appender, Removal, SyncJob};
 pub use check::{Operator, Repair, Stopped, check};
 pub use directory::{Directory, OpenFault};
 pub use encode::{Annotations, Command, Encoder, Position};

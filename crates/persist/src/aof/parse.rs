@@ -3,7 +3,7 @@
 //! Nothing is taken on trust. A length makes memory only as far as bytes come; a batch whose checksum
 //! is not right is not given out at all, and neither is what comes after it.
 
-use super::encode::{Position, parse_head, parse_position, parse_time};
+use super::encode::{CRC, Position, parse_head, parse_position, parse_time};
 use crate::rdb::crc64;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -64,6 +64,8 @@ pub struct Parser<R> {
     /// The arguments of the last command, in `buf`.
     spans: Vec<Range<usize>>,
     lines: u64,
+    /// Behind the last batch that was written over zeros, and annotations behind it.
+    over_zeros: Option<u64>,
 }
 
 impl<R: Read> Parser<R> {
@@ -79,6 +81,7 @@ impl<R: Read> Parser<R> {
             checks,
             spans: Vec::new(),
             lines: 0,
+            over_zeros: None,
         }
     }
 
@@ -113,6 +116,12 @@ impl<R: Read> Parser<R> {
         io::Cursor::new(self.buf).chain(self.input)
     }
 
+    /// Where what the last head tells of ends, with annotations behind it, if that was written where zeros are
+    /// written ahead.
+    pub fn over_zeros(&self) -> Option<u64> {
+        self.over_zeros
+    }
+
     /// Lines that were read, of commands that are whole and of one that is not.
     pub fn lines(&self) -> u64 {
         self.lines
@@ -143,26 +152,42 @@ impl<R: Read> Parser<R> {
         let (line, end) = self.line(self.at)?;
         let line = &self.buf[line];
         if let Some(second) = parse_time(line) {
-            self.give(end);
+            self.give_note(end);
             return Ok(Item::Time(second));
         }
         if let Some(position) = parse_position(line) {
-            self.give(end);
+            self.give_note(end);
             return Ok(Item::Position(position));
         }
         // A hole that begins here may end at any line further on.
         if !line.trim_ascii_end().iter().all(|b| matches!(b, b' '..=b'~' | b'\t')) {
             return Err(self.corrupt(self.at, "An annotation that is no text".into()));
         }
-        match parse_head(line).filter(|_| self.checks) {
-            Some((sum, length)) => self.check(end, sum, length)?,
-            None if self.checks && line.starts_with(b"#CRC:") => {
+        match parse_head(line) {
+            Some(head) => {
+                let start = self.offset + (end - self.at) as u64;
+                // Also if it is not right: it was to end there.
+                self.over_zeros = head.safe.map(|_| start.saturating_add(head.length));
+                if self.checks {
+                    self.check(end, head.sum, head.length)?;
+                }
+                self.give(end);
+            }
+            None if self.checks && line.starts_with(CRC) => {
                 return Err(self.corrupt(self.at, "A checksum that is none".into()));
             }
-            None => {}
+            None => self.give_note(end),
         }
-        self.give(end);
         Ok(Item::Note)
+    }
+
+    /// The same as [`Parser::give`], of an annotation: it was written with what stands before it.
+    fn give_note(&mut self, end: usize) {
+        let was_end = self.over_zeros == Some(self.offset);
+        self.give(end);
+        if was_end {
+            self.over_zeros = Some(self.offset);
+        }
     }
 
     /// What is up to `end`, a place in the buffer, is given out.

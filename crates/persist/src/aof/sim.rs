@@ -4,11 +4,15 @@
 //! does, and at some step the power goes off, or the process is killed, or calls fail now and then.
 //! What is loaded afterwards must be a prefix of the units in their order, whole, and hold all that was
 //! called durable; then the run goes on from there.
+//!
+//! Where zeros are written ahead more is asked: pages of a file whose size is safe are lost one by one, and
+//! what is left must be told from damage, so that a server starts with it by itself.
 
 use super::load::{Leniency, Rest, Sink, load};
 use super::manifest::Role;
-use super::{Annotations, Appender, Directory, Position, SyncJob};
+use super::{Ahead, Annotations, Appender, Directory, Position, SyncJob};
 use crate::storage::{Output, Storage};
+use std::collections::BTreeSet;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +22,10 @@ use weft_testkit::rng::Rng;
 impl Output for SimFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         SimFile::write(self, bytes)
+    }
+
+    fn write_zeros(&self, at: u64, n: usize) -> io::Result<usize> {
+        SimFile::write_zeros(self, at, n)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -71,6 +79,22 @@ const ROOT: &str = "data";
 /// The file into which a base is written.
 const BASE: &str = "temp-base";
 const LENIENT: Leniency = Leniency { truncated: true, corrupt: u64::MAX, checks: true };
+/// As a server is that nobody has told anything.
+const USUAL: Leniency = Leniency { truncated: true, corrupt: 0, checks: true };
+/// Short pieces, as the disk's pages are short.
+const AHEAD: Ahead = Ahead { least: 512, most: 2048 };
+
+/// What is done wrong, so that it is seen to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// What was written is promised before it was synced.
+    EarlyPromise,
+    /// Batches say that more was safe than is.
+    EarlySafe,
+    /// Zeros are not cut off that are not wanted any more.
+    ZerosLeft,
+}
 
 fn directory(disk: &SimDisk) -> Directory {
     Directory::new(Arc::new(disk.clone()), Path::new(ROOT), "dir", "log")
@@ -156,6 +180,8 @@ impl Sink for Loaded {
 
     fn progress(&mut self, _bytes: u64) {}
 
+    fn note(&mut self, _line: String) {}
+
     fn warn(&mut self, _line: String) {}
 }
 
@@ -186,11 +212,17 @@ struct Server {
     /// A rewrite: its cut, and the kind of its base.
     rewrite: Option<(u64, bool)>,
     always: bool,
+    /// Zeros are written ahead of all units behind that number, and the files in which some of them were
+    /// synced.
+    ahead: bool,
+    ahead_behind: u64,
+    over_zeros: BTreeSet<String>,
+    planted: Planted,
 }
 
 impl Server {
     /// Loads what is there, and goes on.
-    fn start(disk: SimDisk, rng: Rng, loaded: &Loaded) -> io::Result<Server> {
+    fn start(disk: SimDisk, rng: Rng, loaded: &Loaded, planted: Planted) -> io::Result<Server> {
         let mut rng = rng;
         let dir = directory(&disk);
         let notes = Annotations { timestamps: rng.percent(50), checksums: true };
@@ -206,9 +238,15 @@ impl Server {
             Appender::open(dir, manifest, notes)?
         };
         log.begin_at(loaded.upto);
+        let ahead = rng.percent(50);
+        let _ = log.write_ahead(ahead.then_some(AHEAD));
         let mut server = Server {
             disk,
             always: rng.percent(50),
+            ahead,
+            ahead_behind: loaded.upto,
+            over_zeros: BTreeSet::new(),
+            planted,
             rng,
             log,
             fed: loaded.upto,
@@ -224,7 +262,11 @@ impl Server {
 
     fn promise(&mut self) {
         if !self.log.waits_for_base() {
-            self.promised = self.promised.max(self.log.durable());
+            let promised = match self.planted {
+                Planted::EarlyPromise if self.always => self.log.written(),
+                _ => self.log.durable(),
+            };
+            self.promised = self.promised.max(promised);
         }
         assert!(self.log.durable() <= self.log.written() && self.log.written() <= self.fed);
     }
@@ -237,6 +279,9 @@ impl Server {
                     self.fed += 1;
                     let commands = commands(self.fed);
                     let commands: Vec<_> = commands.iter().map(|(db, c)| (*db, &c[..])).collect();
+                    if self.planted == Planted::EarlySafe {
+                        self.log.claim_safe();
+                    }
                     self.log.unit(self.fed, self.fed as i64 * 100, &commands);
                     if self.rng.percent(30) {
                         // The offset says what the data are.
@@ -249,6 +294,17 @@ impl Server {
                     self.sync_now();
                 }
             }
+            4 if self.rng.percent(10) => {
+                // The configuration was changed.
+                self.ahead = !self.ahead;
+                if self.planted == Planted::ZerosLeft && !self.ahead {
+                    self.log.forget_zeros();
+                }
+                let _ = self.log.write_ahead(self.ahead.then_some(AHEAD));
+                self.ahead_behind = self.fed;
+                self.over_zeros.clear();
+            }
+            4 if self.rng.percent(10) => drop(self.log.write_last()),
             4 => drop(self.log.write()),
             5 if self.job.is_none() && self.log.wants_sync() => {
                 self.job = Some(self.log.sync_job())
@@ -256,6 +312,7 @@ impl Server {
             5 | 6 => self.end_sync(),
             7 if self.rewrite.is_none() => {
                 if self.log.rotate().is_ok() {
+                    self.ahead_behind = self.fed;
                     self.rewrite = Some((self.fed, self.rng.percent(50)));
                 }
             }
@@ -274,12 +331,20 @@ impl Server {
         let job = self.log.sync_job();
         let came = job.run();
         self.log.synced(&job, &came);
+        self.see_zeros();
+    }
+
+    fn see_zeros(&mut self) {
+        if self.ahead && self.log.synced_upto() > self.ahead_behind {
+            self.over_zeros.insert(self.log.file_name());
+        }
     }
 
     fn end_sync(&mut self) {
         if let Some(job) = self.job.take() {
             let came = job.run();
             self.log.synced(&job, &came);
+            self.see_zeros();
         }
     }
 
@@ -289,6 +354,15 @@ impl Server {
             let _ = self.log.rebase(BASE, snapshot);
         }
     }
+}
+
+/// Whether what the power left is taken by a server that was told nothing.
+fn is_taken(disk: &SimDisk, server: &Server) -> bool {
+    let dir = directory(disk);
+    let Ok(manifest) = dir.manifest() else { return true };
+    let last = manifest.increments.last();
+    let concerns = last.is_some_and(|last| server.over_zeros.contains(&last.name));
+    !concerns || load(&dir, &manifest, USUAL, &mut Loaded::default()).is_ok()
 }
 
 fn recover(disk: &SimDisk, context: &str) -> Loaded {
@@ -303,11 +377,22 @@ fn recover(disk: &SimDisk, context: &str) -> Loaded {
     loaded
 }
 
+/// What was seen in histories.
+#[derive(Default)]
+struct Seen {
+    lives: u64,
+    units: u64,
+    /// Positions at the end.
+    told: u64,
+    /// Ends that had to be taken.
+    over_zeros: u64,
+}
+
 /// One history of some lives of a server on one disk.
-fn run(seed: u64) -> (u64, u64, u64) {
+fn run(seed: u64, planted: Planted, seen: &mut Seen) {
     let mut rng = Rng::new(seed);
     let mut disk = SimDisk::new(seed, Path::new(ROOT));
-    let (mut lives, mut units, mut told) = (0, 0, 0);
+    let mut units = 0;
     let mut loaded = Loaded::default();
     // What is there is safe: whoever starts has read it, and does not lose it again.
     let mut promised = 0;
@@ -318,7 +403,9 @@ fn run(seed: u64) -> (u64, u64, u64) {
         disk.cut_power_at(off_at);
         disk.fail(faults);
         let mut written = 0;
-        if let Ok(mut server) = Server::start(disk.clone(), Rng::new(rng.next_u64()), &loaded) {
+        let server = Server::start(disk.clone(), Rng::new(rng.next_u64()), &loaded, planted);
+        let mut server = server.ok();
+        if let Some(server) = &mut server {
             for _ in 0..rng.below(120) {
                 server.act();
                 if disk.is_off() {
@@ -333,6 +420,10 @@ fn run(seed: u64) -> (u64, u64, u64) {
         }
         let killed = off_at == u64::MAX && rng.percent(30);
         disk = if killed { disk.after_crash() } else { disk.after_power_loss() };
+        if let Some(server) = server.filter(|server| faults == 0 && !server.over_zeros.is_empty()) {
+            assert!(is_taken(&disk, &server), "{context}: refused");
+            seen.over_zeros += 1;
+        }
         loaded = recover(&disk, &context);
         assert!(loaded.upto >= promised, "{context}: {} of {promised} promised", loaded.upto);
         if killed {
@@ -341,32 +432,43 @@ fn run(seed: u64) -> (u64, u64, u64) {
         assert!(loaded.upto <= units, "{context}: what nobody wrote");
         // What was loaded is what the next life stands on.
         promised = loaded.upto;
-        lives += 1;
-        told += u64::from(loaded.is_told);
+        seen.lives += 1;
+        seen.told += u64::from(loaded.is_told);
     }
-    (lives, units, told)
+    seen.units += units;
 }
 
 #[test]
 fn after_a_power_loss_at_any_step_there_is_a_prefix_with_all_that_was_promised() {
-    let (mut lives, mut units, mut told) = (0, 0, 0);
+    let mut seen = Seen::default();
     for seed in 0..5000 {
-        let (of_lives, of_units, of_told) = run(seed);
-        lives += of_lives;
-        units += of_units;
-        told += of_told;
+        run(seed, Planted::Nothing, &mut seen);
     }
+    let Seen { lives, units, told, over_zeros } = seen;
     assert!(lives == 15_000 && units > 100_000, "{lives} lives, {units} units");
     assert!(told > 1000, "positions at the end: {told}");
+    assert!(over_zeros > 1000, "ends over zeros: {over_zeros}");
+}
+
+#[test]
+fn what_is_done_wrong_is_found() {
+    for planted in [Planted::EarlyPromise, Planted::EarlySafe, Planted::ZerosLeft] {
+        let found = (0..2000).any(|seed| {
+            std::panic::catch_unwind(|| run(seed, planted, &mut Seen::default())).is_err()
+        });
+        assert!(found, "{planted:?}");
+    }
 }
 
 /// Runs a fixed history in which call number `fails_at` fails; answers its calls. Everything is there at the
 /// end: a failure is passed, and nothing of it stays.
-fn run_with_failure(fails_at: u64) -> u64 {
+fn run_with_failure(fails_at: u64, ahead: bool) -> u64 {
     let disk = SimDisk::new(fails_at, Path::new(ROOT));
-    let mut server =
-        Server::start(disk.clone(), Rng::new(7), &Loaded::default()).expect("no faults");
+    let mut server = Server::start(disk.clone(), Rng::new(7), &Loaded::default(), Planted::Nothing)
+        .expect("no faults");
     server.always = false;
+    server.ahead = ahead;
+    server.log.write_ahead(ahead.then_some(AHEAD)).expect("no faults");
     let steps = disk.steps();
     disk.fail_at(steps + fails_at);
     for _ in 0..300 {
@@ -395,9 +497,11 @@ fn run_with_failure(fails_at: u64) -> u64 {
 
 #[test]
 fn a_failure_of_any_call_is_passed() {
-    let calls = run_with_failure(u64::MAX / 2);
-    assert!(calls > 200, "{calls}");
-    for fails_at in 1..=calls {
-        run_with_failure(fails_at);
+    for ahead in [false, true] {
+        let calls = run_with_failure(u64::MAX / 2, ahead);
+        assert!(calls > 200, "{calls}");
+        for fails_at in 1..=calls {
+            run_with_failure(fails_at, ahead);
+        }
     }
 }

@@ -123,6 +123,10 @@ impl Sink for Parsed {
         self.srv.persistence.loading.loaded_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    fn note(&mut self, line: String) {
+        log_notice!("{line}");
+    }
+
     fn warn(&mut self, line: String) {
         log_warning!("{line}");
     }

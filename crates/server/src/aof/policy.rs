@@ -1,7 +1,7 @@
 //! What the configuration says of the append-only file, as the thread that writes it wants it.
 
 use weft_config::{Config, Id};
-use weft_persist::aof::Annotations;
+use weft_persist::aof::{Ahead, Annotations};
 
 /// When what was written is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Policy {
     /// Bytes below which they don't.
     pub least: u64,
     pub annotations: Annotations,
+    /// Zeros are written ahead where that makes syncs cheaper.
+    pub zeros: bool,
     /// A rewritten file begins with a snapshot.
     pub snapshot: bool,
     /// It is synced on the way.
@@ -48,11 +50,19 @@ impl Policy {
                 timestamps: config.bool(Id::AOF_TIMESTAMP_ENABLED),
                 checksums: config.bool(Id::AOF_CHECKSUM),
             },
+            zeros: config.bool(Id::AOF_ZEROS_AHEAD),
             snapshot: config.bool(Id::AOF_USE_RDB_PREAMBLE),
             incremental: config.bool(Id::AOF_REWRITE_INCREMENTAL_FSYNC),
             compress: config.bool(Id::RDBCOMPRESSION),
             keeps_files: config.bool(Id::AOF_DISABLE_AUTO_GC),
         }
+    }
+
+    /// What is written ahead of the units. Nothing where not every one of them is synced, or where nobody could
+    /// tell later that one is not whole.
+    pub fn ahead(&self) -> Option<Ahead> {
+        let syncs_all = self.sync == Sync::Always && !self.pauses;
+        (self.zeros && syncs_all && self.annotations.checksums).then(Ahead::default)
     }
 
     /// By how many percent `now` bytes are more than `then`, if that is enough for a rewrite.

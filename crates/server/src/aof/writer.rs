@@ -114,6 +114,9 @@ impl Writer {
         syncer: Sender<SyncJob>,
     ) -> Writer {
         let settings = srv.settings();
+        let mut appender = appender;
+        // To begin with it is no error: only what is there is ever cut.
+        let _ = appender.write_ahead(settings.aof.ahead());
         Writer {
             srv,
             log,
@@ -190,6 +193,9 @@ impl Writer {
             self.settings_version = settings.version;
             self.appender.annotate(settings.aof.annotations);
             self.policy = settings.aof;
+            if let Err(e) = self.appender.write_ahead(self.policy.ahead()) {
+                log_warning!("Zeros at the end of the AOF could not be cut off: {e}");
+            }
         }
     }
 
@@ -272,7 +278,7 @@ impl Writer {
         }
         self.place_from = Instant::now();
         self.note_place();
-        if let Err(e) = self.appender.write() {
+        if let Err(e) = self.appender.write_last() {
             log_warning!("The end of the AOF could not be written: {e}");
         }
         let job = self.appender.sync_job();

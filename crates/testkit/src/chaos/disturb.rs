@@ -60,6 +60,7 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("no-appendfsync-on-rewrite", &["yes", "no"]),
     ("aof-use-rdb-preamble", &["yes", "no"]),
     ("aof-checksum", &["yes", "no"]),
+    ("aof-zeros-ahead", &["yes", "no"]),
     ("aof-timestamp-enabled", &["yes", "no"]),
     ("snapshot-memory-limit", &["0", "64kb", "1mb"]),
     ("save", &["", "1 1"]),

@@ -4,7 +4,8 @@
  *
  *     CALL PART ERROR FROM TO
  *
- * CALL is write, sync, rename, open, truncate, unlink or `any`. PART is in the path of the file; `any`
+ * CALL is write, ahead (a write at a place, as zeros are written ahead), sync, rename, open, truncate,
+ * unlink or `any`. PART is in the path of the file; `any`
  * is every file of the log and every snapshot. ERROR is a number of errno, `half` (a write takes half
  * of its bytes), `stall` (each call waits while the line is there) or `hold` (the call waits until the file
  * changes). FROM and TO count the calls that a line concerns, from 1 on, since the file has last changed; a
@@ -146,6 +147,11 @@ static int fate_of_open(const char *call, int fd) {
 ssize_t write(int fd, const void *bytes, size_t n) {
     int fate = fate_of_open("write", fd);
     UNLESS(fate, REAL(write)(fd, bytes, fate == HALF ? (n + 1) / 2 : n));
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t n, off64_t at) {
+    int fate = fate_of_open("ahead", fd);
+    UNLESS(fate, REAL(pwrite64)(fd, bytes, fate == HALF ? (n + 1) / 2 : n, at));
 }
 
 int fsync(int fd) { UNLESS(fate_of_open("sync", fd), REAL(fsync)(fd)); }

@@ -1,0 +1,222 @@
+//! Zeros ahead of the append-only file under `always`: when they are there and when they are cut off, what is
+//! loaded when they are found, and what of the last write is missing.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use weft_testkit::faulty::FaultyDisk;
+use weft_testkit::{Client, Server, locate};
+use weft_tests::persistence::{PATIENCE, info};
+
+const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+/// Bytes of the shortest piece.
+const PIECE: u64 = 64 << 10;
+
+fn file(server: &Server, number: u32) -> PathBuf {
+    server.dir().join(format!("appendonlydir/appendonly.aof.{number}.incr.aof"))
+}
+
+fn length(server: &Server, number: u32) -> u64 {
+    fs::metadata(file(server, number)).expect("a file of increments").len()
+}
+
+/// The file without zeros at its end.
+fn held(server: &Server, number: u32) -> Vec<u8> {
+    let mut bytes = fs::read(file(server, number)).expect("a file of increments");
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    bytes.truncate(end);
+    bytes
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a write has zeros behind it.
+#[track_caller]
+fn assert_ahead(server: &Server, client: &mut Client, number: u32, is_ahead: bool) {
+    client.ok(&["SET", "key", "value"]);
+    let holds = held(server, number).len() as u64;
+    let length = length(server, number);
+    if is_ahead {
+        assert!(length > holds && length.is_multiple_of(PIECE), "{length}, of that {holds}");
+    } else {
+        assert_eq!(length, holds);
+    }
+}
+
+#[test]
+fn they_are_there_under_always_alone_and_are_cut_off() {
+    let mut server = Server::weft(&ALWAYS);
+    let mut client = server.client();
+    assert_eq!(length(&server, 1), 0, "nothing is written");
+    assert_ahead(&server, &mut client, 1, true);
+    let set = |client: &mut Client, name: &str, value: &str| {
+        client.ok(&["CONFIG", "SET", name, value]);
+    };
+    for (name, off, on) in [
+        ("aof-zeros-ahead", "no", "yes"),
+        ("appendfsync", "everysec", "always"),
+        ("appendfsync", "no", "always"),
+        ("aof-checksum", "no", "yes"),
+        ("no-appendfsync-on-rewrite", "yes", "no"),
+    ] {
+        set(&mut client, name, off);
+        wait_until(name, || length(&server, 1) == held(&server, 1).len() as u64);
+        client.ok(&["SET", "key", "other"]);
+        wait_until(name, || info(&mut client, "aof_buffer_length") == "0");
+        set(&mut client, name, on);
+        assert_ahead(&server, &mut client, 1, true);
+    }
+    // What is told is what is in the file.
+    let size: u64 = info(&mut client, "aof_current_size").parse().expect("bytes");
+    let base: u64 = info(&mut client, "aof_base_size").parse().expect("bytes");
+    assert_eq!(size - base, held(&server, 1).len() as u64);
+    // More than a piece at once, and piece after piece.
+    let large = "v".repeat(200_000);
+    for _ in 0..10 {
+        client.ok(&["SET", "large", &large]);
+        assert_ahead(&server, &mut client, 1, true);
+    }
+    // A file that is left has none.
+    set(&mut client, "aof-disable-auto-gc", "yes");
+    client.cmd(&["BGREWRITEAOF"]);
+    wait_until("a rewrite", || {
+        info(&mut client, "aof_rewrites") == "1"
+            && info(&mut client, "aof_rewrite_in_progress") == "0"
+    });
+    assert_eq!(length(&server, 1), held(&server, 1).len() as u64);
+    assert_ahead(&server, &mut client, 2, true);
+    set(&mut client, "appendonly", "no");
+    wait_until("the end", || length(&server, 2) == held(&server, 2).len() as u64);
+    set(&mut client, "appendonly", "yes");
+    wait_until("a base", || {
+        info(&mut client, "aof_rewrites") == "2"
+            && info(&mut client, "aof_rewrite_in_progress") == "0"
+    });
+    assert_ahead(&server, &mut client, 3, true);
+    server.stop_term();
+    assert_eq!(length(&server, 3), held(&server, 3).len() as u64);
+}
+
+#[test]
+fn a_server_that_was_killed_leaves_zeros_that_are_no_fault() {
+    let strict = ["--aof-load-truncated", "no"];
+    let mut server = Server::weft(&[&ALWAYS[..], &strict].concat());
+    for life in 1..4 {
+        let mut client = server.client();
+        for n in 0..20 {
+            assert!(client.cmd(&["RPUSH", "list", &n.to_string()]).int() > 0);
+        }
+        client.cmd(&["MULTI"]);
+        client.cmd(&["RPUSH", "list", "a"]);
+        client.cmd(&["SET", "key", "value"]);
+        assert_eq!(client.cmd(&["EXEC"]).items().len(), 2);
+        server.kill();
+        let (holds, length) = (held(&server, 1).len() as u64, length(&server, 1));
+        assert!(holds < length);
+        server.restart();
+        assert_eq!(server.client().cmd(&["LLEN", "list"]).int(), 21 * life);
+        let told = format!("ends in {} bytes that were written ahead", length - holds);
+        assert!(server.log().contains(&told), "{}", server.log_tail());
+        assert_eq!(self::length(&server, 1), holds, "they are cut off");
+    }
+}
+
+/// What a server says that does not start with what is there.
+#[track_caller]
+fn refusal(server: &Server, args: &[&str]) -> String {
+    let port = weft_testkit::server::free_port().to_string();
+    let told = tempfile::NamedTempFile::new().expect("a file");
+    let mut child = Command::new(locate::weft());
+    child.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).args(ALWAYS).args(args);
+    child.stdout(told.reopen().expect("there")).current_dir(server.dir());
+    let mut child = child.spawn().expect("it runs");
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("it is ours").is_none() {
+        let said = || fs::read_to_string(told.path()).unwrap_or_default();
+        if Instant::now() > deadline || said().contains("Ready to accept connections") {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("it has started:\n{}", said());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::read_to_string(told.path()).expect("there")
+}
+
+#[test]
+fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
+    let mut server = Server::weft(&ALWAYS);
+    let mut client = server.client();
+    for n in 0..4 {
+        client.ok(&["SET", &format!("k{n}"), &"v".repeat(20_000)]);
+        client.ok(&["SET", &format!("s{n}"), "value"]);
+    }
+    let from = held(&server, 1).len();
+    client.cmd(&["MULTI"]);
+    client.cmd(&["SET", "last", &"v".repeat(20_000)]);
+    client.cmd(&["SET", "other", &"v".repeat(20_000)]);
+    client.cmd(&["EXEC"]);
+    server.kill();
+    let whole = fs::read(file(&server, 1)).expect("the log");
+    let page = |at: usize| at.next_multiple_of(4096);
+    let end = held(&server, 1).len();
+    for hole in [
+        from..page(from),
+        page(from)..page(from) + 4096,
+        from..page(from) + 8192,
+        end / 4096 * 4096..end,
+        from..end - 1,
+    ] {
+        let mut torn = whole.clone();
+        torn[hole.clone()].fill(0);
+        fs::write(file(&server, 1), &torn).expect("room");
+        let told = refusal(&server, &["--aof-load-truncated", "no"]);
+        assert!(told.contains("Unexpected end of file"), "{hole:?}: {told}");
+        assert_eq!(fs::read(file(&server, 1)).expect("there"), torn, "nothing was touched");
+        server.restart();
+        let mut client = server.client();
+        assert_eq!(client.cmd(&["DBSIZE"]).int(), 8, "{hole:?}");
+        assert_eq!(length(&server, 1), from as u64, "{hole:?}");
+        server.kill();
+    }
+    // Nobody was told that the last write was safe. What stands in front of it was.
+    let mut damaged = whole.clone();
+    damaged[page(8192)..page(8192) + 4096].fill(0);
+    fs::write(file(&server, 1), &damaged).expect("room");
+    let told = refusal(&server, &[]);
+    assert!(told.contains("Bad file format reading the append only file"), "{told}");
+    assert_eq!(fs::read(file(&server, 1)).expect("there"), damaged, "nothing was touched");
+}
+
+#[test]
+fn without_space_for_them_it_goes_on() {
+    let Some(disk) = FaultyDisk::new() else { return };
+    for fault in ["28", "5", "half"] {
+        let mut server = disk.server(&ALWAYS);
+        let mut client = server.client();
+        disk.fails(&format!("ahead .incr. {fault} 1 1000000"));
+        for n in 0..50 {
+            assert!(client.cmd(&["RPUSH", "list", &n.to_string()]).int() > 0);
+        }
+        assert!(disk.hits() > 0, "{fault}");
+        assert_eq!(length(&server, 1) > held(&server, 1).len() as u64, fault == "half");
+        disk.works();
+        // It is tried again, though not at every write.
+        let value = "v".repeat(40_000);
+        for _ in 0..3 {
+            client.ok(&["SET", "key", &value]);
+        }
+        assert!(length(&server, 1) > held(&server, 1).len() as u64, "{fault}");
+        server.kill();
+        server.restart();
+        assert_eq!(server.client().cmd(&["LLEN", "list"]).int(), 50);
+    }
+}
