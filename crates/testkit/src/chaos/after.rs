@@ -65,13 +65,14 @@ pub(super) fn wait_until(what: &str, mut get: impl FnMut() -> i64, is_so: impl F
     panic!("{what} is {seen} and stays so");
 }
 
-/// A connection to a server that may still refuse some, for which pending ones make room.
+/// A connection to a server that may still refuse some, for which pending ones make room. It may have been left
+/// a replica without its primary, or loading, and serve no more than what needs no data.
 #[track_caller]
 fn connect(server: &Server, pending: &mut Vec<Pending>) -> Client {
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
         let tried = Client::try_tcp(server.port()).and_then(|mut client| {
-            let pong = client.try_cmd(&["PING"])?;
-            Ok((pong.value.error().is_none(), client))
+            let id = client.try_cmd(&["CLIENT", "ID"])?;
+            Ok((id.value.error().is_none(), client))
         });
         match tried {
             Ok((true, client)) => return client,
