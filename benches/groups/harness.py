@@ -12,6 +12,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# Of a process, as `clock_getcpuclockid` makes it.
+SCHED_CLOCK = 2
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -56,9 +58,11 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), 30)
 
     def cpu(self):
-        """User and system seconds of all threads."""
+        """User and system seconds of all threads. The sum is exact to the nanosecond, by the process's own
+        clock; how it is shared out is known by ticks of 10 ms only."""
         fields = open(f"/proc/{self.pid}/stat").read().rsplit(")", 1)[1].split()
-        return int(fields[11]) / TICK, int(fields[12]) / TICK
+        user = int(fields[11]) / TICK
+        return user, time.clock_gettime((~self.pid << 3) | SCHED_CLOCK) - user
 
     def status(self, field):
         return int(re.search(rf"{field}:\s+(\d+)", open(f"/proc/{self.pid}/status").read())[1])

@@ -5,8 +5,11 @@
 //! anything. So numbers are read from every name, but written only to those of a list, and
 //! strings are read only from a list.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr;
+use std::alloc::Layout;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use tikv_jemalloc_sys::MALLOCX_TCACHE_NONE;
 
 /// A number of the C library that says why the allocator refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +208,58 @@ pub fn slab_of(at: *const u8) -> Option<Slab> {
     })
 }
 
+/// To so many bytes all memory is aligned that is not smaller.
+const QUANTUM: usize = 16;
+
+/// Memory of the arena in which the address lies; null if there is none. As the global allocator would give
+/// it, which can free it. Takes locks of jemalloc's for a moment, and does without the thread's cache.
+pub fn allocate_beside(layout: Layout, beside: NonNull<u8>) -> *mut u8 {
+    let place = match arena_of(beside) {
+        Some(arena) => tikv_jemalloc_sys::MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE,
+        None => 0,
+    };
+    // As the global allocator does, which tells the size alone when it frees what needs no more.
+    let needs_more = layout.align() > QUANTUM || layout.align() > layout.size();
+    let aligned = if needs_more { tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align()) } else { 0 };
+    let flags = place | aligned;
+    // SAFETY: the size is not 0; the alignment is a power of two; the arena exists, and arenas are never
+    // destroyed here.
+    unsafe { tikv_jemalloc_sys::mallocx(layout.size().max(1), flags).cast() }
+}
+
+/// The arena that gave the memory at an address.
+fn arena_of(at: NonNull<u8>) -> Option<usize> {
+    static NAME: OnceLock<Option<[usize; 2]>> = OnceLock::new();
+    let name = (*NAME.get_or_init(|| {
+        let (mut name, mut len) = ([0; 2], 2);
+        // SAFETY: the name ends with NUL and has two parts, for which there is room.
+        let status = unsafe {
+            tikv_jemalloc_sys::mallctlnametomib(
+                c"arenas.lookup".as_ptr(),
+                name.as_mut_ptr(),
+                &raw mut len,
+            )
+        };
+        (status == 0 && len == name.len()).then_some(name)
+    }))?;
+    let mut arena: c_uint = 0;
+    let mut len = size_of_val(&arena);
+    let mut address = at.as_ptr();
+    // SAFETY: the name stands for a question about one address, which is read from `address`, and only
+    // looked up; the answer is an unsigned int.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctlbymib(
+            name.as_ptr(),
+            name.len(),
+            (&raw mut arena).cast(),
+            &raw mut len,
+            (&raw mut address).cast(),
+            size_of_val(&address),
+        )
+    };
+    (status == 0).then_some(arena as usize)
+}
+
 /// Gives all pages without allocations back to the system, in every arena. Takes milliseconds
 /// for each gigabyte given back.
 ///
@@ -233,6 +288,7 @@ fn c_name(name: &[u8]) -> Result<CString, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicPtr;
 
     #[test]
     fn numbers_of_all_sizes() {
@@ -268,6 +324,35 @@ mod tests {
         }
         let large = vec![1u8; 1 << 20];
         assert_eq!(slab_of(large.as_ptr()), None);
+    }
+
+    #[test]
+    fn copies_lie_in_the_arena_of_the_original() {
+        let beside = |size, align, at| {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            let new = NonNull::new(allocate_beside(layout, at)).expect("there is memory");
+            assert!(new.addr().get().is_multiple_of(align));
+            // SAFETY: it is new, and has that size.
+            unsafe { new.write_bytes(1, size) };
+            new
+        };
+        let free = |at: NonNull<u8>| {
+            // SAFETY: from mallocx, and not used again.
+            unsafe { tikv_jemalloc_sys::free(at.as_ptr().cast()) };
+        };
+        // Threads have arenas of their own.
+        let first = std::thread::spawn(|| {
+            // SAFETY: a size, and no flags.
+            AtomicPtr::new(unsafe { tikv_jemalloc_sys::mallocx(2048, 0) }.cast::<u8>())
+        });
+        let first = NonNull::new(first.join().expect("it ends").into_inner()).expect("memory");
+        let arena = arena_of(first);
+        for (size, align) in [(1, 1), (24, 8), (2048, 8), (64, 64), (1 << 20, 8)] {
+            let copy = beside(size, align, first);
+            assert_eq!(arena_of(copy), arena, "{size} bytes");
+            free(copy);
+        }
+        free(first);
     }
 
     #[test]

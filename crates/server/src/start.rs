@@ -102,6 +102,7 @@ fn run(config: Config) -> Result<i32, Failure> {
         daemon::daemonize().map_err(|e| format!("Can't become a daemon: {}", words(&e)))?;
     }
     free_pages_in_the_background();
+    copy_beside();
     let supervisor = Supervisor::start(supervision(&config));
     crash::install("weft-server").map_err(|e| format!("Can't handle signals: {e}"))?;
     crash::install_panic_hook(crash::AfterPanic::Abort);
@@ -134,6 +135,16 @@ fn free_pages_in_the_background() {
     #[cfg(not(weft_sanitizer))]
     if let Err(e) = crate::mallctl::number(b"background_thread", Some(1)) {
         log_warning!("Freed memory goes back to the system with delay: {e}");
+    }
+}
+
+/// Keeps large values in the arenas where they are, whichever thread changes them.
+fn copy_beside() {
+    #[cfg(not(weft_sanitizer))]
+    // SAFETY: the global allocator is jemalloc, whose arenas these are, or is what takes jemalloc's place
+    // together with all of its functions.
+    unsafe {
+        weft_types::allocate_copies_by(crate::mallctl::allocate_beside);
     }
 }
 

@@ -27,6 +27,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// How many hold a piece; 1 at least as long as somebody can look.
@@ -42,6 +43,32 @@ pub(crate) fn copied_bytes() -> u64 {
 
 fn note_copy(bytes: usize) {
     COPIED.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// Memory of that layout for a copy of what stands at the address, or null.
+pub type AllocateCopy = fn(Layout, NonNull<u8>) -> *mut u8;
+
+static ALLOCATE_COPY: OnceLock<AllocateCopy> = OnceLock::new();
+
+/// Has copies of pieces be made in memory that `allocate` gives, in the place of the allocator's own choice.
+/// A copy takes over from its piece, which is freed soon. An allocator that gives every thread an arena
+/// of its own would move the value from one arena to the others so, and leave holes that nobody fills: a fifth of
+/// a large hash after a few saves. Only the first call has an effect.
+///
+/// # Safety
+/// What `allocate` gives is as the global allocator gives it, and the global allocator can free it.
+pub unsafe fn allocate_copies_by(allocate: AllocateCopy) {
+    let _ = ALLOCATE_COPY.set(allocate);
+}
+
+/// Memory for a copy of what stands at `of`; `layout` is not of size 0.
+fn allocate_copy<T>(layout: Layout, of: NonNull<T>) -> NonNull<u8> {
+    let memory = match ALLOCATE_COPY.get() {
+        Some(allocate) => allocate(layout, of.cast()),
+        // SAFETY: the layout has a size.
+        None => unsafe { alloc(layout) },
+    };
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 /// A value that is copied when somebody else holds it.
@@ -95,7 +122,7 @@ struct Held<T> {
 
 /// One value.
 pub(crate) struct Counted<T> {
-    /// From `Box::into_raw`; lives as long as there is a holder, and each `Counted` is one.
+    /// From a box, or as if; lives as long as there is a holder, and each `Counted` is one.
     held: NonNull<Held<T>>,
     owns: PhantomData<Held<T>>,
 }
@@ -116,6 +143,19 @@ impl<T> Counted<T> {
         // SAFETY: `self` is a holder, so the piece lives; nobody has `&mut` of it while others may
         // look, since `deref_mut` takes an exclusive borrow of the only holder.
         unsafe { self.held.as_ref() }
+    }
+
+    /// One with a copy of the value.
+    fn copied(&self) -> Self
+    where
+        T: Clone,
+    {
+        const { assert!(size_of::<Held<T>>() > 0) };
+        let value = T::clone(self);
+        let held = allocate_copy(Layout::new::<Held<T>>(), self.held).cast::<Held<T>>();
+        // SAFETY: the memory is new and has that layout, which is a box's.
+        unsafe { held.write(Held { holders: Holders::one(), value }) };
+        Counted { held, owns: PhantomData }
     }
 
     /// The value, or a copy of it if others hold it.
@@ -166,7 +206,7 @@ impl<T: Piece> DerefMut for Counted<T> {
         #[cold]
         fn part<T: Piece>(counted: &mut Counted<T>) {
             note_copy(size_of::<Held<T>>() + counted.outside());
-            *counted = Counted::new(T::clone(counted));
+            *counted = counted.copied();
         }
         if !self.held().holders.is_one() {
             part(self);
@@ -224,13 +264,39 @@ impl<T> CountedRow<T> {
         let layout = Self::layout(len);
         // SAFETY: the layout has a size, that of the count at least.
         let base = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(base.cast::<Holders>()) else { handle_alloc_error(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        // SAFETY: it is new, and for so many elements.
+        unsafe { Self::begin(base) }
+    }
+
+    /// Puts the count at the beginning of memory for a row; answers where its first element belongs.
+    ///
+    /// # Safety
+    /// Nobody else uses the memory, which has the layout of a row.
+    unsafe fn begin(base: NonNull<u8>) -> NonNull<T> {
+        let base = base.cast::<Holders>();
         // SAFETY: the memory begins with room for a count, for which it is aligned, and what
         // follows is still within it.
         unsafe {
             base.write(Holders::one());
             base.add(1).cast()
         }
+    }
+
+    /// A row of copies of the elements, of which there are some.
+    fn copied(&self) -> Self
+    where
+        T: Clone,
+    {
+        let base = allocate_copy(Self::layout(self.len), self.first);
+        // SAFETY: it is new, and for so many elements.
+        let first = unsafe { Self::begin(base) };
+        for (at, element) in self.iter().enumerate() {
+            // SAFETY: there is room for as many as are copied. If one can't be, those before it are
+            // forgotten with the memory.
+            unsafe { first.add(at).write(element.clone()) };
+        }
+        CountedRow { first, len: self.len, owns: PhantomData }
     }
 
     #[inline]
@@ -377,7 +443,7 @@ impl<T: Clone> DerefMut for CountedRow<T> {
         #[cold]
         fn part<T: Clone>(row: &mut CountedRow<T>) {
             note_copy(row.memory());
-            *row = CountedRow::from(row.to_vec());
+            *row = row.copied();
         }
         if !self.holders().is_one() {
             part(self);

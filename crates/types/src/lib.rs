@@ -26,6 +26,7 @@ pub mod string;
 pub mod value;
 pub mod zset;
 
+pub use counted::{AllocateCopy, allocate_copies_by};
 pub use kind::{Kind, Type, Values};
 pub use limits::{Limits, TEXT_MAX};
 pub use shared::Shared;

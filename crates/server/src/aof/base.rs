@@ -6,7 +6,7 @@ use crate::failure::words;
 use crate::persistence::Running;
 use crate::persistence::save::{self, Failed, Introduced, Plan, Taker};
 use crate::server::Server;
-use crate::threads::GivesWay;
+use crate::threads::{GivesWay, way};
 use std::io::{self, Write};
 use weft_keyspace::Record;
 use weft_keyspace::snapshot::{Image, Snapshot};
@@ -77,7 +77,7 @@ fn write_base(
     let policy = srv.settings().aof;
     let place = place(srv, dir, &policy)?;
     let place = if policy.snapshot {
-        let saver = Saver::begin(GivesWay(place), plan.form, true)?;
+        let saver = Saver::begin(GivesWay(place), plan.form, true)?.pausing(way::pause);
         save::introduce(srv, &saver, Introduced::AOF_BASE)?;
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0.0

@@ -241,7 +241,7 @@ impl Begun {
     pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
         let Begun { running, plan, snapshot, changes, position } = self;
         let place = open(srv, &plan)?;
-        let saver = Saver::begin(GivesWay(place), plan.form, plan.is_summed)?;
+        let saver = Saver::begin(GivesWay(place), plan.form, plan.is_summed)?.pausing(way::pause);
         introduce(srv, &saver, Introduced::file(position))?;
         let done = write(srv, &plan, &snapshot, &saver, &running);
         let kept = snapshot.progress().peak_bytes;
@@ -432,7 +432,7 @@ fn take_all<T: Taker>(
         if running.is_over() {
             return Err(Failed::Cancelled);
         }
-        way::before_hold();
+        way::pause();
         let mut done = Ok(());
         let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
             let bytes = image.alloc_size();

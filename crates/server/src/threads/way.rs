@@ -51,8 +51,9 @@ pub fn work(bytes: usize) {
     WAY.with_borrow_mut(|way| way.iter_mut().for_each(|way| way.work(bytes)));
 }
 
-/// The same before something is held: who has offered the CPU just now is not likely to lose it soon.
-pub fn before_hold() {
+/// Offers the CPU if a piece of work is done, by the clock. As [`work`]. Before something is held, too: who
+/// has offered the CPU just now is not likely to lose it soon.
+pub fn pause() {
     WAY.with_borrow_mut(|way| way.iter_mut().for_each(Way::look));
 }
 

@@ -89,6 +89,33 @@ fn every_element_is_dropped_once() {
     assert_eq!(left(), 0);
 }
 
+thread_local! {
+    /// Bytes of copies that the hook was asked for.
+    static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[test]
+fn copies_are_made_where_the_hook_says() {
+    fn counted(layout: Layout, _: NonNull<u8>) -> *mut u8 {
+        ASKED.set(ASKED.get() + layout.size());
+        // SAFETY: a copy has a count, and so a size.
+        unsafe { alloc(layout) }
+    }
+    // SAFETY: it asks the global allocator.
+    unsafe { allocate_copies_by(counted) };
+    let mut row = CountedRow::from(vec![7u8; 100]);
+    let mut one = Counted::new(vec![1u8]);
+    row[0] = 1;
+    one.push(2);
+    assert_eq!(ASKED.get(), 0, "nobody else holds them");
+    let kept = (row.clone(), one.clone());
+    row[0] = 2;
+    one.push(3);
+    assert_eq!(ASKED.get(), HEADER + 100 + HEADER + size_of::<Vec<u8>>());
+    assert_eq!((row[0], kept.0[0], one.len(), kept.1.len()), (2, 1, 3, 2));
+    drop((row, one, kept));
+}
+
 #[test]
 fn empty_rows_are_no_memory() {
     let mut empty: CountedRow<u64> = CountedRow::new();

@@ -10,6 +10,7 @@ use crate::rdb::{Fault, Form, VERSION, crc64};
 use crate::storage::{Disk, Storage};
 use std::io::{self, Read};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use weft_types::hash::Hash;
 use weft_types::list::List;
 use weft_types::set::Set;
@@ -304,6 +305,26 @@ fn what_files_tell_of_the_use_of_keys() {
         piece.each(&terms, &mut Counts::default(), seen).unwrap();
     }
     assert_eq!(clocks, [77, 9]);
+}
+
+/// While a value is written that has millions of elements its thread can stand back in between.
+#[test]
+fn there_are_pauses_within_a_large_value() {
+    static PAUSES: AtomicU32 = AtomicU32::new(0);
+    let pause = || {
+        PAUSES.fetch_add(1, Ordering::Relaxed);
+    };
+    let saver = Saver::begin(Vec::new(), NEWEST, true).unwrap().pausing(pause);
+    let records = mixed();
+    let (db, hash) = records.last().expect("some");
+    let fields = 60_000;
+    let mut lane = saver.lane();
+    lane.add(*db, hash, None).unwrap();
+    lane.finish().unwrap();
+    let pauses = PAUSES.load(Ordering::Relaxed);
+    assert!(pauses >= fields / 50, "{pauses} pauses among {fields} fields");
+    let again = load_together(&saver.finish().unwrap().0[..], 1).expect("our own");
+    assert_eq!(content_of(&again), content_of(&records[records.len() - 1..]));
 }
 
 fn wrong(file: &[u8]) -> Trouble {

@@ -25,6 +25,10 @@ const LARGE: usize = 1 << 20;
 /// Bytes that are written together.
 const TOGETHER: usize = 64 << 10;
 
+/// Small writes between two pauses, two for each string of a large value: some ten microseconds of work where
+/// strings are compressed.
+const WRITES: u32 = 64;
+
 /// What is known of a key's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
@@ -49,6 +53,9 @@ pub struct Saver<W> {
 
 struct Out<W> {
     to: W,
+    /// What is done between pieces of work, and how many writes have been since.
+    pause: fn(),
+    writes: u32,
     sum: Option<Crc64>,
     /// What is written next.
     buffer: Vec<u8>,
@@ -68,6 +75,11 @@ impl<W: Write> Write for Out<W> {
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writes += 1;
+        if self.writes >= WRITES {
+            self.writes = 0;
+            (self.pause)();
+        }
         if self.buffer.len() + bytes.len() > TOGETHER {
             self.flush()?;
         }
@@ -129,6 +141,8 @@ impl<W: Write> Saver<W> {
     pub fn begin(to: W, form: Form, summed: bool) -> io::Result<Saver<W>> {
         let mut out = Out {
             to,
+            pause: || {},
+            writes: 0,
             sum: summed.then(Crc64::default),
             buffer: Vec::with_capacity(TOGETHER),
             written: 0,
@@ -138,6 +152,14 @@ impl<W: Write> Saver<W> {
         };
         out.write_all(&Header::of(form.version).to_bytes())?;
         Ok(Saver { form, keys: AtomicU64::new(0), out: Mutex::new(out) })
+    }
+
+    /// Has `pause` be called again and again while a large value is encoded, which may take seconds, by the
+    /// thread that does it: after some ten microseconds of work, about. Other lanes may wait for that thread.
+    #[must_use]
+    pub fn pausing(mut self, pause: fn()) -> Saver<W> {
+        self.out.get_mut().unwrap_or_else(|p| p.into_inner()).pause = pause;
+        self
     }
 
     fn out(&self) -> MutexGuard<'_, Out<W>> {

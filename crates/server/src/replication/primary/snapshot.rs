@@ -13,7 +13,7 @@ use super::socket::Job;
 use crate::persistence::Own;
 use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::server::Server;
-use crate::threads::GivesWay;
+use crate::threads::{GivesWay, way};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ fn stream(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 fn send_stream(srv: &'static Server, job: &Arc<Job>, begun: &Begun) -> Result<FanOut, Failed> {
     wait_for_orders(srv, job);
     let to = GivesWay(FanOut::new(srv, job));
-    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?;
+    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(way::pause);
     begun.write(srv, job, &saver)?;
     let (GivesWay(sockets), bytes) = saver.finish()?;
     log_notice!("Streamed {bytes} bytes of the data to replicas");
@@ -167,7 +167,7 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 
 fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u64), Failed> {
     let to = GivesWay(srv.persistence.nameless_file()?);
-    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?;
+    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(way::pause);
     begun.write(srv, job, &saver)?;
     let (GivesWay(file), bytes) = saver.finish()?;
     log_notice!("DB saved on disk");
