@@ -56,6 +56,24 @@ fn effects_are_those_of_the_reference() {
     assert!(lines > 300, "{lines} lines");
 }
 
+/// A value that is broken takes some elements and refuses the one behind them. What it took is logged,
+/// and no more: whoever repeats this must not meet the error, which would say that his data differ.
+#[test]
+fn what_a_broken_value_took_is_logged_without_what_it_refused() {
+    let (server, copy) = (Server::weft(&ARGS), Server::weft(&ARGS));
+    let script = "PFADD broken\nSETRANGE broken 16 x\nPFADD broken e0 e3 e1 e4\nPFADD broken e1 e0";
+    let run = Run::of_lines(&server, script);
+    let logged: Vec<String> = (0..4).map(|n| effects::shown(&run.of_request(n))).collect();
+    let expected = ["PFADD broken", "SETRANGE broken 16 x", "PFADD broken e0 e3", ""];
+    assert_eq!(logged, expected);
+    let (mut client, mut other) = (server.client(), copy.client());
+    for line in &logged[..3] {
+        let reply = other.cmd(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(reply.error(), None, "{line}");
+    }
+    assert_eq!(other.cmd(&["GET", "broken"]), client.cmd(&["GET", "broken"]));
+}
+
 /// What a transaction and the clients that it serves did is one unit.
 #[test]
 fn a_group_is_one_unit() {

@@ -184,3 +184,52 @@ fn lists_that_can_not_be_stop_the_start() {
         assert!(!ended.status.success() && text.contains(wanted), "{name} {list}: {text}");
     }
 }
+
+/// Priority of each thread of a process (what nice gives), by name.
+fn priorities(pid: u32) -> BTreeMap<String, i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process has threads");
+    let told = tasks.flatten().filter_map(|task| {
+        // One that ends meanwhile has neither.
+        let name = fs::read_to_string(task.path().join("comm")).ok()?;
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+        let nice = fields.split_ascii_whitespace().nth(16).expect("a field of its own");
+        Some((name.trim().to_string(), nice.parse().expect("a number")))
+    });
+    told.collect()
+}
+
+/// Who saves stands back from those who serve, whatever their priority is. A server of root's that was
+/// started with a low one would serve less than it saves otherwise.
+#[test]
+fn who_saves_stands_back_from_where_the_server_is() {
+    // Lower than this test's, since nobody but root may raise it.
+    let own = rustix::process::getpriority_process(None).expect("Linux tells");
+    let low = (own + 2).min(19);
+    let server = Server::weft(&["--rdb-key-save-delay", "20000", "--io-threads", "2"]);
+    for task in fs::read_dir(format!("/proc/{}/task", server.pid())).expect("threads").flatten() {
+        let id = task.file_name().into_string().expect("a number").parse().expect("a number");
+        let thread = rustix::process::Pid::from_raw(id);
+        rustix::process::setpriority_process(thread, low).expect("it may be lowered");
+    }
+    let mut client = server.client();
+    for n in 0..100 {
+        client.ok(&["SET", &format!("k{n}"), "v"]);
+    }
+    assert_eq!(client.cmd(&["BGSAVE"]).text(), "Background saving started");
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let seen = priorities(server.pid());
+        let of = |start: &str| -> Vec<i32> {
+            seen.iter().filter(|(name, _)| name.starts_with(start)).map(|(_, p)| *p).collect()
+        };
+        assert_eq!(of("weft-io-"), [low; 2], "{seen:?}");
+        // It has its name, and its priority, a moment after it has begun.
+        if of("weft-save-0") == [(low + 5).min(19)] {
+            break;
+        }
+        assert!(Instant::now() < end, "{seen:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    client.cmd(&["BGSAVE", "CANCEL"]);
+}

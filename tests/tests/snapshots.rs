@@ -71,6 +71,54 @@ fn the_file_is_of_one_moment() {
     }
 }
 
+/// What is changed where it lies, and not replaced, is in the file as it was, too.
+#[test]
+fn what_is_edited_while_it_is_saved_is_in_the_file_as_it_was() {
+    const KEYS: usize = 1000;
+    let mut weft = Server::weft(&["--rdb-key-save-delay", "300"]);
+    let mut client = weft.client();
+    let keys: Vec<String> = (0..KEYS).map(|n| format!("k{n}")).collect();
+    for (n, key) in keys.iter().enumerate() {
+        let long = "x".repeat([20, 300, 16_384, 16_385, 40_000][n / 5 % 5]);
+        match n % 5 {
+            0 => client.cmd(&["SET", key, &long]),
+            1 => client.cmd(&["SETRANGE", key, "7", &long]),
+            2 => client.cmd(&["SET", key, &n.to_string(), "EX", "100000"]),
+            3 => client.cmd(&["PFADD", key, "a", "b", "c"]),
+            _ => client.cmd(&["SETBIT", key, &(n * 40).to_string(), "1"]),
+        };
+    }
+    let values = |client: &mut Client| -> Vec<Value> {
+        keys.iter().map(|key| client.cmd(&["GET", key])).collect()
+    };
+    let before = values(&mut client);
+    assert_eq!(client.cmd(&["BGSAVE"]).text(), "Background saving started");
+    for round in 0..3 {
+        for (n, key) in keys.iter().enumerate() {
+            let at = (n + round).to_string();
+            match (n + round) % 5 {
+                0 => client.cmd(&["SETBIT", key, "5", &(round % 2).to_string()]),
+                1 => client.cmd(&["SETRANGE", key, &at, "edited"]),
+                2 => client.cmd(&["APPEND", key, "more"]),
+                3 => client.cmd(&["BITFIELD", key, "INCRBY", "u8", "0", "1"]),
+                _ => client.cmd(&["PFADD", key, &at]),
+            };
+        }
+        if round == 0 {
+            assert!(is_saving(&mut client), "it takes longer than that");
+        }
+    }
+    assert_ne!(values(&mut client), before);
+    until(|| !is_saving(&mut client));
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok");
+    weft.restart_loading(&[]);
+    let mut client = weft.client();
+    until(|| info(&mut client, "loading") == "0");
+    for ((key, was), is) in keys.iter().zip(&before).zip(values(&mut client)) {
+        assert!(*was == is, "{key}");
+    }
+}
+
 #[test]
 fn a_save_can_be_cancelled_and_scheduled() {
     let weft = Server::weft(&["--rdb-key-save-delay", "100000"]);

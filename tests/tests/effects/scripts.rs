@@ -12,8 +12,11 @@ pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("HDEL h3 a c", "HDEL h3 c", STALE),
     ("SORT sl BY w*->f STORE sd", "DEL sd | RPUSH sd 2 3 1", RESULT),
     ("HSETEX h3 KEEPTTL FIELDS 1 d 4", "HPERSIST h3 FIELDS 1 d | HSETEX h3 KEEPTTL", STALE),
+    ("PFADD broken e0 e3 e1 e4", "PFADD broken e0 e3", BROKEN),
 ];
 
+const BROKEN: &str = "what a broken value took before the element that it does not take stays: a copy \
+                      must have it, too";
 const RESULT: &str = "the same of fields that decide on an order";
 const LIMIT: &str =
     "beside an exact bound a limit says nothing, and is an error but in the reference's own log";
@@ -392,6 +395,11 @@ pub const SCRIPTS: &[(&str, &str)] = &[
         PFMERGE hd hll h2
         PFCOUNT hd hll
         PFMERGE hd
+        PFADD broken
+        SETRANGE broken 16 x
+        PFADD broken e0 e3 e1 e4
+        PFADD broken e1 e0
+        PFADD broken e0 e1
         GEOADD g 1 1 a 2 2 b
         GEOADD g 1 1 a
         GEOADD g XX CH 1 1.1 a

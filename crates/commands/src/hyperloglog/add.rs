@@ -38,6 +38,8 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let limit = ctx.settings.limits.hyperloglog_sparse;
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
     let mut refused = Ok(());
+    // Elements that were added before one was refused.
+    let mut added = 0;
     // Found before the record is looked for: neither waits for the other.
     let first = elements.first().map(|element| Place::of(element));
     let raised = ctx.db.rework(&key, |record, clock| {
@@ -67,13 +69,21 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
                 }
             }
             Ok(View::Sparse(_)) => {
-                let (record, Sparse { changed, raised }) =
+                let (record, Sparse { changed, raised, before }) =
                     add_sparse(record, elements, first, limit, &mut refused);
+                added = before;
                 let rework = if changed { Rework::Changed(record) } else { Rework::Same(record) };
                 (rework, raised)
             }
         }
     });
+    if refused.is_err() && raised > 0 {
+        // What stays is told. With the element that was refused, whoever repeats this would meet the
+        // error, too, and take it for a sign that his data differ.
+        let words =
+            [b"PFADD".as_slice(), key.bytes].into_iter().chain(elements[..added].iter().copied());
+        ctx.log(&words.collect::<Vec<_>>());
+    }
     refused?;
     if raised > 0 {
         ctx.notify(Classes::STRING, "pfadd", &key);
@@ -114,6 +124,8 @@ struct Sparse {
     changed: bool,
     /// Registers.
     raised: u64,
+    /// How many elements stand before the one that was refused, if one was.
+    before: usize,
 }
 
 /// Adds to a sparse one, which may be dense then; `first` is the place of the first element. When it
@@ -135,19 +147,20 @@ fn add_sparse(
             Ok(Step::Nothing) => {}
             Ok(Step::Raise(patch)) => {
                 record = splice(record, patch.range.clone(), patch.bytes(), outdate);
-                done = Sparse { changed: true, raised: done.raised + 1 };
+                done = Sparse { changed: true, raised: done.raised + 1, ..done };
             }
             Ok(Step::TooMuch) => match to_dense(bytes) {
                 Ok(mut dense) => {
                     let raised = done.raised + add_all_dense(&mut dense, &elements[at..]);
                     outdate(&mut dense);
-                    return (rewrite(record, &dense), Sparse { changed: true, raised });
+                    return (rewrite(record, &dense), Sparse { changed: true, raised, ..done });
                 }
                 Err(_) => *refused = Err(CORRUPTED),
             },
             Err(_) => *refused = Err(CORRUPTED),
         }
         if refused.is_err() {
+            done.before = at;
             break;
         }
     }

@@ -7,7 +7,7 @@ use super::Running;
 use crate::failure::words;
 use crate::memory::ThreadMemory;
 use crate::server::Server;
-use crate::threads::{GivesWay, bind_to, stand_back, way};
+use crate::threads::{GivesWay, bind_to, way};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -289,7 +289,7 @@ pub fn write<W: io::Write + Send>(
             let counted = move || {
                 crate::memory::count_thread(&srv.memory);
                 if stands_back {
-                    stand_back();
+                    way::give_way();
                 }
                 walk();
             };

@@ -18,9 +18,12 @@ use std::cell::RefCell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How far who writes snapshots, or loads a primary's, stands back: about a quarter of a CPU that
-/// another thread always wants.
+/// How far who writes snapshots, or loads a primary's, stands back from where the server is: about a
+/// quarter of a CPU that another thread always wants.
 const BACK: i32 = 5;
+
+/// The lowest priority.
+const LOWEST: i32 = 19;
 
 /// How long a thread works between two offers, about.
 const PIECE: Duration = Duration::from_micros(100);
@@ -32,15 +35,25 @@ const LOOK: usize = 8 << 10;
 const WRITE: usize = 64 << 10;
 
 /// Has the calling thread get less of a CPU than those that serve clients, where both want it, and
-/// offer it as it works. For threads that end with their work: there is no way back.
+/// offer it as it works. For threads that end with their work, and that were started by one that serves
+/// clients or has its priority: there is no way back.
 pub fn stand_back() {
-    // Linux has a priority for every thread, and anybody may lower his own.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BACK);
+    // Linux has a priority for every thread, and anybody may lower his own. Not to a fixed one: a
+    // server that was started with a low one, by root, would have it raised.
+    let own = Some(rustix::thread::gettid());
+    if let Ok(now) = rustix::process::getpriority_process(own) {
+        let _ = rustix::process::setpriority_process(own, (now + BACK).min(LOWEST));
+    }
+    give_way();
+}
+
+/// Has the calling thread offer its CPU as it works, which it has the priority for: threads have that of
+/// who starts them, but do not give way by themselves.
+pub fn give_way() {
     WAY.set(Some(Way::new()));
 }
 
-/// Whether the calling thread has done that. Its priority goes over to threads that it starts; giving way
-/// does not.
+/// Whether the calling thread stands back, or gives way.
 pub fn stands_back() -> bool {
     WAY.with_borrow(Option::is_some)
 }
@@ -217,6 +230,26 @@ mod tests {
             (stands_back(), started)
         });
         assert_eq!(alone.join().expect("it ends"), (true, false));
+    }
+
+    #[test]
+    fn who_stands_back_does_so_from_where_it_was() {
+        use rustix::process::{getpriority_process, setpriority_process};
+        let own = || Some(rustix::thread::gettid());
+        let priority = move || getpriority_process(own()).expect("Linux tells");
+        for (from, to) in [(3, 3 + BACK), (12, 12 + BACK), (17, LOWEST), (LOWEST, LOWEST)] {
+            let first = std::thread::spawn(move || {
+                setpriority_process(own(), from).expect("anybody may lower it");
+                stand_back();
+                let started = std::thread::spawn(move || {
+                    give_way();
+                    (stands_back(), priority())
+                });
+                assert_eq!(started.join().expect("it ends"), (true, to), "from {from}");
+                priority()
+            });
+            assert_eq!(first.join().expect("it ends"), to, "from {from}");
+        }
     }
 
     #[test]
