@@ -329,12 +329,12 @@ fn a_copy_made_over_zeros_may_have_a_hole_and_one_made_without_has_none() {
     assert_eq!(has, 100);
     // Without zeros whatever is read is a beginning of the file, also while somebody writes.
     client.ok(&["CONFIG", "SET", "aof-zeros-ahead", "no"]);
-    client.cmd(&["RPUSH", "list", &number(has)]);
+    wait_until("the end of zeros", || length(&server, 1) == held(&server, 1).len() as u64);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (mut writer, done) = (server.client(), &done);
         scope.spawn(move || {
-            for n in has + 1.. {
+            for n in has.. {
                 if done.load(Ordering::Relaxed) {
                     return;
                 }
