@@ -2,12 +2,15 @@
 //! loaded when they are found, and what of the last write is missing.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::{Client, Server, locate};
 use weft_tests::persistence::{PATIENCE, info};
+use weft_tests::replication::linked;
 
 const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 /// Bytes of the shortest piece.
@@ -162,7 +165,9 @@ fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
     let from = held(&server, 1).len();
     client.cmd(&["MULTI"]);
     client.cmd(&["SET", "last", &"v".repeat(20_000)]);
-    client.cmd(&["SET", "other", &"v".repeat(20_000)]);
+    // What looks like the head of a batch is data, if it says what can't be.
+    let head = "#CRC:0123456789abcdef:000000000001:ffffffffffff\r\n";
+    client.cmd(&["SET", "other", &format!("{head}{}{head}", "v".repeat(20_000))]);
     client.cmd(&["EXEC"]);
     server.kill();
     let whole = fs::read(file(&server, 1)).expect("the log");
@@ -219,4 +224,128 @@ fn without_space_for_them_it_goes_on() {
         server.restart();
         assert_eq!(server.client().cmd(&["LLEN", "list"]).int(), 50);
     }
+}
+
+/// After a rewrite the new file may hold nothing but where the data are in the history of replication.
+#[test]
+fn a_position_alone_has_no_zeros_behind_it() {
+    let strict = ["--aof-load-truncated", "no", "--repl-diskless-sync-delay", "0"];
+    let args = [&ALWAYS[..], &strict].concat();
+    let mut primary = Server::weft(&args);
+    let replicates = format!("127.0.0.1 {}", primary.port());
+    let mut replica = Server::weft(&[&args[..], &["--replicaof", &replicates]].concat());
+    linked(&mut replica.client());
+    let mut client = primary.client();
+    client.ok(&["SET", "key", "value"]);
+    wait_until("the key", || replica.client().cmd(&["EXISTS", "key"]).int() == 1);
+    for server in [&mut primary, &mut replica] {
+        let mut client = server.client();
+        let folder = server.dir().join("appendonlydir");
+        let last = || {
+            let names = fs::read_dir(&folder).expect("the folder of the log");
+            let names = names.map(|entry| entry.expect("a name").path());
+            names
+                .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
+                .max()
+                .expect("a file")
+        };
+        let before = last();
+        client.cmd(&["BGREWRITEAOF"]);
+        let is_told = || fs::read(last()).is_ok_and(|bytes| bytes.starts_with(b"#REPL:"));
+        wait_until("a position in a new file", || last() != before && is_told());
+        wait_until("the end", || info(&mut client, "aof_rewrite_in_progress") == "0");
+        let bytes = fs::read(last()).expect("a file of increments");
+        assert!(!bytes.contains(&0), "{} bytes", bytes.len());
+        server.kill();
+        server.restart();
+        assert_eq!(server.client().cmd(&["EXISTS", "key"]).int(), 1);
+    }
+}
+
+/// `aof-load-corrupt-tail-max-size` is about what was written, and not about zeros behind that.
+#[test]
+fn zeros_are_no_part_of_a_damaged_end() {
+    let mut server =
+        Server::weft(&[&ALWAYS[..], &["--aof-load-corrupt-tail-max-size", "200"]].concat());
+    let mut client = server.client();
+    for n in 0..10 {
+        client.ok(&["SET", &format!("k{n}"), "value"]);
+    }
+    server.kill();
+    let whole = fs::read(file(&server, 1)).expect("the log");
+    let end = held(&server, 1).len();
+    let damaged = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(file(&server, 1), bytes).expect("room");
+    };
+    damaged(end - 500);
+    let told = refusal(&server, &["--aof-load-corrupt-tail-max-size", "200"]);
+    let lost = told.split_once("is lost then, ").and_then(|(_, rest)| rest.split_once(' '));
+    let lost: usize = lost.and_then(|(bytes, _)| bytes.parse().ok()).expect("how much is lost");
+    assert!(lost >= 500 && lost < end, "{told}");
+    damaged(end - 4);
+    server.restart();
+    assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 9);
+    assert!(server.log().contains("are damaged"), "{}", server.log_tail());
+}
+
+/// A copy reads zeros where units are written a moment later, and then what comes behind those.
+#[test]
+fn a_copy_made_over_zeros_may_have_a_hole_and_one_made_without_has_none() {
+    let mut server = Server::weft(&ALWAYS);
+    let mut client = server.client();
+    let number = |n: u64| n.to_string();
+    for n in 0..100 {
+        client.cmd(&["RPUSH", "list", &number(n)]);
+    }
+    let early = fs::read(file(&server, 1)).expect("the log");
+    for n in 100..500 {
+        client.cmd(&["RPUSH", "list", &number(n)]);
+    }
+    let mut copy = fs::read(file(&server, 1)).expect("the log");
+    server.kill();
+    let (page, end) = (held(&server, 1).len() / 2, held(&server, 1).len());
+    assert!(early[page - 4096..page].iter().all(|byte| *byte == 0), "of {end}");
+    copy[..page].copy_from_slice(&early[..page]);
+    fs::write(file(&server, 1), &copy).expect("room");
+    // It looks as what was acknowledged and is missing does.
+    let told = refusal(&server, &[]);
+    assert!(told.contains("--check-aof --fix"), "{told}");
+    let mut check = Command::new(locate::weft());
+    check.args(["--check-aof", "--fix", "appendonlydir/appendonly.aof.manifest"]);
+    let mut check = check
+        .current_dir(server.dir())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    check.stdin.take().expect("a pipe").write_all(b"y\n").expect("it reads");
+    assert!(check.wait().expect("it is ours").success());
+    server.restart();
+    // All that was there when the copy was begun.
+    let mut client = server.client();
+    let has = client.cmd(&["LLEN", "list"]).int() as u64;
+    assert_eq!(has, 100);
+    // Without zeros whatever is read is a beginning of the file, also while somebody writes.
+    client.ok(&["CONFIG", "SET", "aof-zeros-ahead", "no"]);
+    wait_until("the end of zeros", || length(&server, 1) == held(&server, 1).len() as u64);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (mut writer, done) = (server.client(), &done);
+        scope.spawn(move || {
+            for n in has.. {
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+                writer.cmd(&["RPUSH", "list", &number(n)]);
+            }
+        });
+        for _ in 0..50 {
+            let bytes = fs::read(file(&server, 1)).expect("the log");
+            assert_ne!(bytes.last(), Some(&0));
+            assert!(!bytes.contains(&0));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }

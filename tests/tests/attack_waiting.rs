@@ -320,3 +320,60 @@ fn who_finds_nothing_left_waits_on_in_its_place() {
     drop(runners);
     assert_eq!(reply(&mut second).items()[1].text(), "0");
 }
+
+/// A reader's time is over while others run its command in its place, which finds nothing for it; and its thread
+/// has had to do with many waits meanwhile that ended early.
+#[test]
+fn whose_time_ends_while_it_is_tried_is_answered_all_the_same() {
+    const STREAMS: usize = 400;
+    const READERS: usize = 8;
+    const POPPERS: usize = 30;
+    const TIME: Duration = Duration::from_secs(8);
+    let server = Server::weft(&TWO);
+    let mut maker = client(&server);
+    let names: Vec<String> = (0..STREAMS).map(|n| format!("{{t}}s{n}")).collect();
+    for name in &names {
+        maker.cmd(&["XADD", name, "1-1", "f", "v"]);
+    }
+    // On both threads there are some of each.
+    let mut readers: Vec<Client> = (0..READERS).map(|_| client(&server)).collect();
+    let mut poppers: Vec<Client> = (0..POPPERS).map(|_| client(&server)).collect();
+    let makers: Vec<Client> = (0..2).map(|_| client(&server)).collect();
+    let lists: Vec<String> = (0..POPPERS).map(|n| format!("{{t}}l{n}")).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = End(&done);
+        for maker in makers {
+            let add = vec!["XADD", &names[0], "MAXLEN", "1", "*", "f", "v"];
+            repeat(scope, maker, vec![add; 20], &done);
+        }
+        let (done, lists) = (&done, &lists);
+        scope.spawn(move || {
+            let pushes: Vec<_> = lists.iter().map(|list| vec!["RPUSH", list, "x"]).collect();
+            for seconds in 1000.. {
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+                let seconds = seconds.to_string();
+                for (popper, list) in poppers.iter_mut().zip(lists) {
+                    send(popper, &["BLPOP", list, &seconds]);
+                }
+                maker.pipeline(&pushes).expect("the server answers");
+                poppers.iter_mut().for_each(|popper| drop(reply(popper)));
+            }
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < TIME {
+            for (n, reader) in readers.iter_mut().enumerate() {
+                let ms = (5 * (n + 1)).to_string();
+                let mut words = vec!["XREAD", "BLOCK", &ms, "STREAMS"];
+                words.extend(names.iter().map(String::as_str));
+                words.extend([&"99999999999999-0"; STREAMS]);
+                send(reader, &words);
+            }
+            for reader in &mut readers {
+                assert!(reply_within(reader, Duration::from_secs(30)).is_some(), "it is forgotten");
+            }
+        }
+    });
+}

@@ -362,7 +362,9 @@ impl Appender {
     /// next sync has to see to that.
     fn put_zeros(&mut self) {
         let Some(ahead) = self.ahead else { return };
-        if self.length < self.end || self.length < self.ahead_from {
+        // In front of the first batch of a file there may be a position, behind which nobody expects zeros.
+        if !self.encoder.has_told_safe() || self.length < self.end || self.length < self.ahead_from
+        {
             return;
         }
         let piece = (self.length / 8).clamp(ahead.least, ahead.most);

@@ -38,7 +38,7 @@ const FULL: usize = 128 << 10;
 /// Bytes of a batch's head: `#CRC:`, 16 digits, `:`, 12 digits, line end.
 const HEAD: usize = 5 + 16 + 1 + 12 + 2;
 /// And of one that says what is safe: `:` and 12 hexadecimal digits more.
-const LONG_HEAD: usize = HEAD + 1 + 12;
+pub(super) const LONG_HEAD: usize = HEAD + 1 + 12;
 /// With what heads begin.
 pub(super) const CRC: &[u8] = b"#CRC:";
 
@@ -92,19 +92,21 @@ pub struct Encoder {
     head: Option<(usize, usize)>,
     /// Up to where the file is safe, if batches are to say so.
     safe: Option<u64>,
+    /// What was appended last, but for annotations, is a batch that says so.
+    has_told: bool,
 }
 
 impl Encoder {
     /// For a file that is empty, or whose end is not known.
     #[must_use]
     pub fn new(annotations: Annotations) -> Encoder {
-        Encoder { annotations, db: None, second: 0, head: None, safe: None }
+        Encoder { annotations, db: None, second: 0, head: None, safe: None, has_told: false }
     }
 
     /// What comes next is the beginning of a file.
     pub fn begin_file(&mut self) {
         debug_assert!(self.head.is_none(), "the last file has ended");
-        (self.db, self.second) = (None, 0);
+        (self.db, self.second, self.has_told) = (None, 0, false);
     }
 
     /// Changes what is put in from the next batch on.
@@ -118,6 +120,13 @@ impl Encoder {
     pub fn tell_safe(&mut self, safe: Option<u64>) {
         debug_assert!(self.head.is_none() || safe == self.safe, "a batch has begun");
         self.safe = safe;
+    }
+
+    /// Whether who reads the file up to here knows that zeros may follow: its last batch says up to where the
+    /// file was safe, and only annotations stand behind it.
+    #[must_use]
+    pub fn has_told_safe(&self) -> bool {
+        self.has_told
     }
 
     /// Appends a unit that was committed at `unix_ms`. More than one command become a transaction.
@@ -165,6 +174,7 @@ impl Encoder {
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
+        self.has_told = self.annotations.checksums && self.safe.is_some();
         if self.annotations.checksums && self.head.is_none() {
             let (start, length) = (out.len(), if self.safe.is_some() { LONG_HEAD } else { HEAD });
             self.head = Some((start, start + length));
@@ -330,5 +340,31 @@ mod tests {
             encoder.unit(1, &[(0, &bytes[..])], &mut out);
         }
         assert_eq!(out.windows(5).filter(|w| w == b"#CRC:").count(), 3);
+    }
+
+    #[test]
+    fn what_stands_last_in_the_file_is_known() {
+        let mut out = Vec::new();
+        let noted = Annotations { timestamps: false, checksums: true };
+        let mut encoder = Encoder::new(noted);
+        let position = Position { id: [b'a'; 40], offset: 7, db: 3 };
+        encoder.tell_safe(Some(0));
+        encoder.position(&position, &mut out);
+        assert!(!encoder.has_told_safe());
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.position(&position, &mut out);
+        assert!(encoder.has_told_safe());
+        encoder.begin_file();
+        assert!(!encoder.has_told_safe());
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.seal(&mut out);
+        encoder.annotate(PLAIN, &mut out);
+        assert!(encoder.has_told_safe());
+        encoder.unit(1, &[ping(0)], &mut out);
+        encoder.annotate(noted, &mut out);
+        assert!(!encoder.has_told_safe());
+        encoder.tell_safe(None);
+        encoder.unit(1, &[ping(0)], &mut out);
+        assert!(!encoder.has_told_safe());
     }
 }

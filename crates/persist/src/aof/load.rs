@@ -10,7 +10,7 @@ use super::directory::{Directory, OpenFault};
 use super::encode::Position;
 use super::manifest::{Entry, Manifest, Role};
 use super::parse::{Item, ParseFault, Parser, Wrong};
-use super::tail::{Tail, examine};
+use super::tail::{Examined, Tail, examine};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -69,6 +69,9 @@ pub struct Leniency {
     pub corrupt: u64,
     /// Batches are compared with their checksums.
     pub checks: bool,
+    /// What is not loaded is cut off. Not where the file is being written: who does that knows where it ends, and
+    /// would go on behind what is missing then.
+    pub cuts: bool,
 }
 
 /// Why nothing, or not all, was loaded.
@@ -208,19 +211,21 @@ impl File<'_> {
                 Err(ParseFault::Io(e)) => return Err(self.unreadable(&e)),
                 Err(ParseFault::Torn(wrong)) => {
                     let at = transaction.unwrap_or(offset);
-                    if parser.over_zeros() == Some(at) && self.tail(at, at)? == Tail::Zeros {
+                    if parser.over_zeros() == Some(at) && self.tail(at, at)?.tail == Tail::Zeros {
                         return self.unused(at, length, sink);
                     }
                     return self.torn(at, transaction.is_some(), &wrong, sink);
                 }
                 Err(ParseFault::Corrupt(wrong)) => {
                     let at = transaction.unwrap_or(offset);
-                    return match parser.over_zeros() {
-                        Some(end) if self.is_last && self.tail(at, end)? != Tail::Damaged => {
-                            self.torn(at, transaction.is_some(), &wrong, sink)
-                        }
-                        _ => self.corrupt(at, length, &wrong, sink),
-                    };
+                    let over_zeros = parser.over_zeros().filter(|_| self.is_last);
+                    let found = over_zeros.map(|end| self.tail(at, end)).transpose()?;
+                    if found.is_some_and(|found| found.tail != Tail::Damaged) {
+                        return self.torn(at, transaction.is_some(), &wrong, sink);
+                    }
+                    // Zeros that were written ahead are nothing that is lost.
+                    let holds = found.and_then(|found| found.holds).unwrap_or(length);
+                    return self.corrupt(at, holds, &wrong, sink);
                 }
             }
             if offset - reported >= REPORT {
@@ -231,9 +236,9 @@ impl File<'_> {
     }
 
     /// What is behind `offset`, up to which it is right.
-    fn tail(&self, offset: u64, over_zeros: u64) -> Result<Tail, LoadFault> {
-        let input = self.dir.storage.read(&self.path()).map_err(|e| self.open_fault(e))?;
-        examine(input, offset, over_zeros).map_err(|e| self.unreadable(&e))
+    fn tail(&self, offset: u64, over_zeros: u64) -> Result<Examined, LoadFault> {
+        let open = || self.dir.storage.read(&self.path());
+        examine(open, offset, over_zeros).map_err(|e| self.unreadable(&e))
     }
 
     /// Behind `offset` there are only zeros that were written ahead.
@@ -282,7 +287,7 @@ impl File<'_> {
         self.cut(offset, sink)
     }
 
-    /// The file is not what a server writes, from `offset` on.
+    /// The file, of which `length` bytes are to be told of, is not what a server writes, from `offset` on.
     fn corrupt(
         &self,
         offset: u64,
@@ -315,11 +320,16 @@ impl File<'_> {
     fn cut(&self, offset: u64, sink: &mut dyn Sink) -> Result<u64, LoadFault> {
         let name = &self.entry.name;
         sink.settle().map_err(LoadFault::Failed)?;
-        sink.warn(format!("Truncating the AOF {name} at offset {offset}"));
+        if self.lenient.cuts {
+            sink.warn(format!("Truncating the AOF {name} at offset {offset}"));
+        }
         self.truncate(offset)
     }
 
     fn truncate(&self, offset: u64) -> Result<u64, LoadFault> {
+        if !self.lenient.cuts {
+            return Ok(offset);
+        }
         let name = &self.entry.name;
         let cut = || {
             let file = self.dir.storage.append(&self.path())?;

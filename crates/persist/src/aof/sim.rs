@@ -78,9 +78,11 @@ impl Storage for SimDisk {
 const ROOT: &str = "data";
 /// The file into which a base is written.
 const BASE: &str = "temp-base";
-const LENIENT: Leniency = Leniency { truncated: true, corrupt: u64::MAX, checks: true };
+const LENIENT: Leniency = Leniency { truncated: true, corrupt: u64::MAX, checks: true, cuts: true };
 /// As a server is that nobody has told anything.
-const USUAL: Leniency = Leniency { truncated: true, corrupt: 0, checks: true };
+const USUAL: Leniency = Leniency { truncated: true, corrupt: 0, checks: true, cuts: true };
+/// As one that takes nothing that is torn.
+const STRICT: Leniency = Leniency { truncated: false, corrupt: 0, checks: true, cuts: true };
 /// Short pieces, as the disk's pages are short.
 const AHEAD: Ahead = Ahead { least: 512, most: 2048 };
 
@@ -284,9 +286,7 @@ impl Server {
                     }
                     self.log.unit(self.fed, self.fed as i64 * 100, &commands);
                     if self.rng.percent(30) {
-                        // The offset says what the data are.
-                        let position = Position { id: [b'0'; 40], offset: self.fed, db: 0 };
-                        self.log.position(&position);
+                        self.tell_position();
                     }
                 }
                 let written = self.log.write();
@@ -314,6 +314,11 @@ impl Server {
                 if self.log.rotate().is_ok() {
                     self.ahead_behind = self.fed;
                     self.rewrite = Some((self.fed, self.rng.percent(50)));
+                    // What the old file says of the place goes with it.
+                    if self.rng.percent(50) {
+                        self.tell_position();
+                        let _ = self.log.write();
+                    }
                 }
             }
             7 | 8 => self.end_rewrite(),
@@ -325,6 +330,11 @@ impl Server {
             }
         }
         self.promise();
+    }
+
+    /// The offset says what the data are.
+    fn tell_position(&mut self) {
+        self.log.position(&Position { id: [b'0'; 40], offset: self.fed, db: 0 });
     }
 
     fn sync_now(&mut self) {
@@ -424,6 +434,14 @@ fn run(seed: u64, planted: Planted, seen: &mut Seen) {
             assert!(is_taken(&disk, &server), "{context}: refused");
             seen.over_zeros += 1;
         }
+        // All that it wrote is there, and whole.
+        if killed && faults == 0 {
+            let dir = directory(&disk);
+            let manifest = dir.manifest().unwrap_or_else(|e| panic!("{context}: {e}"));
+            if let Err(e) = load(&dir, &manifest, STRICT, &mut Loaded::default()) {
+                panic!("{context}: refused after it was killed: {e}");
+            }
+        }
         loaded = recover(&disk, &context);
         assert!(loaded.upto >= promised, "{context}: {} of {promised} promised", loaded.upto);
         if killed {
@@ -504,4 +522,46 @@ fn a_failure_of_any_call_is_passed() {
             run_with_failure(fails_at, ahead);
         }
     }
+}
+
+/// Who loads the files beside a server that writes them (DEBUG LOADAOF) leaves them alone: that may note
+/// positions at any time.
+#[test]
+fn who_reads_beside_the_writer_cuts_nothing() {
+    let disk = SimDisk::new(1, Path::new(ROOT));
+    let mut server = Server::start(disk.clone(), Rng::new(7), &Loaded::default(), Planted::Nothing)
+        .expect("no faults");
+    server.log.write_ahead(Some(AHEAD)).expect("no faults");
+    let feed = |server: &mut Server| {
+        server.fed += 1;
+        let commands = commands(server.fed);
+        let commands: Vec<_> = commands.iter().map(|(db, c)| (*db, &c[..])).collect();
+        server.log.unit(server.fed, 1, &commands);
+        server.log.write().expect("no faults");
+        server.sync_now();
+    };
+    feed(&mut server);
+    server.log.write_last().expect("no faults");
+    server.tell_position();
+    server.log.write().expect("no faults");
+    let dir = directory(&disk);
+    let manifest = dir.manifest().expect("it is there");
+    let path = dir.path(&manifest.increments[0].name);
+    let before = SimDisk::read(&disk, &path).expect("it is there");
+    assert_eq!(before.last(), Some(&0), "zeros were written ahead");
+    for lenient in [USUAL, STRICT] {
+        load(&dir, &manifest, Leniency { cuts: false, ..lenient }, &mut Loaded::default())
+            .expect("whole");
+    }
+    // Nor what is torn in the middle of a write.
+    let file = disk.open(&path, false).expect("it is there");
+    file.write(b"#CRC:").expect("no faults");
+    let torn = SimDisk::read(&disk, &path).expect("it is there");
+    load(&dir, &manifest, Leniency { cuts: false, ..LENIENT }, &mut Loaded::default())
+        .expect("cut");
+    assert_eq!(SimDisk::read(&disk, &path).expect("it is there"), torn);
+    file.truncate(before.len() as u64).expect("no faults");
+    server.tell_position();
+    feed(&mut server);
+    assert_eq!(recover(&disk.after_crash(), "killed").upto, 2);
 }

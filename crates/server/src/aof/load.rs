@@ -139,6 +139,8 @@ fn leniency(srv: &Server) -> Leniency {
         truncated: config.bool(Id::AOF_LOAD_TRUNCATED),
         corrupt: config.memory(Id::AOF_LOAD_CORRUPT_TAIL_MAX_SIZE),
         checks: config.bool(Id::AOF_CHECKSUM),
+        // Also while the world is stopped the writer may say where in the history of replication the data are.
+        cuts: !srv.aof.is_on(),
     }
 }
 

@@ -50,13 +50,14 @@ impl Worker {
 
     #[cold]
     fn forget_old_deadlines(&mut self) {
+        let now = self.core.srv.mono_ms();
         let mut left = std::mem::take(&mut self.deadlines).into_vec();
         left.sort_unstable();
         left.dedup();
         left.retain(|Reverse((at, client))| {
             let conn = self.by_client.get(client).and_then(|index| self.conns.get(*index));
             let waiting = conn.and_then(|conn| conn.state.waiting());
-            waiting.is_some_and(|waiting| waiting.deadline_ms == Some(*at))
+            waiting.and_then(|waiting| waiting.deadline_ms).is_some_and(|own| is_of(own, *at, now))
         });
         self.deadlines_at_most = 64 + 2 * left.len();
         self.deadlines = left.into();
@@ -338,10 +339,28 @@ impl Worker {
     }
 }
 
+/// Whether the client whose time is over at `deadline` may need an entry for `at`. One whose time is over needs
+/// any: it is being tried, and is looked at again a little later than at its deadline.
+fn is_of(deadline: i64, at: i64, now: i64) -> bool {
+    deadline == at || deadline <= now
+}
+
 /// CLIENT REPLY drops what a command has answered, but no pushes.
 fn drop_reply(session: &mut Session, reply: &mut Reply) {
     match session.keep.take() {
         Some(mark) => reply.truncate(mark),
         None => reply.clear(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of;
+
+    #[test]
+    fn who_is_being_tried_when_its_time_is_over_is_looked_at_again() {
+        assert!(is_of(100, 100, 50), "it waits");
+        assert!(!is_of(100, 70, 50) && !is_of(100, 130, 50), "an earlier wait");
+        assert!(is_of(100, 103, 102), "it is looked at again");
     }
 }
