@@ -417,14 +417,40 @@ impl<'a> Growing<'a> {
     }
 }
 
+/// Which bits of eight bytes tell, and how, that they are four times up to 64 zeros and a run of values.
+const SHORT_PAIRS: (u64, u64) = (0xc080_c080_c080_c080, 0x0080_0080_0080_0080);
+/// That the first six are twice zeros in two bytes and a run of values.
+const LONG_PAIRS: (u64, u64) = (0xc000_80c0_0080_0000, 0x4000_8040_0080_0000);
+
 /// The run that covers the register at `index`, looked for from the run at `at` on, whose first
 /// register is `first`.
 #[inline]
 fn find_from(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Option<Found> {
     let mut before = None;
     while at < runs.len() {
-        // Zeros and a value, which is what most of them are made of, are passed together. In two ways,
-        // since who follows a guess of the length need not wait for the byte that tells.
+        // Zeros and a value, which is what most of them are made of, are passed together, and where the next
+        // ones are of the same lengths several at once. In ways of their own for few zeros and for many, since
+        // who follows a guess of the length need not wait for the byte that tells.
+        if let Some(eight) = runs[at..].first_chunk() {
+            let word = u64::from_be_bytes(*eight);
+            let passed = if word & SHORT_PAIRS.0 == SHORT_PAIRS.1 {
+                let lens = (word >> 8 & 0x003f_003f_003f_003f) + (word & 0x0003_0003_0003_0003);
+                let sum = lens.wrapping_mul(0x0001_0001_0001_0001) >> 48;
+                Some((8, sum as usize + 8))
+            } else if word & LONG_PAIRS.0 == LONG_PAIRS.1 {
+                let sum = (word >> 48 & 0x3fff) + (word >> 40 & 3) + (word >> 24 & 0x3fff);
+                Some((6, (sum + (word >> 16 & 3)) as usize + 4))
+            } else {
+                None
+            };
+            if let Some((size, len)) = passed
+                && first + len <= index
+            {
+                (at, first) = (at + size, first + len);
+                before = Some((at - 1, first - values_len(runs[at - 1])));
+                continue;
+            }
+        }
         if let Some(four) = runs[at..].first_chunk() {
             let word = u32::from_be_bytes(*four);
             if word & 0xc000_8000 == 0x4000_8000 {
@@ -462,6 +488,46 @@ fn find_from(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Opti
 mod tests {
     use super::*;
     use weft_base::rng::Rng;
+
+    /// Whatever is passed together: the run, and the one in front of it, are those that one finds run by run.
+    #[test]
+    fn what_is_found_is_what_is_found_run_by_run() {
+        let mut rng = Rng::new(6);
+        let mut together = 0;
+        for round in 0..3000 {
+            let (count, short) = (1 + rng.below(60), [5, 50, 95][round % 3]);
+            let runs: Vec<u8> = (0..count)
+                .flat_map(|_| {
+                    let zeros = match rng.below(100) < short {
+                        true => vec![rng.below(64) as u8],
+                        false => vec![0x40 | rng.below(3) as u8, rng.below(256) as u8],
+                    };
+                    let value = values(1 + rng.below(32) as u8, 1 + rng.below(4) as usize);
+                    match rng.below(20) {
+                        0 => zeros,
+                        1 => vec![value],
+                        _ => [zeros, vec![value]].concat(),
+                    }
+                })
+                .collect();
+            together += usize::from(runs.len() > 16);
+            let (mut at, mut first, mut before) = (0, 0, None);
+            while at < runs.len() {
+                let run = Run::at(&runs, at);
+                for index in [first, first + run.len / 2, first + run.len - 1] {
+                    let found = find_from(&runs, 0, 0, index).expect("within");
+                    let context = format!("{index} of {}", decode(&runs));
+                    assert_eq!((found.at, found.first, found.run), (at, first, run), "{context}");
+                    assert_eq!(found.before, before, "{context}");
+                }
+                before = Some((at, first));
+                at += run.size;
+                first += run.len;
+            }
+            assert!(find_from(&runs, 0, 0, first).is_none());
+        }
+        assert!(together > 1000);
+    }
 
     /// Where a value stands alone, joining finds nothing to join, whatever the other runs are.
     #[test]

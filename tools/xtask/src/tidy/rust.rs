@@ -30,6 +30,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/types/src/kind.rs", "the table's callback that frees what a payload owns"),
     ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
     ("crates/types/src/counted.rs", "pieces of large values with a count of who holds them"),
+    ("crates/types/src/counted/tests.rs", "an allocator of copies, as they have it"),
     (
         "crates/types/src/string/blob.rs",
         "a large string is an Arc whose pointer lies in the payload",
