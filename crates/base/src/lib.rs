@@ -34,6 +34,7 @@ mod natural;
 pub mod num;
 pub mod num_format;
 pub mod rng;
+pub mod runs;
 pub mod share;
 pub mod sixbit;
 pub mod slot;

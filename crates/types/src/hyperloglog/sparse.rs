@@ -20,6 +20,7 @@
 use super::estimate::Histogram;
 use super::{Corrupted, HEADER, Place};
 use std::ops::Range;
+use weft_base::runs::{Passed, pass};
 use weft_base::sixbit::REGISTERS;
 
 /// The highest value of a run, and the most registers of a run of values.
@@ -423,9 +424,34 @@ const SHORT_PAIRS: (u64, u64) = (0xc080_c080_c080_c080, 0x0080_0080_0080_0080);
 const LONG_PAIRS: (u64, u64) = (0xc000_80c0_0080_0000, 0x4000_8040_0080_0000);
 
 /// The run that covers the register at `index`, looked for from the run at `at` on, whose first
-/// register is `first`.
+/// register is `first` and not behind it.
 #[inline]
-fn find_from(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Option<Found> {
+fn find_from(runs: &[u8], at: usize, first: usize, index: usize) -> Option<Found> {
+    let Passed { to, before } = pass(runs.get(at..).unwrap_or_default(), index - first);
+    let found = find_run_by_run(runs, at + to.at, first + to.registers, index)?;
+    if found.before.is_some() || to.at == 0 {
+        return Some(found);
+    }
+    let before = last_before(runs, at + before.at, first + before.registers, found.at);
+    Some(Found { before: Some(before), ..found })
+}
+
+/// The run in front of the one at `end`, with its first register; looked for from that at `at` on.
+#[cold]
+fn last_before(runs: &[u8], mut at: usize, mut first: usize, end: usize) -> (usize, usize) {
+    loop {
+        let run = Run::at(runs, at);
+        if at + run.size >= end {
+            return (at, first);
+        }
+        at += run.size;
+        first += run.len;
+    }
+}
+
+/// As [`find_from`].
+#[inline]
+fn find_run_by_run(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Option<Found> {
     let mut before = None;
     while at < runs.len() {
         // Zeros and a value, which is what most of them are made of, are passed together, and where the next

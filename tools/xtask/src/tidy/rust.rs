@@ -18,6 +18,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/base/src/bits.rs", "calls what is compiled for the processor at hand"),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
+    ("crates/base/src/runs.rs", "AVX2 instructions on slices, where the processor has them"),
     ("crates/base/src/sixbit.rs", "AVX2 instructions on slices, where the processor has them"),
     ("crates/types/src/set/mod.rs", "says which payloads hold the box of a set's table"),
     ("crates/types/src/hash/mod.rs", "says which payloads hold the box of a hash's table"),
