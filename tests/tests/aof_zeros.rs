@@ -77,10 +77,12 @@ fn they_are_there_under_always_alone_and_are_cut_off() {
         set(&mut client, name, on);
         assert_ahead(&server, &mut client, 1, true);
     }
-    // What is told is what is in the file.
-    let size: u64 = info(&mut client, "aof_current_size").parse().expect("bytes");
-    let base: u64 = info(&mut client, "aof_base_size").parse().expect("bytes");
-    assert_eq!(size - base, held(&server, 1).len() as u64);
+    // What is told is what is in the file, soon: a reply waits for the sync, not for the account of it.
+    wait_until("aof_current_size", || {
+        let size: u64 = info(&mut client, "aof_current_size").parse().expect("bytes");
+        let base: u64 = info(&mut client, "aof_base_size").parse().expect("bytes");
+        size - base == held(&server, 1).len() as u64
+    });
     // More than a piece at once, and piece after piece.
     let large = "v".repeat(200_000);
     for _ in 0..10 {
