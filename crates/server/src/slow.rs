@@ -193,6 +193,7 @@ fn run(srv: &'static Server, n: usize) {
     while let Some(job) = queue.next() {
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
+            core.stats().requests.add(1);
         } else if let Some(waiting) = &job.retry {
             serve::abandon(srv, waiting);
         }

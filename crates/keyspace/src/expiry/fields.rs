@@ -29,6 +29,13 @@ pub(super) struct Progress {
     cursor: u64,
 }
 
+impl Progress {
+    /// Whether no hash waits for its visit.
+    pub(super) fn is_between_hashes(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
 impl Walk<'_> {
     /// Visits a few pieces of hashes with expiring fields. `None`, after O(shards), if there are
     /// none.

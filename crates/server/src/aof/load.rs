@@ -164,6 +164,7 @@ pub fn at_start(
             core.begin();
             let guard = hand.world(&mut core.turn);
             let done = executor.execute(&mut core, &guard, &block);
+            core.stats().requests.add(1);
             guard.release();
             core.free_trash();
             core.publish();

@@ -86,9 +86,11 @@ fn write_tls(text: &mut Text) {
 pub fn tick(core: &Core, first: bool) {
     threads::note_cpu_time(core);
     let now = Instant::now();
-    if first && core.srv.info.rates().is_due(now) {
-        let sums = rates::Sums::of(&totals::Totals::counts_since_start(core.srv));
-        core.srv.info.rates().add(now, sums);
+    if first {
+        let mut rates = core.srv.info.rates();
+        if rates.is_due(now) {
+            rates.sample(core.srv, now);
+        }
     }
     let second = core.srv.started.elapsed().as_secs() + clients::FIRST_SECOND;
     if first && core.srv.info.peaks().is_due(second) {

@@ -3,7 +3,8 @@
 //! The first thread's cron looks at a few sums every 100 ms and keeps the last 17 of them, so a
 //! rate is the growth over the last 1.6 seconds.
 
-use super::totals::Totals;
+use crate::server::Server;
+use crate::stats::{Counter, ThreadStats};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -29,10 +30,45 @@ pub struct Sums {
     pub busy_us: u64,
 }
 
+/// The calls of each thread when they were added up last. There are hundreds of commands on dozens of
+/// threads, most of which have nothing to do: an idle server would spend a third of its time here.
+#[derive(Debug, Default)]
+struct Calls(Vec<(u64, u64)>);
+
+impl Calls {
+    /// The calls of all threads; only those are looked at that have executed requests meanwhile.
+    /// (A thread counts calls first and then the batch's requests, so what is seen in the middle of a
+    /// batch is seen again after it.)
+    fn sum<'a>(&mut self, threads: impl Iterator<Item = &'a ThreadStats>) -> u64 {
+        let mut all = 0u64;
+        for (n, thread) in threads.enumerate() {
+            let requests = thread.requests.get();
+            if self.0.len() == n {
+                self.0.push((u64::MAX, 0));
+            }
+            let (then, calls) = &mut self.0[n];
+            if *then != requests {
+                *then = requests;
+                *calls = thread.commands.iter().map(|command| command.calls.get()).sum();
+            }
+            all = all.wrapping_add(*calls);
+        }
+        all
+    }
+}
+
 impl Sums {
-    pub fn of(totals: &Totals) -> Sums {
-        let (net_in, net_out, turns) = (totals.net_in, totals.net_out, totals.turns);
-        Sums { commands: totals.calls(), net_in, net_out, turns, busy_us: totals.busy_us }
+    fn now(srv: &Server, calls: &mut Calls) -> Sums {
+        let sum = |of: fn(&ThreadStats) -> &Counter| {
+            srv.all_stats().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
+        };
+        Sums {
+            commands: calls.sum(srv.all_stats()),
+            net_in: sum(|t| &t.net_in),
+            net_out: sum(|t| &t.net_out),
+            turns: sum(|t| &t.turns),
+            busy_us: sum(|t| &t.cpu_user_us) + sum(|t| &t.cpu_system_us),
+        }
     }
 }
 
@@ -48,30 +84,39 @@ pub struct PerSecond {
 
 /// The latest samples, oldest first.
 #[derive(Debug, Default)]
-pub struct Rates(VecDeque<Sample>);
+pub struct Rates {
+    samples: VecDeque<Sample>,
+    calls: Calls,
+}
 
 impl Rates {
     /// Whether it is time for a sample.
     pub fn is_due(&self, now: Instant) -> bool {
         // A cron that comes a little early must not make every other sample fall out.
-        self.0.back().is_none_or(|last| now.duration_since(last.at) >= PERIOD * 9 / 10)
+        self.samples.back().is_none_or(|last| now.duration_since(last.at) >= PERIOD * 9 / 10)
     }
 
-    pub fn add(&mut self, at: Instant, sums: Sums) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
+    /// Takes a sample. O(threads), and O(commands) for each that has executed some.
+    pub fn sample(&mut self, srv: &Server, now: Instant) {
+        let sums = Sums::now(srv, &mut self.calls);
+        self.add(now, sums);
+    }
+
+    fn add(&mut self, at: Instant, sums: Sums) {
+        if self.samples.len() == KEPT {
+            self.samples.pop_front();
         }
-        self.0.push_back(Sample { at, sums });
+        self.samples.push_back(Sample { at, sums });
     }
 
     /// Forgets all samples.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.samples.clear();
     }
 
     /// The growth from the oldest sample to the latest.
     pub fn per_second(&self) -> PerSecond {
-        let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return PerSecond::default();
         };
         let seconds = last.at.duration_since(first.at).as_secs_f64();
@@ -93,6 +138,27 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_whoever_has_executed_something() {
+        let threads = [ThreadStats::new(3), ThreadStats::new(3)];
+        let mut calls = Calls::default();
+        assert_eq!(calls.sum(threads.iter()), 0);
+        let execute = |thread: usize, command: usize| {
+            threads[thread].commands[command].calls.add(1);
+            threads[thread].requests.add(1);
+        };
+        execute(0, 2);
+        execute(1, 0);
+        execute(1, 2);
+        assert_eq!(calls.sum(threads.iter()), 3);
+        // In the middle of a batch, and after it.
+        threads[0].commands[0].calls.add(1);
+        let seen = calls.sum(threads.iter());
+        assert!((3..=4).contains(&seen), "{seen}");
+        threads[0].requests.add(1);
+        assert_eq!(calls.sum(threads.iter()), 4);
+    }
 
     #[test]
     fn growth_over_the_kept_samples() {

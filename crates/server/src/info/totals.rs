@@ -51,19 +51,12 @@ pub struct Totals {
 impl Totals {
     /// Everything since the start. O(threads x commands), and histograms are large.
     pub fn since_start(srv: &Server) -> Totals {
-        let mut totals = Totals::counts_since_start(srv);
-        totals.latency = (0..srv.table.all().len()).map(|n| latency(srv, n)).collect();
-        totals
-    }
-
-    /// Everything since the start but the latencies. O(threads x commands).
-    pub fn counts_since_start(srv: &Server) -> Totals {
         let sum = |of: fn(&ThreadStats) -> &Counter| {
             srv.all_stats().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
         };
         Totals {
             commands: (0..srv.table.all().len()).map(|n| command(srv, n)).collect(),
-            latency: Vec::new(),
+            latency: (0..srv.table.all().len()).map(|n| latency(srv, n)).collect(),
             hits: sum(|t| &t.hits),
             misses: sum(|t| &t.misses),
             expired: sum(|t| &t.expired),

@@ -157,6 +157,7 @@ impl Applier {
 
     /// All units that were taken out are applied.
     fn count(&self, units: usize) {
+        self.core.stats().requests.add(units as u64);
         let Some(last) = units.checked_sub(1) else { return };
         if let Some(own) = &self.client {
             let commands = (0..units).map(|n| client::commands_in(&self.splitter.unit(n))).sum();
