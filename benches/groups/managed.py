@@ -1,8 +1,10 @@
 """Threads that manage themselves, beside fixed ones: what is served and at which cost."""
+import datetime
 import os
 import re
 import statistics
 import subprocess
+import time
 
 from .harness import ROOT, Server, weft
 
@@ -22,27 +24,44 @@ def bench_managed(options):
     print("Throughput and CPU per request; *better*: of the fixed two the one that serves more, "
           "*cheaper*: the one\nthat takes less CPU for a request. Two threads are always active "
           "where they are fixed.\n")
-    print("| load | one: requests/s, us | two | left alone | of the better | CPU, of the cheaper |")
-    print("|---|---|---|---|---|---|")
+    print("*Part at two*: of the time, as the log tells; *by that*: what the fixed ones would have served in\n"
+          "these parts of the time, which a machine that is slower for some seconds does not change.\n")
+    print("| load | one: requests/s, us | two | two, of one | left alone | of the better | CPU, of the cheaper "
+          "| part at two | by that, of the better |")
+    print("|---|---|---|---|---|---|---|---|---|")
     fixed = ["--io-threads-always-active", "yes"]
-    group = [Server("one", weft(1)), Server("two", weft(2) + fixed), Server("own", weft(2))]
+    group = [Server("one", weft(1)), Server("two", weft(2) + fixed), Server("own", weft(2) + ["--loglevel", "verbose"])]
     try:
         for server in group:
             load(server, "set", 50, 50, 2, ["-n", "200000"])
         for test, clients, depth, generators in loads:
             figures = {}
             for server in group:
-                before = sum(server.cpu())
+                before, begun = sum(server.cpu()), time.time()
                 rate = load(server, test, clients, depth, generators, ["--duration", str(seconds)])
                 figures[server.name] = (rate, (sum(server.cpu()) - before) / (rate * seconds) * 1e6)
+                at_two = part_at_two(server, begun, time.time())
             one, two, own = (figures[server.name] for server in group)
             cells = [f"{rate:,.0f}, {cpu:.3f}" for rate, cpu in (one, two, own)]
+            cells.insert(2, f"{two[0] / one[0]:.2f}")
             print(f"| {test.upper()}, depth {depth}, {clients} clients, generator on {generators} | "
                   + " | ".join(cells) + f" | {own[0] / max(one[0], two[0]):.2f} "
-                  f"| {own[1] / min(one[1], two[1]):.2f} |", flush=True)
+                  f"| {own[1] / min(one[1], two[1]):.2f} | {at_two:.2f} "
+                  f"| {((1 - at_two) * one[0] + at_two * two[0]) / max(one[0], two[0]):.2f} |", flush=True)
     finally:
         for server in group:
             server.stop()
+
+
+def part_at_two(server, begun, ended):
+    """The part of that time in which two threads were active."""
+    lines = re.findall(r"^\d+:M (.*?) . (\d) of 2 I/O threads are active", open(f"{server.folder}/log").read(), re.M)
+    active, since, there = "1", begun, 0.0
+    for moment, number in lines:
+        at = min(max(datetime.datetime.strptime(moment, "%d %b %Y %H:%M:%S.%f").timestamp(), begun), ended)
+        there += at - since if active == "2" else 0
+        active, since = number, at
+    return (there + (ended - since if active == "2" else 0)) / (ended - begun)
 
 
 def load(server, test, clients, depth, generators, length):
