@@ -301,6 +301,10 @@ fn listpacks() {
     assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "something has no counterpart");
     assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "something is there twice");
     assert_eq!(told(&with(16, &listpack(0, b""))), "a collection of nothing");
+    // A backward length of more bytes than it needs, the first of which is the entry's own; and one that is wrong.
+    let number = b"\x81a\x02\xd0\x00\x82";
+    assert_eq!(told(&with(16, &listpack(2, number))), "listpack a=-4096");
+    assert_eq!(told(&with(16, &listpack(2, b"\x81a\x02\xd0\x01\x82"))), "a broken listpack");
     // A number as text is the number.
     let text = b"\x8212\x03\x01\x01";
     assert_eq!(told(&with(16, &listpack(2, text))), "listpack 12=1");

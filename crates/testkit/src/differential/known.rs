@@ -67,6 +67,15 @@ impl KnownDifferences {
                 && glob::matches(&row.reference, &reference)
         })
     }
+
+    /// Whether a command may be answered with anything.
+    pub fn explains_all(&self, args: &[Vec<u8>]) -> bool {
+        let upper: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_ascii_uppercase()).collect();
+        let command = describe(&upper);
+        self.rows.iter().any(|row| {
+            (&*row.ours, &*row.reference) == ("*", "*") && glob::matches(&row.command, &command)
+        })
+    }
 }
 
 fn row(line: &str) -> Row {
@@ -109,6 +118,9 @@ mod tests {
         assert_eq!(explain("object refcount k", ":1\r\n", ":2\r\n"), Some(0));
         assert_eq!(explain("object refcount k", ":3\r\n", ":2\r\n"), None);
         assert_eq!(explain("object encoding k", ":1\r\n", ":2\r\n"), None);
+        assert!(!known.explains_all(&args("object refcount k")));
+        let known = KnownDifferences::from_markdown("| `LOLWUT*` | `*` | `*` | a picture |");
+        assert!(known.explains_all(&args("lolwut 5")) && !known.explains_all(&args("get lolwut")));
     }
 
     #[test]

@@ -258,6 +258,10 @@ impl Arena {
             self.outcome.notifications += ours.len();
             return Ok(None);
         };
+        // One whose reply may be any other may have told anything, too.
+        if sent.iter().any(|(_, command)| self.known.explains_all(&command.args)) {
+            return Ok(None);
+        }
         // One of them; which one is known when they are sent one by one.
         let Some((step, command)) = sent.last() else { return Ok(None) };
         let described: Vec<String> =

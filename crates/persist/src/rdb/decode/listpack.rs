@@ -11,6 +11,8 @@ use weft_types::packed::{TwoWay, Value, back_len};
 
 const BROKEN: Fault = Fault::Corrupt("a broken listpack");
 const HEAD: usize = 6;
+/// Bytes of a backward length at most.
+const MOST_BACK: usize = 5;
 
 /// Shows every entry, once it is known to be one.
 pub fn each<'a>(
@@ -25,11 +27,15 @@ pub fn each<'a>(
     if len != bytes.len() || len <= HEAD {
         return Err(BROKEN);
     }
-    let mut rest = &bytes[HEAD..len - 1];
-    let mut count = 0usize;
-    while !rest.is_empty() {
-        let (value, front) = entry(rest).ok_or(BROKEN)?;
-        rest = behind(rest, front).ok_or(BROKEN)?;
+    let entries = &bytes[..len - 1];
+    let (mut at, mut count) = (HEAD, 0usize);
+    while at < entries.len() {
+        let (value, front) = entry(&entries[at..]).ok_or(BROKEN)?;
+        at += front + back_len::<TwoWay>(front);
+        let before = entries.get(..at).ok_or(BROKEN)?;
+        if read_back(before) != Some(front) {
+            return Err(BROKEN);
+        }
         count += 1;
         seen(value)?;
     }
@@ -39,16 +45,18 @@ pub fn each<'a>(
     }
 }
 
-/// What is behind an entry with `front` bytes of head and data, if its backward length is right.
-fn behind(bytes: &[u8], front: usize) -> Option<&[u8]> {
-    let back = back_len::<TwoWay>(front);
-    let (back, rest) = bytes.get(front..)?.split_at_checked(back)?;
-    // Seven bits each, the lowest last; all but the first say that one more is in front of them.
-    let right = back.iter().rev().enumerate().all(|(n, byte)| {
-        let bits = (front >> (7 * n) & 0x7f) as u8;
-        *byte == if n + 1 == back.len() { bits } else { bits | 0x80 }
-    });
-    right.then_some(rest)
+/// The backward length at the end of these bytes: seven bits each, the lowest last; the highest bit says that one
+/// more is in front. Who goes backwards takes one that is longer than it need be, even if what is in front of it
+/// belongs to the entry, and so do we.
+fn read_back(bytes: &[u8]) -> Option<usize> {
+    let mut all = 0;
+    for (n, byte) in bytes.iter().rev().enumerate().take(MOST_BACK) {
+        all |= usize::from(byte & 0x7f) << (7 * n);
+        if byte & 0x80 == 0 {
+            return Some(all);
+        }
+    }
+    None
 }
 
 /// The entry at the front, and the bytes of its head and its data.
