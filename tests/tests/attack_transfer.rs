@@ -37,6 +37,27 @@ fn a_key_that_is_named_twice() {
     });
 }
 
+/// A key that the other server refuses says nothing of those behind it: what was taken is not on both servers.
+#[test]
+fn only_what_was_refused_stays() {
+    on_both(&[], &[], |server| {
+        let target = Server::weft(&[]);
+        let (mut ours, mut theirs) = (client(server), client(&target));
+        for (count, there) in [(5, vec![1]), (600, vec![0]), (600, vec![3, 299, 599])] {
+            ours.ok(&["FLUSHALL"]);
+            theirs.ok(&["FLUSHALL"]);
+            let keys: Vec<String> = (0..count).map(|n| format!("k{n}")).collect();
+            keys.iter().for_each(|key| ours.ok(&["SET", key, "v"]));
+            there.iter().for_each(|n: &usize| theirs.ok(&["SET", &keys[*n], "other"]));
+            let said = migrate(&mut ours, target.port(), &[], &keys);
+            assert!(said.contains("BUSYKEY"), "{said}");
+            assert_eq!(ours.cmd(&["DBSIZE"]).int(), there.len() as i64);
+            there.iter().for_each(|n| assert_eq!(ours.cmd(&["GET", &keys[*n]]).text(), "v"));
+            assert_eq!(theirs.cmd(&["DBSIZE"]).int(), count);
+        }
+    });
+}
+
 /// As many MIGRATEs as the slow lane has threads, and more, wait for a server that is silent. Long
 /// commands do not wait for that.
 #[test]

@@ -20,6 +20,7 @@ use crate::glob;
 use crate::kind::{Kind, Reason};
 use crate::table::{self, NAMES, TABLE};
 use crate::tokens;
+use crate::users;
 use crate::value::{KeyspaceEvents, OutputBufferLimits, Primary, SavePoint, Statement, Value};
 
 /// A value for every directive, and where they came from.
@@ -239,7 +240,13 @@ impl Config {
             Status::Effective => None,
             Status::NotYet(reason) | Status::Obsolete(reason) => Some((id, reason)),
         };
-        Id::all().filter(|id| !self.is_default(*id)).filter_map(without_effect).collect()
+        let password = self.answer(Id::REQUIREPASS);
+        let needs_nothing = |id: &Id| {
+            let mut users = self.statements(Id::USER).iter();
+            *id == Id::USER && users.all(|user| users::says_nothing_new(user, &password))
+        };
+        let set = Id::all().filter(|id| !self.is_default(*id) && !needs_nothing(id));
+        set.filter_map(without_effect).collect()
     }
 
     /// Directives that guard, that somebody has set and that do nothing in this version. Empty when

@@ -89,6 +89,7 @@ mod special;
 mod suggest;
 mod table;
 pub mod tokens;
+mod users;
 mod value;
 
 pub use cli::Cli;

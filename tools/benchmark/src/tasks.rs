@@ -69,6 +69,7 @@ pub fn all(mut options: Options) -> Result<(), String> {
     };
     loop {
         let ended = call.round(&tests, &mut session, second.as_mut());
+        let ended = ended.and_then(|()| call.has_measured());
         call.progress.clear();
         if options.output == Output::Json {
             call.print_document(&session, ended.as_ref().err());
@@ -217,6 +218,15 @@ impl Call<'_> {
     }
 
     /// What a server says when it comes to it has the same effect.
+    /// Errors that are counted (`--keep-going`) do not end a run, but one that got nothing else has measured nothing.
+    fn has_measured(&self) -> Result<(), String> {
+        let idle = self.results.iter().find(|r| r.latency_ms.is_none() && !r.errors.is_empty());
+        idle.map_or(Ok(()), |result| {
+            let errors: Vec<&str> = result.errors.keys().map(String::as_str).collect();
+            Err(format!("{}: only errors: {}", result.test, errors.join(", ")))
+        })
+    }
+
     fn skip_or_end(&mut self, test: &Test, server: &str, error: String) -> Result<(), String> {
         let lacking = ["unknown command", "not supported by this version"];
         if !self.is_whole_suite() || !lacking.iter().any(|words| error.contains(words)) {

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use common::{OURS, describe, json, move_slot, ours, start, text};
+use common::{OURS, describe, move_slot, ours, start, text};
 use weft_testkit::Server;
 
 #[track_caller]
@@ -93,12 +93,20 @@ fn a_server_that_goes_away() {
     assert!(document["error"].as_str().is_some_and(|said| error.contains(said)), "{document}");
 }
 
+/// The first test of a run that measures nothing, and says so.
+fn only_errors(port: u16, line: &str, kind: &str) -> serde_json::Value {
+    let output = ours(port, &format!("--json {line}"));
+    fails_with(&output, &format!("only errors: {kind}"));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["tests"][0].clone()
+}
+
 #[test]
 fn errors_of_the_server_end_it_or_are_counted() {
     let server = Server::weft(&[]);
     server.client().cmd(&["RPUSH", "list", "x"]);
     fails_with(&ours(server.port(), "-n 10 incr list"), "Error from server: WRONGTYPE ");
-    let test = &json(server.port(), "-n 100 --keep-going incr list")["tests"][0];
+    let test = &only_errors(server.port(), "-n 100 --keep-going incr list", "WRONGTYPE");
     assert_eq!((&test["errors"]["WRONGTYPE"], &test["requests"]), (&100.into(), &0.into()));
     let output = ours(server.port(), "-n 100 -q --keep-going -- incr list ; ping");
     assert!(output.status.success() && text(&output.stderr).contains("errors: WRONGTYPE 50"));
@@ -111,7 +119,7 @@ fn replies_of_a_wrong_type() {
         &ours(port, "-n 10 -c 1 -t set"),
         "Wrong type of reply to SET: integer, expected was simple string",
     );
-    let test = &json(port, "-n 10 -c 1 -t set --keep-going")["tests"][0];
+    let test = &only_errors(port, "-n 10 -c 1 -t set --keep-going", "type");
     assert_eq!(test["errors"]["type"], 10);
 }
 
@@ -132,7 +140,7 @@ fn content_of_others() {
         &ours(server.port(), &format!("{line} --verify")),
         "Wrong content in the reply to GET",
     );
-    let test = &json(server.port(), &format!("{line} --verify --keep-going"))["tests"][0];
+    let test = &only_errors(server.port(), &format!("{line} --verify --keep-going"), "content");
     assert_eq!(test["errors"]["content"], 20);
     assert!(ours(server.port(), "-n 20 -r 1 -d 24 -t set,get --verify -q").status.success());
 }

@@ -126,8 +126,8 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
 }
 
 fn blmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let wait = timeout(ctx, 1)?;
     let several = Several::parse(ctx, 2)?;
+    let wait = timeout(ctx, 1)?;
     if several.take(ctx)? {
         return Ok(());
     }

@@ -247,6 +247,7 @@ fn amount(requests: Option<i64>, duration: Option<f64>) -> Result<Amount, String
     match (requests, duration) {
         (Some(_), Some(_)) => Err("Options -n and --duration are mutually exclusive.".into()),
         (_, Some(duration)) if duration > 0.0 => Ok(Amount::Time(seconds(duration)?)),
+        (_, Some(_)) => Err("Option --duration needs a number of seconds above 0.".into()),
         (None, _) => Ok(Amount::Requests(100_000)),
         (Some(requests), None) => at_least_one("-n", requests).map(Amount::Requests),
     }

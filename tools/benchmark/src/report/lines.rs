@@ -116,7 +116,7 @@ impl Word {
 fn sentence(of: &Comparison, ratio: &Ratio, word: Word) -> String {
     let Comparison { first, second, rounds, confidence, .. } = of;
     let percent = |factor: f64| (100.0 * (factor - 1.0)).abs().round();
-    let interval = format!("{:.0} % interval of {rounds} rounds", confidence * 100.0);
+    let interval = format!("{} % interval of {rounds} rounds", share(*confidence));
     if !ratio.differs() {
         return format!(
             "no difference in {} is shown between {first} and {second} ({} to {}; {interval})",
@@ -144,6 +144,12 @@ fn bound(factor: f64) -> String {
         factor if factor >= 10.0 => format!("{factor:.0} times"),
         factor => format!("{:+.0} %", 100.0 * (factor - 1.0)),
     }
+}
+
+/// A part of less than all, with as many digits as tell it from all.
+fn share(part: f64) -> String {
+    let text = format!("{:.6}", part * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ fn give(
     keys: &[usize],
     taken: &mut Vec<usize>,
 ) -> CmdResult {
-    let mut refused = None;
+    let (mut refused, mut strayed) = (None, false);
     let mut greeting = request.greeting();
     for keys in keys.chunks(WINDOW) {
         let greetings = std::mem::take(&mut greeting);
@@ -146,11 +146,14 @@ fn give(
         for _ in &greetings {
             note(&mut refused, link.answer().map_err(|_| NOT_READ)?);
         }
+        // What comes behind a refused password or database went somewhere else. A key that is refused says nothing
+        // of the others: each is there if its own answer says so, and must not be here any more.
+        strayed |= refused.is_some() && !greetings.is_empty();
         for at in keys {
             let Ok(answer) = link.answer() else {
                 return Err(refused.unwrap_or(NOT_READ));
             };
-            if !note(&mut refused, answer) && refused.is_none() {
+            if !note(&mut refused, answer) && !strayed {
                 taken.push(*at);
             }
         }
