@@ -67,6 +67,35 @@ fn a_watch_that_never_finds_its_shards_free_is_executed_all_the_same() {
     assert_eq!(watched, [Some(true); 4]);
 }
 
+/// What a killed client had sent waits behind a long command for all shards. When it has them, the answer to CLIENT KILL
+/// is out and others have gone on: it does nothing.
+#[test]
+fn a_killed_client_does_nothing_when_its_turn_comes() {
+    for line in
+        ["FLUSHALL", "SWAPDB 0 1", "MULTI;FLUSHALL;EXEC", "SORT {b}small BY w* STORE {b}key"]
+    {
+        let server = Server::weft(&TWO);
+        let long = Long::with_tag(&server, "a");
+        let (mut victim, mut other) = (client(&server), client(&server));
+        other.cmd(&["RPUSH", "{b}small", "1", "2", "3"]);
+        let id = victim.cmd(&["CLIENT", "ID"]).int().to_string();
+        let mut runner = long.begin(&server, 1.5);
+        let requests: Vec<Vec<String>> = line.split(';').map(words).collect();
+        requests.iter().for_each(|request| send(&mut victim, request));
+        // It is in the slow lane by then, or what follows shows nothing.
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(other.cmd(&["CLIENT", "KILL", "ID", &id]).int(), 1);
+        other.ok(&["SET", "{b}key", "precious"]);
+        let early = reply_within(&mut runner, Duration::from_millis(1));
+        assert!(early.is_none(), "the long command was not long enough");
+        reply(&mut runner);
+        // Whatever waits for the world now comes behind it.
+        other.cmd(&["SORT", "{b}small", "BY", "w*", "STORE", "{b}other"]);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(other.cmd(&["GET", "{b}key"]).text(), "precious", "{line}");
+    }
+}
+
 /// The time for which a command waits for the end of others is no time that it takes.
 #[test]
 fn what_a_command_waits_for_is_not_what_it_takes() {

@@ -58,6 +58,11 @@ impl Process {
         self.status("VmRSS") * 1024
     }
 
+    /// The most resident memory so far, in bytes.
+    pub fn most_rss(&self) -> u64 {
+        self.status("VmHWM") * 1024
+    }
+
     /// Names of its threads, in no order that means anything.
     pub fn thread_names(&self) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();

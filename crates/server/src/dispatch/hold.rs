@@ -4,6 +4,7 @@
 //! If a shard is busy nothing has happened, and the connection is parked. An I/O thread never
 //! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
 
+use crate::blocking::serve;
 use crate::commands::transfer;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
@@ -12,6 +13,7 @@ use crate::io::Message;
 use crate::transaction::{self, Transaction};
 use crate::work;
 use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
 use weft_commands::{Error, FAST_WORK, Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
@@ -288,6 +290,11 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let _writing = writes.then(|| slow.writing());
     // What has taken effect only waits for its answer.
     let has_effect = task.request.looked && task.cmd.takes_session();
+    // With everything in hand: who asked for the end of this client has got his answer by now, and what he does next
+    // must not be met by this.
+    if !has_effect && task.session.shared.killed.load(Ordering::SeqCst) {
+        return give_up(task, guard, transaction.is_some());
+    }
     let standing = match has_effect {
         true => Standing::Runs,
         false => look_again(task.core, task.cmd, transaction.as_deref()),
@@ -329,6 +336,21 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         (Run::Watch, _) => run::watch(task, guard),
         (Run::Exec, None) => unreachable!("seen to above"),
     }
+}
+
+/// Releases everything: the client has been killed, and nothing has happened.
+#[cold]
+fn give_up(task: Task<'_>, guard: Guard<'_>, is_transaction: bool) -> Flow {
+    if is_transaction {
+        transaction::discard(task.session);
+        transaction::renew_shared(task.session);
+    }
+    let (srv, retry) = (task.core.srv, task.request.retry.cloned());
+    let flow = commit::commit(task, guard, Outcome::Not(Flow::Done));
+    if let Some(waiting) = retry {
+        serve::abandon(srv, &waiting);
+    }
+    flow
 }
 
 /// What a request on keys needs when it runs in database `db`.

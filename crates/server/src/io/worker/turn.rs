@@ -23,6 +23,9 @@ const KILOBYTE: usize = 1024;
 /// Requests between the prefetch of a bucket, that of its record, and the execution.
 const AHEAD: usize = 8;
 
+/// Bytes of replies after which the other requests of a connection wait for the next turn.
+const MUCH: usize = 4 << 20;
+
 /// Arguments of most requests at most: their slices need no memory of their own.
 const FEW: usize = 16;
 
@@ -122,6 +125,11 @@ impl Worker {
             let done = n - first;
             match flow {
                 Flow::Done if conn.session.close => return over(done + 1, Executed::Close),
+                // What the client does not take is weighed against its limits when it is handed over, and
+                // others have waited for this.
+                Flow::Done if reply.len() >= MUCH && done + 1 < count => {
+                    return over(done + 1, Executed::Again);
+                }
                 Flow::Done => {}
                 Flow::Busy(busy) => {
                     let token = token(index, conn.generation);
