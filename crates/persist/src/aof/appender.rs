@@ -617,20 +617,26 @@ impl Appender {
         (!history.is_empty()).then(|| Removal { dir: self.dir.clone(), history })
     }
 
-    /// Those have been removed; whether all are that the manifest does not need.
+    /// Whether [`Appender::removal`] has something to remove.
+    #[must_use]
+    pub fn has_superfluous(&self) -> bool {
+        !self.manifest.history.is_empty() && self.removal().is_some()
+    }
+
+    /// Those have been removed.
     ///
     /// # Errors
     /// Those of the storage. They stay in the manifest then, which does no harm.
-    pub fn removed(&mut self, gone: &[Entry]) -> io::Result<bool> {
+    pub fn removed(&mut self, gone: &[Entry]) -> io::Result<()> {
         if gone.is_empty() {
-            return Ok(self.manifest.history.is_empty());
+            return Ok(());
         }
         let mut manifest = self.manifest.clone();
         manifest.history.retain(|entry| !gone.contains(entry));
         self.dir.put(&manifest)?;
         self.manifest = manifest;
         self.names += 1;
-        Ok(self.manifest.history.is_empty())
+        Ok(())
     }
 
     /// Bytes of all files that would be loaded now, and of them after the last rewrite.

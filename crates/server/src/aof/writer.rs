@@ -98,6 +98,8 @@ pub struct Writer {
     /// Not before this is there another one.
     place_from: Instant,
     removing: bool,
+    /// How many files the last removal was to remove.
+    attempted: usize,
     /// When superfluous files are looked for again.
     removes_from: Instant,
     retry: Retry,
@@ -136,6 +138,7 @@ impl Writer {
             place: None,
             place_from: Instant::now(),
             removing: false,
+            attempted: 0,
             removes_from: Instant::now(),
             retry: Retry::default(),
             next_attempt_s: 0,
@@ -220,10 +223,12 @@ impl Writer {
             Order::Synced(job, came) => self.synced(&job, &came),
             Order::Removed(gone) => {
                 self.removing = false;
-                let is_done = self.appender.removed(&gone).unwrap_or_else(|e| {
+                // There may be others by now, of a rewrite that has ended meanwhile: those are not to wait.
+                let all = gone.len() == self.attempted;
+                let is_noted = self.appender.removed(&gone).map_err(|e| {
                     log_warning!("The AOF manifest still names files that were removed: {e}");
-                    false
                 });
+                let is_done = all && is_noted.is_ok();
                 self.removes_from = Instant::now() + if is_done { Duration::ZERO } else { REST };
             }
             // A cut of a log that was ended since says nothing of this one.
@@ -550,14 +555,16 @@ impl Writer {
             for name in removal.names() {
                 log_notice!("Removing the history file {name} in the background");
             }
-            self.removing = true;
+            (self.removing, self.attempted) = (true, removal.names().count());
             let srv = self.srv;
             let thread = std::thread::Builder::new().name("weft-aof-remove".into());
             let spawned = thread.spawn(move || {
                 crate::threads::bind_to(&srv.placement().bio);
                 srv.aof.order(Order::Removed(removal.run()));
             });
-            self.removing = spawned.is_ok();
+            if spawned.is_err() {
+                (self.removing, self.removes_from) = (false, Instant::now() + REST);
+            }
         }
         if !self.is_rewriting() {
             self.rewrite_if_due();
@@ -647,11 +654,13 @@ impl Writer {
         let sync = wants.then(|| SECOND.saturating_sub(self.last_sync.elapsed()));
         let needs = self.appender.waits_for_base() && !self.is_rewriting();
         let rewrite = needs.then_some(SECOND);
+        let removes = !self.removing && !self.policy.keeps_files && self.appender.has_superfluous();
+        let removal = removes.then(|| self.removes_from.saturating_duration_since(Instant::now()));
         // A sync that takes long is looked at every second.
         let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
         let place_from = self.place_from.checked_duration_since(Instant::now());
         let place = place_from.filter(|_| self.srv.replication.has_place_at(self.log.position()));
-        sync.into_iter().chain(rewrite).chain(place).min()
+        sync.into_iter().chain(rewrite).chain(place).chain(removal).min()
     }
 }
 
