@@ -217,7 +217,6 @@ impl Call<'_> {
         true
     }
 
-    /// What a server says when it comes to it has the same effect.
     /// Errors that are counted (`--keep-going`) do not end a run, but one that got nothing else has measured nothing.
     fn has_measured(&self) -> Result<(), String> {
         let idle = self.results.iter().find(|r| r.latency_ms.is_none() && !r.errors.is_empty());
@@ -227,6 +226,7 @@ impl Call<'_> {
         })
     }
 
+    /// What a server says when it comes to it has the same effect.
     fn skip_or_end(&mut self, test: &Test, server: &str, error: String) -> Result<(), String> {
         let lacking = ["unknown command", "not supported by this version"];
         if !self.is_whole_suite() || !lacking.iter().any(|words| error.contains(words)) {
