@@ -4,6 +4,7 @@ use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::io::backlog::Backlog;
 use crate::io::held_back::HeldBack;
+use crate::io::later::Later;
 use crate::io::poll::Interest;
 use crate::io::state;
 use crate::replication::primary::Feed;
@@ -198,8 +199,10 @@ pub struct Conn {
     /// Bytes of those, while there are any.
     pub args_bytes: usize,
     pub big: Option<BigRead>,
-    /// Complete requests that come before what is in `inbuf`.
+    /// Complete requests that come before what is in `later`: few.
     pub kept: VecDeque<Kept>,
+    /// Those that come before what is in `inbuf`.
+    pub later: Later,
     pub out: Backlog,
     /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
     pub withheld: u64,
@@ -239,6 +242,7 @@ impl Conn {
             args_bytes: 0,
             big: None,
             kept: VecDeque::new(),
+            later: Later::default(),
             out: Backlog::default(),
             withheld: 0,
             pushed: false,
@@ -255,7 +259,10 @@ impl Conn {
 
     /// Whether there is something to execute, or to answer, before more is read.
     pub fn has_requests(&self) -> bool {
-        !self.inbuf.is_empty() || !self.kept.is_empty() || self.protocol_error.is_some()
+        !self.inbuf.is_empty()
+            || !self.kept.is_empty()
+            || !self.later.is_empty()
+            || self.protocol_error.is_some()
     }
 
     /// What the socket is to be watched for.
@@ -284,9 +291,9 @@ impl Conn {
         self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
-    /// Unparsed input in bytes.
+    /// Input that is not executed, in bytes.
     pub fn pending_input(&self) -> usize {
-        self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
+        self.inbuf.len() + self.later.bytes() + self.big.as_ref().map_or(0, |b| b.buf.len())
     }
 
     /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input

@@ -37,11 +37,13 @@ impl Conn {
         };
         let own = if self.args.is_empty() { 0 } else { self.args_bytes };
         let room = self.inbuf.capacity() + value_room;
+        // For whoever looks from outside it is all the same whether requests were looked at.
+        let later = self.later.bytes();
         Input {
-            unparsed: self.inbuf.len() - parsed + value,
+            unparsed: self.inbuf.len() - parsed + value + later,
             args: own + parsed,
             free: room - self.inbuf.len() - value,
-            room: room + own + self.spans.capacity() * size_of::<Span>(),
+            room: room + self.later.memory() + own + self.spans.capacity() * size_of::<Span>(),
         }
     }
 
@@ -72,7 +74,10 @@ impl Conn {
     /// show but once that it is gone.
     #[inline]
     pub fn show_input(&mut self) {
-        let has = self.inbuf.capacity() > 0 || self.big.is_some() || !self.args.is_empty();
+        let has = self.inbuf.capacity() > 0
+            || self.big.is_some()
+            || !self.args.is_empty()
+            || !self.later.is_empty();
         if has || self.shows_input || self.session.asked_of_itself {
             self.show_input_now(has);
         }

@@ -20,6 +20,10 @@ use weft_types::TEXT_MAX;
 /// its length, and little of the value. Also what is read beyond such a value.
 const PEEK: usize = 2048;
 
+/// Requests that were kept are planned so many at a time: each command that leaves the thread sends those behind it
+/// back.
+const UNPACKED: usize = 32;
+
 /// The line break behind a bulk string.
 const LINE_BREAK: &[u8] = b"\r\n";
 
@@ -224,8 +228,19 @@ pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Pla
     if let Some(first) = conn.kept.front_mut() {
         (job.retry, job.tries, job.looked) = (first.retry.take(), first.tries, first.looked);
     }
+    let mut planned = conn.kept.len();
     while let Some(kept) = conn.kept.pop_front() {
         push_owned(conn, batch, planner, &mut job, kept.args);
+    }
+    while planned < UNPACKED
+        && let Some(args) = conn.later.pop()
+    {
+        push_owned(conn, batch, planner, &mut job, args);
+        planned += 1;
+    }
+    if !conn.later.is_empty() {
+        (job.end, job.more) = (0, true);
+        return batch.jobs.push(job);
     }
     if let Some(error) = conn.protocol_error.take() {
         job.error = Some(error);

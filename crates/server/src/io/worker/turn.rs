@@ -244,8 +244,13 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
         | Executed::Withheld(_) => true,
     };
     if keeps {
-        let left = first + executed..first + reqs;
-        conn.kept = left.map(|n| Kept::new(take_args(batch, job, conn, n))).collect();
+        let mut left = first + executed..first + reqs;
+        // Behind others that wait there are few.
+        let few = if conn.later.is_empty() { 1 } else { usize::MAX };
+        let kept = left.by_ref().take(few);
+        conn.kept = kept.map(|n| Kept::new(take_args(batch, job, conn, n))).collect();
+        left.for_each(|n| put_off(batch, job, conn, n));
+        conn.later.end();
         let j = &mut batch.jobs[job];
         if let Some(front) = conn.kept.front_mut()
             && executed == 0
@@ -257,7 +262,9 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
         } else if let Some(front) = conn.kept.front_mut() {
             front.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
         }
-        conn.protocol_error = j.error.take();
+        if let Some(error) = j.error.take() {
+            conn.protocol_error = Some(error);
+        }
     }
     let j = &batch.jobs[job];
     if j.in_conn {
@@ -311,6 +318,26 @@ fn said_nothing(srv: &'static Server, conn: &Conn) {
 fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
     let j = &batch.jobs[job];
     if j.in_conn { &conn.inbuf } else { &batch.arena[j.base..j.end] }
+}
+
+/// Packs a request behind those that wait.
+fn put_off(batch: &mut Batch, job: usize, conn: &mut Conn, n: usize) {
+    let req = batch.reqs[n];
+    let mut later = std::mem::take(&mut conn.later);
+    match req.source {
+        Source::Owned(i) => {
+            let args = std::mem::take(&mut batch.owned[i as usize]);
+            later.begin(args.len());
+            args.into_iter().for_each(|arg| later.arg(arg));
+        }
+        Source::Spans => {
+            let bytes = job_bytes(batch, job, conn);
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            later.begin(spans.len());
+            spans.iter().for_each(|span| later.slice(span.of(bytes)));
+        }
+    }
+    conn.later = later;
 }
 
 /// A request's arguments as ones of their own, for a later turn.
