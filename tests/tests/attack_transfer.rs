@@ -1,8 +1,9 @@
 //! MIGRATE of keys that are named twice, and to servers that say nothing.
 
 use std::net::TcpListener;
+use std::time::Duration;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, on_both, reply, send};
+use weft_tests::scene::{client, on_both, reply, reply_within, send};
 
 fn migrate(client: &mut Client, to: u16, options: &[&str], keys: &[String]) -> String {
     let port = to.to_string();
@@ -97,4 +98,41 @@ fn long_commands_go_on_while_other_servers_are_silent() {
     }
     rest.join().expect("no panic");
     assert_eq!(long.cmd(&["SORT", "list"]).items().len(), 10_000);
+}
+
+/// More clients than there are threads for long commands want everybody to stop, and have to wait for a MIGRATE that is
+/// in the middle of it. Long commands go on.
+#[test]
+fn long_commands_go_on_while_the_world_waits_for_a_silent_server() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let mut long = client(&server);
+    for n in 0..10 {
+        let push: Vec<String> = (0..1000).map(|m| (n * 1000 + m).to_string()).collect();
+        long.cmd(&[&["RPUSH".to_string(), "list".into()][..], &push].concat());
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("a port").port().to_string();
+    let mut mover = client(&server);
+    mover.ok(&["SET", "moved", "v"]);
+    send(&mut mover, &["MIGRATE", "127.0.0.1", &port, "moved", "0", "60000"]);
+    let held = silent.accept().expect("the key is moved");
+    let mut stoppers: Vec<Client> = (0..8).map(|_| client(&server)).collect();
+    for stopper in &mut stoppers {
+        stopper.ok(&["MULTI"]);
+        send(stopper, &["DBSIZE"]);
+        reply(stopper);
+        send(stopper, &["EXEC"]);
+    }
+    for _ in 0..20 {
+        assert_eq!(long.cmd(&["SORT", "list"]).items().len(), 10_000);
+    }
+    assert!(
+        reply_within(&mut stoppers[7], Duration::from_millis(50)).is_none(),
+        "it has not waited"
+    );
+    drop(held);
+    reply(&mut mover);
+    for stopper in &mut stoppers {
+        assert_eq!(reply(stopper).items()[0].int(), 2);
+    }
 }

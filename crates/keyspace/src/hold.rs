@@ -51,7 +51,7 @@ use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
 use crate::sleepers::Seat;
-use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::turn::Turn;
 use std::sync::TryLockError;
 
@@ -123,16 +123,13 @@ impl<'k> Inside<'k> {
 
     /// That no command runs in the slow lane, nor will until this is dropped.
     pub fn alone(&self) -> Option<Alone<'k>> {
-        match self.ks.slow.try_write() {
-            Ok(alone) => Some(Alone(alone)),
-            Err(TryLockError::Poisoned(p)) => Some(Alone(p.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        let outside = try_write(&self.ks.outside)?;
+        Some(Alone { _slow: try_write(&self.ks.slow)?, _outside: outside })
     }
 
     /// As [`Inside::world`], where it is known that nobody has to be waited for.
     pub fn world_alone<'a>(&'a mut self, turn: &mut Turn, alone: Alone<'a>) -> Guard<'a> {
-        let stop = Stop::from(self, Some(alone.0));
+        let stop = Stop::from(self, Some(alone));
         stop.ks.agree_on_time(turn);
         stop.ks.guard_of(Held::World(Box::new(stop)))
     }
@@ -163,7 +160,18 @@ impl Drop for Inside<'_> {
 
 /// Nobody executes in the slow lane until this is dropped.
 #[derive(Debug)]
-pub struct Alone<'k>(RwLockWriteGuard<'k, ()>);
+pub struct Alone<'k> {
+    _slow: RwLockWriteGuard<'k, ()>,
+    _outside: RwLockWriteGuard<'k, ()>,
+}
+
+fn try_write(lock: &RwLock<()>) -> Option<RwLockWriteGuard<'_, ()>> {
+    match lock.try_write() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(p)) => Some(p.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
 
 /// The I/O threads are between two commands until this is dropped.
 #[derive(Debug)]
@@ -173,11 +181,11 @@ pub struct Stop<'k> {
     back: Option<usize>,
     closed: Option<Closed<'k>>,
     /// Nobody executes in the slow lane.
-    alone: Option<RwLockWriteGuard<'k, ()>>,
+    alone: Option<Alone<'k>>,
 }
 
 impl<'k> Stop<'k> {
-    fn from(inside: &'k mut Inside<'_>, alone: Option<RwLockWriteGuard<'k, ()>>) -> Self {
+    fn from(inside: &'k mut Inside<'_>, alone: Option<Alone<'k>>) -> Self {
         let (ks, own) = (inside.ks, inside.own);
         ks.gates.leave(own);
         Stop { ks, back: Some(own), closed: Some(ks.gates.close()), alone }
@@ -209,6 +217,13 @@ pub struct SlowHand<'k> {
 /// Attempts of a command on several shards, each ended by one that was busy, after which it stops
 /// the world: others that take single ones of them could keep it waiting for ever.
 pub const PATIENCE: u32 = 8;
+
+/// Which of the two locks says that a command is under way, to who stops the world.
+#[derive(Clone, Copy)]
+enum Way {
+    Lane,
+    Outside,
+}
 
 impl<'k> SlowHand<'k> {
     pub fn new(
@@ -246,21 +261,36 @@ impl<'k> SlowHand<'k> {
 
     /// Holds all shards of `set`, however long that takes.
     pub fn hold(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, PATIENCE)
+        self.hold_after(turn, set, PATIENCE, Way::Lane)
     }
 
-    /// As [`SlowHand::hold`], for a command that may wait for something outside of the process with
-    /// its shards in hand: it never stops the world for them, so that only those who need one of
-    /// these shards wait with it. Where many shards are busy it may have to try for long.
+    /// As [`SlowHand::hold`], but never stops the world for them. Where many shards are busy it may have to try for
+    /// long.
     pub fn hold_only(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, u32::MAX)
+        self.hold_after(turn, set, u32::MAX, Way::Lane)
     }
 
-    fn hold_after(&mut self, turn: &mut Turn, set: &ShardSet, patience: u32) -> Guard<'_> {
+    /// As [`SlowHand::hold_only`], for a command that may wait for something outside of the process with its shards
+    /// in hand. Only those who need one of these shards wait with it, and who stops the world; while that waits,
+    /// others come and go in the slow lane.
+    pub fn hold_outside(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
+        self.hold_after(turn, set, u32::MAX, Way::Outside)
+    }
+
+    fn hold_after(
+        &mut self,
+        turn: &mut Turn,
+        set: &ShardSet,
+        patience: u32,
+        way: Way,
+    ) -> Guard<'_> {
         for _ in 0..patience {
             // To be kept until the guard is dropped; not while this thread waits for a shard,
             // since who stops the world may hold that.
-            let lane = self.lane();
+            let lane = match way {
+                Way::Lane => self.lane(),
+                Way::Outside => self.outside(),
+            };
             let mut running = self.ks.running();
             match self.ks.lock_all(turn, set.clone()) {
                 Ok(guard) => {
@@ -296,8 +326,15 @@ impl<'k> SlowHand<'k> {
         self.ks.slow.read().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn alone(&self) -> RwLockWriteGuard<'k, ()> {
-        self.ks.slow.write().unwrap_or_else(|p| p.into_inner())
+    fn outside(&self) -> RwLockReadGuard<'k, ()> {
+        self.ks.outside.read().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Waits first for those who may take longest, with the slow lane open.
+    fn alone(&self) -> Alone<'k> {
+        let outside = self.ks.outside.write().unwrap_or_else(|p| p.into_inner());
+        let slow = self.ks.slow.write().unwrap_or_else(|p| p.into_inner());
+        Alone { _slow: slow, _outside: outside }
     }
 
     /// Waits until nothing is done in the slow lane, with everybody else at work, then stops the

@@ -63,6 +63,8 @@ pub struct Keyspace {
     /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
     /// writes. See [`crate::hold::SlowHand`].
     pub(crate) slow: RwLock<()>,
+    /// The same for commands that wait for something outside of the process; taken in front of the other.
+    pub(crate) outside: RwLock<()>,
     running: Mutex<Vec<Entry>>,
     /// Held by a walk over all keys: there is one set of journals.
     pub(crate) walk: Mutex<()>,
@@ -105,6 +107,7 @@ impl Keyspace {
             databases,
             gates: Gates::new(threads, 1),
             slow: RwLock::new(()),
+            outside: RwLock::new(()),
             running: Mutex::new(Vec::new()),
             walk: Mutex::new(()),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),

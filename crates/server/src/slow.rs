@@ -11,11 +11,11 @@
 //!
 //! Commands that wait for another server (MIGRATE) have threads of their own, which are started with
 //! the first of them: whoever they wait for may never answer, and a long command has nothing to do
-//! with that.
+//! with that. From then on they stop the world, too, for those who need that here: that may have to wait for them.
 
 use crate::blocking::{Waiting, serve};
 use crate::commands::transfer;
-use crate::dispatch::hold::{Need, hold_slow};
+use crate::dispatch::hold::{Need, hold_slow, needs_world};
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
@@ -152,10 +152,19 @@ impl SlowLane {
     /// Queues a job. Its outcome reaches the client's thread as a message.
     pub fn send(srv: &'static Server, job: Job) {
         srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
-        match job.waits_outside() && SlowLane::has_outside(srv) {
+        let waits = || job.waits_outside() && SlowLane::has_outside(srv);
+        match waits() || srv.slow.waits_for_outside(srv, &job) {
             true => srv.slow.outside.put(job),
             false => srv.slow.long.put(job),
         }
+    }
+
+    /// Whether a job is to stop the world, and may have to wait for a job that waits outside: where many wait for
+    /// that, long commands must have their threads still.
+    fn waits_for_outside(&self, srv: &Server, job: &Job) -> bool {
+        let args = || job.args.iter().map(ArgBuf::bytes).collect::<Vec<_>>();
+        self.has_outside.get() == Some(&true)
+            && needs_world(&srv.ks, job.cmd, &args(), &job.session)
     }
 
     /// Jobs that are running or queued.

@@ -9,7 +9,7 @@ use crate::commands::transfer;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{Core, admit, commit, reply, run};
-use crate::io::Message;
+use crate::io::{Message, Session};
 use crate::transaction::{self, Transaction};
 use crate::work;
 use smallvec::SmallVec;
@@ -244,6 +244,19 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     run::exec(task, &transaction, is_broken, guard)
 }
 
+/// Whether a command that comes to the slow lane is to hold the world there.
+pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
+    let need = match (cmd.run, &session.transaction) {
+        (Run::Data { lock, .. }, _) => {
+            of_data(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
+        }
+        (Run::Server(_), _) => cmd.need(ks, args),
+        (Run::Exec, Some(transaction)) => transaction.need(ks, session),
+        (Run::Exec, None) | (Run::Watch, _) => return false,
+    };
+    matches!(need, Need::World | Need::Stop | Need::Rest)
+}
+
 /// Whether EXEC is given up, since a watched key has changed. All of them are held.
 fn is_broken(task: &mut Task<'_>, guard: &Guard<'_>) -> bool {
     let watched = task.session.watched.as_deref();
@@ -275,8 +288,8 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let outside = transfer::waits_outside(task.cmd.spec.name)
         || transaction.as_ref().is_some_and(|transaction| transaction.waits_outside());
     let guard = match need {
-        Need::One(shard) if outside => hand.hold_only(turn, &ShardSet::one(shard)),
-        Need::Shards(set) if outside => hand.hold_only(turn, &set),
+        Need::One(shard) if outside => hand.hold_outside(turn, &ShardSet::one(shard)),
+        Need::Shards(set) if outside => hand.hold_outside(turn, &set),
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),

@@ -1,0 +1,92 @@
+//! Model of a command that waits outside with its shards in hand, of one in the slow lane and of one that stops the
+//! world: each comes to its end, and the world is only held when neither is in the middle.
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread;
+use weft_keyspace::{Guard, Keyspace, SHARDS, ShardSet, SlowHand, Turn, Waiter};
+
+const NOW: i64 = 1000;
+
+/// Halves of what each command does.
+#[derive(Default)]
+struct Done([AtomicU32; 2]);
+
+impl Done {
+    fn twice(&self, of: usize) {
+        self.0[of].fetch_add(1, Ordering::Relaxed);
+        thread::yield_now();
+        self.0[of].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn look(&self) {
+        for done in &self.0 {
+            assert_eq!(done.load(Ordering::Relaxed) % 2, 0, "the middle of a command was seen");
+        }
+    }
+}
+
+fn with_hand(ks: &Keyspace, thread: u32, run: impl FnOnce(&mut SlowHand<'_>, &mut Turn)) {
+    let waiter = Waiter { thread, token: 0 };
+    let mut hand = SlowHand::new(ks, waiter, &thread::yield_now, &|| NOW);
+    run(&mut hand, &mut Turn::new(NOW, u64::from(thread)));
+}
+
+fn end(mut guard: Guard<'_>) {
+    guard.begin_commit();
+    guard.publish();
+}
+
+fn check(other: fn(&Keyspace, &Done)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 100_000;
+    model.check(move || {
+        assert_eq!(SHARDS, 2);
+        let shared = Arc::new((Keyspace::seeded(1, 1, 7), Done::default()));
+        let outside = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                with_hand(&shared.0, 1, |hand, turn| {
+                    let guard = hand.hold_outside(turn, &ShardSet::one(0));
+                    shared.1.twice(0);
+                    end(guard);
+                });
+            })
+        };
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || other(&shared.0, &shared.1))
+        };
+        with_hand(&shared.0, 3, |hand, turn| {
+            let guard = hand.world(turn);
+            assert!(guard.is_world());
+            shared.1.look();
+        });
+        outside.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_the_world_waits_for_both_ways() {
+    check(|ks, done| {
+        with_hand(ks, 2, |hand, turn| {
+            let guard = hand.hold(turn, &ShardSet::one(1));
+            done.twice(1);
+            end(guard);
+        });
+    });
+}
+
+#[test]
+fn loom_who_needs_a_shard_that_is_held_outside_gets_it_in_the_end() {
+    check(|ks, done| {
+        with_hand(ks, 2, |hand, turn| {
+            let guard = hand.hold(turn, &ShardSet::of([0, 1]));
+            done.look();
+            end(guard);
+        });
+    });
+}
