@@ -1,6 +1,7 @@
 //! Every request is answered, once and in order, whatever the connection was doing meanwhile.
 
 use std::time::Duration;
+use weft_testkit::Server;
 use weft_testkit::client::encode;
 use weft_tests::scene::{client, info, on_both, reply, send, send_all, until, until_blocked};
 
@@ -80,4 +81,24 @@ fn a_client_that_wants_no_replies_is_read_from_after_a_pause() {
         assert_eq!(reply(&mut writer).text(), "OK");
         assert_eq!(info(&mut maker, "blocked_clients"), 0);
     });
+}
+
+/// A client that wants no replies is not told of its error in the protocol either, only hung up on. (Valkey says
+/// nothing as well, and keeps the connection.)
+#[test]
+fn an_error_in_the_protocol_is_not_told_to_who_wants_no_replies() {
+    let server = Server::weft(&[]);
+    for (first, is_told) in [
+        ("OFF", false),
+        ("OFF\r\nPING", false),
+        ("SKIP", false),
+        ("SKIP\r\nPING", true),
+        ("ON", true),
+    ] {
+        let mut client = client(&server);
+        client.send_raw(format!("CLIENT REPLY {first}\r\n*x\r\n").as_bytes()).expect("sent");
+        let said = client.read_to_close().expect("the server hangs up");
+        assert_eq!(said.ends_with(b"-ERR Protocol error: invalid multibulk length\r\n"), is_told);
+        assert_eq!(said.is_empty(), !is_told, "{first}");
+    }
 }

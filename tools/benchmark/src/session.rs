@@ -1,12 +1,13 @@
 //! A server and how it is met: addresses, cluster, configuration, CPU; and plans for runs on it.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use weft_base::clock::Clock;
 
 use crate::cluster::Cluster;
 use crate::connect::{Address, Transport};
-use crate::control::{Control, Reply, greetings};
+use crate::control::{Control, PATIENCE, Reply, greetings};
 use crate::cpu::ServerCpu;
 use crate::keys::{Counters, KeyDistribution};
 use crate::options::{Amount, Options, Target};
@@ -220,6 +221,13 @@ fn configuration(control: &mut Control, target: &Target) -> Result<Config, Strin
             // with TLS 1.3 only now does a server say that it wants a certificate
             Err(e) if tls::is_failure(&e) => {
                 return Err(format!("Could not connect to server at {target}: {e}"));
+            }
+            // The load would wait for it without end.
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let seconds = PATIENCE.as_secs();
+                return Err(format!(
+                    "Node {target} accepts connections, but has not replied for {seconds} s"
+                ));
             }
             Ok(_) | Err(_) => return Ok(None),
         }

@@ -408,6 +408,7 @@ fn wrong_use_has_a_clear_message() {
         (&["sweep", "--server", &server, "--generator", "/no/such"], 1, "is no program"),
         (&["sweep", "--server", "s=/bin/false"], 1, "does not start"),
         (&["sweep", "--server", &server, "--resume"], 1, "nothing to resume"),
+        (&["doctor", "--root", "/no/such"], 2, "there is no such folder"),
         (&["report", "missing"], 1, "cannot read missing"),
         (&["report"], 1, "no results"),
         (&["report", "diary"], 1, "is no results file"),
@@ -428,6 +429,27 @@ fn wrong_use_has_a_clear_message() {
         assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
     }
     assert_eq!(fs::read(place.path("diary")).unwrap(), b"dear diary\n");
+}
+
+#[test]
+fn names_of_tests_are_looked_at_before_the_first_server_starts() {
+    let Some(place) = Place::new() else { return };
+    let generator = Path::new(TUNE).with_file_name("weft-benchmark");
+    if !generator.exists() {
+        return println!("skipped: {} is not built", generator.display());
+    }
+    let output = Command::new(TUNE)
+        .args(["sweep", "--commands", "get,nosuch", "--output"])
+        .arg(place.path("r.jsonl"))
+        .arg("--server")
+        .arg(format!("s={}", place.server.display()))
+        .arg("--generator")
+        .arg(generator)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("There is no test \"nosuch\""), "{}", said(&output));
+    assert!(!place.path("r.jsonl").exists());
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub struct Args {
     json: bool,
 
     /// Read the files of the host below this folder
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::host::folder)]
     root: PathBuf,
 
     /// Which servers run here

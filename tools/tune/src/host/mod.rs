@@ -7,3 +7,14 @@ pub mod limits;
 pub mod net;
 
 pub use files::Host;
+
+use std::path::PathBuf;
+
+/// A root folder by its name, for the command line: what is not there would look like a host that tells nothing.
+///
+/// # Errors
+/// When it is no folder.
+pub fn folder(name: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(name);
+    if folder.is_dir() { Ok(folder) } else { Err("there is no such folder".into()) }
+}

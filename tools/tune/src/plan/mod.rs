@@ -90,7 +90,7 @@ pub struct Args {
     json: bool,
 
     /// The machine whose /proc and /sys are below this folder
-    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    #[arg(long, value_name = "FOLDER", default_value = "/", value_parser = crate::host::folder)]
     root: PathBuf,
 }
 

@@ -6,6 +6,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::locate;
 use crate::results::grid::{Grid, Span};
@@ -71,15 +72,19 @@ pub trait Generator {
     /// # Errors
     /// With the first thing that it can't.
     fn check(&self, grid: &Grid) -> Result<()> {
-        for clients in &grid.clients {
-            ensure!(
-                grid.generator_threads <= *clients,
-                "generator-threads: {} threads are more than {clients} clients",
-                grid.generator_threads
-            );
-        }
-        Ok(())
+        check_threads(grid)
     }
+}
+
+fn check_threads(grid: &Grid) -> Result<()> {
+    for clients in &grid.clients {
+        ensure!(
+            grid.generator_threads <= *clients,
+            "generator-threads: {} threads are more than {clients} clients",
+            grid.generator_threads
+        );
+    }
+    Ok(())
 }
 
 /// The options of a job.
@@ -175,6 +180,9 @@ struct Busy {
     busy: Vec<f64>,
 }
 
+/// What weft-benchmark says of a name that it does not know.
+const NO_TEST: &str = "There is no test";
+
 impl Generator for Weft {
     fn name(&self) -> &'static str {
         Self::NAME
@@ -210,6 +218,18 @@ impl Generator for Weft {
             busy: test.generator.busy.into_iter().reduce(f64::max),
             remark: None,
         })
+    }
+
+    /// Has it read the names of the tests, too. It looks at them before it connects to anybody.
+    fn check(&self, grid: &Grid) -> Result<()> {
+        check_threads(grid)?;
+        let names = grid.commands.join(",").to_ascii_lowercase();
+        let nobody = ["-s", "/dev/null", "-n", "1", "-t"];
+        let output = Command::new(&self.program).args(nobody).arg(&names).output();
+        let output = output.with_context(|| format!("can't run {}", self.program.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(!said.contains(NO_TEST), "{}", said.trim_end());
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::dispatch::Core;
 use crate::dispatch::admit::execute;
 use crate::dispatch::request::{Flow, Request};
 use crate::io::batch::{Batch, Req, Source};
-use crate::io::conn::{ArgBuf, Conn, Executed, Kept};
+use crate::io::conn::{ArgBuf, Conn, Executed, Kept, ReplyMode};
 use crate::io::read;
 use crate::server::Server;
 use smallvec::SmallVec;
@@ -188,7 +188,9 @@ impl Worker {
             | Executed::Close => None,
         };
         if let Some(error) = error {
-            reply.error(format!("ERR {error}").as_bytes());
+            if conn.session.reply_mode == ReplyMode::On {
+                reply.error(format!("ERR {error}").as_bytes());
+            }
             log_verbose!(
                 "{error} from client: {}",
                 logged_line(self.core.srv, &conn.session.shared)
