@@ -20,6 +20,7 @@ use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
 use crate::io::conn::{ArgBuf, Kept};
+use crate::io::later::Later;
 use crate::io::{Message, Session};
 use crate::server::Server;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -261,7 +262,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let message = match flow {
         Flow::Done => Message::SlowDone { client, reply, session, unit },
         Flow::Paused => {
-            let kept = Kept { looked, retry: retry.cloned(), ..Kept::new(args) };
+            let kept = Kept { looked, retry: retry.cloned(), ..Kept::new(Later::of(args)) };
             Message::SlowPaused { client, kept, session }
         }
         // Its thread was told while the shards were held.

@@ -156,7 +156,8 @@ pub struct BigRead {
 /// A complete request that is to be executed in a later turn.
 #[derive(Debug)]
 pub struct Kept {
-    pub args: Vec<ArgBuf>,
+    /// Itself, and no other.
+    pub request: Later,
     /// The client stands in line with it, and is to try again with all its keys in hand.
     pub retry: Option<Arc<Waiting>>,
     /// How often a shard of it was busy.
@@ -166,8 +167,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    pub fn new(args: Vec<ArgBuf>) -> Self {
-        Kept { args, retry: None, tries: 0, looked: false }
+    pub fn new(request: Later) -> Self {
+        Kept { request, retry: None, tries: 0, looked: false }
     }
 }
 
@@ -291,9 +292,14 @@ impl Conn {
         self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
-    /// Input that is not executed, in bytes.
+    /// Input that is not executed, in bytes. O(1).
     pub fn pending_input(&self) -> usize {
-        self.inbuf.len() + self.later.bytes() + self.big.as_ref().map_or(0, |b| b.buf.len())
+        self.inbuf.len() + self.waiting_input() + self.big.as_ref().map_or(0, |b| b.buf.len())
+    }
+
+    /// Of that, the complete requests that wait for a later turn. There are few in `kept`.
+    pub fn waiting_input(&self) -> usize {
+        self.kept.iter().map(|kept| kept.request.bytes()).sum::<usize>() + self.later.bytes()
     }
 
     /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input

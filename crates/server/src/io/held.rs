@@ -38,21 +38,22 @@ impl Conn {
         let own = if self.args.is_empty() { 0 } else { self.args_bytes };
         let room = self.inbuf.capacity() + value_room;
         // For whoever looks from outside it is all the same whether requests were looked at.
-        let later = self.later.bytes();
+        let later = self.waiting_input();
+        let kept = |kept: &Kept| size_of::<Kept>() + kept.request.memory();
+        let later_room = self.kept.iter().map(kept).sum::<usize>() + self.later.memory();
         Input {
             unparsed: self.inbuf.len() - parsed + value + later,
             args: own + parsed,
             free: room - self.inbuf.len() - value,
-            room: room + self.later.memory() + own + self.spans.capacity() * size_of::<Span>(),
+            room: room + later_room + own + self.spans.capacity() * size_of::<Span>(),
         }
     }
 
-    /// All that the connection holds, in bytes. O(requests that were kept for a later turn).
+    /// All that the connection holds, in bytes. O(arguments of what it waits with).
     pub fn memory(&self) -> usize {
         let bytes = |args: &[ArgBuf]| {
             args.iter().map(|arg| size_of::<ArgBuf>() + arg.bytes().len()).sum::<usize>()
         };
-        let kept = |kept: &Kept| size_of::<Kept>() + bytes(&kept.args);
         let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
         let listens = match self.session.subscribes {
             true => self.session.shared.subscriber().as_ref().map_or(0, |s| s.memory()),
@@ -60,14 +61,7 @@ impl Conn {
         };
         let held_back = self.held_back.as_ref().map_or(0, |held| held.memory());
         let waits = self.state.waiting().map_or(0, |waiting| bytes(&waiting.args));
-        FIXED
-            + self.input().room
-            + queued
-            + waits
-            + listens
-            + held_back
-            + self.kept.iter().map(kept).sum::<usize>()
-            + self.out.memory()
+        FIXED + self.input().room + queued + waits + listens + held_back + self.out.memory()
     }
 
     /// Shows others what input is there. A connection that has none, as is usual, has nothing to
@@ -77,6 +71,7 @@ impl Conn {
         let has = self.inbuf.capacity() > 0
             || self.big.is_some()
             || !self.args.is_empty()
+            || !self.kept.is_empty()
             || !self.later.is_empty();
         if has || self.shows_input || self.session.asked_of_itself {
             self.show_input_now(has);

@@ -1,7 +1,7 @@
-//! Requests that wait behind one that is elsewhere: as few bytes as they came in.
+//! Requests that wait for a later turn: as few bytes as they came in.
 //!
-//! A client may send thousands of requests behind one that waits for a key, or goes to the slow lane. As arguments of
-//! their own they would take many times what the client has sent, and whoever plans them again after each command
+//! A client may send thousands of requests, or one of thousands of arguments, behind one that waits for a key, or goes
+//! to the slow lane. As arguments of their own they would take many times what the client has sent, and whoever plans them again after each command
 //! that leaves the thread does work that grows with their square. So they are packed, and only some are unpacked for
 //! a turn.
 //!
@@ -30,6 +30,15 @@ pub struct Later {
 impl Later {
     pub fn is_empty(&self) -> bool {
         self.at == self.packed.len()
+    }
+
+    /// One request.
+    pub fn of(args: Vec<ArgBuf>) -> Self {
+        let mut later = Later::default();
+        later.begin(args.len());
+        args.into_iter().for_each(|arg| later.arg(arg));
+        later.end();
+        later
     }
 
     /// Bytes that are not unpacked.
@@ -124,19 +133,29 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    /// Argument `i` of a request of `n`: all lengths about those where the form of a number changes.
+    fn arg(n: usize, i: usize) -> ArgBuf {
+        let len = match [0, 1, 253, 254, 255, 256, 70_000].get(n) {
+            Some(len) => *len,
+            None => i,
+        };
+        match i % 7 {
+            6 => ArgBuf::Blob(Arc::new(vec![n as u8; len])),
+            _ => ArgBuf::Bytes(vec![n as u8; len]),
+        }
+    }
+
     #[test]
     fn what_is_packed_is_unpacked() {
         let mut later = Later::default();
         assert!(later.pop().is_none());
-        let lens = [0, 1, 253, 254, 255, 256, 70_000];
         for round in 0..3 {
             for n in 0..300_usize {
                 later.begin(n);
                 for i in 0..n {
-                    match i % 7 {
-                        6 => later.arg(ArgBuf::Blob(Arc::new(vec![n as u8; i]))),
-                        5 => later.arg(ArgBuf::Bytes(vec![n as u8; i])),
-                        _ => later.slice(&vec![n as u8; if n < 5 { lens[n] } else { i }]),
+                    match arg(n, i) {
+                        ArgBuf::Bytes(bytes) if i % 2 == 0 => later.slice(&bytes),
+                        other => later.arg(other),
                     }
                 }
             }
@@ -146,10 +165,10 @@ mod tests {
                 assert!(!later.is_empty(), "{round} {n}");
                 let args = later.pop().expect("as many as were packed");
                 assert_eq!(args.len(), n);
-                for (i, arg) in args.iter().enumerate() {
-                    let len = if i % 7 < 5 && n < 5 { lens[n] } else { i };
-                    assert_eq!(arg.bytes(), vec![n as u8; len]);
-                    assert_eq!(matches!(arg, ArgBuf::Blob(_)), i % 7 == 6);
+                for (i, got) in args.iter().enumerate() {
+                    let sent = arg(n, i);
+                    assert_eq!(got.bytes(), sent.bytes());
+                    assert_eq!(matches!(got, ArgBuf::Blob(_)), matches!(sent, ArgBuf::Blob(_)));
                 }
             }
             assert_eq!((later.is_empty(), later.bytes(), later.memory()), (true, 0, 0));

@@ -13,7 +13,7 @@ pub mod conn;
 pub mod cron;
 pub mod held;
 mod held_back;
-mod later;
+pub mod later;
 pub mod listen;
 pub mod look;
 pub mod mailbox;

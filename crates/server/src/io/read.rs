@@ -24,6 +24,9 @@ const PEEK: usize = 2048;
 /// back.
 const UNPACKED: usize = 32;
 
+/// The same of their bytes, but for the first.
+const UNPACKED_BYTES: usize = 64 << 10;
+
 /// The line break behind a bulk string.
 const LINE_BREAK: &[u8] = b"\r\n";
 
@@ -222,23 +225,28 @@ fn plan_arena(conn: &mut Conn, mut job: Job, batch: &mut Batch, planner: Planner
     batch.jobs.push(job);
 }
 
-/// Plans what the connection's own buffer holds.
+/// The first of the complete requests that wait.
+fn next_waiting(conn: &mut Conn) -> Option<Vec<ArgBuf>> {
+    match conn.kept.pop_front() {
+        Some(mut kept) => kept.request.pop(),
+        None => conn.later.pop(),
+    }
+}
+
+/// Plans what waits, and what the connection's own buffer holds.
 pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) {
     let mut job = new_job(conn, index, batch, true);
     if let Some(first) = conn.kept.front_mut() {
         (job.retry, job.tries, job.looked) = (first.retry.take(), first.tries, first.looked);
     }
-    let mut planned = conn.kept.len();
-    while let Some(kept) = conn.kept.pop_front() {
-        push_owned(conn, batch, planner, &mut job, kept.args);
-    }
-    while planned < UNPACKED
-        && let Some(args) = conn.later.pop()
-    {
+    let (mut planned, mut bytes) = (0, 0);
+    while planned < UNPACKED && bytes < UNPACKED_BYTES {
+        let Some(args) = next_waiting(conn) else { break };
+        bytes += args.iter().map(|arg| arg.bytes().len()).sum::<usize>();
         push_owned(conn, batch, planner, &mut job, args);
         planned += 1;
     }
-    if !conn.later.is_empty() {
+    if !conn.kept.is_empty() || !conn.later.is_empty() {
         (job.end, job.more) = (0, true);
         return batch.jobs.push(job);
     }

@@ -7,6 +7,7 @@ use super::Worker;
 use crate::blocking::{Waiting, serve};
 use crate::dispatch::reply::{count_waited, refuse};
 use crate::io::conn::{ArgBuf, Conn, Kept, State};
+use crate::io::later::Later;
 use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
@@ -189,7 +190,7 @@ impl Worker {
         let Some(index) = self.waiting(&waiting) else { return self.abandon(&waiting) };
         if waiting.state.is_retry() {
             let args = waiting.args.clone();
-            let kept = Kept { retry: Some(waiting), ..Kept::new(args) };
+            let kept = Kept { retry: Some(waiting), ..Kept::new(Later::of(args)) };
             let conn = &mut self.conns[index];
             conn.kept.push_front(kept);
             conn.session.shared.blocked.store(false, Ordering::Relaxed);

@@ -8,6 +8,7 @@ use crate::dispatch::admit::execute;
 use crate::dispatch::request::{Flow, Request};
 use crate::io::batch::{Batch, Req, Source};
 use crate::io::conn::{ArgBuf, Conn, Executed, Kept, ReplyMode};
+use crate::io::later::Later;
 use crate::io::read;
 use crate::server::Server;
 use smallvec::SmallVec;
@@ -246,12 +247,20 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
         | Executed::Withheld(_) => true,
     };
     if keeps {
-        let mut left = first + executed..first + reqs;
         // Behind others that wait there are few.
-        let few = if conn.later.is_empty() { 1 } else { usize::MAX };
-        let kept = left.by_ref().take(few);
-        conn.kept = kept.map(|n| Kept::new(take_args(batch, job, conn, n))).collect();
-        left.for_each(|n| put_off(batch, job, conn, n));
+        let few = if conn.kept.is_empty() && conn.later.is_empty() { 1 } else { usize::MAX };
+        for (at, n) in (first + executed..first + reqs).enumerate() {
+            let mut request =
+                if at < few { Later::default() } else { std::mem::take(&mut conn.later) };
+            put_off(batch, job, conn, n, &mut request);
+            match at < few {
+                true => {
+                    request.end();
+                    conn.kept.insert(at, Kept::new(request));
+                }
+                false => conn.later = request,
+            }
+        }
         conn.later.end();
         let j = &mut batch.jobs[job];
         if let Some(front) = conn.kept.front_mut()
@@ -322,10 +331,9 @@ fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
     if j.in_conn { &conn.inbuf } else { &batch.arena[j.base..j.end] }
 }
 
-/// Packs a request behind those that wait.
-fn put_off(batch: &mut Batch, job: usize, conn: &mut Conn, n: usize) {
+/// Packs a request behind those of `later`.
+fn put_off(batch: &mut Batch, job: usize, conn: &Conn, n: usize, later: &mut Later) {
     let req = batch.reqs[n];
-    let mut later = std::mem::take(&mut conn.later);
     match req.source {
         Source::Owned(i) => {
             let args = std::mem::take(&mut batch.owned[i as usize]);
@@ -339,10 +347,9 @@ fn put_off(batch: &mut Batch, job: usize, conn: &mut Conn, n: usize) {
             spans.iter().for_each(|span| later.slice(span.of(bytes)));
         }
     }
-    conn.later = later;
 }
 
-/// A request's arguments as ones of their own, for a later turn.
+/// A request's arguments as ones of their own, for the slow lane.
 fn take_args(batch: &mut Batch, job: usize, conn: &Conn, n: usize) -> Vec<ArgBuf> {
     let req = batch.reqs[n];
     match req.source {
