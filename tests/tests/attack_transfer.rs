@@ -136,3 +136,29 @@ fn long_commands_go_on_while_the_world_waits_for_a_silent_server() {
         assert_eq!(reply(stopper).items()[0].int(), 2);
     }
 }
+
+/// Who stops the world waits for the MIGRATEs that run, and not for those that have yet to begin.
+#[test]
+fn the_world_does_not_wait_for_commands_that_have_not_begun() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let mut stopper = client(&server);
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("a port").port().to_string();
+    let mut movers: Vec<Client> = (0..12).map(|_| client(&server)).collect();
+    for (n, mover) in movers.iter_mut().enumerate() {
+        let key = format!("k{n}");
+        mover.ok(&["SET", &key, "v"]);
+        send(mover, &["MIGRATE", "127.0.0.1", &port, &key, "0", "60000"]);
+    }
+    let running: Vec<_> = (0..4).map(|_| silent.accept().expect("a key is moved")).collect();
+    send(&mut stopper, &["SWAPDB", "3", "4"]);
+    assert!(reply_within(&mut stopper, Duration::from_millis(200)).is_none(), "it has not waited");
+    drop(running);
+    // Those that begin now hang as the first ones did.
+    assert_eq!(reply(&mut stopper).text(), "OK");
+    let rest = std::thread::spawn(move || (0..8).for_each(|_| drop(silent.accept())));
+    for mover in &mut movers {
+        reply(mover);
+    }
+    rest.join().expect("no panic");
+}

@@ -218,6 +218,9 @@ pub struct SlowHand<'k> {
 /// the world: others that take single ones of them could keep it waiting for ever.
 pub const PATIENCE: u32 = 8;
 
+/// So many times that, where it would have to wait for a command that waits outside.
+const MORE_PATIENCE: u32 = 16;
+
 /// Which of the two locks says that a command is under way, to who stops the world.
 #[derive(Clone, Copy)]
 enum Way {
@@ -284,7 +287,16 @@ impl<'k> SlowHand<'k> {
         patience: u32,
         way: Way,
     ) -> Guard<'_> {
-        for _ in 0..patience {
+        let mut attempts = 0_u32;
+        loop {
+            if attempts >= patience
+                && let Some(alone) = self.alone_unless_outside()
+            {
+                return self.world_of(turn, alone);
+            }
+            if attempts >= patience.saturating_mul(MORE_PATIENCE) {
+                return self.world(turn);
+            }
             // To be kept until the guard is dropped; not while this thread waits for a shard,
             // since who stops the world may hold that.
             let lane = match way {
@@ -310,8 +322,8 @@ impl<'k> SlowHand<'k> {
                     }
                 }
             }
+            attempts = attempts.saturating_add(1);
         }
-        self.world(turn)
     }
 
     /// Sleeps until a shard that was busy may be free. The calling thread holds nothing, and is outside of
@@ -337,10 +349,21 @@ impl<'k> SlowHand<'k> {
         Alone { _slow: slow, _outside: outside }
     }
 
+    /// The same, unless there are such: a command that only wants some shards does not wait for those.
+    fn alone_unless_outside(&self) -> Option<Alone<'k>> {
+        let outside = try_write(&self.ks.outside)?;
+        let slow = self.ks.slow.write().unwrap_or_else(|p| p.into_inner());
+        Some(Alone { _slow: slow, _outside: outside })
+    }
+
     /// Waits until nothing is done in the slow lane, with everybody else at work, then stops the
     /// world and holds the whole keyspace.
     pub fn world(&mut self, turn: &mut Turn) -> Guard<'_> {
         let alone = self.alone();
+        self.world_of(turn, alone)
+    }
+
+    fn world_of(&mut self, turn: &mut Turn, alone: Alone<'k>) -> Guard<'_> {
         let stop = Stop {
             ks: self.ks,
             back: None,

@@ -11,7 +11,7 @@
 //!
 //! Commands that wait for another server (MIGRATE) have threads of their own, which are started with
 //! the first of them: whoever they wait for may never answer, and a long command has nothing to do
-//! with that. From then on they stop the world, too, for those who need that here: that may have to wait for them.
+//! with that. From then on what stops the world has a thread of its own, too: it may have to wait for them.
 
 use crate::blocking::{Waiting, serve};
 use crate::commands::transfer;
@@ -36,8 +36,10 @@ use weft_resp::{Blob, Reply};
 const LONG: usize = 4;
 /// How many more there are for what waits for another server.
 const OUTSIDE: usize = 4;
+/// And one, started with those, for what stops the world and may have to wait for them.
+const WORLD: usize = 1;
 /// All of them.
-pub const THREADS: usize = LONG + OUTSIDE;
+pub const THREADS: usize = LONG + OUTSIDE + WORLD;
 
 /// One command to be run.
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Queue {
 pub struct SlowLane {
     long: Queue,
     outside: Queue,
+    world: Queue,
     /// Whether there are threads for what waits outside, once somebody has wanted them.
     has_outside: OnceLock<bool>,
     /// The threads, to be woken when a shard is free.
@@ -117,6 +120,7 @@ impl Default for SlowLane {
         SlowLane {
             long: Queue::default(),
             outside: Queue::default(),
+            world: Queue::default(),
             has_outside: OnceLock::new(),
             threads,
             jobs: AtomicUsize::new(0),
@@ -153,11 +157,14 @@ impl SlowLane {
     /// Queues a job. Its outcome reaches the client's thread as a message.
     pub fn send(srv: &'static Server, job: Job) {
         srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
-        let waits = || job.waits_outside() && SlowLane::has_outside(srv);
-        match waits() || srv.slow.waits_for_outside(srv, &job) {
-            true => srv.slow.outside.put(job),
-            false => srv.slow.long.put(job),
-        }
+        let queue = if job.waits_outside() && SlowLane::has_outside(srv) {
+            &srv.slow.outside
+        } else if srv.slow.waits_for_outside(srv, &job) {
+            &srv.slow.world
+        } else {
+            &srv.slow.long
+        };
+        queue.put(job);
     }
 
     /// Whether a job is to stop the world, and may have to wait for a job that waits outside: where many wait for
@@ -199,7 +206,11 @@ fn run(srv: &'static Server, n: usize) {
     let waiter = Waiter { thread: core.waiter(), token: 0 };
     let clock: &'static _ = Box::leak(Box::new(move || srv.now_ms()));
     let mut hand = SlowHand::new(&srv.ks, waiter, &std::thread::park, clock);
-    let queue = if n < LONG { &srv.slow.long } else { &srv.slow.outside };
+    let queue = match n {
+        _ if n < LONG => &srv.slow.long,
+        _ if n < LONG + OUTSIDE => &srv.slow.outside,
+        _ => &srv.slow.world,
+    };
     while let Some(job) = queue.next() {
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
