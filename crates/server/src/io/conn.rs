@@ -292,18 +292,18 @@ impl Conn {
         self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
-    /// Input that is not executed, in bytes. O(1).
+    /// Input that is not planned, in bytes.
     pub fn pending_input(&self) -> usize {
-        self.inbuf.len() + self.waiting_input() + self.big.as_ref().map_or(0, |b| b.buf.len())
+        self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
     }
 
-    /// Of that, the complete requests that wait for a later turn. There are few in `kept`.
+    /// The complete requests that wait for a later turn, in bytes. There are few in `kept`.
     pub fn waiting_input(&self) -> usize {
         self.kept.iter().map(|kept| kept.request.bytes()).sum::<usize>() + self.later.bytes()
     }
 
     /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
-    /// and queued commands.
+    /// and queued commands. To be asked when something is read: then no requests wait.
     pub fn held_input(&self) -> usize {
         let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
         // Of a large value, all that is to come.

@@ -68,13 +68,9 @@ impl Conn {
     /// show but once that it is gone.
     #[inline]
     pub fn show_input(&mut self) {
-        let has = self.inbuf.capacity() > 0
-            || self.big.is_some()
-            || !self.args.is_empty()
-            || !self.kept.is_empty()
-            || !self.later.is_empty();
+        let has = self.inbuf.capacity() > 0 || self.big.is_some() || !self.args.is_empty();
         if has || self.shows_input || self.session.asked_of_itself {
-            self.show_input_now(has);
+            self.show_input_now(has || !self.kept.is_empty() || !self.later.is_empty());
         }
     }
 

@@ -236,7 +236,6 @@ impl Worker {
 
 /// Keeps what was not executed: whole requests with their own arguments, and the bytes behind them.
 fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
-    let (first, reqs) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
     let keeps = match how {
         Executed::Close | Executed::All | Executed::More => false,
         Executed::Parked
@@ -247,35 +246,7 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
         | Executed::Withheld(_) => true,
     };
     if keeps {
-        // Behind others that wait there are few.
-        let few = if conn.kept.is_empty() && conn.later.is_empty() { 1 } else { usize::MAX };
-        for (at, n) in (first + executed..first + reqs).enumerate() {
-            let mut request =
-                if at < few { Later::default() } else { std::mem::take(&mut conn.later) };
-            put_off(batch, job, conn, n, &mut request);
-            match at < few {
-                true => {
-                    request.end();
-                    conn.kept.insert(at, Kept::new(request));
-                }
-                false => conn.later = request,
-            }
-        }
-        conn.later.end();
-        let j = &mut batch.jobs[job];
-        if let Some(front) = conn.kept.front_mut()
-            && executed == 0
-        {
-            front.retry = j.retry.take();
-            front.looked = j.looked;
-            let busy = matches!(how, Executed::Parked | Executed::Again);
-            front.tries = j.tries + u32::from(busy);
-        } else if let Some(front) = conn.kept.front_mut() {
-            front.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
-        }
-        if let Some(error) = j.error.take() {
-            conn.protocol_error = Some(error);
-        }
+        keep_requests(batch, job, conn, executed, how);
     }
     let j = &batch.jobs[job];
     if j.in_conn {
@@ -288,6 +259,41 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
     }
     if conn.inbuf.is_empty() {
         conn.inbuf = Vec::new();
+    }
+}
+
+/// Keeps the requests behind the first `executed`, and what made no sense behind them.
+#[cold]
+fn keep_requests(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
+    let (first, reqs) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
+    // Behind others that wait there are few.
+    let few = if conn.kept.is_empty() && conn.later.is_empty() { 1 } else { usize::MAX };
+    for (at, n) in (first + executed..first + reqs).enumerate() {
+        let mut request = if at < few { Later::default() } else { std::mem::take(&mut conn.later) };
+        put_off(batch, job, conn, n, &mut request);
+        match at < few {
+            true => {
+                request.end();
+                conn.kept.insert(at, Kept::new(request));
+            }
+            false => conn.later = request,
+        }
+    }
+    conn.later.end();
+    conn.shows_input = true;
+    let j = &mut batch.jobs[job];
+    if let Some(front) = conn.kept.front_mut()
+        && executed == 0
+    {
+        front.retry = j.retry.take();
+        front.looked = j.looked;
+        let busy = matches!(how, Executed::Parked | Executed::Again);
+        front.tries = j.tries + u32::from(busy);
+    } else if let Some(front) = conn.kept.front_mut() {
+        front.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
+    }
+    if let Some(error) = j.error.take() {
+        conn.protocol_error = Some(error);
     }
 }
 
@@ -416,10 +422,11 @@ fn run_request(
 
 /// Starts the pipeline of prefetches: buckets of the first requests, then their records.
 fn prefetch_first(core: &Core, batch: &Batch, pin: &epoch::Guard) {
-    for req in batch.reqs.iter().take(2 * AHEAD) {
+    let reqs = &batch.reqs[..];
+    for req in reqs.get(..2 * AHEAD).unwrap_or(reqs) {
         plan_bucket(core, req, pin);
     }
-    for req in batch.reqs.iter().take(AHEAD) {
+    for req in reqs.get(..AHEAD).unwrap_or(reqs) {
         plan_record(core, req, pin);
     }
 }
