@@ -9,6 +9,8 @@
 //! Who looks for a register has to add up all runs in front of it. Run by run that is a chain of guesses, of which
 //! half are wrong where the lengths are mixed. With AVX2 the registers of 32 bytes are added up without a guess.
 //! Processors that do not have it pass nothing here: the caller goes from run to run anyway.
+//! In the block where the sum is reached, sums up to each byte tell the run, without a guess as well; only
+//! a run at the edge of a block is left to the caller.
 //!
 //! `unsafe` is here for the instructions alone.
 
@@ -31,97 +33,257 @@ pub struct Passed {
     pub before: Between,
 }
 
-/// Passes runs in front of the one that covers the register at `index`, where that can be done quickly. A byte that
-/// is missing at the end counts as zero. O(bytes).
+/// The run that covers a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Covering {
+    /// Where it begins, and its first register.
+    pub begin: Between,
+    /// Bytes.
+    pub size: usize,
+    /// Registers.
+    pub len: usize,
+    /// Where the run in front of it begins.
+    pub before: Between,
+}
+
+/// How far [`find`] has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Found(Covering),
+    /// The rest is to be gone run by run.
+    Passed(Passed),
+}
+
+/// Looks for the run that covers the register at `index`, as far as that can be done quickly. A byte that is missing at
+/// the end counts as zero. O(bytes).
 #[inline]
-pub fn pass(runs: &[u8], index: usize) -> Passed {
+pub fn find(runs: &[u8], index: usize) -> Way {
     #[cfg(target_arch = "x86_64")]
     if runs.len() >= wide::BLOCK && is_wide() && is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor has POPCNT, and AVX2: `is_wide` has asked.
-        return unsafe { wide::pass(runs, index) };
+        return unsafe { wide::find(runs, index) };
     }
     let _ = (runs, index);
-    Passed::default()
+    Way::Passed(Passed::default())
 }
 
 /// Thirty-two bytes at a time.
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{Between, Passed};
+    use super::{Between, Covering, Passed, Way};
     use std::arch::x86_64::*;
 
     pub const BLOCK: usize = 32;
 
     #[target_feature(enable = "avx2,popcnt")]
-    pub fn pass(runs: &[u8], index: usize) -> Passed {
+    pub fn find(runs: &[u8], index: usize) -> Way {
         let mut passed = Passed::default();
         // Of what is in front of the block, without the second byte of the last run if that is in the block.
-        let mut registers = 0;
+        let mut from = Between::default();
         let mut begins_inside = false;
-        for (nth, block) in runs.as_chunks::<BLOCK>().0.iter().enumerate() {
-            let (added, ends_inside) = add_up(block, begins_inside);
-            registers += added;
-            let end = (nth + 1) * BLOCK;
-            let rest = if ends_inside { runs.get(end).copied().unwrap_or(0) } else { 0 };
+        let (blocks, rest) = runs.as_chunks::<BLOCK>();
+        for block in blocks {
+            let taken = Taken::apart(block, 0, begins_inside);
+            let end =
+                Between { at: from.at + BLOCK, registers: from.registers + taken.registers() };
+            let second = if taken.ends_inside { runs.get(end.at).copied().unwrap_or(0) } else { 0 };
             let to = Between {
-                at: end + usize::from(ends_inside),
-                registers: registers + usize::from(rest),
+                at: end.at + usize::from(taken.ends_inside),
+                registers: end.registers + usize::from(second),
             };
             if to.registers > index {
-                break;
+                return taken.covering(from, index).map_or(Way::Passed(passed), Way::Found);
             }
             passed = Passed { to, before: passed.to };
-            begins_inside = ends_inside;
+            (from, begins_inside) = (end, taken.ends_inside);
         }
-        passed
+        // The last few bytes are looked at with some in front of them that have been passed.
+        if !rest.is_empty()
+            && let Some(block) = runs.last_chunk()
+        {
+            let skip = BLOCK - rest.len();
+            let taken = Taken::apart(block, skip, begins_inside);
+            let from = Between { at: from.at - skip, ..from };
+            if let Some(found) = taken.covering(from, index) {
+                return Way::Found(found);
+            }
+        }
+        Way::Passed(passed)
     }
 
-    /// The registers that these bytes mean, each byte for itself; and whether the last run has its second byte in the
-    /// next block. `begins_inside`: the first byte is such a second one.
-    #[target_feature(enable = "avx2,popcnt")]
-    fn add_up(block: &[u8; BLOCK], begins_inside: bool) -> (usize, bool) {
-        // SAFETY: the array has the 32 bytes that are read; there is no alignment to keep.
-        let bytes = unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
-        // As signed numbers, those that begin with 01 are above 63 and those that begin with 1 below 0.
-        let like_two = _mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63));
-        let looks = _mm256_movemask_epi8(like_two).cast_unsigned();
-        let (seconds, ends_inside) = second_bytes(looks, begins_inside);
-        let second = spread(seconds);
-        let two = _mm256_andnot_si256(second, like_two);
-        let value = _mm256_andnot_si256(second, _mm256_cmpgt_epi8(_mm256_setzero_si256(), bytes));
-        // What counts once: two bits of values, six of few zeros, all of a second byte.
-        let six = _mm256_andnot_si256(value, _mm256_set1_epi8(0x3f));
-        let bits = _mm256_or_si256(six, _mm256_and_si256(value, _mm256_set1_epi8(3)));
-        let bits = _mm256_or_si256(_mm256_andnot_si256(two, bits), second);
-        let once = sums(_mm256_and_si256(bytes, bits));
-        // What counts 256 times: six bits of the first of two.
-        let often = sums(_mm256_and_si256(bytes, _mm256_and_si256(two, _mm256_set1_epi8(0x3f))));
-        let both = _mm256_add_epi64(once, _mm256_slli_epi64::<8>(often));
-        let halves =
-            _mm_add_epi64(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
-        let sum = _mm_cvtsi128_si64(halves) + _mm_extract_epi64::<1>(halves);
-        // And one for each run.
-        let runs = BLOCK as u32 - seconds.count_ones();
-        (sum.cast_unsigned() as usize + runs as usize, ends_inside)
+    /// The bytes of a block as runs, but for some in front that are skipped.
+    struct Taken {
+        skip: usize,
+        begins_inside: bool,
+        /// Of each byte what counts once: two bits of values, six of few zeros, all of a second byte.
+        once: __m256i,
+        /// What counts 256 times: six bits of the first of two.
+        often: __m256i,
+        /// The first bytes of two, and the second ones.
+        twos: u32,
+        seconds: u32,
+        /// The last run has its second byte in the next block.
+        ends_inside: bool,
     }
 
-    /// Which bytes are the second ones of runs, if these `look` like the first of two, as a second one may itself.
-    /// Whether the next block begins with one.
+    impl Taken {
+        /// `begins_inside`: the first byte that is not skipped is the second one of a run.
+        #[inline]
+        #[target_feature(enable = "avx2,popcnt")]
+        fn apart(block: &[u8; BLOCK], skip: usize, begins_inside: bool) -> Taken {
+            // SAFETY: the array has the 32 bytes that are read; there is no alignment to keep.
+            let bytes = unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
+            // As signed numbers, those that begin with 01 are above 63 and those that begin with 1 below 0.
+            let like_two = _mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63));
+            let looks = _mm256_movemask_epi8(like_two).cast_unsigned() & u32::MAX << skip;
+            let (seconds, ends_inside) = second_bytes(looks, u32::from(begins_inside) << skip);
+            let second = spread(seconds);
+            let two = _mm256_andnot_si256(second, like_two);
+            let negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), bytes);
+            let value = _mm256_andnot_si256(second, negative);
+            let six = _mm256_andnot_si256(value, _mm256_set1_epi8(0x3f));
+            let bits = _mm256_or_si256(six, _mm256_and_si256(value, _mm256_set1_epi8(3)));
+            let bits = _mm256_or_si256(_mm256_andnot_si256(two, bits), second);
+            Taken {
+                skip,
+                begins_inside,
+                once: _mm256_and_si256(bytes, bits),
+                often: _mm256_and_si256(bytes, _mm256_and_si256(two, _mm256_set1_epi8(0x3f))),
+                twos: looks & !seconds,
+                seconds,
+                ends_inside,
+            }
+        }
+
+        /// How many registers they mean, each byte for itself, if none is skipped.
+        #[inline]
+        #[target_feature(enable = "avx2,popcnt")]
+        fn registers(&self) -> usize {
+            let sums = |bytes| _mm256_sad_epu8(bytes, _mm256_setzero_si256());
+            let both = _mm256_add_epi64(sums(self.once), _mm256_slli_epi64::<8>(sums(self.often)));
+            let halves =
+                _mm_add_epi64(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
+            let sum = _mm_cvtsi128_si64(halves) + _mm_extract_epi64::<1>(halves);
+            // And one for each run.
+            let runs = BLOCK as u32 - self.seconds.count_ones();
+            sum.cast_unsigned() as usize + runs as usize
+        }
+
+        /// The run that covers the register at `index`, if it and the one in front of it are wholly in this block. The
+        /// block begins at `from.at`, and `from.registers` are in front of what is not skipped of it.
+        #[inline]
+        #[target_feature(enable = "avx2,popcnt")]
+        fn covering(&self, from: Between, index: usize) -> Option<Covering> {
+            // So that a run more is still less than what sums stop at.
+            let index =
+                u16::try_from(index - from.registers).ok().filter(|index| *index < 1 << 15)?;
+            let sums = self.sums();
+            let last = sums.first_above(index)?;
+            let second = |at: usize| (self.seconds >> at & 1) as usize;
+            let begin = last - second(last);
+            let size = 1 + (self.twos >> begin & 1) as usize;
+            if begin <= self.skip + usize::from(self.begins_inside) || begin + size > BLOCK {
+                return None;
+            }
+            let before = begin - 1 - second(begin - 1);
+            let between = |at: usize| Between {
+                at: from.at + at,
+                registers: from.registers + usize::from(sums.before[at]),
+            };
+            let len = usize::from(sums.before[begin + size] - sums.before[begin]);
+            Some(Covering { begin: between(begin), size, len, before: between(before) })
+        }
+
+        /// O(1).
+        #[inline]
+        #[target_feature(enable = "avx2,popcnt")]
+        fn sums(&self) -> Sums {
+            let skipped = spread(!(u32::MAX << self.skip));
+            // A byte less 255 is one more: all but second bytes have one of these.
+            let less = _mm256_andnot_si256(spread(self.seconds), _mm256_set1_epi8(-1));
+            let once = _mm256_andnot_si256(skipped, _mm256_sub_epi8(self.once, less));
+            let often = _mm256_andnot_si256(skipped, self.often);
+            let half = |once, often| {
+                let often = _mm256_slli_epi16::<8>(_mm256_cvtepu8_epi16(often));
+                up_to(_mm256_add_epi16(_mm256_cvtepu8_epi16(once), often))
+            };
+            let low = half(_mm256_castsi256_si128(once), _mm256_castsi256_si128(often));
+            let high =
+                half(_mm256_extracti128_si256::<1>(once), _mm256_extracti128_si256::<1>(often));
+            let last = last_of_eight(_mm256_permute2x128_si256::<0x11>(low, low));
+            let high = _mm256_adds_epu16(high, last);
+            let mut before = [0; BLOCK + 1];
+            let (first, second) = before[1..].split_at_mut(BLOCK / 2);
+            // SAFETY: both halves have the 32 bytes that are written; there is no alignment to keep.
+            unsafe {
+                _mm256_storeu_si256(first.as_mut_ptr().cast(), low);
+                _mm256_storeu_si256(second.as_mut_ptr().cast(), high);
+            }
+            Sums { low, high, before }
+        }
+    }
+
+    /// The registers up to each byte of a block, with it and before it. Sums that do not fit stop at the highest.
+    struct Sums {
+        low: __m256i,
+        high: __m256i,
+        before: [u16; BLOCK + 1],
+    }
+
+    impl Sums {
+        /// The first byte with which there are more than `registers`.
+        #[inline]
+        #[target_feature(enable = "avx2,popcnt")]
+        fn first_above(&self, registers: u16) -> Option<usize> {
+            let registers = _mm256_set1_epi16(registers.cast_signed());
+            let zero = _mm256_setzero_si256();
+            let below = |sums| _mm256_cmpeq_epi16(_mm256_subs_epu16(sums, registers), zero);
+            let both = _mm256_packs_epi16(below(self.low), below(self.high));
+            // Packing takes from both by turns, eight bytes at a time.
+            let both = _mm256_permute4x64_epi64::<0b11_01_10_00>(both);
+            let below = _mm256_movemask_epi8(both).cast_unsigned();
+            (below != u32::MAX).then_some(below.trailing_ones() as usize)
+        }
+    }
+
+    /// The sums of these sixteen up to each of them.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn up_to(each: __m256i) -> __m256i {
+        let two = _mm256_adds_epu16(each, _mm256_slli_si256::<2>(each));
+        let four = _mm256_adds_epu16(two, _mm256_slli_si256::<4>(two));
+        let eight = _mm256_adds_epu16(four, _mm256_slli_si256::<8>(four));
+        // So far the upper eight don't know of the lower ones.
+        let lower = last_of_eight(_mm256_permute2x128_si256::<0x08>(eight, eight));
+        _mm256_adds_epu16(eight, lower)
+    }
+
+    /// The last of the lower eight in the place of all of them, and likewise of the upper ones.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn last_of_eight(each: __m256i) -> __m256i {
+        _mm256_shuffle_epi8(each, _mm256_set1_epi16(0x0f0e))
+    }
+
+    /// Which bytes are the second ones of runs, if these `look` like the first of two, as a second one may itself, and
+    /// the one at `begins_inside`, if any, is one whose first is not seen. Whether what follows begins with one.
     ///
     /// Where several stand together every other one is a first byte, from the first on. Adding the beginning of a
     /// row of ones to the row carries to behind its end, so that rows that begin at odd places leave another mark
     /// than those at even ones, without a look at any of them (Langdale and Lemire, "Parsing Gigabytes of
     /// JSON per Second", 2019, section 3.1.1, of backslashes).
-    fn second_bytes(look: u32, begins_inside: bool) -> (u32, bool) {
+    #[inline]
+    fn second_bytes(look: u32, begins_inside: u32) -> (u32, bool) {
         const EVEN: u32 = 0x5555_5555;
-        let look = look & !u32::from(begins_inside);
-        let behind = look << 1 | u32::from(begins_inside);
+        let look = look & !begins_inside;
+        let behind = look << 1;
         let odd_rows = look & !behind & !EVEN;
         let (marked, ends_inside) = look.overflowing_add(odd_rows);
-        (behind & (EVEN ^ marked << 1), ends_inside)
+        (behind & (EVEN ^ marked << 1) | begins_inside, ends_inside)
     }
 
     /// A byte of ones for each bit that is set.
+    #[inline]
     #[target_feature(enable = "avx2")]
     fn spread(bits: u32) -> __m256i {
         let of_byte = _mm256_setr_epi64x(
@@ -133,12 +295,6 @@ mod wide {
         let each = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
         let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), of_byte);
         _mm256_cmpeq_epi8(_mm256_and_si256(bytes, each), each)
-    }
-
-    /// The sums of each eight bytes.
-    #[target_feature(enable = "avx2")]
-    fn sums(bytes: __m256i) -> __m256i {
-        _mm256_sad_epu8(bytes, _mm256_setzero_si256())
     }
 }
 
@@ -166,9 +322,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_is_what_one_passes_run_by_run() {
+    fn what_is_found_and_passed_is_what_one_finds_run_by_run() {
         let mut rng = Rng::new(9);
-        let mut far = 0;
+        let (mut far, mut found) = (0, 0);
         for round in 0..4000 {
             let len = below(&mut rng, 200);
             // Any bytes, bytes that all look like the first of two, and such as HyperLogLogs have.
@@ -186,7 +342,18 @@ mod tests {
             }
             let end = all[all.len() - 1].registers;
             for index in (0..20).map(|_| below(&mut rng, end + 2)).chain([0, end, usize::MAX]) {
-                let passed = pass(&runs, index);
+                let passed = match find(&runs, index) {
+                    Way::Passed(passed) => passed,
+                    Way::Found(Covering { begin, size, len, before }) => {
+                        let nth = all.iter().position(|between| *between == begin);
+                        let nth = nth.unwrap_or_else(|| panic!("{begin:?} is inside: {runs:?}"));
+                        let end = Between { at: begin.at + size, registers: begin.registers + len };
+                        assert_eq!((all[nth - 1], all[nth + 1]), (before, end));
+                        assert!((begin.registers..end.registers).contains(&index));
+                        found += 1;
+                        continue;
+                    }
+                };
                 far += usize::from(passed.to.at > 64);
                 assert!(passed.to.registers <= index, "{index} of {runs:?}");
                 let nth = all.iter().position(|between| *between == passed.to);
@@ -199,6 +366,6 @@ mod tests {
                 assert!(left <= 33 || !is_wide(), "{left} bytes left before {index} of {runs:?}");
             }
         }
-        assert!(far > 1000 || !is_wide());
+        assert!(far > 1000 && found > 20_000 || !is_wide());
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use crate::record::{Owner, Record};
@@ -146,6 +146,13 @@ impl<'a, O: Owner> RecordMut<'a, O> {
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         self.record().payload_mut()
+    }
+
+    /// See [`Record::splice_in_place`].
+    #[inline]
+    #[must_use]
+    pub fn splice_in_place(&mut self, range: Range<usize>, with: &[u8]) -> bool {
+        self.record().splice_in_place(range, with)
     }
 
     /// Like [`RecordMut::payload_mut`], for as long as the table is borrowed.

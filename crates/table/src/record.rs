@@ -14,7 +14,7 @@
 //! clock (when the key was last used, or how often) is touched by mere lookups:
 //! it shares a `u32` with the kind, and that word is accessed atomically.
 
-use std::alloc::{dealloc, handle_alloc_error, realloc};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -333,11 +333,9 @@ impl<O: Owner> Record<O> {
             return self.moved(None, expiry, payload_len);
         }
         if old.size() != new.size() {
-            // SAFETY: the block was allocated with this layout, and the new
-            // size is neither zero nor above isize::MAX (`Form::layout`).
-            let at = unsafe { realloc(self.at.as_ptr(), old.layout(), new.layout().size()) };
-            // On failure the old block is untouched and still owned by `self`.
-            self.at = NonNull::new(at).unwrap_or_else(|| handle_alloc_error(new.layout()));
+            // SAFETY: the block was allocated with this layout, and is owned.
+            // On failure it is untouched and still owned by `self`.
+            self.at = unsafe { reallocated(self.at, old.layout(), new.layout()) };
         }
         if new.payload_len > old.payload_len {
             // SAFETY: from the end of the old payload to the end of the new
@@ -530,4 +528,34 @@ impl<O: Owner> fmt::Debug for Record<O> {
 #[inline(always)]
 fn word(kind: u8, clock: u32) -> u32 {
     u32::from(kind) | clock << 8
+}
+
+/// The largest size that the allocator cuts out of pages that it has: jemalloc's small sizes.
+const SMALL_MAX: usize = 14 << 10;
+
+/// Another block in the place of this one, with its content as far as both go, as of [`realloc`].
+/// A small block is never made longer where it is, and `realloc` would look up what is said here.
+///
+/// # Safety
+///
+/// The block was allocated with the layout `old`, which has the alignment of `new`, and nobody else
+/// uses it; `new` is not of size zero.
+unsafe fn reallocated(block: NonNull<u8>, old: Layout, new: Layout) -> NonNull<u8> {
+    let (from, kept) = (block.as_ptr(), old.size().min(new.size()));
+    let to = if old.size().max(new.size()) <= SMALL_MAX {
+        // SAFETY: the new size is not zero. Both blocks have `kept` bytes and are not the same; the
+        // old one has the layout `old` and is not used again once there is a new one.
+        unsafe {
+            let to = alloc(new);
+            if !to.is_null() {
+                std::ptr::copy_nonoverlapping(from, to, kept);
+                dealloc(from, old);
+            }
+            to
+        }
+    } else {
+        // SAFETY: as the caller says; sizes of layouts are not above isize::MAX.
+        unsafe { realloc(from, old, new.size()) }
+    };
+    NonNull::new(to).unwrap_or_else(|| handle_alloc_error(new))
 }

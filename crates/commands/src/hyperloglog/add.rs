@@ -5,12 +5,16 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use std::cell::Cell;
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
+use weft_types::RecordMut;
 use weft_types::hyperloglog::{
-    EMPTY, Place, Step, View, add_dense, is_higher, outdate, step, to_dense,
+    EMPTY, Patch, Place, Step, View, add_dense, is_higher, outdate, step, to_dense,
 };
-use weft_types::string::{Str, edit, record_edited, rewrite, seen_as_edited, splice};
+use weft_types::string::{
+    Str, edit, edit_in_place, record_edited, rewrite, seen_as_edited, splice, splice_in_place,
+};
 
 pub const PFADD: Command = Command {
     spec: Spec {
@@ -42,7 +46,13 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut added = 0;
     // Found before the record is looked for: neither waits for the other.
     let first = elements.first().map(|element| Place::of(element));
-    let raised = ctx.db.rework(&key, |record, clock| {
+    // What was found to be done, but not where the record is.
+    let found = Cell::new(None);
+    let amend = |record: &mut RecordMut<'_>| match elements {
+        [_] => add_in_place(record, first?, limit, &found),
+        _ => None,
+    };
+    let raised = ctx.db.amend(&key, amend, |record, clock| {
         let Some(record) = record else {
             if let Err(too_long) = lane.weigh(work(EMPTY.len(), elements.len(), limit), pause) {
                 refused = Err(too_long);
@@ -52,6 +62,9 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
             let (record, sparse) = add_sparse(record, elements, first, limit, &mut refused);
             return (Rework::Changed(record), sparse.raised + 1);
         };
+        if let Some(patch) = found.take() {
+            return (Rework::Changed(apply(record, &patch)), 1);
+        }
         let weighed = view(&record).and_then(|(bytes, view)| {
             lane.weigh(work(bytes.len(), elements.len(), limit), pause)?;
             Ok(view)
@@ -104,6 +117,35 @@ fn work(len: usize, elements: usize, limit: usize) -> usize {
     elements + elements * longest / PASSED
 }
 
+/// Adds one element to a sparse one of a few KB, if it fits where the record is: whether it has changed, and how many
+/// registers were raised. `None` if nothing was done; what there is to do is in `found` if that is known.
+#[inline]
+fn add_in_place(
+    record: &mut RecordMut<'_>,
+    place: Place,
+    limit: usize,
+    found: &Cell<Option<Patch>>,
+) -> Option<(bool, u64)> {
+    let Some(Str::Bytes(bytes)) = Str::of(record) else { return None };
+    let Some(View::Sparse(_)) = View::of(bytes) else { return None };
+    match step(bytes, place, limit).ok()? {
+        Step::Nothing => edit_in_place(record, 0, |_| (false, 0)),
+        Step::Raise(patch) => {
+            if splice_in_place(record, patch.range.clone(), patch.bytes(), outdate) {
+                return Some((true, 1));
+            }
+            found.set(Some(patch));
+            None
+        }
+        Step::TooMuch => None,
+    }
+}
+
+/// Does to a sparse one what was found to be done.
+fn apply(record: Record, patch: &Patch) -> Record {
+    splice(record, patch.range.clone(), patch.bytes(), outdate)
+}
+
 /// Adds to the dense one of `record`; how many registers were raised.
 fn add_to_dense(record: Record, elements: &[&[u8]]) -> (Rework, u64) {
     let mut raised = 0;
@@ -146,7 +188,7 @@ fn add_sparse(
         match step(bytes, place, limit) {
             Ok(Step::Nothing) => {}
             Ok(Step::Raise(patch)) => {
-                record = splice(record, patch.range.clone(), patch.bytes(), outdate);
+                record = apply(record, &patch);
                 done = Sparse { changed: true, raised: done.raised + 1, ..done };
             }
             Ok(Step::TooMuch) => match to_dense(bytes) {

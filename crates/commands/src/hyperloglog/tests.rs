@@ -139,6 +139,19 @@ fn refusals() {
     assert_eq!(&get(&mut bench, b"x")[16..], b"q\xa6\x84NV");
 }
 
+/// One element is added where the record is, if it has the room; several are not.
+#[test]
+fn one_by_one_and_together_are_the_same() {
+    let mut bench = Bench::new(NOW);
+    for n in 0..2000 {
+        let alone = bench.run(&format!("pfadd alone e{n}"));
+        assert_eq!(bench.run(&format!("pfadd pairs e{n} e{n}")), alone);
+        assert_eq!(bench.run(&format!("pfadd alone e{}", n / 2)), ":0|");
+        assert_eq!(get(&mut bench, b"alone"), get(&mut bench, b"pairs"), "{n}");
+    }
+    bench.expect(&[("pfdebug encoding alone", "+dense|")]);
+}
+
 #[test]
 fn limits_of_the_sparse_form() {
     let mut bench = Bench::new(NOW);

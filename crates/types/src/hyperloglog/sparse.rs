@@ -20,7 +20,7 @@
 use super::estimate::Histogram;
 use super::{Corrupted, HEADER, Place};
 use std::ops::Range;
-use weft_base::runs::{Passed, pass};
+use weft_base::runs::{Covering, Passed, Way, find};
 use weft_base::sixbit::REGISTERS;
 
 /// The highest value of a run, and the most registers of a run of values.
@@ -53,13 +53,19 @@ impl Run {
                 let low = runs.get(at + 1).copied().unwrap_or(0);
                 Run { value: 0, len: long_zeros(byte, low), size: 2 }
             }
-            _ => Run { value: (byte >> 2 & 31) + 1, len: values_len(byte), size: 1 },
+            _ => Run { value: value_of(byte), len: values_len(byte), size: 1 },
         }
     }
 
     fn is_short_zeros(self) -> bool {
         self.value == 0 && self.size == 1
     }
+}
+
+/// The value that the first byte of a run says: 0 for zeros.
+#[inline]
+fn value_of(byte: u8) -> u8 {
+    if byte & 0x80 == 0 { 0 } else { (byte >> 2 & 31) + 1 }
 }
 
 /// How many zeros two bytes mean.
@@ -85,7 +91,8 @@ const CUT: usize = 5;
 /// Bytes of up to three runs.
 #[derive(Default)]
 struct Cut {
-    bytes: [u8; CUT],
+    /// One more, which may be written and does not count.
+    bytes: [u8; CUT + 1],
     size: usize,
 }
 
@@ -101,15 +108,14 @@ impl Cut {
         }
     }
 
+    /// Which form it takes is as good as random, so nothing here is a guess.
+    #[inline]
     fn zeros(&mut self, len: usize) {
-        match len {
-            0 => {}
-            1..=ZEROS_MAX => self.push((len - 1) as u8),
-            _ => {
-                self.push(0x40 | ((len - 1) >> 8) as u8);
-                self.push((len - 1) as u8);
-            }
-        }
+        let (some, long) = (len > 0, len > ZEROS_MAX);
+        let last = len.wrapping_sub(1);
+        self.bytes[self.size] = if long { 0x40 | (last >> 8) as u8 } else { last as u8 };
+        self.bytes[self.size + 1] = last as u8;
+        self.size += usize::from(some) + usize::from(long);
     }
 
     /// As the run that is cut: of its value.
@@ -427,7 +433,19 @@ const LONG_PAIRS: (u64, u64) = (0xc000_80c0_0080_0000, 0x4000_8040_0080_0000);
 /// register is `first` and not behind it.
 #[inline]
 fn find_from(runs: &[u8], at: usize, first: usize, index: usize) -> Option<Found> {
-    let Passed { to, before } = pass(runs.get(at..).unwrap_or_default(), index - first);
+    let passed = match find(runs.get(at..).unwrap_or_default(), index - first) {
+        Way::Found(Covering { begin, size, len, before }) => {
+            let begins_at = at + begin.at;
+            return Some(Found {
+                at: begins_at,
+                first: first + begin.registers,
+                run: Run { value: value_of(runs[begins_at]), len, size },
+                before: Some((at + before.at, first + before.registers)),
+            });
+        }
+        Way::Passed(passed) => passed,
+    };
+    let Passed { to, before } = passed;
     let found = find_run_by_run(runs, at + to.at, first + to.registers, index)?;
     if found.before.is_some() || to.at == 0 {
         return Some(found);

@@ -25,7 +25,7 @@ pub use duplicate::duplicate;
 pub use write::{
     New, append, edit, edit_in_place, edit_work, overwrite, overwrite_int, record, record_blob,
     record_edited, record_filled, record_int, record_text, refit, replacement, rewrite,
-    seen_as_edited, splice,
+    seen_as_edited, splice, splice_in_place,
 };
 
 /// The longest string whose bytes are stored in the record (bytes).

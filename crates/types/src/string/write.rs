@@ -302,6 +302,28 @@ pub fn splice(
     record
 }
 
+/// As [`splice`], of a string in its record that has the room there: false, and nothing has changed, with any
+/// other value. O(bytes behind the range).
+///
+/// # Panics
+///
+/// If such a string ends before the range.
+#[inline]
+pub fn splice_in_place(
+    record: &mut RecordMut<'_>,
+    range: Range<usize>,
+    with: &[u8],
+    change: impl FnOnce(&mut [u8]),
+) -> bool {
+    if Form::of(record) != Some(Form::Inline) {
+        return false;
+    }
+    let len = record.payload().len() - range.len() + with.len();
+    len <= INLINE_MAX
+        && record.splice_in_place(range, with)
+        && edit_in_place(record, 0, change).is_some()
+}
+
 /// About how many bytes [`edit`] and [`append`] copy or clear to make the string of `record` `len`
 /// bytes long, beside what they are told to write: all that it has, when it is moved. O(1).
 pub fn edit_work(record: &Record, len: usize) -> usize {
@@ -505,11 +527,20 @@ mod tests {
                     let mut want = old.clone();
                     drop(want.splice(range.clone(), with.iter().copied()));
                     want.iter_mut().last().into_iter().for_each(|last| *last = b'!');
+                    let last_changed = |bytes: &mut [u8]| {
+                        bytes.iter_mut().last().into_iter().for_each(|b| *b = b'!')
+                    };
                     let before = record_text(b"k", &old, Some(5), 3);
                     let held = share(&before);
-                    let r = splice(before, range, &with, |bytes| {
-                        bytes.iter_mut().last().into_iter().for_each(|last| *last = b'!');
+                    let (in_place, r) = in_table(before, |record| {
+                        let seen_before = seen(record);
+                        let done = splice_in_place(record, range.clone(), &with, last_changed);
+                        assert!(done || seen(record) == seen_before, "nothing is done by halves");
+                        done
                     });
+                    let same_size = (old.len() + 16) / 16 == (want.len() + 16) / 16;
+                    assert!(in_place || !same_size || want.len() > 100);
+                    let r = if in_place { r } else { splice(r, range, &with, last_changed) };
                     assert_eq!((seen(&r), r.expiry(), r.clock()), (("raw", want), Some(5), 3));
                     assert!(held.is_none_or(|held| *held == old), "it must not change");
                 }
