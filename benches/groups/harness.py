@@ -107,14 +107,18 @@ def weft_benchmark():
     return os.environ.get("WEFT_BENCHMARK", str(ROOT / "target/release/weft-benchmark"))
 
 
+# A snapshot beside a workload would be measured with it.
+NO_SAVES = ["--save", ""]
+
+
 def servers(io_threads=1, cpus=None, floor=False):
     found = []
     valkey = peer("valkey-server")
     if valkey:
-        line = [valkey, "--port", "{port}", "--bind", "127.0.0.1", "--save", "",
-                "--io-threads", str(io_threads)]
+        line = [valkey, "--port", "{port}", "--bind", "127.0.0.1",
+                "--io-threads", str(io_threads)] + NO_SAVES
         found.append(("valkey", line))
-    found.append(("weft", weft(io_threads)))
+    found.append(("weft", weft(io_threads) + NO_SAVES))
     if floor:
         found.append(("floor", [str(ROOT / "target/release/examples/floor"), "{port}"]))
     return [Server(name, line, cpus) for name, line in found]

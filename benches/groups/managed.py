@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import time
 
-from .harness import ROOT, Server, weft
+from .harness import NO_SAVES, ROOT, Server, weft
 
 LOADS = [(test, clients, depth, generators)
          for generators in (1, 2) for test, depth in (("get", 16), ("set", 1))
@@ -30,7 +30,8 @@ def bench_managed(options):
           "| part at two | by that, of the better |")
     print("|---|---|---|---|---|---|---|---|---|")
     fixed = ["--io-threads-always-active", "yes"]
-    group = [Server("one", weft(1)), Server("two", weft(2) + fixed), Server("own", weft(2) + ["--loglevel", "verbose"])]
+    lines = [("one", weft(1)), ("two", weft(2) + fixed), ("own", weft(2) + ["--loglevel", "verbose"])]
+    group = [Server(name, line + NO_SAVES) for name, line in lines]
     try:
         for server in group:
             load(server, "set", 50, 50, 2, ["-n", "200000"])

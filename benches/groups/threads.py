@@ -3,7 +3,7 @@ import os
 import random
 import statistics
 
-from .harness import Server, compare, generate, servers, weft
+from .harness import NO_SAVES, Server, compare, generate, servers, weft
 
 STEPS = range(1, 9)
 
@@ -39,7 +39,7 @@ def bench_steps(options):
     cpus = ",".join(cpus) or last
     print(f"\n## io-threads 1 to 8 on CPUs {cpus}, 50 connections from CPU {last}: Weft beside "
           "itself; requests/s, CPU us/request\n")
-    group = [Server(str(threads), weft(threads), cpus) for threads in STEPS]
+    group = [Server(str(threads), weft(threads) + NO_SAVES, cpus) for threads in STEPS]
     for server in group:
         generate(server, "-t set -n 200000 -P 16 -r 100000")
     print("| load | " + " | ".join(f"{n}" for n in STEPS) + " | worst step up |")
