@@ -44,7 +44,9 @@ impl Lines {
 
     /// Puts a client at the end of the lines of all its keys, whose shards must be held.
     pub fn enter(&self, ks: &Keyspace, waiting: &Arc<Waiting>) {
-        self.clients().insert(waiting.client, waiting.clone());
+        // Held to the end: who finds the client by its id, to have it leave, finds it in all its lines.
+        let mut clients = self.clients();
+        clients.insert(waiting.client, waiting.clone());
         for (shard, key) in &waiting.keys {
             let mut of_shard = self.shard(*shard);
             of_shard.number += 1;

@@ -151,13 +151,18 @@ impl Worker {
 
     /// The client's command has left the slow lane and waits.
     fn waits_after_all(&mut self, index: usize, waiting: &Arc<Waiting>) {
-        let conn = &mut self.conns[index];
-        if !waiting.state.is_over() && conn.state.waits_after_all(waiting.clone()) {
-            conn.session.shared.blocked.store(true, Ordering::Relaxed);
-            self.note_deadline(waiting);
-            self.release_pushes(index);
-            self.widen_interest(index);
+        if waiting.state.is_over() {
+            return;
         }
+        let conn = &mut self.conns[index];
+        if !conn.state.waits_after_all(waiting.clone()) {
+            // It is being closed: what it had elsewhere was told so before there was somebody in line.
+            return self.abandon(waiting);
+        }
+        conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        self.note_deadline(waiting);
+        self.release_pushes(index);
+        self.widen_interest(index);
     }
 
     /// The connection of a client that stands in line, if that is so.
