@@ -340,7 +340,7 @@ impl Worker {
         }
     }
 
-    fn abandon(&self, waiting: &Arc<Waiting>) {
+    pub(super) fn abandon(&self, waiting: &Arc<Waiting>) {
         serve::abandon(self.core.srv, waiting);
     }
 }

@@ -172,6 +172,11 @@ impl Worker {
         let (Some(Outcome { executed, mut how, unit }), Some(conn)) =
             (outcome, self.conns.get_mut(index))
         else {
+            // It was closed when this was planned already. If it had come back to try again, that is the turn
+            // of those who stand behind it.
+            if let Some(waiting) = batch.jobs[job].retry.take() {
+                self.abandon(&waiting);
+            }
             return reply.clear();
         };
         keep_rest(batch, job, conn, executed, &how);
