@@ -194,7 +194,7 @@ mod wide {
             Some(Covering { begin: between(begin), size, len, before: between(before) })
         }
 
-        /// O(1).
+        /// The registers up to each byte that is not skipped.
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn sums(&self) -> Sums {

@@ -433,7 +433,7 @@ const LONG_PAIRS: (u64, u64) = (0xc000_80c0_0080_0000, 0x4000_8040_0080_0000);
 /// register is `first` and not behind it.
 #[inline]
 fn find_from(runs: &[u8], at: usize, first: usize, index: usize) -> Option<Found> {
-    let passed = match find(runs.get(at..).unwrap_or_default(), index - first) {
+    let Passed { to, before } = match find(runs.get(at..).unwrap_or_default(), index - first) {
         Way::Found(Covering { begin, size, len, before }) => {
             let begins_at = at + begin.at;
             return Some(Found {
@@ -445,7 +445,6 @@ fn find_from(runs: &[u8], at: usize, first: usize, index: usize) -> Option<Found
         }
         Way::Passed(passed) => passed,
     };
-    let Passed { to, before } = passed;
     let found = find_run_by_run(runs, at + to.at, first + to.registers, index)?;
     if found.before.is_some() || to.at == 0 {
         return Some(found);
