@@ -9,6 +9,7 @@
 //! * [`gate`] - stopping the world between commands; [`bell`]: waking a mailbox's reader once
 //! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or all
 //! * [`db`] - a logical database seen through a guard: find, set, remove, expire
+//! * [`wait`], [`lines`] - clients that wait for keys: whose turn it is to act, and who is next
 //! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
 //! * [`stale`] - who is told that values which clients have read are no longer so
 //! * [`notice`] - what is said of it to those who listen to keyspace notifications
@@ -38,6 +39,7 @@ pub mod guard;
 pub mod hold;
 pub mod interest;
 pub mod keyspace;
+pub mod lines;
 pub mod lock;
 pub mod log;
 pub mod notice;

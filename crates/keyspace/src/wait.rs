@@ -11,8 +11,8 @@
 //!     │  ▲             │ │ knock         unclaim          ▲
 //!     │  └─────────────┘ └──────► KNOCKED ──────► RETRY   │
 //!     │     unclaim                                 │     │
-//!     └──────────── give_up ────────────────────────┼─────┘
-//!                                 settle: WAITING ◄─┴► DONE
+//!     └──────────── quit ───────────────────────────┼─────┘
+//!                                 settle: WAITING ◄─┴► DONE: finish, quit
 //! ```
 //!
 //! *CLAIMED*: a thread that holds the shard of one of the keys runs the client's command. Another
@@ -22,7 +22,7 @@
 //!
 //! Model-tested with loom (`tests/loom_wait.rs`).
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 const WAITING: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -85,9 +85,11 @@ impl WaitState {
     }
 
     /// Called by the claimer when there was nothing for the client; `hand_over`: have the owner
-    /// thread try, whether or not someone has knocked.
+    /// thread try, whether or not someone has knocked. If it waits on, who calls looks afterwards whether it was
+    /// killed: see [`WaitState::settle`].
     pub fn unclaim(&self, hand_over: bool) -> Unclaim {
         if !hand_over && self.change(CLAIMED, WAITING).is_ok() {
+            fence(Ordering::SeqCst);
             return Unclaim::Waits;
         }
         // Only the claimer gets out of CLAIMED and KNOCKED.
@@ -100,16 +102,34 @@ impl WaitState {
         self.0.swap(DONE, Ordering::AcqRel);
     }
 
-    /// Called by the owner thread in RETRY, while it holds the shards of all keys: there was
-    /// nothing, the client waits on.
+    /// Called by who tries in RETRY, while it holds the shards of all keys: there was nothing, the client waits
+    /// on, unless it has quit meanwhile. Who calls looks afterwards whether the client was killed: either that is
+    /// seen there, or [`WaitState::give_up`] sees that it waits.
     pub fn settle(&self) {
-        self.0.swap(WAITING, Ordering::AcqRel);
+        let _ = self.change(RETRY, WAITING);
+        fence(Ordering::SeqCst);
     }
 
-    /// Called when the time is over, or the client is unblocked or gone: whether it was still
-    /// waiting, so that the caller may answer it.
+    /// Called when the time is over, or the client is unblocked or killed: whether it was still
+    /// waiting, so that the caller may answer it. Who kills it says so before.
     pub fn give_up(&self) -> bool {
+        fence(Ordering::SeqCst);
         self.change(WAITING, DONE).is_ok()
+    }
+
+    /// Called when the client is gone: whether it was its turn to try, which is that of those behind it now. Who has
+    /// claimed it sees to that by itself.
+    pub fn quit(&self) -> bool {
+        loop {
+            if self.change(RETRY, DONE).is_ok() {
+                return true;
+            }
+            match self.change(WAITING, DONE) {
+                // It was given up or given back in between.
+                Err(RETRY) => {}
+                Ok(_) | Err(_) => return false,
+            }
+        }
     }
 
     /// Whether the owner thread is to try again.

@@ -82,6 +82,8 @@ impl Server {
     /// Marks a client whose connection is to be closed by its thread: nothing more of it is
     /// executed, and if it waits for a key it waits no more. Whether it was not marked before.
     pub fn end_client(&self, client: &ClientShared) -> bool {
+        // First: who comes to stand in line behind this look sees it.
+        let was_marked = client.killed.swap(true, Ordering::SeqCst);
         if let Some(waiting) = self.lines.of_client(client.id)
             && waiting.state.give_up()
         {
@@ -92,7 +94,7 @@ impl Server {
             let _route = client.route();
             pubsub::leave(self, client);
         }
-        !client.killed.swap(true, Ordering::Relaxed)
+        !was_marked
     }
 
     /// The client is gone. May be said more than once: of one that was chosen while it left, it is

@@ -16,12 +16,12 @@
 //! the maker of the key can't get (BLMOVE into another shard) is handed to the client's own thread
 //! (*retry*), as is one of which two keys came to be at once; see [`weft_keyspace::wait`].
 //!
-//! A line is behind a mutex of its shard. It is entered while the shard is held and left at any
-//! time.
+//! How lines are entered and left: [`weft_keyspace::lines`].
 
-mod lines;
 pub mod serve;
 mod waiting;
 
-pub use lines::Lines;
 pub use waiting::Waiting;
+
+/// Everybody who waits.
+pub type Lines = weft_keyspace::lines::Lines<Waiting>;

@@ -57,12 +57,7 @@ pub fn serve(
 /// A client that stands in line will not be served any more. If it was its turn, it is that of those
 /// behind it.
 pub fn abandon(srv: &Server, waiting: &Arc<Waiting>) {
-    let had_turn = waiting.state.is_retry();
-    if had_turn {
-        waiting.state.finish();
-    } else {
-        waiting.state.give_up();
-    }
+    let had_turn = waiting.state.quit();
     srv.lines.leave(&srv.ks, waiting);
     if had_turn {
         pass_on(srv, waiting);
@@ -172,7 +167,7 @@ fn serve_key(
 /// Gives a claimed client up again.
 fn hand_over(srv: &Server, waiting: &Arc<Waiting>, hand_over: bool) {
     match waiting.state.unclaim(hand_over) {
-        Unclaim::Waits => {}
+        Unclaim::Waits => srv.lines.look_again(&srv.ks, waiting),
         Unclaim::Retry => {
             let message = Message::Retry { waiting: waiting.clone() };
             srv.threads[waiting.thread].mailbox.send(message);

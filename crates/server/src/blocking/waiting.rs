@@ -1,5 +1,6 @@
 //! One client that waits, with everything that is needed to run its command in its place.
 
+use crate::clients::ClientShared;
 use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
 use crate::io::Session;
@@ -8,7 +9,9 @@ use crate::tracking::Tracker;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_commands::Group;
+use weft_keyspace::lines::Waits;
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_replication::primary::Goal;
@@ -21,6 +24,7 @@ pub struct Waiting {
     pub state: WaitState,
     /// The client, and the thread that owns its connection.
     pub client: u64,
+    pub shared: Arc<ClientShared>,
     pub thread: usize,
     pub db: usize,
     pub proto: Proto,
@@ -72,6 +76,7 @@ impl Waiting {
         Waiting {
             state: WaitState::default(),
             client: session.shared.id,
+            shared: session.shared.clone(),
             thread: session.shared.thread(),
             db: session.db,
             proto: session.proto,
@@ -98,12 +103,6 @@ impl Waiting {
         }
     }
 
-    /// Whether the client waits for changes of keys that are there, too: streams grow, while
-    /// whoever waits for an element of a list waits for a key.
-    pub fn follows(&self) -> bool {
-        self.wants() == Some(Type::Stream)
-    }
-
     /// Whether the client must be told when a key goes, or becomes something else: its consumer
     /// group goes with it.
     fn wants_its_group(&self) -> bool {
@@ -126,5 +125,32 @@ impl Waiting {
             | Group::Server
             | Group::Cluster => None,
         }
+    }
+}
+
+impl Waits for Waiting {
+    fn state(&self) -> &WaitState {
+        &self.state
+    }
+
+    fn client(&self) -> u64 {
+        self.client
+    }
+
+    fn db(&self) -> usize {
+        self.db
+    }
+
+    fn keys(&self) -> &[(u16, Box<[u8]>)] {
+        &self.keys
+    }
+
+    /// Streams grow, while whoever waits for an element of a list waits for a key.
+    fn follows(&self) -> bool {
+        self.wants() == Some(Type::Stream)
+    }
+
+    fn is_killed(&self) -> bool {
+        self.shared.killed.load(Ordering::SeqCst)
     }
 }

@@ -137,9 +137,19 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
             waiting.state.finish();
             core.srv.lines.leave(&core.srv.ks, waiting);
         }
-        // It is still its turn, in the slow lane: those behind it are seen to there.
-        Outcome::Not(Flow::Slow { .. }) => return Vec::new(),
-        Outcome::Not(_) => waiting.state.settle(),
+        // It was killed before it could.
+        Outcome::Not(Flow::Done) => {
+            waiting.state.quit();
+            core.srv.lines.leave(&core.srv.ks, waiting);
+        }
+        Outcome::Not(Flow::Blocked(_)) => {
+            waiting.state.settle();
+            core.srv.lines.look_again(&core.srv.ks, waiting);
+        }
+        // It is still its turn, in the slow lane or later: those behind it are seen to there.
+        Outcome::Not(Flow::Slow { .. } | Flow::Busy(_) | Flow::Crowded(_) | Flow::Paused) => {
+            return Vec::new();
+        }
     }
     let lines = &core.srv.lines;
     let behind = waiting.keys.iter().filter(|(shard, key)| lines.has(*shard, waiting.db, key));

@@ -4,11 +4,10 @@
 //! If a shard is busy nothing has happened, and the connection is parked. An I/O thread never
 //! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
 
-use crate::blocking::serve;
 use crate::commands::transfer;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::dispatch::{Core, admit, commit, reply, run};
+use crate::dispatch::{admit, commit, reply, run};
 use crate::io::{Message, Session};
 use crate::transaction::{self, Transaction};
 use crate::work;
@@ -67,11 +66,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         },
         Run::Server(run) => match task.cmd.need(ks, task.request.args) {
             Need::Nothing => run::server(task, run, Held::Nothing(inside)),
-            Need::Stop => {
-                let stop = inside.stop();
-                task.core.begin_command();
-                run::server(task, run, Held::Stop(stop))
-            }
+            Need::Stop => stopped(task, inside, run),
             Need::Aside => Flow::Slow { looked: false },
             need => match guard(&mut task.core.turn, inside, need, task.request) {
                 Ok(got) => if_still(task, got, |task, guard| run::server_with(task, run, guard)),
@@ -142,18 +137,24 @@ fn guard<'g>(
 enum Standing {
     Runs,
     Paused,
+    /// Its client was killed. Who asked for that has got his answer by now, and what he does next must not be met by
+    /// this.
+    Ended,
     Refused(Error),
 }
 
 /// Whether a command may run still: the server may have become a replica since it was admitted, or have begun
-/// to load a copy, or writes may be paused. `transaction`: what EXEC runs.
-fn look_again(core: &Core, cmd: &Cmd, transaction: Option<&Transaction>) -> Standing {
-    let flags = flags_of(cmd, transaction);
+/// to load a copy, or writes may be paused, or its client has been killed. `transaction`: what EXEC runs.
+fn look_again(task: &Task<'_>, transaction: Option<&Transaction>) -> Standing {
+    let (core, flags) = (&*task.core, flags_of(task.cmd, transaction));
+    if is_killed(task.session) {
+        return Standing::Ended;
+    }
     if admit::is_held_back(core, flags) {
         return Standing::Paused;
     }
     let queued = transaction.map_or(&[][..], |transaction| &transaction.queue);
-    let loads = cmd.spec.flags.has(Flags::LOADING)
+    let loads = task.cmd.spec.flags.has(Flags::LOADING)
         && queued.iter().all(|queued| queued.cmd.spec.flags.has(Flags::LOADING));
     match admit::admit_again(core, flags, loads) {
         Ok(()) => Standing::Runs,
@@ -166,23 +167,60 @@ fn flags_of(cmd: &Cmd, transaction: Option<&Transaction>) -> Flags {
     transaction.map_or(cmd.spec.flags, |transaction| cmd.spec.flags.or(Flags(transaction.flags)))
 }
 
+/// Whether the client is to end. With all that a command needs in hand, or inside of the gate: CLIENT KILL is between
+/// two batches of each I/O thread, or where they are outside of their gates.
+fn is_killed(session: &Session) -> bool {
+    session.shared.killed.load(Ordering::SeqCst)
+}
+
 /// Has a command run with what it has got, unless it must not any more.
 fn if_still<'g>(
-    mut task: Task<'_>,
+    task: Task<'_>,
     (guard, way): Got<'g>,
     run: impl FnOnce(Task<'_>, Guard<'g>) -> Flow,
 ) -> Flow {
-    if way == Way::Outside {
-        match look_again(task.core, task.cmd, None) {
-            Standing::Runs => {
-                let flags = task.cmd.spec.flags;
-                begin_again(&mut task, flags);
-            }
-            Standing::Paused => return Flow::Paused,
-            Standing::Refused(e) => return refuse(task, guard, e),
-        }
+    match way {
+        Way::Inside => run(task, guard),
+        Way::Outside => if_still_outside(task, guard, run),
     }
-    run(task, guard)
+}
+
+#[cold]
+fn if_still_outside<'g>(
+    mut task: Task<'_>,
+    guard: Guard<'g>,
+    run: impl FnOnce(Task<'_>, Guard<'g>) -> Flow,
+) -> Flow {
+    match look_again(&task, None) {
+        Standing::Runs => {
+            let flags = task.cmd.spec.flags;
+            begin_again(&mut task, flags);
+        }
+        Standing::Paused => return Flow::Paused,
+        Standing::Ended => return end(task, guard, false),
+        Standing::Refused(e) => return refuse(task, guard, e),
+    }
+    and_on(task, |task| run(task, guard))
+}
+
+/// Runs a command that stops all others, and ends the client if that was asked for when they went on, before this
+/// thread was inside of its gate again.
+fn and_on(task: Task<'_>, run: impl FnOnce(Task<'_>) -> Flow) -> Flow {
+    let Task { core, session, request, cmd, reply, mark, lane } = task;
+    let flow = run(Task { core, session: &mut *session, request, cmd, reply, mark, lane });
+    session.close |= is_killed(session);
+    flow
+}
+
+/// Runs a command for which the other I/O threads are to be between two commands.
+fn stopped(task: Task<'_>, inside: &mut Inside<'static>, run: run::ServerFn) -> Flow {
+    let stop = inside.stop();
+    if is_killed(task.session) {
+        task.session.close = true;
+        return Flow::Done;
+    }
+    task.core.begin_command();
+    and_on(task, |task| run::server(task, run, Held::Stop(stop)))
 }
 
 /// What a command may do about keys that have expired follows from the role that the server has now.
@@ -219,7 +257,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         }
     };
     if way == Way::Outside {
-        match look_again(task.core, task.cmd, Some(&transaction)) {
+        match look_again(&task, Some(&transaction)) {
             Standing::Runs => {
                 let flags = flags_of(task.cmd, Some(&transaction));
                 begin_again(&mut task, flags);
@@ -228,6 +266,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
                 transaction::put_back(&mut task, transaction);
                 return Flow::Paused;
             }
+            Standing::Ended => return end(task, guard, true),
             Standing::Refused(e) => {
                 transaction::discard(task.session);
                 transaction::renew_shared(task.session);
@@ -241,7 +280,10 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         transaction::put_back(&mut task, transaction);
         return commit::commit(task, guard, Outcome::Not(Flow::Slow { looked: false }));
     }
-    run::exec(task, &transaction, is_broken, guard)
+    match way {
+        Way::Inside => run::exec(task, &transaction, is_broken, guard),
+        Way::Outside => and_on(task, |task| run::exec(task, &transaction, is_broken, guard)),
+    }
 }
 
 /// Whether a command that comes to the slow lane is to hold the world there.
@@ -303,17 +345,13 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let _writing = writes.then(|| slow.writing());
     // What has taken effect only waits for its answer.
     let has_effect = task.request.looked && task.cmd.takes_session();
-    // With everything in hand: who asked for the end of this client has got his answer by now, and what he does next
-    // must not be met by this.
-    if !has_effect && task.session.shared.killed.load(Ordering::SeqCst) {
-        return give_up(task, guard, transaction.is_some());
-    }
     let standing = match has_effect {
         true => Standing::Runs,
-        false => look_again(task.core, task.cmd, transaction.as_deref()),
+        false => look_again(&task, transaction.as_deref()),
     };
     match standing {
         Standing::Runs => {}
+        Standing::Ended => return end(task, guard, transaction.is_some()),
         Standing::Paused => {
             if let Some(transaction) = transaction {
                 transaction::put_back(&mut task, transaction);
@@ -351,19 +389,16 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     }
 }
 
-/// Releases everything: the client has been killed, and nothing has happened.
+/// Releases everything: the client has been killed, and nothing has happened. If it was its turn in a line, that
+/// passes to those behind it.
 #[cold]
-fn give_up(task: Task<'_>, guard: Guard<'_>, is_transaction: bool) -> Flow {
+fn end(task: Task<'_>, guard: Guard<'_>, is_transaction: bool) -> Flow {
     if is_transaction {
         transaction::discard(task.session);
         transaction::renew_shared(task.session);
     }
-    let (srv, retry) = (task.core.srv, task.request.retry.cloned());
-    let flow = commit::commit(task, guard, Outcome::Not(Flow::Done));
-    if let Some(waiting) = retry {
-        serve::abandon(srv, &waiting);
-    }
-    flow
+    task.session.close = true;
+    commit::commit(task, guard, Outcome::Not(Flow::Done))
 }
 
 /// What a request on keys needs when it runs in database `db`.

@@ -172,13 +172,13 @@ fn wait(
         waiting.args[at] = ArgBuf::Bytes(text);
     }
     let waiting = Arc::new(waiting);
-    srv.lines.enter(&srv.ks, &waiting);
     tell_owner(core, &waiting, lane);
+    srv.lines.enter(&srv.ks, &waiting);
     waiting
 }
 
 /// The thread of a client whose command was in the slow lane must know what the client waits for before
-/// anybody serves it.
+/// anybody can find it in a line.
 fn tell_owner(core: &Core, waiting: &Arc<Waiting>, lane: Lane) {
     if lane == Lane::Slow {
         let message = Message::SlowBlocked { waiting: waiting.clone() };

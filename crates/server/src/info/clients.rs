@@ -32,7 +32,10 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("pubsub_clients", subscribers);
     let watched = |c: &ClientShared| c.watched.load(Ordering::Relaxed);
     text.field("watching_clients", clients.iter().filter(|c| watched(c) > 0).count());
-    text.field("clients_in_timeout_table", srv.lines.with_deadline());
+    text.field(
+        "clients_in_timeout_table",
+        srv.lines.count(|waiting| waiting.deadline_ms.is_some()),
+    );
     text.field("total_watched_keys", clients.iter().map(|c| watched(c)).sum::<u64>());
     text.field("total_blocking_keys", srv.lines.keys_waited_for());
     text.field("total_blocking_keys_on_nokey", 0);

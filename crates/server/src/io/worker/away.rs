@@ -151,9 +151,6 @@ impl Worker {
 
     /// The client's command has left the slow lane and waits.
     fn waits_after_all(&mut self, index: usize, waiting: &Arc<Waiting>) {
-        if waiting.state.is_over() {
-            return;
-        }
         let conn = &mut self.conns[index];
         if !conn.state.waits_after_all(waiting.clone()) {
             // It is being closed: what it had elsewhere was told so before there was somebody in line.
@@ -165,25 +162,17 @@ impl Worker {
         self.widen_interest(index);
     }
 
-    /// The connection of a client that stands in line, if that is so.
-    fn waiting(&mut self, waiting: &Arc<Waiting>) -> Option<usize> {
+    /// The connection of a client that stands in line, if that is so. Its thread was told that before anybody
+    /// could find it there.
+    fn waiting(&self, waiting: &Arc<Waiting>) -> Option<usize> {
         let index = self.index_of(waiting.client)?;
         let state = &self.conns[index].state;
         state.waiting().is_some_and(|own| Arc::ptr_eq(own, waiting)).then_some(index)
     }
 
-    /// Whether the client stands in line with `waiting`; also where the message that it does has
-    /// not been read yet.
-    fn waits_or_is_about_to(&mut self, index: usize, waiting: &Arc<Waiting>) -> bool {
-        let state = &mut self.conns[index].state;
-        state.waiting().is_some_and(|own| Arc::ptr_eq(own, waiting))
-            || state.waits_after_all(waiting.clone())
-    }
-
     /// Another thread has served the client.
     pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
-        let Some(index) = self.index_of(waiting.client) else { return };
-        if self.waits_or_is_about_to(index, waiting) {
+        if let Some(index) = self.waiting(waiting) {
             self.withhold(index, unit);
             self.answer(index, &mut reply, Awaited::Key);
             self.see_to_withheld();
@@ -211,10 +200,9 @@ impl Worker {
         }
     }
 
-    /// CLIENT UNBLOCK. It may come before the message that the client waits at all.
+    /// CLIENT UNBLOCK.
     pub(super) fn unblocked(&mut self, waiting: Arc<Waiting>, error: bool) {
-        let Some(index) = self.index_of(waiting.client) else { return };
-        if self.waits_or_is_about_to(index, &waiting) {
+        if let Some(index) = self.waiting(&waiting) {
             self.end_wait(index, &waiting, error);
         }
     }
