@@ -88,7 +88,7 @@ impl Late {
     fn begin(&self, server: &Server, maker: &mut Client, waiter: &mut Client) -> Client {
         maker.cmd(&[&["RPUSH", &self.keys[0]][..], &["x"; 3000]].concat());
         let [a, others @ ..] = &self.longs;
-        let a = a.begin(server, 3.0);
+        let a = a.begin(server, 2.0);
         let others: Vec<Client> = others.iter().map(|long| long.begin(server, 0.5)).collect();
         let count = KEYS.to_string();
         let keys = self.keys.iter().map(String::as_str);
@@ -114,7 +114,7 @@ fn who_ends_while_it_comes_to_wait_leaves_nothing_behind() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
     let late = Late::new(&server);
-    for kill in [true, false, false, false] {
+    for kill in [true, false, false] {
         let mut waiter = client(&server);
         let id = id(&mut waiter);
         let mut runner = late.begin(&server, &mut maker, &mut waiter);
@@ -138,7 +138,7 @@ fn who_ends_while_it_comes_to_wait_leaves_nothing_behind() {
 /// told to try before it knows itself that it waits.
 #[test]
 fn who_is_called_while_it_comes_to_wait_is_not_forgotten() {
-    const ROUNDS: usize = 4;
+    const ROUNDS: usize = 2;
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
     let late = Late::new(&server);
