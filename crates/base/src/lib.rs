@@ -15,17 +15,18 @@
 //! | [`glob`] | the pattern language of `KEYS`, `SCAN MATCH`, `PSUBSCRIBE` |
 //! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
 //! | [`sixbit`] | packed arrays of six-bit registers, with wide instructions where there are any |
-//! | [`slot`] | hash slots |
+//! | [`slot`], [`crc16`] | hash slots, and the checksum that they are made from |
 //! | [`share`] | where man pages and completions lie |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
-//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`] and [`sixbit`], which
-//! call what is compiled for the processor at hand.
+//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], [`crc16`], [`runs`] and [`sixbit`],
+//! which call what is compiled for the processor at hand.
 
 pub mod bits;
 pub mod cgroup;
 pub mod clock;
 pub mod cpulist;
+pub mod crc16;
 pub mod glob;
 pub mod limits;
 pub mod long_double;

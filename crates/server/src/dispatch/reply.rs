@@ -117,8 +117,16 @@ fn account(
     if replied > settings.large_reply {
         log(core, session, cmd, request, LogKind::LargeReply, replied as i64);
     }
+    if request.bytes_at_most > settings.large_request {
+        note_large(core, session, cmd, request);
+    }
+}
+
+/// Of a command that may be large: logs it if it is.
+#[cold]
+fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
     let asked: usize = request.args.iter().map(|a| a.len()).sum();
-    if asked > settings.large_request {
+    if asked > core.settings.large_request {
         log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
     }
 }

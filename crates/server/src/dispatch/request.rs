@@ -16,6 +16,8 @@ pub struct Request<'a> {
     pub cmd: Option<&'static Cmd>,
     pub args: &'a [&'a [u8]],
     pub blobs: &'a [(usize, Blob)],
+    /// Bytes of the arguments at most: counting them costs as much as looking at the key.
+    pub bytes_at_most: usize,
     /// The first key, when the plan has hashed one.
     pub key: Option<Key<'a>>,
     /// The client waited for keys and tries again, with all of them in hand.
@@ -33,7 +35,8 @@ impl<'a> Request<'a> {
         args: &'a [&'a [u8]],
         blobs: &'a [(usize, Blob)],
     ) -> Self {
-        Request { cmd, args, blobs, key: None, retry: None, tries: 0, looked: false }
+        let bytes_at_most = usize::MAX;
+        Request { cmd, args, blobs, bytes_at_most, key: None, retry: None, tries: 0, looked: false }
     }
 }
 

@@ -17,6 +17,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "signals, forks, crash reports, limits: system calls that have no safe form",
     ),
     ("crates/base/src/bits.rs", "calls what is compiled for the processor at hand"),
+    ("crates/base/src/crc16.rs", "PCLMULQDQ on numbers, where the processor has it"),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
     ("crates/base/src/runs.rs", "AVX2 instructions on slices, where the processor has them"),
     ("crates/base/src/sixbit.rs", "AVX2 instructions on slices, where the processor has them"),

@@ -390,8 +390,10 @@ fn run_request(
     let mut few: [&[u8]; FEW] = [&[]; FEW];
     let mut many: Vec<&[u8]>;
     let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    let mut bytes_at_most = usize::MAX;
     let args: &[&[u8]] = match req.source {
         Source::Spans => {
+            bytes_at_most = j.end - j.base;
             let bytes: &[u8] = if j.in_conn { inbuf } else { &batch.arena[j.base..j.end] };
             let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
             if let Some(few) = few.get_mut(..spans.len()) {
@@ -421,7 +423,8 @@ fn run_request(
         true => (j.retry.as_ref(), j.tries, j.looked),
         false => (None, 0, false),
     };
-    let request = Request { cmd: req.cmd, args, blobs: &blobs, key, retry, tries, looked };
+    let blobs = &blobs[..];
+    let request = Request { cmd: req.cmd, args, blobs, bytes_at_most, key, retry, tries, looked };
     execute(core, inside, session, &request, reply)
 }
 
