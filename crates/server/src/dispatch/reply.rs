@@ -20,7 +20,7 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
     match outcome {
         Outcome::Not(flow) => return flow,
         Outcome::Ended(result) => {
-            finish_one(core, session, cmd, request, reply, mark, &result);
+            finish_one(core, session, cmd, request, reply, (mark, mark), &result);
             if session.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
                 crate::monitor::own(core.srv, session, request.args, reply);
             }
@@ -36,7 +36,8 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
     Flow::Done
 }
 
-/// Completes the reply of one command, whose part of `reply` begins at `mark`, and counts it.
+/// Completes the reply of one command, whose part of `reply` begins at `mark`, and counts it. That of what the client
+/// has sent begins at `begin`: in a transaction there are others in front of it.
 #[inline(always)]
 pub fn finish_one(
     core: &mut Core,
@@ -44,14 +45,14 @@ pub fn finish_one(
     cmd: &'static Cmd,
     request: &Request<'_>,
     reply: &mut Reply,
-    mark: Mark,
+    (begin, mark): (Mark, Mark),
     result: &CmdResult,
 ) {
     if let Err(e) = result {
         reply.truncate(mark);
         refuse(core, reply, e);
     }
-    account(core, session, cmd, request, reply, mark, result.is_err());
+    account(core, session, cmd, request, reply, begin, result.is_err());
 }
 
 /// Answers an error.
@@ -94,7 +95,7 @@ fn account(
     cmd: &'static Cmd,
     request: &Request<'_>,
     reply: &Reply,
-    mark: Mark,
+    begin: Mark,
     failed: bool,
 ) {
     let now = core.srv.clock.raw();
@@ -113,11 +114,11 @@ fn account(
     if ns >= settings.notable_ns {
         note_slow(core, session, cmd, request, ns);
     }
-    let replied = reply.len_since(mark);
-    if replied > settings.large_reply {
+    let replied = reply.len_since(begin);
+    if replied >= settings.large_reply {
         log(core, session, cmd, request, LogKind::LargeReply, replied as i64);
     }
-    if request.bytes_at_most > settings.large_request {
+    if request.bytes_at_most >= settings.large_request {
         note_large(core, session, cmd, request);
     }
 }
@@ -125,8 +126,8 @@ fn account(
 /// Of a command that may be large: logs it if it is.
 #[cold]
 fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
-    let asked: usize = request.args.iter().map(|a| a.len()).sum();
-    if asked > core.settings.large_request {
+    let asked = request.bytes();
+    if asked >= core.settings.large_request {
         log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
     }
 }

@@ -16,7 +16,7 @@ pub struct Request<'a> {
     pub cmd: Option<&'static Cmd>,
     pub args: &'a [&'a [u8]],
     pub blobs: &'a [(usize, Blob)],
-    /// Bytes of the arguments at most: counting them costs as much as looking at the key.
+    /// Bytes of it on the wire at most: counting them costs as much as looking at the key.
     pub bytes_at_most: usize,
     /// The first key, when the plan has hashed one.
     pub key: Option<Key<'a>>,
@@ -37,6 +37,14 @@ impl<'a> Request<'a> {
     ) -> Self {
         let bytes_at_most = usize::MAX;
         Request { cmd, args, blobs, bytes_at_most, key: None, retry: None, tries: 0, looked: false }
+    }
+
+    /// Bytes of it on the wire, as an array of bulk strings: an inline request counts as one. O(arguments).
+    pub fn bytes(&self) -> usize {
+        let number = |n: usize| "*\r\n".len() + n.checked_ilog10().unwrap_or(0) as usize + 1;
+        let arg = |arg: &&[u8]| number(arg.len()) + arg.len() + "\r\n".len();
+        let all = number(self.args.len()) + self.args.iter().map(arg).sum::<usize>();
+        all.min(self.bytes_at_most)
     }
 }
 

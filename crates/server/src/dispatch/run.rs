@@ -387,7 +387,7 @@ pub fn exec_one_by_one(
 }
 
 fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
-    let Task { core, session, reply, .. } = task;
+    let Task { core, session, request, reply, mark: begin, .. } = task;
     let cmd = queued.cmd;
     let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
     let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
@@ -396,7 +396,9 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
             blobs.push((at, blob.clone()));
         }
     }
-    let request = Request::new(Some(cmd), &args, &blobs);
+    // What is read of a command of a transaction is EXEC, as the reference sees it.
+    let bytes_at_most = request.bytes();
+    let request = Request { bytes_at_most, ..Request::new(Some(cmd), &args, &blobs) };
     let mark = reply.mark();
     core.begin_import(session.import_source, cmd.spec.flags);
     // A later command of the transaction may ask not to be told of it.
@@ -443,7 +445,7 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     }
     // HELLO may have changed it.
     reply.proto = session.proto;
-    reply::finish_one(core, session, cmd, &request, reply, mark, &result);
+    reply::finish_one(core, session, cmd, &request, reply, (*begin, mark), &result);
     let pushes = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
     if session.reply_mode.drops() && !pushes {
         reply.truncate(mark);
