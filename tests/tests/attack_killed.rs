@@ -86,13 +86,24 @@ impl Late {
     /// Has `waiter` come to wait: all threads of the slow lane are busy, so that what it has found is gone when its
     /// command is run there. The answer is who keeps the shard of `{a}` busy for a while longer.
     fn begin(&self, server: &Server, maker: &mut Client, waiter: &mut Client) -> Client {
+        self.begin_for("0", server, maker, waiter)
+    }
+
+    /// As [`Late::begin`]; it waits for so many seconds.
+    fn begin_for(
+        &self,
+        seconds: &str,
+        server: &Server,
+        maker: &mut Client,
+        waiter: &mut Client,
+    ) -> Client {
         maker.cmd(&[&["RPUSH", &self.keys[0]][..], &["x"; 3000]].concat());
         let [a, others @ ..] = &self.longs;
         let a = a.begin(server, 2.0);
         let others: Vec<Client> = others.iter().map(|long| long.begin(server, 0.5)).collect();
         let count = KEYS.to_string();
         let keys = self.keys.iter().map(String::as_str);
-        let wait = ["BLMPOP", "0", &count].into_iter().chain(keys);
+        let wait = ["BLMPOP", seconds, &count].into_iter().chain(keys);
         send(waiter, &wait.chain(["LEFT", "COUNT", "3000"]).collect::<Vec<_>>());
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(maker.cmd(&["DEL", &self.keys[0]]).int(), 1, "it was not in time");
@@ -131,6 +142,92 @@ fn who_ends_while_it_comes_to_wait_leaves_nothing_behind() {
         drop(waiter);
         until("nobody waits", || info(&mut maker, "total_blocking_keys") == 0);
         reply(&mut runner);
+    }
+}
+
+/// The time of a client is over before it stands in all lines, and it waits for something else by then: there it can
+/// be unblocked and killed.
+#[test]
+fn who_waits_again_at_once_is_found() {
+    let server = Server::weft(&TWO);
+    let mut maker = client(&server);
+    let late = Late::new(&server);
+    for _ in 0..4 {
+        let mut waiter = client(&server);
+        let id = id(&mut waiter);
+        let mut runner = late.begin_for("0.001", &server, &mut maker, &mut waiter);
+        send(&mut waiter, &["BLPOP", "other", "0"]);
+        assert!(reply(&mut waiter).is_null());
+        let waits = "total_blocking_keys";
+        until("it waits for one key", || info(&mut maker, waits) == 1);
+        assert_eq!(maker.cmd(&["CLIENT", "UNBLOCK", &id]).int(), 1);
+        assert!(reply(&mut waiter).is_null());
+        reply(&mut runner);
+    }
+}
+
+/// What is done beside the commands of all others waits in the slow lane, too, and its client is killed.
+#[test]
+fn who_is_killed_changes_no_configuration() {
+    let server = Server::weft(&TWO);
+    let longs = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
+    let (mut maker, mut victim) = (client(&server), client(&server));
+    let id = id(&mut victim);
+    let mut runners = longs.each_ref().map(|long| long.begin(&server, 0.5));
+    send(&mut victim, &["CONFIG", "SET", "appendonly", "yes", "maxmemory-samples", "7"]);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &id]).int(), 1);
+    let ask = ["CONFIG", "GET", "maxmemory-samples"];
+    let mut samples = || maker.cmd(&ask).items()[1].text();
+    let before = samples();
+    runners.iter_mut().for_each(|runner| drop(reply(runner)));
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(before, "5", "it was done before it was killed");
+    assert_eq!(samples(), before);
+}
+
+/// A key has become one of another type by the time a client tries by itself: it waits on, as if there were nothing.
+#[test]
+fn who_tries_a_key_of_another_type_waits_on() {
+    let server = Server::weft(&TWO);
+    let long = Long::with_tag(&server, "a");
+    let waits: [&[&str]; 5] = [
+        &["BLPOP", "k", "0"],
+        &["BLMPOP", "0", "1", "k", "LEFT"],
+        &["BLMOVE", "k", "{a}to", "LEFT", "RIGHT", "0"],
+        &["BRPOPLPUSH", "k", "{a}to", "0"],
+        &["XREAD", "BLOCK", "0", "STREAMS", "k", "0"],
+    ];
+    for wait in waits {
+        for kill in [true, false] {
+            let (mut maker, mut first, mut next) =
+                (client(&server), client(&server), client(&server));
+            let killed = id(&mut first);
+            send(&mut first, &["BLMOVE", "k", "{a}to", "LEFT", "RIGHT", "0"]);
+            until_blocked(&mut maker, 1);
+            send(&mut next, wait);
+            until_blocked(&mut maker, 2);
+            let mut runner = long.begin(&server, 0.5);
+            send_all(&mut maker, &[&["RPUSH", "k", "x"], &["DEL", "k"], &["SADD", "k", "a"]]);
+            (0..3).for_each(|_| assert_eq!(reply(&mut maker).int(), 1, "{wait:?}"));
+            if kill {
+                assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
+            }
+            reply(&mut runner);
+            until_blocked(&mut maker, 2 - u64::from(kill));
+            maker.cmd(&["DEL", "k"]);
+            if !kill {
+                maker.cmd(&["RPUSH", "k", "y"]);
+                assert_eq!(reply(&mut first).text(), "y");
+            }
+            match wait[0] {
+                "XREAD" => maker.cmd(&["XADD", "k", "1-1", "f", "z"]),
+                _ => maker.cmd(&["RPUSH", "k", "z"]),
+            };
+            let got = reply(&mut next);
+            assert!(got.error().is_none(), "{wait:?}: {got}");
+            maker.cmd(&["DEL", "k", "{a}to"]);
+        }
     }
 }
 

@@ -18,7 +18,7 @@
 //! Model-tested with loom (`tests/loom_lines.rs`).
 
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::wait::WaitState;
+use crate::wait::{Claim, WaitState};
 use crate::{Keyspace, SHARDS};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -82,7 +82,13 @@ impl<W: Waits> Lines<W> {
     /// Puts a client at the end of the lines of all its keys, whose shards must be held. Its thread has been told
     /// before, if it is another one. O(keys).
     pub fn enter(&self, ks: &Keyspace, waiting: &Arc<W>) {
-        self.clients().insert(waiting.client(), waiting.clone());
+        let mut clients = self.clients();
+        if waiting.state().is_over() {
+            // Its thread has ended the wait already, and may have found another one for the client.
+            return;
+        }
+        clients.insert(waiting.client(), waiting.clone());
+        drop(clients);
         for (shard, key) in waiting.keys() {
             let mut of_shard = self.shard(*shard);
             of_shard.number += 1;
@@ -108,6 +114,18 @@ impl<W: Waits> Lines<W> {
         if waiting.state().is_over() {
             self.leave(ks, waiting);
         }
+    }
+
+    /// Claims a client, to serve it or to have it try. One that was killed while somebody else had claimed it is over:
+    /// whoever comes behind the answer to that sees it here, and serves others.
+    pub fn claim(&self, ks: &Keyspace, waiting: &Arc<W>) -> Claim {
+        let claim = waiting.state().claim();
+        if claim == Claim::Ours && waiting.is_killed() {
+            waiting.state().finish();
+            self.leave(ks, waiting);
+            return Claim::Over;
+        }
+        claim
     }
 
     /// Takes a client out of all its lines. O(clients in them). Needs no shard: the bit that is
@@ -138,6 +156,37 @@ impl<W: Waits> Lines<W> {
             if of_shard.lines.is_empty() {
                 of_shard.lines = HashMap::new();
                 ks.set_waited(*shard, false);
+            }
+        }
+    }
+
+    /// A client that stands in line will not be served any more. If it was its turn, it is that of those behind it in
+    /// its lines: `tell` tells their threads to try. Needs no shard, since it serves nobody by itself. O(clients in the
+    /// lines).
+    pub fn abandon(&self, ks: &Keyspace, waiting: &Arc<W>, mut tell: impl FnMut(&Arc<W>)) {
+        let had_turn = waiting.state().quit();
+        self.leave(ks, waiting);
+        if !had_turn {
+            return;
+        }
+        for (shard, key) in waiting.keys() {
+            let name = (*shard, waiting.db(), &key[..]);
+            let mut passed = 0;
+            while let Some((number, next)) =
+                self.first_after(passed, name, |w| !w.state().is_over())
+            {
+                passed = number;
+                match self.claim(ks, &next) {
+                    // Whoever is at it sees to it, but may serve it from another key: not to those behind.
+                    Claim::Over | Claim::Theirs => {}
+                    // It sees to those behind.
+                    Claim::Owners => break,
+                    Claim::Ours => {
+                        next.state().unclaim(true);
+                        tell(&next);
+                        break;
+                    }
+                }
             }
         }
     }

@@ -65,17 +65,24 @@ struct World {
     /// Elements of the list: held by whoever holds the shard.
     shard: Mutex<u32>,
     mail: Mutex<Vec<Told>>,
+    /// Whether who serves looks if the client was killed.
+    looks: bool,
 }
 
 const LIST: (u16, usize, &[u8]) = (0, 0, b"k");
 
 impl World {
     fn new() -> Shared<World> {
+        World::that_looks(true)
+    }
+
+    fn that_looks(looks: bool) -> Shared<World> {
         Shared::new(World {
             ks: Keyspace::new(1, 1, Box::new(|_| {})),
             lines: Lines::default(),
             shard: Mutex::new(0),
             mail: Mutex::new(Vec::new()),
+            looks,
         })
     }
 
@@ -105,31 +112,18 @@ impl World {
     }
 
     /// CLIENT KILL, up to its answer.
-    fn kill(&self, client: &Client, marks_first: bool) {
-        if marks_first {
-            client.killed.store(true, Ordering::SeqCst);
-        }
+    fn kill(&self, client: &Client) {
+        client.killed.store(true, Ordering::SeqCst);
         if let Some(waiting) = self.lines.of_client(client.id)
             && waiting.state.give_up()
         {
             self.lines.leave(&self.ks, &waiting);
         }
-        if !marks_first {
-            client.killed.store(true, Ordering::SeqCst);
-        }
     }
 
     /// The connection of a client ends.
     fn gone(&self, client: &Arc<Client>) {
-        let had_turn = client.state.quit();
-        self.lines.leave(&self.ks, client);
-        if had_turn && let Some((_, next)) = self.lines.first_after(0, LIST, |w| !w.state.is_over())
-        {
-            if next.state.claim() == Claim::Ours {
-                assert_eq!(next.state.unclaim(true), Unclaim::Retry);
-                self.tell(Told::Retry(next.id));
-            }
-        }
+        self.lines.abandon(&self.ks, client, |next| self.tell(Told::Retry(next.id)));
     }
 
     /// An element comes.
@@ -143,7 +137,11 @@ impl World {
         while *elements > 0
             && let Some((_, next)) = self.lines.first_after(0, LIST, |w| !w.state.is_over())
         {
-            match next.state.claim() {
+            let claim = match self.looks {
+                true => self.lines.claim(&self.ks, &next),
+                false => next.state.claim(),
+            };
+            match claim {
                 Claim::Ours => {
                     *elements -= 1;
                     self.lines.leave(&self.ks, &next);
@@ -167,15 +165,16 @@ impl World {
 }
 
 /// A client is killed while it comes to wait for two keys, and what is pushed behind the answer stays.
-fn killed_while_it_comes(marks_first: bool) {
-    loom::model(move || {
+#[test]
+fn who_is_killed_while_it_comes_to_wait_gets_nothing() {
+    loom::model(|| {
         let world = World::new();
         let client = Client::new(1, &[b"k", b"l"]);
         let comes = {
             let (world, client) = (world.clone(), client.clone());
             spawn(move || world.come(&client, true))
         };
-        world.kill(&client, marks_first);
+        world.kill(&client);
         world.push();
         comes.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
@@ -183,16 +182,26 @@ fn killed_while_it_comes(marks_first: bool) {
     });
 }
 
+/// A client's time is over before it has come to stand in line, and it waits for something else by then: there it is
+/// found.
 #[test]
-fn who_is_killed_while_it_comes_to_wait_gets_nothing() {
-    killed_while_it_comes(true);
-}
-
-/// The model finds the fault.
-#[test]
-#[should_panic(expected = "a killed client got it")]
-fn who_looks_before_it_marks_misses_the_client() {
-    killed_while_it_comes(false);
+fn who_comes_again_is_found() {
+    loom::model(|| {
+        let world = World::new();
+        let (client, again) = (Client::new(1, &[b"k"]), Client::new(1, &[b"l"]));
+        let comes = {
+            let (world, client) = (world.clone(), client.clone());
+            spawn(move || world.lines.enter(&world.ks, &client))
+        };
+        assert!(client.state.give_up());
+        world.lines.leave(&world.ks, &client);
+        world.lines.enter(&world.ks, &again);
+        comes.join().unwrap();
+        let found = world.lines.of_client(1).expect("it is found");
+        assert!(Arc::ptr_eq(&found, &again));
+        world.lines.leave(&world.ks, &again);
+        world.assert_nobody_waits();
+    });
 }
 
 #[test]
@@ -207,7 +216,7 @@ fn who_is_killed_while_it_tries_gets_nothing() {
             let (world, client) = (world.clone(), client.clone());
             spawn(move || world.try_in_vain(&client))
         };
-        world.kill(&client, true);
+        world.kill(&client);
         world.push();
         // The answer to the kill may come before the try: then the element is for whoever comes next.
         tries.join().unwrap();
@@ -217,29 +226,41 @@ fn who_is_killed_while_it_tries_gets_nothing() {
 }
 
 /// Somebody looks whether a client can be served, and it can't; it is killed meanwhile.
-#[test]
-fn who_is_killed_while_it_is_looked_at_gets_nothing() {
-    loom::model(|| {
-        let world = World::new();
+fn killed_while_it_is_looked_at(looks: bool) {
+    loom::model(move || {
+        let world = World::that_looks(looks);
         let client = Client::new(1, &[b"k"]);
         world.come(&client, true);
         let looks = {
             let (world, client) = (world.clone(), client.clone());
+            // With another of its shards in hand.
             spawn(move || {
-                let _shard = world.shard.lock().unwrap();
-                if client.state.claim() == Claim::Ours
-                    && client.state.unclaim(false) == Unclaim::Waits
-                {
-                    world.lines.look_again(&world.ks, &client);
+                if world.lines.claim(&world.ks, &client) == Claim::Ours {
+                    match client.state.unclaim(false) {
+                        Unclaim::Waits => world.lines.look_again(&world.ks, &client),
+                        Unclaim::Retry => world.gone(&client),
+                    }
                 }
             })
         };
-        world.kill(&client, true);
+        world.kill(&client);
         world.push();
         looks.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
         world.assert_nobody_waits();
     });
+}
+
+#[test]
+fn who_is_killed_while_it_is_looked_at_gets_nothing() {
+    killed_while_it_is_looked_at(true);
+}
+
+/// The model finds the fault.
+#[test]
+#[should_panic(expected = "a killed client got it")]
+fn who_serves_without_a_look_serves_a_killed_client() {
+    killed_while_it_is_looked_at(false);
 }
 
 /// One whose turn it is goes, while the next one comes to stand behind it: that one is told to try, and by then its
@@ -275,6 +296,33 @@ fn who_is_called_while_it_comes_to_wait_knows_that_it_waits() {
 #[should_panic(expected = "does not know that it waits")]
 fn who_tells_afterwards_is_late() {
     called_while_it_comes(false);
+}
+
+/// The connection of one whose turn it is ends. The next one is being served from another key just then, so it is the
+/// turn of the one behind that.
+#[test]
+fn a_turn_passes_by_one_that_is_served() {
+    loom::model(|| {
+        let world = World::new();
+        let [first, next, last] = [1, 2, 3].map(|id| Client::new(id, &[b"k"]));
+        [&first, &next, &last].into_iter().for_each(|client| world.come(client, true));
+        assert_eq!(first.state.claim(), Claim::Ours);
+        assert_eq!(first.state.unclaim(true), Unclaim::Retry);
+        let serves = {
+            let (world, next) = (world.clone(), next.clone());
+            spawn(move || match next.state.claim() {
+                Claim::Ours => {
+                    world.lines.leave(&world.ks, &next);
+                    next.state.finish();
+                }
+                Claim::Theirs | Claim::Owners => {}
+                Claim::Over => unreachable!("it waits"),
+            })
+        };
+        world.gone(&first);
+        serves.join().unwrap();
+        assert!(next.state.is_retry() || last.state.is_retry(), "nobody is to try");
+    });
 }
 
 /// The connection of one whose turn it is ends while it tries in vain, and while an element comes: the next one gets

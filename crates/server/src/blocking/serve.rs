@@ -57,30 +57,7 @@ pub fn serve(
 /// A client that stands in line will not be served any more. If it was its turn, it is that of those
 /// behind it.
 pub fn abandon(srv: &Server, waiting: &Arc<Waiting>) {
-    let had_turn = waiting.state.quit();
-    srv.lines.leave(&srv.ks, waiting);
-    if had_turn {
-        pass_on(srv, waiting);
-    }
-}
-
-/// The turn of a client that can't take it: those who stand behind it in its lines are told to try.
-/// Needs no shard, since it serves nobody by itself. O(clients in the lines).
-fn pass_on(srv: &Server, waiting: &Waiting) {
-    for (shard, key) in &waiting.keys {
-        let name = (*shard, waiting.db, &key[..]);
-        while let Some((_, next)) = srv.lines.first_after(0, name, |w| !w.state.is_over()) {
-            match next.state.claim() {
-                Claim::Over => {}
-                // Whoever is at it sees to it, and to those behind.
-                Claim::Theirs | Claim::Owners => break,
-                Claim::Ours => {
-                    hand_over(srv, &next, true);
-                    break;
-                }
-            }
-        }
-    }
+    srv.lines.abandon(&srv.ks, waiting, |next| tell_to_try(srv, next));
 }
 
 /// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
@@ -93,7 +70,7 @@ pub fn rouse(srv: &Server, keys: &[(usize, Box<[u8]>)]) {
         let mut passed = 0;
         while let Some((number, waiting)) = srv.lines.first_after(passed, name, minds) {
             passed = number;
-            match waiting.state.claim() {
+            match srv.lines.claim(&srv.ks, &waiting) {
                 // Whoever is at it has been told.
                 Claim::Over | Claim::Theirs | Claim::Owners => {}
                 Claim::Ours => hand_over(srv, &waiting, true),
@@ -148,7 +125,7 @@ fn serve_key(
         let next = srv.lines.first_after(passed, name, is_next);
         let Some((number, waiting)) = next else { return };
         passed = number;
-        match waiting.state.claim() {
+        match srv.lines.claim(&srv.ks, &waiting) {
             Claim::Over | Claim::Theirs => {}
             Claim::Owners => return,
             Claim::Ours if guard.try_extend(&mut core.turn, &waiting.others).is_err() => {
@@ -168,11 +145,13 @@ fn serve_key(
 fn hand_over(srv: &Server, waiting: &Arc<Waiting>, hand_over: bool) {
     match waiting.state.unclaim(hand_over) {
         Unclaim::Waits => srv.lines.look_again(&srv.ks, waiting),
-        Unclaim::Retry => {
-            let message = Message::Retry { waiting: waiting.clone() };
-            srv.threads[waiting.thread].mailbox.send(message);
-        }
+        Unclaim::Retry => tell_to_try(srv, waiting),
     }
+}
+
+fn tell_to_try(srv: &Server, waiting: &Arc<Waiting>) {
+    let message = Message::Retry { waiting: waiting.clone() };
+    srv.threads[waiting.thread].mailbox.send(message);
 }
 
 /// What came of running the command of a client that waits.

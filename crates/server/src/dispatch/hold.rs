@@ -323,6 +323,9 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let flags = flags_of(task.cmd, transaction.as_deref());
     task.core.begin_import(task.session.import_source, flags);
     if let (Need::Aside, Run::Server(run)) = (&need, task.cmd.run) {
+        if is_killed(task.session) {
+            return reply::finish(task, Outcome::Not(Flow::Done));
+        }
         task.core.begin_command();
         return run::server(task, run, Held::Aside);
     }

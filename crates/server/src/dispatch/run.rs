@@ -23,6 +23,7 @@ use weft_keyspace::log::unit::{Arg, SHARE_FROM};
 use weft_keyspace::stale::{NOBODY, invalidate};
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::{Blob, Reply};
+use weft_types::Kind;
 
 /// A function of a command on keys.
 pub type DataFn = fn(&mut Ctx<'_>) -> CmdResult;
@@ -105,8 +106,14 @@ fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> F
     weft_process::crash::set_current_command(&cmd.full_name);
     // While the shards are held, so that two commands on one key are shown in their order. A
     // command that was shown before it had to wait is not shown again.
-    if request.retry.is_none() && !request.looked {
-        feed_monitors(core, session, cmd, request.args);
+    match request.retry {
+        None if !request.looked => feed_monitors(core, session, cmd, request.args),
+        None => {}
+        Some(waiting) if is_there(core, &guard, waiting) => {}
+        Some(waiting) => {
+            let task = Task { core, session, request, cmd, reply, mark, lane };
+            return wait_on(task, guard, waiting);
+        }
     }
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
     let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
@@ -132,23 +139,41 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
             core.turn.effects.forget_misses();
             Flow::Slow { looked: true }
         }
-        Pause::Block(block) => Flow::Blocked(match request.retry {
-            Some(waiting) => {
-                tell_owner(core, waiting, lane);
-                waiting.clone()
+        Pause::Block(block) => {
+            if let Some(waiting) = request.retry {
+                let task = Task { core, session, request, cmd, reply, mark, lane };
+                return wait_on(task, guard, waiting);
             }
-            None => {
-                let Block { keys, timeout_ms, instead } = *block;
-                let now = core.srv.clock.raw();
-                let spent_ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
-                core.last_tick = now;
-                let end = (timeout_ms, timeout_reply);
-                wait(core, session, request, cmd, lane, (&keys, instead), end, spent_ns)
-            }
-        }),
+            let Block { keys, timeout_ms, instead } = *block;
+            let now = core.srv.clock.raw();
+            let spent_ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+            core.last_tick = now;
+            let end = (timeout_ms, timeout_reply);
+            let keys = (&keys[..], instead);
+            Flow::Blocked(wait(core, session, request, cmd, lane, keys, end, spent_ns))
+        }
     };
     let task = Task { core, session, request, cmd, reply, mark, lane };
     commit::commit_read(task, guard, Outcome::Not(flow))
+}
+
+/// Whether there is still something of what a client waits for that is to try by itself: a key may have become one of
+/// another type, which is no more than nothing to it.
+#[cold]
+fn is_there(core: &mut Core, guard: &Guard<'_>, waiting: &Waiting) -> bool {
+    let ks = &core.srv.ks;
+    let mut db = Db::new(guard, &mut core.turn, waiting.db);
+    waiting.keys.iter().any(|(_, key)| {
+        let found = db.peek(&ks.key(key)).map(|record| Kind::of(record.kind()).type_of());
+        waiting.minds(found)
+    })
+}
+
+/// A client that was to try has found nothing and keeps its place.
+#[cold]
+fn wait_on(task: Task<'_>, guard: Guard<'_>, waiting: &Arc<Waiting>) -> Flow {
+    tell_owner(task.core, waiting, task.lane);
+    commit::commit_read(task, guard, Outcome::Not(Flow::Blocked(waiting.clone())))
 }
 
 /// Has the client stand in line.

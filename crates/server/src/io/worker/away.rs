@@ -135,12 +135,14 @@ impl Worker {
         self.take_back(index, session);
         self.release_pushes(index);
         let conn = &mut self.conns[index];
-        if conn.state.paused_after_all() {
-            conn.kept.push_front(kept);
-            // It may have ended before this was here.
-            if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
-                self.resume(index, Awaited::Pause);
-            }
+        if !conn.state.paused_after_all() {
+            kept.retry.iter().for_each(|waiting| self.abandon(waiting));
+            return;
+        }
+        conn.kept.push_front(kept);
+        // It may have ended before this was here.
+        if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
+            self.resume(index, Awaited::Pause);
         }
     }
 
