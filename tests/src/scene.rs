@@ -2,6 +2,7 @@
 //! and on its reference, clients that are known to wait, and a command that is known to be long.
 
 use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weft_testkit::client::{describe, encode};
 use weft_testkit::{Client, Server, Value};
@@ -109,6 +110,46 @@ pub fn on_both(args: &[&str], weft: &[&str], check: impl Fn(&mut Server)) {
         None => weft_testkit::skipped::note_here("no valkey-server in PEERS_BIN or PATH"),
     }
     check(&mut Server::weft(&[args, weft].concat()));
+}
+
+/// Has long commands wait before they are begun: as long as need be, where [`Long`] keeps all threads busy for
+/// a while.
+#[track_caller]
+pub fn pause_slow_lane(client: &mut Client, is_on: bool) {
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", if is_on { "1" } else { "0" }]);
+}
+
+/// Waits until so many commands are in the slow lane.
+#[track_caller]
+pub fn until_in_slow_lane(client: &mut Client, n: u64) {
+    until(&format!("{n} are in the slow lane"), || info(client, "slow_lane_jobs") == n);
+}
+
+/// A shard that is held until it is released, by MIGRATE to a server that says nothing.
+pub struct HeldShard {
+    mover: Client,
+    silent: TcpStream,
+}
+
+impl HeldShard {
+    /// That of the keys with this tag. Counts as one command in the slow lane.
+    #[track_caller]
+    pub fn with_tag(server: &Server, tag: &str) -> Self {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("a port").port().to_string();
+        let key = format!("{{{tag}}}held");
+        let mut mover = client(server);
+        mover.ok(&["SET", &key, "v"]);
+        send(&mut mover, &["MIGRATE", "127.0.0.1", &port, &key, "0", "600000"]);
+        let (silent, _) = silent.accept().expect("the key is moved");
+        HeldShard { mover, silent }
+    }
+
+    #[track_caller]
+    pub fn release(mut self) {
+        drop(self.silent);
+        reply(&mut self.mover);
+    }
 }
 
 /// A command that reads one set and takes long, in one shard and with a short reply.

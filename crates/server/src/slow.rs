@@ -25,7 +25,7 @@ use crate::io::{Message, Session};
 use crate::server::Server;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::Thread;
 use weft_commands::Lane;
 use weft_keyspace::{SlowHand, Waiter};
@@ -90,9 +90,30 @@ impl Queue {
     }
 }
 
+/// DEBUG PAUSE-SLOW-LANE: long commands are not begun, so that a test can set what they meet.
+#[derive(Debug, Default)]
+struct Pause {
+    is_on: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Pause {
+    fn set(&self, is_on: bool) {
+        *self.is_on.lock().unwrap_or_else(|p| p.into_inner()) = is_on;
+        self.changed.notify_all();
+    }
+
+    /// Returns when there is none.
+    fn wait(&self) {
+        let is_on = self.is_on.lock().unwrap_or_else(|p| p.into_inner());
+        drop(self.changed.wait_while(is_on, |is_on| *is_on));
+    }
+}
+
 /// The way to the slow lane.
 #[derive(Debug)]
 pub struct SlowLane {
+    pause: Pause,
     long: Queue,
     outside: Queue,
     world: Queue,
@@ -118,6 +139,7 @@ impl Default for SlowLane {
     fn default() -> Self {
         let threads = std::array::from_fn(|_| OnceLock::new());
         SlowLane {
+            pause: Pause::default(),
             long: Queue::default(),
             outside: Queue::default(),
             world: Queue::default(),
@@ -180,6 +202,11 @@ impl SlowLane {
         self.jobs.load(Ordering::Relaxed)
     }
 
+    /// Has the threads for long commands begin none, or go on. Those for MIGRATE and the world do not care.
+    pub fn pause(&self, is_on: bool) {
+        self.pause.set(is_on);
+    }
+
     /// Says that a command that writes is running, until the answer is dropped.
     pub fn writing(&self) -> Writing<'_> {
         self.writes.fetch_add(1, Ordering::SeqCst);
@@ -212,6 +239,9 @@ fn run(srv: &'static Server, n: usize) {
         _ => &srv.slow.world,
     };
     while let Some(job) = queue.next() {
+        if n < LONG {
+            srv.slow.pause.wait();
+        }
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
             core.stats().requests.add(1);

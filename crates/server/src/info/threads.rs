@@ -4,6 +4,8 @@
 //! `pressure` how busy it would be if it got a CPU whenever it wants one, which decides on how many
 //! threads are active (see [`crate::threads`]). Threads do not spin: both are useful work.
 //!
+//! `slow_lane_jobs`: long commands that run or wait for a thread of the slow lane.
+//!
 //! One line for each thread that exists, counted from the start (CONFIG RESETSTAT leaves them alone,
 //! so that a balance can be judged over the server's life). CPU times are as of the thread's last
 //! cron, at most a tenth of a second ago while it turns at all.
@@ -25,6 +27,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("allowed_cpus", all);
     text.field("bio_cpus", or_all(&placement.bio));
     text.field("slow_cpus", or_all(&placement.slow));
+    text.field("slow_lane_jobs", core.srv.slow.jobs());
     for (n, thread) in threads.iter().enumerate() {
         text.field(&format!("io_thread_{n}_cpus"), thread.cpus());
         text.field(&format!("io_thread_{n}"), line(n < threads.active(), &thread.stats));

@@ -81,6 +81,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("panic", 0..=0, Needs::Nothing, panic),
     Sub("pause-after-fork", 1..=1, Needs::Nothing, switches::any),
     Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
+    Sub("pause-slow-lane", 1..=1, Needs::Nothing, pause_slow_lane),
     Sub("populate", 1..=3, Needs::World, populate::populate),
     Sub("protect-client", 1..=1, Needs::Nothing, switches::protect_client),
     Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
@@ -174,6 +175,8 @@ const HELP: &[&str] = &[
     "    No effect: nothing is forked.",
     "PAUSE-CRON <0|1>",
     "    Stop, or start again, what is done periodically.",
+    "PAUSE-SLOW-LANE <0|1>",
+    "    Have commands that take long wait until that is taken back, before they are begun.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Make strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
     "    filled up with zero bytes to <size>. Keys that are there are left alone.",
@@ -277,6 +280,12 @@ fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.srv().info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_slow_lane(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().slow.pause(switch(cx.args[2]));
     cx.reply.ok();
     Ok(())
 }
