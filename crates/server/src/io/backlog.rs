@@ -71,9 +71,15 @@ impl Backlog {
     /// Has `write` append something small, or shared, to what is here.
     #[inline]
     pub fn write(&mut self, write: impl FnOnce(&mut Reply)) {
+        self.write_with_room(FIRST, write);
+    }
+
+    /// As [`Backlog::write`]; `room`: bytes that a new piece has room for.
+    #[inline]
+    pub fn write_with_room(&mut self, room: usize, write: impl FnOnce(&mut Reply)) {
         let joins = self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN);
         if !joins {
-            let reply = Reply::with_capacity(FIRST);
+            let reply = Reply::with_capacity(room.max(FIRST));
             self.pieces.push_back(Piece { reply, sent: 0 });
         }
         let Some(last) = self.pieces.back_mut() else { return };

@@ -83,6 +83,12 @@ impl Published {
         all.map(|(head, ids)| (Part { head, tail: &self.tail }, ids))
     }
 
+    /// Its part and receivers, if it reaches all by the same way.
+    pub fn only(&self) -> Option<(Part<'_>, &Ids)> {
+        let mut parts = self.parts();
+        parts.next().filter(|_| parts.next().is_none())
+    }
+
     /// Shows what is for this client, in order. O(parts * log(receivers)).
     pub fn for_client(&self, client: u64, mut show: impl FnMut(Part<'_>)) {
         for (part, ids) in self.parts() {
@@ -127,6 +133,11 @@ impl Part<'_> {
     /// Bytes that are sent.
     pub fn bytes(self) -> usize {
         1 + self.head.len() + self.tail.len()
+    }
+
+    /// Whether it is copied to each receiver.
+    pub fn is_copied(self) -> bool {
+        self.tail.len() < SHARE_FROM
     }
 
     pub fn to_own(self) -> OwnPart {

@@ -10,6 +10,7 @@
 //!
 //! * [`registry`] - channels and patterns, and the clients of each thread that listen to them
 //! * [`message`] - a message on its way to one thread: bytes that all receivers share
+//! * [`run`] - messages that follow each other to the same receivers, as one
 //! * [`subscriber`] - what one client listens to; [`mail`]: what has come for a thread and in which order
 //! * [`crowd`] - publishers that are faster than a thread's fan-out wait, without holding anybody up
 //! * [`direct`] - a push to one client, whatever it listens to
@@ -21,6 +22,7 @@ pub mod direct;
 pub mod mail;
 pub mod message;
 pub mod registry;
+pub mod run;
 #[cfg(test)]
 mod simulation;
 pub mod subscriber;

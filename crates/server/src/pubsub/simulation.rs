@@ -8,6 +8,7 @@
 use super::mail::{Addressed, Mail, To};
 use super::message::Published;
 use super::registry::{Kind, Patience, Post, Registry};
+use super::run::Run;
 use super::subscriber::Subscriber;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +16,14 @@ use weft_keyspace::turn::Rng;
 use weft_resp::{Proto, Reply};
 
 const THREADS: usize = 3;
-const CLIENTS: u64 = 6;
+const CLIENTS: u64 = 18;
 const CHANNELS: [&str; 3] = ["a", "ab", "b"];
 const PATTERNS: [&str; 2] = ["a*", "*b"];
 
 /// What can be in a mailbox.
 enum Letter {
-    Published(Published),
-    Moved(Client),
+    Published(Box<Published>),
+    Moved(Box<Client>),
 }
 
 impl Addressed for Letter {
@@ -46,7 +47,7 @@ struct Mailboxes(RefCell<[VecDeque<Letter>; THREADS]>);
 
 impl Post for Mailboxes {
     fn put(&self, thread: usize, published: Published) {
-        self.0.borrow_mut()[thread].push_back(Letter::Published(published));
+        self.0.borrow_mut()[thread].push_back(Letter::Published(Box::new(published)));
     }
 
     fn ring(&self, _thread: usize) {}
@@ -68,12 +69,20 @@ struct Thread {
     clients: BTreeMap<u64, Client>,
 }
 
+/// How clients were handed runs of several messages.
+#[derive(Default)]
+struct Seen {
+    whole: usize,
+    the_rest: usize,
+}
+
 struct World {
     registry: Registry,
     mailboxes: Mailboxes,
     threads: [Thread; THREADS],
     rng: Rng,
     published: u64,
+    seen: Seen,
     /// By client: what it is to get of messages and replies. While it moves, nobody owns it.
     expected: BTreeMap<u64, Vec<u8>>,
     /// What each client listens to, as the model has it.
@@ -88,6 +97,7 @@ impl World {
             threads: Default::default(),
             rng: Rng::new(seed),
             published: 0,
+            seen: Seen::default(),
             expected: BTreeMap::new(),
             listens: BTreeMap::new(),
         };
@@ -119,8 +129,15 @@ impl World {
         self.expected.entry(id).or_default().extend_from_slice(bytes);
     }
 
+    /// Some messages on one channel.
     fn publish(&mut self) {
         let channel = CHANNELS[self.draw(CHANNELS.len())];
+        for _ in 0..=self.draw(4) {
+            self.publish_on(channel);
+        }
+    }
+
+    fn publish_on(&mut self, channel: &str) {
         let patience = if self.draw(2) == 0 { Patience::Some } else { Patience::None };
         let message = self.published.to_string();
         let (name, text) = (channel.as_bytes(), message.as_bytes());
@@ -216,27 +233,36 @@ impl World {
         catch_up(mail, &mut client);
         client.seen = 0;
         drop(moment);
-        self.mailboxes.0.borrow_mut()[to].push_back(Letter::Moved(client));
+        self.mailboxes.0.borrow_mut()[to].push_back(Letter::Moved(Box::new(client)));
     }
 
+    /// As `Worker::work_off`, for one message or some.
     fn work(&mut self, thread: usize) -> bool {
-        let Thread { mail, clients } = &mut self.threads[thread];
-        match mail.next(|| self.mailboxes.take(thread)) {
-            None => return false,
-            Some((_, Letter::Moved(client))) => {
-                clients.insert(client.id, client);
-            }
-            Some((number, Letter::Published(published))) => {
-                for (part, ids) in published.parts() {
-                    for id in ids.iter() {
-                        let Some(client) = clients.get_mut(id) else { continue };
-                        if client.seen <= number {
-                            part.write(Proto::Resp3, &mut client.out);
-                        }
+        let most = 1 + self.draw(6);
+        let mut run: Option<Run> = None;
+        for n in 0..most {
+            let Thread { mail, clients } = &mut self.threads[thread];
+            match mail.next(|| self.mailboxes.take(thread)) {
+                None if n == 0 => return false,
+                None => break,
+                Some((_, Letter::Moved(client))) => {
+                    run.take().iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+                    clients.insert(client.id, *client);
+                }
+                Some((number, Letter::Published(message))) => {
+                    let begins = match &mut run {
+                        Some(run) => run.add(message).err(),
+                        None => Some(message),
+                    };
+                    if let Some(message) = begins {
+                        let before = run.replace(Run::new(number, message));
+                        before.iter().for_each(|run| hand_on(clients, run, &mut self.seen));
                     }
                 }
             }
         }
+        let clients = &mut self.threads[thread].clients;
+        run.iter().for_each(|run| hand_on(clients, run, &mut self.seen));
         true
     }
 
@@ -253,6 +279,34 @@ impl World {
     }
 }
 
+/// As `Worker::hand_on`.
+fn hand_on(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut Seen) {
+    if let Some(ids) = run.together() {
+        for id in ids.iter() {
+            let Some(client) = clients.get_mut(id) else { continue };
+            if client.seen <= run.first() {
+                client.out.raw(run.bytes(Proto::Resp3));
+                seen.whole += 1;
+                continue;
+            }
+            for (_, message) in run.each().filter(|(number, _)| client.seen <= *number) {
+                message.parts().for_each(|(part, _)| part.write(Proto::Resp3, &mut client.out));
+                seen.the_rest += 1;
+            }
+        }
+        return;
+    }
+    for (number, message) in run.each() {
+        for (part, ids) in message.parts() {
+            for id in ids.iter() {
+                if let Some(client) = clients.get_mut(id).filter(|client| client.seen <= number) {
+                    part.write(Proto::Resp3, &mut client.out);
+                }
+            }
+        }
+    }
+}
+
 fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
     let Client { id, seen, out, .. } = client;
     mail.since(*seen, *id, |letter| {
@@ -265,6 +319,7 @@ fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
 
 #[test]
 fn nothing_is_lost_doubled_or_out_of_order() {
+    let (mut whole, mut the_rest) = (0, 0);
     for seed in 1..=400 {
         let mut world = World::new(seed);
         for _ in 0..600 {
@@ -283,7 +338,10 @@ fn nothing_is_lost_doubled_or_out_of_order() {
             let all = world.threads.iter().find_map(|t| t.clients.get(id)).expect("nobody is lost");
             assert_eq!(listens.is_empty(), all.subscriber.is_empty());
         }
+        whole += world.seen.whole;
+        the_rest += world.seen.the_rest;
     }
+    assert!(whole > 1000 && the_rest > 10, "runs: {whole} whole, of {the_rest} the rest");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{LISTENERS, MAILBOX, Worker, token};
 use crate::io::mailbox::Message;
 use crate::io::poll::Ready;
 use crate::io::state::{Awaited, Ended};
+use crate::pubsub::run::Run;
 
 /// Pushes that are appended to outputs before others have a turn.
 const PUSHES_AT_ONCE: usize = 16 << 10;
@@ -87,11 +88,15 @@ impl Worker {
         let mailbox = &self.core.srv.threads[self.core.id].mailbox;
         self.has_mail = false;
         let mut pushes = 0;
+        let mut run: Option<Run> = None;
         while let Some((number, message)) = self.core.mail.next(|| mailbox.take()) {
+            if !matches!(message, Message::Published(_)) {
+                self.end_run(&mut run);
+            }
             match message {
                 Message::Published(published) => {
                     pushes += published.receivers();
-                    self.hand_on(&published, number);
+                    self.add_to_run(&mut run, number, published);
                 }
                 Message::Push { client, what } => {
                     pushes += 1;
@@ -138,9 +143,10 @@ impl Worker {
             // Others have a turn, too.
             if pushes > PUSHES_AT_ONCE {
                 self.has_mail = true;
-                return;
+                break;
             }
         }
+        self.end_run(&mut run);
     }
 
     /// What the connection may have waited for is there.

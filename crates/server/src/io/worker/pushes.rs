@@ -21,6 +21,7 @@ use crate::io::held_back::Push;
 use crate::io::write::send_pending;
 use crate::pubsub::crowd;
 use crate::pubsub::message::Published;
+use crate::pubsub::run::Run;
 use crate::server::attention;
 use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
@@ -39,8 +40,69 @@ fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
 }
 
 impl Worker {
+    /// A message has come: it is handed on with those in front of it, or begins another run.
+    pub(super) fn add_to_run(
+        &mut self,
+        run: &mut Option<Run>,
+        number: u64,
+        message: Box<Published>,
+    ) {
+        let message = match run {
+            Some(run) => match run.add(message) {
+                Ok(()) => return,
+                Err(message) => message,
+            },
+            None => message,
+        };
+        if let Some(before) = run.replace(Run::new(number, message)) {
+            self.hand_on(&before);
+        }
+    }
+
+    /// What comes now is no message, or nothing.
+    pub(super) fn end_run(&mut self, run: &mut Option<Run>) {
+        if let Some(run) = run.take() {
+            self.hand_on(&run);
+        }
+    }
+
+    /// Appends messages that follow each other to the outputs of their receivers.
+    fn hand_on(&mut self, run: &Run) {
+        let Some(ids) = run.together() else {
+            return run.each().for_each(|(number, message)| self.hand_on_one(message, number));
+        };
+        for id in ids.iter() {
+            let Some(index) = self.by_client.get(id).copied() else { continue };
+            let conn = &mut self.conns[index];
+            let takes_all = conn.session.seen <= run.first()
+                && conn.held_back.is_none()
+                && conn.replica.is_none()
+                && !conn.state.is_closing();
+            if takes_all {
+                let bytes = run.bytes(conn.session.proto);
+                conn.out.write_with_room(bytes.len(), |reply| reply.raw(bytes));
+                self.appended(index);
+            } else {
+                self.append_some(*id, run);
+            }
+        }
+        let weight = run.each().map(|(_, message)| message.weight()).sum();
+        self.handed_on(weight);
+    }
+
+    /// Appends what a client has not seen yet of a run, one by one: it may be closed at each.
+    #[cold]
+    fn append_some(&mut self, id: u64, run: &Run) {
+        for (number, message) in run.each() {
+            for (part, _) in message.parts() {
+                let Some(index) = self.by_client.get(&id).copied() else { return };
+                self.append_push(index, number, Push::Published(part));
+            }
+        }
+    }
+
     /// Appends a message to the outputs of its receivers.
-    pub(super) fn hand_on(&mut self, published: &Published, number: u64) {
+    fn hand_on_one(&mut self, published: &Published, number: u64) {
         for (part, ids) in published.parts() {
             for id in ids.iter() {
                 let Some(index) = self.by_client.get(id).copied() else { continue };
@@ -87,13 +149,19 @@ impl Worker {
             refuse_answer(conn);
             return self.close(index);
         }
-        let is_held_back = conn.held_back.is_some();
         match &mut conn.held_back {
             Some(held_back) => held_back.keep(push),
             None => write(&mut conn.out, &conn.session, push),
         }
+        self.appended(index);
+    }
+
+    /// There is more for a client than there was.
+    #[inline]
+    fn appended(&mut self, index: usize) {
+        let conn = &mut self.conns[index];
         let pending = conn.untaken_output() as u64;
-        if is_held_back || conn.interest.write {
+        if conn.held_back.is_some() || conn.interest.write {
             // One that takes nothing now is sent to when it does.
             conn.session.shared.output.store(pending, Ordering::Relaxed);
         } else if !conn.pushed {
