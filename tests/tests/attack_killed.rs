@@ -4,7 +4,7 @@
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    HeldShard, client, id, info, on_both, pause_slow_lane, reply, send, send_all, until,
+    HeldShard, Long, client, id, info, on_both, pause_slow_lane, reply, send, send_all, until,
     until_blocked, until_in_slow_lane,
 };
 
@@ -56,6 +56,95 @@ fn who_is_killed_while_it_tries_again_takes_nothing() {
         until("nobody waits", || info(&mut maker, "total_blocking_keys") == 0);
         let left = maker.cmd(&["LLEN", "{l}k"]).int();
         assert_eq!(left, 2 - i64::from(has_next), "{has_next}");
+    }
+}
+
+/// It is the turn of a client that waits in the slow lane until it can try, and it is killed, or hangs up: the next
+/// one is served at once, not when the lane comes to it.
+#[test]
+fn who_ends_before_the_slow_lane_comes_to_it_passes_its_turn_on() {
+    for kill in [true, false] {
+        let server = Server::weft(&TWO);
+        let (mut maker, mut first, mut second) =
+            (client(&server), client(&server), client(&server));
+        make_list(&mut maker, "{l}all");
+        let killed = id(&mut first);
+        let wait = ["BLMPOP", "0", "2", "{l}many", "{l}k", "LEFT", "COUNT", "1000000"];
+        send(&mut first, &wait);
+        until_blocked(&mut maker, 1);
+        send(&mut second, &["BLPOP", "{l}k", "0"]);
+        until_blocked(&mut maker, 2);
+        pause_slow_lane(&mut maker, true);
+        maker.ok(&["RENAME", "{l}all", "{l}many"]);
+        until_in_slow_lane(&mut maker, 1);
+        assert_eq!(maker.cmd(&["RPUSH", "{l}k", "x"]).int(), 1);
+        if kill {
+            assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
+        }
+        drop(first);
+        assert_eq!(reply(&mut second).items()[1].text(), "x");
+        pause_slow_lane(&mut maker, false);
+        until_in_slow_lane(&mut maker, 0);
+        assert_eq!(maker.cmd(&["LLEN", "{l}many"]).int(), VERY_MANY as i64, "nobody took it");
+        assert_eq!(info(&mut maker, "total_blocking_keys"), 0);
+    }
+}
+
+/// A transaction that runs in the slow lane ends before the answer to the kill of its client: what it publishes and
+/// sets at its end does not come behind that.
+#[test]
+fn who_is_killed_in_the_middle_of_a_transaction_does_nothing_behind_the_answer() {
+    let server = Server::weft(&TWO);
+    let mut maker = client(&server);
+    let long = Long::with_tag(&server, "l");
+    for _ in 0..3 {
+        let (mut victim, mut listener) = (client(&server), client(&server));
+        let killed = id(&mut victim);
+        let long = long.request(0.3);
+        let long: Vec<&str> = long.iter().map(String::as_str).collect();
+        send_all(
+            &mut victim,
+            &[
+                &["MULTI"],
+                &long,
+                &["PUBLISH", "news", "late"],
+                &["CONFIG", "SET", "maxmemory-samples", "7"],
+                &["EXEC"],
+            ],
+        );
+        until_in_slow_lane(&mut maker, 1);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
+        maker.ok(&["CONFIG", "SET", "maxmemory-samples", "6"]);
+        listener.cmd(&["SUBSCRIBE", "news"]);
+        until_in_slow_lane(&mut maker, 0);
+        assert_eq!(maker.cmd(&["CONFIG", "GET", "maxmemory-samples"]).items()[1].text(), "6");
+        assert_eq!(maker.cmd(&["PUBLISH", "news", "new"]).int(), 1);
+        assert_eq!(reply(&mut listener).items()[2].text(), "new", "of one who was killed before");
+    }
+}
+
+/// Killed while it comes to listen to very many channels: behind the answer it listens to none.
+#[test]
+fn who_is_killed_while_it_subscribes_is_no_receiver() {
+    const CHANNELS: usize = 200_000;
+    let server = Server::weft(&TWO);
+    let mut maker = client(&server);
+    let channels: Vec<String> = (0..CHANNELS).map(|n| format!("channel:{n}")).collect();
+    let all = || std::iter::once("SUBSCRIBE").chain(channels.iter().map(String::as_str));
+    for _ in 0..2 {
+        let mut victim = client(&server);
+        let killed = id(&mut victim);
+        send(&mut victim, &all().collect::<Vec<_>>());
+        let receivers =
+            |maker: &mut Client, channel: &str| maker.cmd(&["PUBLISH", channel, "m"]).int();
+        until("it begins to listen", || receivers(&mut maker, &channels[0]) == 1);
+        assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
+        for channel in channels.iter().step_by(CHANNELS / 50) {
+            assert_eq!(receivers(&mut maker, channel), 0, "{channel}");
+        }
+        until_in_slow_lane(&mut maker, 0);
+        assert_eq!(info(&mut maker, "pubsub_channels"), 0);
     }
 }
 

@@ -1,8 +1,8 @@
 //! COMMANDLOG: which requests and replies are large, and by how many bytes, beside the reference.
 
 use std::collections::BTreeSet;
-use weft_testkit::{Client, Value};
-use weft_tests::scene::{client, on_both, reply, send_all};
+use weft_testkit::{Client, Server, Value};
+use weft_tests::scene::{client, id, on_both, reply, send, send_all, until_blocked};
 
 /// What is logged: bytes, command and the last argument as it is shown.
 fn logged(client: &mut Client, kind: &str) -> Vec<(i64, String, String)> {
@@ -69,4 +69,107 @@ fn large_requests_and_replies_as_the_reference_measures_them() {
     let sizes: Vec<i64> = sizes.into_iter().flatten().collect();
     assert_eq!(sizes[0], 129, "from the limit on");
     assert_eq!(limited("-1").map(Vec::len), Some(0));
+}
+
+/// Kind of log, name of the command and, but for the slow ones, bytes.
+type Entries = BTreeSet<(&'static str, String, i64)>;
+
+/// What is logged of a client that has waited, and of whoever has ended that.
+fn logged_of_waits(server: &Server, wait: &[&str], end: &dyn Fn(&mut Client, &str)) -> Entries {
+    const KINDS: [&str; 3] = ["slow", "large-request", "large-reply"];
+    let (mut maker, mut waiter) = (client(server), client(server));
+    maker.ok(&["FLUSHALL"]);
+    maker.cmd(&["XGROUP", "CREATE", "stream", "group", "0", "MKSTREAM"]);
+    let waiter_id = id(&mut waiter);
+    KINDS.iter().for_each(|kind| maker.ok(&["COMMANDLOG", "RESET", kind]));
+    send(&mut waiter, wait);
+    if wait[0] != "WAIT" {
+        until_blocked(&mut maker, 1);
+    }
+    end(&mut maker, &waiter_id);
+    reply(&mut waiter);
+    let mut all = Entries::new();
+    for kind in KINDS {
+        for entry in logged(&mut maker, kind) {
+            let bytes = if kind == "slow" { 0 } else { entry.0 };
+            // What the test itself asks is something else on the way.
+            if !["INFO", "COMMANDLOG", "CLIENT"].contains(&&*entry.1) {
+                all.insert((kind, entry.1, bytes));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn commands_that_have_waited_are_logged_as_the_reference_does() {
+    let large = "v".repeat(3000);
+    let name = "k".repeat(300);
+    let timed_out = |_: &mut Client, _: &str| {};
+    let does =
+        |args: &'static [&'static str]| move |maker: &mut Client, _: &str| drop(maker.cmd(args));
+    let push = |maker: &mut Client, _: &str| drop(maker.cmd(&["RPUSH", "k", &large]));
+    let unblock = |maker: &mut Client, id: &str| drop(maker.cmd(&["CLIENT", "UNBLOCK", id]));
+    let kick = |maker: &mut Client, id: &str| drop(maker.cmd(&["CLIENT", "UNBLOCK", id, "ERROR"]));
+    let cases: [(&[&str], &dyn Fn(&mut Client, &str)); 12] = [
+        (&["BLPOP", "k", "0"], &push),
+        (&["BLMPOP", "0", "2", "k", &name, "LEFT"], &push),
+        (&["BLMOVE", "k", &name, "LEFT", "LEFT", "0"], &push),
+        (&["BRPOPLPUSH", "k", "to", "0"], &push),
+        (&["BLPOP", &name, "0.05"], &timed_out),
+        (&["BLPOP", &name, "0"], &unblock),
+        (&["BLPOP", &name, "0"], &kick),
+        (&["BZPOPMIN", "k", "0"], &does(&["ZADD", "k", "1", "member"])),
+        (&["XREAD", "BLOCK", "0", "STREAMS", "k", "$"], &does(&["XADD", "k", "1-1", "f", "v"])),
+        (
+            &["XREADGROUP", "GROUP", "group", &name, "BLOCK", "0", "STREAMS", "stream", ">"],
+            &does(&["XADD", "stream", "1-1", "f", "v"]),
+        ),
+        (
+            &["XREADGROUP", "GROUP", "group", &name, "BLOCK", "0", "STREAMS", "stream", ">"],
+            &does(&["DEL", "stream"]),
+        ),
+        (&["WAIT", "1", "20"], &timed_out),
+    ];
+    let logs = std::cell::RefCell::new(Vec::new());
+    on_both(&[], &["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {
+        let mut admin = client(server);
+        admin.ok(&["CONFIG", "SET", "commandlog-execution-slower-than", "0"]);
+        admin.ok(&["CONFIG", "SET", "commandlog-request-larger-than", "200"]);
+        admin.ok(&["CONFIG", "SET", "commandlog-reply-larger-than", "200"]);
+        drop(admin);
+        let all: Vec<Entries> =
+            cases.iter().map(|(wait, end)| logged_of_waits(server, wait, *end)).collect();
+        logs.borrow_mut().push(all);
+    });
+    let logs = logs.into_inner();
+    let [.., weft] = &logs[..] else { unreachable!("one server at least") };
+    for of_server in &logs {
+        for ((case, theirs), ours) in cases.iter().zip(of_server).zip(weft) {
+            assert_eq!(theirs, ours, "{:?}", case.0[0]);
+        }
+    }
+    for ((wait, _), entries) in cases.iter().zip(weft) {
+        assert!(entries.iter().any(|entry| entry.0 == "slow" && entry.1 == wait[0]), "{wait:?}");
+    }
+}
+
+/// What CLIENT REPLY drops was no large reply.
+#[test]
+fn replies_that_nobody_gets_are_not_logged() {
+    on_both(&[], &["--io-threads", "1"], |server| {
+        let (mut admin, mut silent) = (client(server), client(server));
+        admin.ok(&["SET", "k", &"v".repeat(5000)]);
+        admin.ok(&["CONFIG", "SET", "commandlog-reply-larger-than", "1000"]);
+        send_all(&mut silent, &[&["CLIENT", "REPLY", "SKIP"], &["GET", "k"], &["PING"]]);
+        assert!(reply(&mut silent).text() == "PONG");
+        send_all(
+            &mut silent,
+            &[&["CLIENT", "REPLY", "OFF"], &["GET", "k"], &["CLIENT", "REPLY", "ON"]],
+        );
+        assert!(reply(&mut silent).is_ok());
+        assert_eq!(logged(&mut admin, "large-reply"), [], "{}", server.name());
+        silent.cmd(&["GET", "k"]);
+        assert_eq!(logged(&mut admin, "large-reply").len(), 1, "{}", server.name());
+    });
 }

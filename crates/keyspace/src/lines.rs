@@ -116,18 +116,6 @@ impl<W: Waits> Lines<W> {
         }
     }
 
-    /// Claims a client, to serve it or to have it try. One that was killed while somebody else had claimed it is over:
-    /// whoever comes behind the answer to that sees it here, and serves others.
-    pub fn claim(&self, ks: &Keyspace, waiting: &Arc<W>) -> Claim {
-        let claim = waiting.state().claim();
-        if claim == Claim::Ours && waiting.is_killed() {
-            waiting.state().finish();
-            self.leave(ks, waiting);
-            return Claim::Over;
-        }
-        claim
-    }
-
     /// Takes a client out of all its lines. O(clients in them). Needs no shard: the bit that is
     /// cleared with the last line of a shard is set under the same mutex.
     pub fn leave(&self, ks: &Keyspace, waiting: &Arc<W>) {
@@ -176,7 +164,7 @@ impl<W: Waits> Lines<W> {
                 self.first_after(passed, name, |w| !w.state().is_over())
             {
                 passed = number;
-                match self.claim(ks, &next) {
+                match next.state().claim() {
                     // Whoever is at it sees to it, but may serve it from another key: not to those behind.
                     Claim::Over | Claim::Theirs => {}
                     // It sees to those behind.

@@ -65,24 +65,17 @@ struct World {
     /// Elements of the list: held by whoever holds the shard.
     shard: Mutex<u32>,
     mail: Mutex<Vec<Told>>,
-    /// Whether who serves looks if the client was killed.
-    looks: bool,
 }
 
 const LIST: (u16, usize, &[u8]) = (0, 0, b"k");
 
 impl World {
     fn new() -> Shared<World> {
-        World::that_looks(true)
-    }
-
-    fn that_looks(looks: bool) -> Shared<World> {
         Shared::new(World {
             ks: Keyspace::new(1, 1, Box::new(|_| {})),
             lines: Lines::default(),
             shard: Mutex::new(0),
             mail: Mutex::new(Vec::new()),
-            looks,
         })
     }
 
@@ -111,13 +104,28 @@ impl World {
         self.serve(&mut shard);
     }
 
+    /// A client whose turn it was takes what is there, unless it is to end, or has hung up when `looks`.
+    fn try_again(&self, client: &Arc<Client>, looks: bool) {
+        let mut shard = self.shard.lock().unwrap();
+        if client.is_killed() || looks && client.state.is_over() {
+            client.state.quit();
+        } else if *shard > 0 {
+            *shard -= 1;
+            client.state.finish();
+        } else {
+            client.state.settle();
+            self.lines.look_again(&self.ks, client);
+            return self.serve(&mut shard);
+        }
+        self.lines.leave(&self.ks, client);
+        self.serve(&mut shard);
+    }
+
     /// CLIENT KILL, up to its answer.
     fn kill(&self, client: &Client) {
         client.killed.store(true, Ordering::SeqCst);
-        if let Some(waiting) = self.lines.of_client(client.id)
-            && waiting.state.give_up()
-        {
-            self.lines.leave(&self.ks, &waiting);
+        if let Some(waiting) = self.lines.of_client(client.id) {
+            self.gone(&waiting);
         }
     }
 
@@ -137,11 +145,7 @@ impl World {
         while *elements > 0
             && let Some((_, next)) = self.lines.first_after(0, LIST, |w| !w.state.is_over())
         {
-            let claim = match self.looks {
-                true => self.lines.claim(&self.ks, &next),
-                false => next.state.claim(),
-            };
-            match claim {
+            match next.state.claim() {
                 Claim::Ours => {
                     *elements -= 1;
                     self.lines.leave(&self.ks, &next);
@@ -225,17 +229,18 @@ fn who_is_killed_while_it_tries_gets_nothing() {
     });
 }
 
-/// Somebody looks whether a client can be served, and it can't; it is killed meanwhile.
-fn killed_while_it_is_looked_at(looks: bool) {
+/// Somebody looks whether a client can be served, and it can't; it is killed meanwhile. `leaves`: whether a kill takes
+/// it out of its lines all the same.
+fn killed_while_it_is_looked_at(leaves: bool) {
     loom::model(move || {
-        let world = World::that_looks(looks);
+        let world = World::new();
         let client = Client::new(1, &[b"k"]);
         world.come(&client, true);
         let looks = {
             let (world, client) = (world.clone(), client.clone());
             // With another of its shards in hand.
             spawn(move || {
-                if world.lines.claim(&world.ks, &client) == Claim::Ours {
+                if client.state.claim() == Claim::Ours {
                     match client.state.unclaim(false) {
                         Unclaim::Waits => world.lines.look_again(&world.ks, &client),
                         Unclaim::Retry => world.gone(&client),
@@ -243,7 +248,14 @@ fn killed_while_it_is_looked_at(looks: bool) {
                 }
             })
         };
-        world.kill(&client);
+        if leaves {
+            world.kill(&client);
+        } else {
+            client.killed.store(true, Ordering::SeqCst);
+            if client.state.give_up() {
+                world.lines.leave(&world.ks, &client);
+            }
+        }
         world.push();
         looks.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
@@ -259,7 +271,7 @@ fn who_is_killed_while_it_is_looked_at_gets_nothing() {
 /// The model finds the fault.
 #[test]
 #[should_panic(expected = "a killed client got it")]
-fn who_serves_without_a_look_serves_a_killed_client() {
+fn who_is_left_in_its_line_is_served() {
     killed_while_it_is_looked_at(false);
 }
 
@@ -354,5 +366,73 @@ fn a_turn_is_passed_on() {
         assert!(world.elements() == 0 || is_told, "it sleeps beside an element");
         assert!(first.state.is_over());
         assert_eq!(world.lines.keys_waited_for(), usize::from(!next.state.is_over()));
+    });
+}
+
+/// The turn of one that waits in the slow lane until it can try passes when its connection ends, not when the lane
+/// comes to it: so another one may have it while the lane does.
+fn gone_before_it_tries(kills: bool, looks: bool) {
+    loom::model(move || {
+        let world = World::new();
+        let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
+        world.come(&first, true);
+        world.come(&next, true);
+        assert_eq!(first.state.claim(), Claim::Ours);
+        assert_eq!(first.state.unclaim(true), Unclaim::Retry);
+        *world.shard.lock().unwrap() = 1;
+        let goes = {
+            let (world, first) = (world.clone(), first.clone());
+            spawn(move || if kills { world.kill(&first) } else { world.gone(&first) })
+        };
+        world.try_again(&first, looks);
+        let took = world.elements() == 0 && !next.state.is_over();
+        goes.join().unwrap();
+        // Its own thread may be told before, and then there is less than it was called for.
+        if next.state.is_retry() {
+            assert!(world.mail.lock().unwrap().contains(&Told::Retry(2)));
+            world.try_again(&next, true);
+        }
+        assert!(first.state.is_over());
+        assert_eq!(world.elements(), 0, "somebody sleeps beside an element");
+        let waits = usize::from(took);
+        assert_eq!(world.lines.keys_waited_for(), waits, "the one that gets nothing waits on");
+    });
+}
+
+#[test]
+fn who_is_killed_before_it_tries_passes_its_turn_on() {
+    gone_before_it_tries(true, true);
+}
+
+#[test]
+fn who_hangs_up_before_it_tries_passes_its_turn_on() {
+    gone_before_it_tries(false, true);
+}
+
+/// In the slow lane nobody is there to be told: one that has hung up gets nothing.
+#[test]
+fn who_has_hung_up_takes_nothing() {
+    has_hung_up(true);
+}
+
+/// The model finds the fault.
+#[test]
+#[should_panic(expected = "the element is lost")]
+fn who_does_not_look_takes_it_for_nobody() {
+    has_hung_up(false);
+}
+
+fn has_hung_up(looks: bool) {
+    loom::model(move || {
+        let world = World::new();
+        let client = Client::new(1, &[b"k"]);
+        world.come(&client, true);
+        assert_eq!(client.state.claim(), Claim::Ours);
+        assert_eq!(client.state.unclaim(true), Unclaim::Retry);
+        world.gone(&client);
+        *world.shard.lock().unwrap() = 1;
+        world.try_again(&client, looks);
+        assert_eq!(world.elements(), 1, "the element is lost");
+        world.assert_nobody_waits();
     });
 }

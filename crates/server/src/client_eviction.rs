@@ -10,6 +10,7 @@
 //! thread that looks before the connections are closed does not close others for it. Clients with
 //! CLIENT NO-EVICT count and are left alone, as in the reference.
 
+use crate::blocking::serve;
 use crate::clients::ClientShared;
 use crate::commands::logged_line;
 use crate::io::Message;
@@ -80,14 +81,13 @@ impl Server {
     }
 
     /// Marks a client whose connection is to be closed by its thread: nothing more of it is
-    /// executed, and if it waits for a key it waits no more. Whether it was not marked before.
+    /// executed, and if it waits for a key it waits no more; if it was its turn, that is the next one's. Whether it
+    /// was not marked before.
     pub fn end_client(&self, client: &ClientShared) -> bool {
         // First: who comes to stand in line behind this look sees it.
         let was_marked = client.killed.swap(true, Ordering::SeqCst);
-        if let Some(waiting) = self.lines.of_client(client.id)
-            && waiting.state.give_up()
-        {
-            self.lines.leave(&self.ks, &waiting);
+        if let Some(waiting) = self.lines.of_client(client.id) {
+            serve::abandon(self, &waiting);
         }
         // It is no receiver any more, though its thread has yet to close it.
         if client.is_subscriber() {

@@ -70,7 +70,7 @@ pub fn rouse(srv: &Server, keys: &[(usize, Box<[u8]>)]) {
         let mut passed = 0;
         while let Some((number, waiting)) = srv.lines.first_after(passed, name, minds) {
             passed = number;
-            match srv.lines.claim(&srv.ks, &waiting) {
+            match waiting.state.claim() {
                 // Whoever is at it has been told.
                 Claim::Over | Claim::Theirs | Claim::Owners => {}
                 Claim::Ours => hand_over(srv, &waiting, true),
@@ -125,7 +125,7 @@ fn serve_key(
         let next = srv.lines.first_after(passed, name, is_next);
         let Some((number, waiting)) = next else { return };
         passed = number;
-        match srv.lines.claim(&srv.ks, &waiting) {
+        match waiting.state.claim() {
             Claim::Over | Claim::Theirs => {}
             Claim::Owners => return,
             Claim::Ours if guard.try_extend(&mut core.turn, &waiting.others).is_err() => {
@@ -205,6 +205,6 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     // It is no work of the command that serves.
     core.last_tick += to.saturating_sub(from);
     let ns = waiting.spent_ns + core.srv.clock.delta_as_nanos(from, to);
-    reply::count_waited(core, waiting.cmd, ns, result.is_err());
+    reply::count_waited(core, waiting, ns, &answer, result.is_err());
     Serving::Done(answer)
 }

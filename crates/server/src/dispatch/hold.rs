@@ -147,7 +147,8 @@ enum Standing {
 /// to load a copy, or writes may be paused, or its client has been killed. `transaction`: what EXEC runs.
 fn look_again(task: &Task<'_>, transaction: Option<&Transaction>) -> Standing {
     let (core, flags) = (&*task.core, flags_of(task.cmd, transaction));
-    if is_killed(task.session) {
+    // Who was to try again and has hung up meanwhile has passed its turn on.
+    if is_killed(task.session) || task.request.retry.is_some_and(|retry| retry.state.is_over()) {
         return Standing::Ended;
     }
     if admit::is_held_back(core, flags) {
@@ -344,8 +345,9 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     };
     let slow = &task.core.srv.slow;
     let writes = flags.has(Flags::WRITE);
-    // Said before the look: a pause that this look does not see, sees this.
+    // Both said before the look: a pause, or a kill, that this look does not see, sees this.
     let _writing = writes.then(|| slow.writing());
+    let _acting = task.cmd.takes_session().then(|| task.session.shared.acts_in_slow_lane());
     // What has taken effect only waits for its answer.
     let has_effect = task.request.looked && task.cmd.takes_session();
     let standing = match has_effect {

@@ -1,11 +1,14 @@
 //! Fifth stage, with nothing in hand any more: the reply is completed, the command counted and
 //! logged, and what has died under the shards is freed.
 
+use crate::blocking::Waiting;
+use crate::clients::ClientShared;
 use crate::commandlog::{LogEntry, LogKind, cut_args};
 use crate::dispatch::Core;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
 use crate::io::Session;
+use crate::io::conn::ArgBuf;
 use crate::stats::Histogram;
 use crate::transaction;
 use weft_commands::{CmdResult, Error, Flags};
@@ -70,13 +73,28 @@ pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
     stats.failed.add(u64::from(failed));
 }
 
-/// Counts a command whose client has waited, and for which `ns` nanoseconds of work were done.
-pub fn count_waited(core: &Core, cmd: &'static Cmd, ns: u64, failed: bool) {
+/// Counts a command whose client has waited and has its reply now, or has failed, and logs it when it was slow or
+/// large. `ns`: of work that was done for it.
+pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, failed: bool) {
+    let cmd = waiting.cmd;
     count(core, cmd, failed);
     let stats = &core.stats().commands[cmd.number];
     stats.ns.add(ns);
-    if core.settings.latency_tracking {
+    let settings = &core.settings;
+    if settings.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
+    }
+    let args: Vec<&[u8]> = waiting.args.iter().map(ArgBuf::bytes).collect();
+    let request = Request::new(Some(cmd), &args, &[]);
+    let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
+    if ns >= settings.slow_ns {
+        log(LogKind::Slow, (ns / 1000) as i64);
+    }
+    if reply.len() >= settings.large_reply {
+        log(LogKind::LargeReply, reply.len() as i64);
+    }
+    if request.bytes() >= settings.large_request {
+        log(LogKind::LargeRequest, request.bytes() as i64);
     }
 }
 
@@ -115,8 +133,8 @@ fn account(
         note_slow(core, session, cmd, request, ns);
     }
     let replied = reply.len_since(begin);
-    if replied >= settings.large_reply {
-        log(core, session, cmd, request, LogKind::LargeReply, replied as i64);
+    if replied >= settings.large_reply && !session.reply_mode.drops() {
+        log(core, &session.shared, cmd, request.args, LogKind::LargeReply, replied as i64);
     }
     if request.bytes_at_most >= settings.large_request {
         note_large(core, session, cmd, request);
@@ -128,7 +146,7 @@ fn account(
 fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
     let asked = request.bytes();
     if asked >= core.settings.large_request {
-        log(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
+        log(core, &session.shared, cmd, request.args, LogKind::LargeRequest, asked as i64);
     }
 }
 
@@ -139,16 +157,16 @@ fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reques
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
     core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
     if ns >= core.settings.slow_ns {
-        log(core, session, cmd, request, LogKind::Slow, us);
+        log(core, &session.shared, cmd, request.args, LogKind::Slow, us);
     }
 }
 
 #[cold]
 fn log(
     core: &Core,
-    session: &Session,
+    client: &ClientShared,
     cmd: &'static Cmd,
-    request: &Request<'_>,
+    args: &[&[u8]],
     kind: LogKind,
     value: i64,
 ) {
@@ -159,9 +177,9 @@ fn log(
         id: 0,
         time_s: core.turn.now_ms / 1000,
         value,
-        args: cut_args(&crate::redact::hide_secrets(cmd, request.args)),
-        peer: session.shared.peer.clone(),
-        name: session.shared.names().name.clone(),
+        args: cut_args(&crate::redact::hide_secrets(cmd, args)),
+        peer: client.peer.clone(),
+        name: client.names().name.clone(),
     };
     core.srv.commandlog.push(kind, entry);
 }

@@ -69,6 +69,8 @@ pub struct Session {
     pub seen: u64,
     /// While CLIENT REPLY drops a reply: what is in front of this mark is no reply.
     pub keep: Option<Mark>,
+    /// What a command has found that is answered when the slow lane has come to its end.
+    pub found: usize,
     /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
     pub asked_of_itself: bool,
     /// Between MULTI and EXEC.
@@ -120,6 +122,7 @@ impl Session {
             listens: self.listens,
             seen: self.seen,
             keep: None,
+            found: 0,
             asked_of_itself: false,
             transaction: None,
             watched: None,

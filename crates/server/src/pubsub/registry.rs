@@ -41,7 +41,7 @@ const AT_ONE_MOMENT: usize = 2000;
 const PIECE: usize = 64;
 
 /// In which pieces so many names are done.
-fn at_once(names: usize) -> usize {
+pub fn at_once(names: usize) -> usize {
     if names <= AT_ONE_MOMENT { AT_ONE_MOMENT } else { PIECE }
 }
 

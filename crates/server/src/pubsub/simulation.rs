@@ -193,7 +193,14 @@ impl World {
         let listens = self.listens.entry(id).or_default();
         if joins {
             let names = [name.as_bytes()];
-            client.subscriber.subscribe(&self.registry, (id, thread), kind, &names, |_, _| {});
+            client.subscriber.subscribe(
+                &self.registry,
+                (id, thread),
+                kind,
+                &names,
+                || true,
+                |_, _| {},
+            );
             listens.push((kind, name));
             listens.dedup();
         } else {

@@ -1,7 +1,7 @@
 //! What one client listens to. It belongs to the client's session, as the registry's part of it
 //! belongs to everybody.
 
-use super::registry::{Kind, Name, Registry};
+use super::registry::{Kind, Name, Registry, at_once};
 use crate::clients::ClientShared;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -60,25 +60,30 @@ impl Subscriber {
         self.names[kind as usize].keys()
     }
 
-    /// Listens to all `names` at one moment, calling `told` for each of them in their order.
+    /// Listens to all `names`, at one moment unless they are very many, calling `told` for each of them in their
+    /// order. In the middle of very many it gives up when `goes_on` says so.
     pub fn subscribe(
         &mut self,
         registry: &Registry,
         (client, thread): (u64, usize),
         kind: Kind,
         names: &[&[u8]],
+        goes_on: impl Fn() -> bool,
         mut told: impl FnMut(&[u8], usize),
     ) {
-        let mut new: HashMap<&[u8], Option<Name>, foldhash::fast::RandomState> = HashMap::default();
-        new.extend(names.iter().filter(|name| !self.has(kind, name)).map(|name| (*name, None)));
-        registry.subscribe(client, thread, kind, new.iter_mut().map(|(name, at)| (*name, at)));
-        for name in names {
-            if let Some(name) = new.get_mut(name).and_then(Option::take) {
-                self.bytes += name.len();
-                self.names[kind as usize].insert(name, self.next);
-                self.next += 1;
+        for names in names.chunks(at_once(names.len())).take_while(|_| goes_on()) {
+            let mut new: HashMap<&[u8], Option<Name>, foldhash::fast::RandomState> =
+                HashMap::default();
+            new.extend(names.iter().filter(|name| !self.has(kind, name)).map(|n| (*n, None)));
+            registry.subscribe(client, thread, kind, new.iter_mut().map(|(name, at)| (*name, at)));
+            for name in names {
+                if let Some(name) = new.get_mut(name).and_then(Option::take) {
+                    self.bytes += name.len();
+                    self.names[kind as usize].insert(name, self.next);
+                    self.next += 1;
+                }
+                told(name, self.told(kind));
             }
-            told(name, self.told(kind));
         }
     }
 

@@ -7,6 +7,7 @@ use super::{FLAGS, plan};
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::pubsub::registry::Name;
 use crate::pubsub::{self, Kind, subscriber};
+use std::sync::atomic::Ordering;
 use weft_commands::spec::keys;
 use weft_commands::{CmdResult, Error, Flags};
 use weft_resp::Reply;
@@ -75,11 +76,25 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let who = (session.shared.id, session.shared.thread());
     let mut own = session.shared.subscriber();
     let subscriber = own.get_or_insert_default();
-    subscriber.subscribe(registry, who, kind, names, |name, now| {
-        tell(reply, kind, "subscribe", Some(name), now);
-    });
+    let is_killed = || session.shared.killed.load(Ordering::SeqCst);
+    subscriber.subscribe(
+        registry,
+        who,
+        kind,
+        names,
+        || !is_killed(),
+        |name, now| {
+            tell(reply, kind, "subscribe", Some(name), now);
+        },
+    );
     subscriber::show(&session.shared, Some(&**subscriber));
     drop(own);
+    if is_killed() {
+        // Whoever has killed it in the middle waits for this.
+        pubsub::leave(cx.core.srv, &session.shared);
+        session.close = true;
+        return Ok(());
+    }
     (session.subscribes, session.listens) = (true, true);
     pubsub::keep(session, reply);
     Ok(())

@@ -214,7 +214,6 @@ impl Worker {
         let srv = self.core.srv;
         srv.lines.leave(&srv.ks, waiting);
         let mut reply = Reply::new(waiting.proto);
-        count_waited(&self.core, waiting.cmd, waiting.spent_ns, false);
         if error {
             // As the reference counts it.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
@@ -224,6 +223,7 @@ impl Worker {
         } else {
             reply.raw(&waiting.timeout_reply);
         }
+        count_waited(&self.core, waiting, waiting.spent_ns, &reply, false);
         self.answer(index, &mut reply, Awaited::Key);
     }
 
@@ -241,7 +241,6 @@ impl Worker {
                 continue;
             }
             srv.lines.leave(&srv.ks, &waiting);
-            count_waited(&self.core, waiting.cmd, waiting.spent_ns, false);
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             let session = &mut self.conns[index].session;
             let to = srv.replication.primary_of().filter(|_| session.redirect_capable);
@@ -254,6 +253,7 @@ impl Worker {
             };
             let mut reply = Reply::new(waiting.proto);
             refuse(&self.core, &mut reply, &error);
+            count_waited(&self.core, &waiting, waiting.spent_ns, &reply, false);
             self.answer(index, &mut reply, Awaited::Key);
         }
     }
@@ -311,10 +311,16 @@ impl Worker {
         }
     }
 
-    /// The connection is about to end: what it has elsewhere ends with it.
-    pub(super) fn forget(&self, state: &State, kept: Option<&Kept>) {
+    /// The connection of a client is about to end: what it has elsewhere ends with it.
+    pub(super) fn forget(&self, client: u64, state: &State, kept: Option<&Kept>) {
         match state {
-            State::Slow(cancel) => cancel.store(true, Ordering::Relaxed),
+            State::Slow(cancel) => {
+                cancel.store(true, Ordering::Relaxed);
+                // It may be its turn in a line, and be long until the lane comes to it.
+                if let Some(waiting) = self.core.srv.lines.of_client(client) {
+                    self.abandon(&waiting);
+                }
+            }
             State::Waiting(waiting) => self.abandon(waiting),
             State::Reading
             | State::Ready

@@ -52,7 +52,9 @@ impl Worker {
             return self.on_readable(index);
         }
         // What it asked for is under way. Nobody would take the answer of a broken one.
-        let gone = event.ended && conn.state.peer_ended() == Ended::Close;
+        // Who stands in line waits for a key, also while its command tries by itself.
+        let stands = || self.core.srv.lines.of_client(conn.session.shared.id).is_some();
+        let gone = event.ended && (conn.state.peer_ended() == Ended::Close || stands());
         if event.broken || gone {
             return self.close(index);
         }

@@ -126,6 +126,7 @@ impl Worker {
             listens: false,
             seen: 0,
             keep: None,
+            found: 0,
             asked_of_itself: false,
             transaction: None,
             watched: None,
@@ -152,7 +153,7 @@ impl Worker {
         let id = conn.session.shared.id;
         self.by_client.remove(&id);
         self.queued.retain(|i| *i != index);
-        self.forget(&conn.state, conn.kept.front());
+        self.forget(id, &conn.state, conn.kept.front());
         let srv = &self.core.srv;
         srv.clients.remove(id);
         if conn.session.monitor {

@@ -48,7 +48,7 @@ impl Worker {
             Order::Close { flush: true } => {
                 conn.replica = Some(Feed::Last);
                 let left = conn.state.close();
-                self.forget(&left, None);
+                self.forget(client, &left, None);
             }
         }
         self.send_on(index);

@@ -5,6 +5,9 @@
 //! anything after the reply; their threads then close them when they come by. A victim that waits
 //! for a key waits no more from then on: what is pushed next is not for it.
 //!
+//! A transaction of a victim that runs in the slow lane goes on, and may publish, or change the configuration, at its
+//! end. So the answer comes behind it. What others do there holds the shards of its keys, and nobody sees them before.
+//!
 //! The link to our primary is closed at once, and seen to be by the thread that reads it, behind what it has
 //! read: what has been applied is counted, and the next attempt goes on there.
 
@@ -12,6 +15,7 @@ use super::filter::Filter;
 use crate::clients::ClientShared;
 use crate::dispatch::ConnCx;
 use crate::io::Message;
+use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 
 const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
@@ -40,6 +44,10 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
     let srv = cx.srv();
     let me = cx.session.shared.id;
+    if cx.end_in_slow_lane {
+        // They have been marked since the first run.
+        return std::mem::take(&mut cx.session.found);
+    }
     let (own, others): (Vec<_>, Vec<_>) =
         srv.clients.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
     if !own.is_empty() {
@@ -47,6 +55,11 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         cx.session.close = true;
     }
     let killed = others.iter().filter(|client| srv.end_client(client)).count();
+    let found = own.len() + killed;
+    cx.end_in_slow_lane = others.iter().any(|client| client.acting.load(Ordering::SeqCst));
+    if cx.end_in_slow_lane {
+        cx.session.found = found;
+    }
     for client in others {
         srv.clients.remove(client.id);
         if client.is_primary {
@@ -55,5 +68,5 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         }
         srv.threads[client.thread()].mailbox.send(Message::Kill { client });
     }
-    own.len() + killed
+    found
 }
