@@ -74,8 +74,11 @@ fn large_requests_and_replies_as_the_reference_measures_them() {
 /// Kind of log, name of the command and, but for the slow ones, bytes.
 type Entries = BTreeSet<(&'static str, String, i64)>;
 
+/// Ends the wait of the client of that id.
+type End<'a> = &'a dyn Fn(&mut Client, &str);
+
 /// What is logged of a client that has waited, and of whoever has ended that.
-fn logged_of_waits(server: &Server, wait: &[&str], end: &dyn Fn(&mut Client, &str)) -> Entries {
+fn logged_of_waits(server: &Server, wait: &[&str], end: End<'_>) -> Entries {
     const KINDS: [&str; 3] = ["slow", "large-request", "large-reply"];
     let (mut maker, mut waiter) = (client(server), client(server));
     maker.ok(&["FLUSHALL"]);
@@ -111,7 +114,7 @@ fn commands_that_have_waited_are_logged_as_the_reference_does() {
     let push = |maker: &mut Client, _: &str| drop(maker.cmd(&["RPUSH", "k", &large]));
     let unblock = |maker: &mut Client, id: &str| drop(maker.cmd(&["CLIENT", "UNBLOCK", id]));
     let kick = |maker: &mut Client, id: &str| drop(maker.cmd(&["CLIENT", "UNBLOCK", id, "ERROR"]));
-    let cases: [(&[&str], &dyn Fn(&mut Client, &str)); 12] = [
+    let cases: [(&[&str], End<'_>); 12] = [
         (&["BLPOP", "k", "0"], &push),
         (&["BLMPOP", "0", "2", "k", &name, "LEFT"], &push),
         (&["BLMOVE", "k", &name, "LEFT", "LEFT", "0"], &push),
