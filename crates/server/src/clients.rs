@@ -84,8 +84,6 @@ pub struct ClientShared {
     /// It is a replica.
     pub is_replica: AtomicBool,
     pub killed: AtomicBool,
-    /// A command of it that may do more than change keys is running in the slow lane.
-    pub acting: AtomicBool,
     pub closing: AtomicBool,
     pub authenticated: AtomicBool,
     /// CLIENT CAPA REDIRECT.
@@ -108,23 +106,7 @@ pub struct Names {
     pub lib_version: Vec<u8>,
 }
 
-/// See [`ClientShared::acting`].
-pub struct Acting(Arc<ClientShared>);
-
-impl Drop for Acting {
-    fn drop(&mut self) {
-        self.0.acting.store(false, Ordering::SeqCst);
-    }
-}
-
 impl ClientShared {
-    /// Says that a command of the client is running in the slow lane that takes its session along, until the answer
-    /// is dropped.
-    pub fn acts_in_slow_lane(self: &Arc<Self>) -> Acting {
-        self.acting.store(true, Ordering::SeqCst);
-        Acting(self.clone())
-    }
-
     /// Whether a watched key has changed, so that EXEC will do nothing.
     pub fn is_watch_broken(&self) -> bool {
         let watch = self.watch.lock().unwrap_or_else(|p| p.into_inner());
@@ -222,7 +204,6 @@ impl ClientShared {
             is_known: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
             killed: AtomicBool::new(false),
-            acting: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             authenticated: AtomicBool::new(false),
             redirect_capable: AtomicBool::new(false),

@@ -14,6 +14,7 @@
 //! with that. From then on what stops the world has a thread of its own, too: it may have to wait for them.
 
 use crate::blocking::{Waiting, serve};
+use crate::clients::ClientShared;
 use crate::commands::transfer;
 use crate::dispatch::hold::{Need, hold_slow, needs_world};
 use crate::dispatch::request::{Flow, Request, Task};
@@ -25,7 +26,7 @@ use crate::io::{Message, Session};
 use crate::server::Server;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use weft_commands::Lane;
 use weft_keyspace::{SlowHand, Waiter};
@@ -110,9 +111,34 @@ impl Pause {
     }
 }
 
+/// Clients of which a command is running that takes the session along and may do more than change keys: whoever kills
+/// one of them waits for the end of that.
+#[derive(Debug, Default)]
+struct Acting {
+    clients: Mutex<Vec<Arc<ClientShared>>>,
+    ended: Condvar,
+}
+
+impl Acting {
+    fn clients(&self) -> MutexGuard<'_, Vec<Arc<ClientShared>>> {
+        self.clients.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+/// A client's command acts until this is dropped.
+pub struct Acts<'a>(&'a Acting, u64);
+
+impl Drop for Acts<'_> {
+    fn drop(&mut self) {
+        self.0.clients().retain(|client| client.id != self.1);
+        self.0.ended.notify_all();
+    }
+}
+
 /// The way to the slow lane.
 #[derive(Debug)]
 pub struct SlowLane {
+    acting: Acting,
     pause: Pause,
     long: Queue,
     outside: Queue,
@@ -139,6 +165,7 @@ impl Default for SlowLane {
     fn default() -> Self {
         let threads = std::array::from_fn(|_| OnceLock::new());
         SlowLane {
+            acting: Acting::default(),
             pause: Pause::default(),
             long: Queue::default(),
             outside: Queue::default(),
@@ -205,6 +232,25 @@ impl SlowLane {
     /// Has the threads for long commands begin none, or go on. Those for MIGRATE and the world do not care.
     pub fn pause(&self, is_on: bool) {
         self.pause.set(is_on);
+    }
+
+    /// Says that a command of the client acts, until the answer is dropped.
+    pub fn acts(&self, client: &Arc<ClientShared>) -> Acts<'_> {
+        self.acting.clients().push(client.clone());
+        Acts(&self.acting, client.id)
+    }
+
+    /// The clients whose command acts and that satisfy `is`.
+    pub fn acting(&self, is: impl Fn(&ClientShared) -> bool) -> Vec<u64> {
+        self.acting.clients().iter().filter(|client| is(client)).map(|client| client.id).collect()
+    }
+
+    /// Sleeps until no command of these clients acts. They are to be killed, or gone, so that there is no other one.
+    pub fn wait_for(&self, clients: &[u64]) {
+        let acting = self.acting.clients();
+        let one_acts =
+            |all: &mut Vec<Arc<ClientShared>>| all.iter().any(|c| clients.contains(&c.id));
+        drop(self.acting.ended.wait_while(acting, one_acts));
     }
 
     /// Says that a command that writes is running, until the answer is dropped.

@@ -29,6 +29,8 @@ pub struct Waiting {
     pub db: usize,
     pub proto: Proto,
     pub no_touch: bool,
+    /// CLIENT REPLY drops what it gets.
+    pub drops_reply: bool,
     /// Who is to be remembered as a reader of the command's keys.
     pub reader: Option<Arc<Tracker>>,
     /// Whose the changes are that it makes.
@@ -81,6 +83,7 @@ impl Waiting {
             db: session.db,
             proto: session.proto,
             no_touch: session.no_touch,
+            drops_reply: session.reply_mode.drops(),
             reader: session.tracks.as_ref().and_then(|own| own.reader(cmd)).cloned(),
             own_changes: session.own_changes(),
             cmd,

@@ -339,6 +339,12 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),
+        // CLIENT KILL: all that is left is to wait for these.
+        Need::Stop if task.session.answer_behind.is_some() => {
+            let behind = task.session.answer_behind.iter();
+            behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
+            hand.hold(turn, &ShardSet::of([]))
+        }
         // What has taken effect comes to be answered when nobody else is at work here.
         Need::Nothing if !task.request.looked => hand.hold(turn, &ShardSet::of([])),
         Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(turn),
@@ -347,7 +353,9 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let writes = flags.has(Flags::WRITE);
     // Both said before the look: a pause, or a kill, that this look does not see, sees this.
     let _writing = writes.then(|| slow.writing());
-    let _acting = task.cmd.takes_session().then(|| task.session.shared.acts_in_slow_lane());
+    // Whoever kills a client whose command waits for another server has no reason to wait for that, too.
+    let acts = task.cmd.takes_session() && !outside;
+    let _acts = acts.then(|| slow.acts(&task.session.shared));
     // What has taken effect only waits for its answer.
     let has_effect = task.request.looked && task.cmd.takes_session();
     let standing = match has_effect {

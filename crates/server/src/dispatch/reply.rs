@@ -90,7 +90,7 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     if ns >= settings.slow_ns {
         log(LogKind::Slow, (ns / 1000) as i64);
     }
-    if reply.len() >= settings.large_reply {
+    if reply.len() >= settings.large_reply && !waiting.drops_reply {
         log(LogKind::LargeReply, reply.len() as i64);
     }
     if request.bytes() >= settings.large_request {
@@ -133,12 +133,23 @@ fn account(
         note_slow(core, session, cmd, request, ns);
     }
     let replied = reply.len_since(begin);
-    if replied >= settings.large_reply && !session.reply_mode.drops() {
+    if replied >= settings.large_reply && is_large(session, reply, replied, settings.large_reply) {
         log(core, &session.shared, cmd, request.args, LogKind::LargeReply, replied as i64);
     }
     if request.bytes_at_most >= settings.large_request {
         note_large(core, session, cmd, request);
     }
+}
+
+/// Whether the part of `replied` bytes that the client gets is a large reply: CLIENT REPLY drops all but pushes.
+#[cold]
+fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> bool {
+    let dropped = match session.keep {
+        _ if !session.reply_mode.drops() => 0,
+        Some(keep) => reply.len_since(keep),
+        None => replied,
+    };
+    replied - dropped.min(replied) >= limit
 }
 
 /// Of a command that may be large: logs it if it is.

@@ -40,6 +40,15 @@ impl ReplyMode {
     }
 }
 
+/// What CLIENT KILL has done, and still waits for.
+#[derive(Debug)]
+pub struct AnswerBehind {
+    /// How many clients it has killed.
+    pub killed: usize,
+    /// Those whose command acts in the slow lane.
+    pub clients: Vec<u64>,
+}
+
 /// What a connection is, for the commands that run on it.
 #[derive(Debug)]
 pub struct Session {
@@ -69,8 +78,8 @@ pub struct Session {
     pub seen: u64,
     /// While CLIENT REPLY drops a reply: what is in front of this mark is no reply.
     pub keep: Option<Mark>,
-    /// What a command has found that is answered when the slow lane has come to its end.
-    pub found: usize,
+    /// CLIENT KILL is answered when these have ended.
+    pub answer_behind: Option<Box<AnswerBehind>>,
     /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
     pub asked_of_itself: bool,
     /// Between MULTI and EXEC.
@@ -122,7 +131,7 @@ impl Session {
             listens: self.listens,
             seen: self.seen,
             keep: None,
-            found: 0,
+            answer_behind: None,
             asked_of_itself: false,
             transaction: None,
             watched: None,

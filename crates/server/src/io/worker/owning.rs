@@ -126,7 +126,7 @@ impl Worker {
             listens: false,
             seen: 0,
             keep: None,
-            found: 0,
+            answer_behind: None,
             asked_of_itself: false,
             transaction: None,
             watched: None,

@@ -15,6 +15,7 @@ use super::filter::Filter;
 use crate::clients::ClientShared;
 use crate::dispatch::ConnCx;
 use crate::io::Message;
+use crate::io::conn::AnswerBehind;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 
@@ -44,9 +45,9 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
     let srv = cx.srv();
     let me = cx.session.shared.id;
-    if cx.end_in_slow_lane {
+    if let Some(behind) = cx.session.answer_behind.take() {
         // They have been marked since the first run.
-        return std::mem::take(&mut cx.session.found);
+        return behind.killed;
     }
     let (own, others): (Vec<_>, Vec<_>) =
         srv.clients.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
@@ -56,9 +57,15 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     }
     let killed = others.iter().filter(|client| srv.end_client(client)).count();
     let found = own.len() + killed;
-    cx.end_in_slow_lane = others.iter().any(|client| client.acting.load(Ordering::SeqCst));
-    if cx.end_in_slow_lane {
-        cx.session.found = found;
+    // Also of those who were killed before, or have hung up: nobody finds them any more.
+    let ends = |c: &ClientShared| {
+        let (killed, closing) = (&c.killed, &c.closing);
+        c.id != me && (killed.load(Ordering::SeqCst) || closing.load(Ordering::SeqCst))
+    };
+    let clients = srv.slow.acting(|c| ends(c) && fits(c));
+    if !clients.is_empty() && !cx.in_transaction {
+        cx.session.answer_behind = Some(Box::new(AnswerBehind { killed: found, clients }));
+        cx.end_in_slow_lane = true;
     }
     for client in others {
         srv.clients.remove(client.id);
