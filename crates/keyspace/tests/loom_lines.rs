@@ -168,6 +168,12 @@ impl World {
     }
 }
 
+/// It is the client's turn to try by itself.
+fn call(client: &Client) {
+    assert_eq!(client.state.claim(), Claim::Ours);
+    assert_eq!(client.state.unclaim(true), Unclaim::Retry);
+}
+
 /// A client is killed while it comes to wait for two keys, and what is pushed behind the answer stays.
 #[test]
 fn who_is_killed_while_it_comes_to_wait_gets_nothing() {
@@ -214,8 +220,7 @@ fn who_is_killed_while_it_tries_gets_nothing() {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
         world.come(&client, true);
-        assert_eq!(client.state.claim(), Claim::Ours);
-        assert_eq!(client.state.unclaim(true), Unclaim::Retry);
+        call(&client);
         let tries = {
             let (world, client) = (world.clone(), client.clone());
             spawn(move || world.try_in_vain(&client))
@@ -282,8 +287,7 @@ fn called_while_it_comes(tells_first: bool) {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
         world.come(&first, true);
-        assert_eq!(first.state.claim(), Claim::Ours);
-        assert_eq!(first.state.unclaim(true), Unclaim::Retry);
+        call(&first);
         let comes = {
             let (world, next) = (world.clone(), next.clone());
             spawn(move || world.come(&next, tells_first))
@@ -318,8 +322,7 @@ fn a_turn_passes_by_one_that_is_served() {
         let world = World::new();
         let [first, next, last] = [1, 2, 3].map(|id| Client::new(id, &[b"k"]));
         [&first, &next, &last].into_iter().for_each(|client| world.come(client, true));
-        assert_eq!(first.state.claim(), Claim::Ours);
-        assert_eq!(first.state.unclaim(true), Unclaim::Retry);
+        call(&first);
         let serves = {
             let (world, next) = (world.clone(), next.clone());
             spawn(move || match next.state.claim() {
@@ -349,8 +352,7 @@ fn a_turn_is_passed_on() {
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
         world.come(&first, true);
         world.come(&next, true);
-        assert_eq!(first.state.claim(), Claim::Ours);
-        assert_eq!(first.state.unclaim(true), Unclaim::Retry);
+        call(&first);
         let tries = {
             let (world, first) = (world.clone(), first.clone());
             spawn(move || world.try_in_vain(&first))
@@ -371,20 +373,19 @@ fn a_turn_is_passed_on() {
 
 /// The turn of one that waits in the slow lane until it can try passes when its connection ends, not when the lane
 /// comes to it: so another one may have it while the lane does.
-fn gone_before_it_tries(kills: bool, looks: bool) {
+fn gone_before_it_tries(kills: bool) {
     loom::model(move || {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
         world.come(&first, true);
         world.come(&next, true);
-        assert_eq!(first.state.claim(), Claim::Ours);
-        assert_eq!(first.state.unclaim(true), Unclaim::Retry);
+        call(&first);
         *world.shard.lock().unwrap() = 1;
         let goes = {
             let (world, first) = (world.clone(), first.clone());
             spawn(move || if kills { world.kill(&first) } else { world.gone(&first) })
         };
-        world.try_again(&first, looks);
+        world.try_again(&first, true);
         let took = world.elements() == 0 && !next.state.is_over();
         goes.join().unwrap();
         // Its own thread may be told before, and then there is less than it was called for.
@@ -401,12 +402,12 @@ fn gone_before_it_tries(kills: bool, looks: bool) {
 
 #[test]
 fn who_is_killed_before_it_tries_passes_its_turn_on() {
-    gone_before_it_tries(true, true);
+    gone_before_it_tries(true);
 }
 
 #[test]
 fn who_hangs_up_before_it_tries_passes_its_turn_on() {
-    gone_before_it_tries(false, true);
+    gone_before_it_tries(false);
 }
 
 /// In the slow lane nobody is there to be told: one that has hung up gets nothing.
@@ -427,8 +428,7 @@ fn has_hung_up(looks: bool) {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
         world.come(&client, true);
-        assert_eq!(client.state.claim(), Claim::Ours);
-        assert_eq!(client.state.unclaim(true), Unclaim::Retry);
+        call(&client);
         world.gone(&client);
         *world.shard.lock().unwrap() = 1;
         world.try_again(&client, looks);

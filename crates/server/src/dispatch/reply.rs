@@ -84,8 +84,23 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     if settings.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
     }
+    // More than the length of each takes on the wire.
+    const HEAD: usize = 32;
+    let bytes: usize = waiting.args.iter().map(|arg| arg.bytes().len() + HEAD).sum();
+    let is_notable = ns >= settings.slow_ns
+        || reply.len() >= settings.large_reply
+        || bytes + HEAD >= settings.large_request;
+    if is_notable {
+        log_waited(core, waiting, ns, reply);
+    }
+}
+
+/// Logs a command whose client has waited where it was slow or large.
+#[cold]
+fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
+    let (settings, cmd) = (&core.settings, waiting.cmd);
     let args: Vec<&[u8]> = waiting.args.iter().map(ArgBuf::bytes).collect();
-    let request = Request::new(Some(cmd), &args, &[]);
+    let asked = Request::new(Some(cmd), &args, &[]).bytes();
     let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
     if ns >= settings.slow_ns {
         log(LogKind::Slow, (ns / 1000) as i64);
@@ -93,8 +108,8 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     if reply.len() >= settings.large_reply && !waiting.drops_reply {
         log(LogKind::LargeReply, reply.len() as i64);
     }
-    if request.bytes() >= settings.large_request {
-        log(LogKind::LargeRequest, request.bytes() as i64);
+    if asked >= settings.large_request {
+        log(LogKind::LargeRequest, asked as i64);
     }
 }
 
