@@ -165,6 +165,13 @@ impl Effects {
         !(by_key && exchanged.is_empty() && unread.wholes.is_empty())
     }
 
+    /// Whether nothing wants to know of the group but the log.
+    #[inline]
+    pub fn is_only_logged(&self) -> bool {
+        self.notices.is_empty() && !self.is_changed()
+    }
+
+    #[inline]
     fn renew_pending(&mut self) {
         self.pending = !self.notices.is_empty() || self.is_changed() || self.log.is_pending();
     }
@@ -226,22 +233,36 @@ impl Effects {
     }
 
     /// The present command has ended: whether it is to be logged in its own words.
+    #[inline]
     pub(crate) fn end_command_of_log(&mut self) -> bool {
         let touched = std::mem::take(&mut self.log.touched);
         let said = std::mem::take(&mut self.log.said);
+        if touched && !said {
+            // There is something to commit still: its words.
+            return true;
+        }
         self.renew_pending();
-        touched && !said
+        false
     }
 
     /// The present command has ended, and is not one that is logged in its words.
     #[inline]
     pub fn end_unlogged(&mut self) {
         if self.pending {
-            self.end_command_of_log();
+            (self.log.touched, self.log.said) = (false, false);
+            self.renew_pending();
         }
     }
 
+    /// Says what is to be logged: a command of these words, all of which are copied.
+    #[inline]
+    pub(crate) fn push_words(&mut self, db: usize, target: Target, words: &[&[u8]]) {
+        self.log.push_words(db, target, words);
+        self.pending = true;
+    }
+
     /// Forgets what was to be logged.
+    #[inline]
     pub fn clear_log(&mut self) {
         self.log.clear();
         self.renew_pending();

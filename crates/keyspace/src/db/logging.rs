@@ -6,7 +6,7 @@
 
 use super::Db;
 use crate::keyspace::Key;
-use crate::log::unit::{Arg, Args, Target};
+use crate::log::unit::{Args, Target};
 
 impl Db<'_> {
     /// Whether what the command does is logged: to be asked before anything is made up for it. A look at a word on the line of a lock that is held.
@@ -24,7 +24,10 @@ impl Db<'_> {
     /// Logs a command of these words in the place of the client's; may be called again, for more of
     /// them. Does nothing where nothing is logged.
     pub fn log(&mut self, words: &[&[u8]]) {
-        self.log_args(&mut words.iter().map(|word| Arg::Bytes(word)));
+        if self.is_logged() {
+            self.turn.effects.push_words(self.index, Target::ALL, words);
+            self.turn.effects.say_log();
+        }
     }
 
     /// As [`Db::log`], with words that may be shared.
@@ -61,8 +64,7 @@ impl Db<'_> {
 
     /// Logs a command of the keyspace's own, in front of the words of the present one.
     pub(crate) fn log_of(&mut self, target: Target, words: &[&[u8]]) {
-        let mut words = words.iter().map(|word| Arg::Bytes(word));
-        self.turn.effects.push_log(self.index, target, &mut words);
+        self.turn.effects.push_words(self.index, target, words);
     }
 
     /// Logs that fields of the hash at `key` are gone, since their time was over; `emptied`: and the
@@ -102,6 +104,14 @@ impl Db<'_> {
     pub fn log_words(&mut self, words: &mut Args<'_, '_>) {
         if self.turn.effects.end_command_of_log() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
+        }
+    }
+
+    /// As [`Db::log_words`], of words none of which is to be shared.
+    #[cold]
+    pub fn log_copied_words(&mut self, words: &[&[u8]]) {
+        if self.turn.effects.end_command_of_log() {
+            self.turn.effects.push_words(self.index, Target::ALL, words);
         }
     }
 }

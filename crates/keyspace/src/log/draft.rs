@@ -52,7 +52,14 @@ impl Draft {
         self.block.push(db, target, args);
     }
 
+    /// Appends a command of words that are all copied.
+    #[inline]
+    pub(crate) fn push_words(&mut self, db: usize, target: Target, words: &[&[u8]]) {
+        self.block.push_words(db, target, words);
+    }
+
     /// What was gathered.
+    #[inline]
     pub(super) fn block(&mut self) -> &mut Block {
         &mut self.block
     }

@@ -11,6 +11,7 @@
 //!  shared                                             └─ a large value, in the middle of the bytes
 //! ```
 
+use std::ops::Range;
 use weft_types::string::Blob;
 
 /// Who is to get an entry.
@@ -74,8 +75,13 @@ impl EntryEnd {
     }
 }
 
-/// A block that was emptied keeps its memory for the next units up to so many bytes.
-const KEPT_BYTES: usize = 64 << 10;
+/// A block that was emptied keeps its memory for the next units up to so many bytes: what a thread logs
+/// in the millisecond for which the writer of files lets units gather. With less, blocks were allocated,
+/// grown and paged in anew each time.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// A block of so many bytes of commands takes no units of other blocks.
+const FULL_BYTES: usize = 64 << 10;
 
 /// A block of no more bytes is copied where several read it. That takes less than a microsecond, and
 /// to share it costs an allocation and leaves a reader with many small blocks.
@@ -96,6 +102,20 @@ impl Block {
         self.end_entry(db, target);
     }
 
+    /// As [`Block::push`], of words that are all copied: what almost every command is.
+    pub(super) fn push_words(&mut self, db: usize, target: Target, words: &[&[u8]]) {
+        let size: usize = words.iter().map(|word| word.len() + WORD_OVERHEAD).sum();
+        self.bytes.reserve(size + WORD_OVERHEAD);
+        put_head(&mut self.bytes, b'*', words.len());
+        for word in words {
+            put_head(&mut self.bytes, b'$', word.len());
+            self.bytes.extend_from_slice(word);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        self.end_entry(db, target);
+    }
+
+    #[inline]
     fn end_entry(&mut self, db: usize, target: Target) {
         let db = u32::try_from(db).expect("databases are numbered in 32 bits");
         let (bytes, shared) = (self.bytes.len(), self.shared.len());
@@ -106,11 +126,16 @@ impl Block {
     /// commands they are.
     pub(super) fn append(&mut self, other: &mut Block) -> usize {
         let (bytes, shared) = (self.bytes.len(), self.shared.len());
-        let large: usize = other.shared.iter().map(|(_, blob)| blob.len()).sum();
-        let size = other.bytes.len() + large;
-        self.bytes.append(&mut other.bytes);
-        self.shared.extend(other.shared.drain(..).map(|(at, blob)| (at + bytes, blob)));
-        self.entries.extend(other.entries.drain(..).map(|e| e.behind(bytes, shared)));
+        let mut size = other.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        if !other.shared.is_empty() {
+            size += other.shared.iter().map(|(_, blob)| blob.len()).sum::<usize>();
+            self.shared.extend(other.shared.drain(..).map(|(at, blob)| (at + bytes, blob)));
+        }
+        match other.entries[..] {
+            [entry] => self.entries.push(entry.behind(bytes, shared)),
+            [..] => self.entries.extend(other.entries.iter().map(|e| e.behind(bytes, shared))),
+        }
         // A unit may have been large, and the next ones are not.
         other.clear();
         size
@@ -134,7 +159,7 @@ impl Block {
 
     /// Whether the units of other blocks may be added to it.
     pub(super) fn has_room(&self) -> bool {
-        self.bytes.len() < KEPT_BYTES
+        self.bytes.len() < FULL_BYTES
     }
 
     /// All entries behind those of the last unit are a unit, of this number and time.
@@ -149,23 +174,39 @@ impl Block {
 
     /// Bytes of memory that it takes beside those of its commands.
     pub(super) fn overhead(&self) -> usize {
-        let slack = self.bytes.capacity() - self.bytes.len();
-        slack
+        self.room() - self.bytes.len()
+    }
+
+    /// Forgets all, and keeps some room.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.units.clear();
+        if !self.shared.is_empty() {
+            self.shared.clear();
+        }
+        if self.room() > KEPT_BYTES {
+            self.shrink();
+        }
+    }
+
+    /// Bytes of memory that its vectors have.
+    #[inline]
+    fn room(&self) -> usize {
+        self.bytes.capacity()
             + self.shared.capacity() * size_of::<(usize, Blob)>()
             + self.entries.capacity() * size_of::<EntryEnd>()
             + self.units.capacity() * size_of::<UnitEnd>()
     }
 
-    /// Forgets all, and keeps some room.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
-        self.shared.clear();
-        self.shared.shrink_to(KEPT_BYTES / size_of::<(usize, Blob)>());
-        self.entries.clear();
-        self.entries.shrink_to(KEPT_BYTES / size_of::<EntryEnd>());
-        self.units.clear();
-        self.units.shrink_to(KEPT_BYTES / size_of::<UnitEnd>());
+    /// Gives back what the next units are not likely to need. The block is empty.
+    #[cold]
+    fn shrink(&mut self) {
+        self.bytes.shrink_to(KEPT_BYTES / 4);
+        self.shared.shrink_to(KEPT_BYTES / 4 / size_of::<(usize, Blob)>());
+        self.entries.shrink_to(KEPT_BYTES / 4 / size_of::<EntryEnd>());
+        self.units.shrink_to(KEPT_BYTES / 4 / size_of::<UnitEnd>());
     }
 
     /// The unit at index `nth`.
@@ -174,6 +215,7 @@ impl Block {
     }
 
     /// Where the entry at index `nth` begins, in bytes and shared values.
+    #[inline]
     fn begin_of_entry(&self, nth: usize) -> (usize, usize) {
         match nth.checked_sub(1).and_then(|before| self.entries.get(before)) {
             Some(before) => (before.bytes, before.shared),
@@ -182,8 +224,24 @@ impl Block {
     }
 }
 
+/// Bytes that a word takes beside its own, at most: `$`, 20 digits, two line ends.
+const WORD_OVERHEAD: usize = 1 + 20 + 4;
+
 /// Appends `*3\r\n` or the like.
+#[inline(always)]
 fn put_head(bytes: &mut Vec<u8>, kind: u8, count: usize) {
+    match count {
+        0..10 => bytes.extend_from_slice(&[kind, b'0' + count as u8, b'\r', b'\n']),
+        10..100 => {
+            let (tens, ones) = (count as u8 / 10, count as u8 % 10);
+            bytes.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        100.. => put_long_head(bytes, kind, count),
+    }
+}
+
+#[cold]
+fn put_long_head(bytes: &mut Vec<u8>, kind: u8, count: usize) {
     let mut digits = itoa::Buffer::new();
     bytes.push(kind);
     bytes.extend_from_slice(digits.format(count).as_bytes());
@@ -237,16 +295,35 @@ impl<'a> Unit<'a> {
         self.end().ms
     }
 
-    /// Its commands in order; at least one.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'a>> + use<'a> {
-        let (block, nth) = (self.block, self.nth);
-        let from = nth.checked_sub(1).map_or(0, |before| block.units[before].entries);
-        (from..block.units[nth].entries).map(move |nth| Entry { block, nth })
+    /// The places of its entries.
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        let units = &self.block.units;
+        let from = self.nth.checked_sub(1).map_or(0, |before| units[before].entries);
+        from..units[self.nth].entries
     }
 
-    /// Bytes of its commands. O(entries).
+    /// Its commands in order; at least one.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'a>> + use<'a> {
+        let block = self.block;
+        self.range().map(move |nth| Entry { block, nth })
+    }
+
+    /// Its command, if it is only one, as of almost every unit.
+    #[inline]
+    pub fn only_entry(&self) -> Option<Entry<'a>> {
+        let range = self.range();
+        (range.len() == 1).then_some(Entry { block: self.block, nth: range.start })
+    }
+
+    /// Bytes of its commands. O(large values).
+    #[inline]
     pub fn len(&self) -> usize {
-        self.entries().map(|entry| entry.len()).sum()
+        let range = self.range();
+        let (bytes, shared) = self.block.begin_of_entry(range.start);
+        let (bytes_end, shared_end) = self.block.begin_of_entry(range.end);
+        let large = self.block.shared[shared..shared_end].iter().map(|(_, blob)| blob.len());
+        bytes_end - bytes + large.sum::<usize>()
     }
 
     /// A unit is never empty.
@@ -319,7 +396,18 @@ impl<'a> Entry<'a> {
     }
 
     /// Appends its encoding to `out`.
+    #[inline]
     pub fn append_to(&self, out: &mut Vec<u8>) {
+        let (bytes, shared) = self.block.begin_of_entry(self.nth);
+        let end = self.end();
+        if end.shared == shared {
+            out.extend_from_slice(&self.block.bytes[bytes..end.bytes]);
+        } else {
+            self.append_pieces_to(out);
+        }
+    }
+
+    fn append_pieces_to(&self, out: &mut Vec<u8>) {
         for piece in self.pieces() {
             match piece {
                 Piece::Bytes(bytes) => out.extend_from_slice(bytes),
@@ -369,7 +457,7 @@ mod tests {
             assert_eq!(texts(&copy), all);
         }
         assert_eq!(all.len(), 6);
-        let long = vec![b'x'; KEPT_BYTES];
+        let long = vec![b'x'; FULL_BYTES];
         push(&mut draft, 0, &[&long]);
         assert!(!draft.is_small() && !draft.has_room());
     }

@@ -13,12 +13,13 @@ use super::rewrite::{self, Refusal};
 use crate::answers::{Bound, NONE};
 use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
+use smallvec::SmallVec;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
-use weft_keyspace::log::{Entry, LogReader, Target};
+use weft_keyspace::log::{Entry, LogReader, Target, Unit};
 use weft_persist::aof::{self, Appender, Permission, Retry, SyncJob};
 use weft_process::{log_notice, log_warning};
 
@@ -342,12 +343,7 @@ impl Writer {
                 (self.place, self.place_from) = (None, Instant::now());
                 forget(cut, last);
             }
-            let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
-            let commands: smallvec::SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
-            match commands[..] {
-                [] => self.appender.nothing_upto(number),
-                [_, ..] => self.appender.unit(number, unit.ms(), &commands),
-            }
+            append(&mut self.appender, &unit);
             if self.appender.buffered() >= AT_ONCE || placed == Some(number) {
                 has_more = true;
                 break;
@@ -687,6 +683,22 @@ fn rotate(appender: &mut Appender) -> Result<(), String> {
     appender.rotate().map_err(|e| super::base::told(&e))?;
     log_notice!("Creating AOF incr file {} on background rewrite", appender.file_name());
     Ok(())
+}
+
+/// Appends what the file is to have of a unit.
+#[inline]
+fn append(appender: &mut Appender, unit: &Unit<'_>) {
+    let (number, ms) = (unit.number(), unit.ms());
+    if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::AOF)) {
+        appender.unit(number, ms, &[Logged(entry)]);
+        return;
+    }
+    let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
+    let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
+    match commands[..] {
+        [] => appender.nothing_upto(number),
+        [_, ..] => appender.unit(number, ms, &commands),
+    }
 }
 
 /// An entry of the log, as the file wants it.

@@ -115,6 +115,15 @@ fn log_and_tell(
 #[cold]
 pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
+    if names.is_empty() && core.turn.effects.is_only_logged() {
+        // Nobody waits, watches, keeps what was read or listens: most writes of a server with a log.
+        seal(guard, &mut core.turn);
+        if let Some(act) = core.at_commit.take() {
+            act();
+        }
+        guard.publish();
+        return;
+    }
     let served = serve::serve(core, guard, names);
     seal(guard, &mut core.turn);
     if let Some(act) = core.at_commit.take() {

@@ -247,12 +247,17 @@ pub fn call(
 /// words, unless it has said others. Whoever calls asks first whether there are any effects.
 #[cold]
 pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Request<'_>) {
-    Db::new(guard, &mut core.turn, db).log_words(&mut request.args.iter().enumerate().map(
-        |(at, word)| match request.blobs.iter().find(|(of, _)| *of == at) {
+    let mut db = Db::new(guard, &mut core.turn, db);
+    if request.blobs.is_empty() {
+        db.log_copied_words(request.args);
+        return;
+    }
+    db.log_words(&mut request.args.iter().enumerate().map(|(at, word)| {
+        match request.blobs.iter().find(|(of, _)| *of == at) {
             Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
             Some(_) | None => Arg::Bytes(word),
-        },
-    ));
+        }
+    }));
 }
 
 /// Runs a command of this crate that holds no shard.

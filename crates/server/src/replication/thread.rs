@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use weft_keyspace::log::{Entry, Target};
+use weft_keyspace::log::{Entry, Target, Unit};
 use weft_keyspace::{LogReader, Turn};
 use weft_replication::encode;
 
@@ -123,12 +123,7 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
             let append = |units: &mut weft_replication::stream::Units<'_>| {
                 let begin = units.end();
                 while let Some(unit) = log.next() {
-                    let entries = unit.entries();
-                    let commands: SmallVec<[Logged<'_>; 4]> = entries
-                        .filter(|entry| entry.target().has(Target::REPLICAS))
-                        .map(Logged)
-                        .collect();
-                    let end = units.unit(&commands);
+                    let end = append_unit(units, &unit);
                     note(&mut ends, (unit.number(), end));
                     if end - begin >= most as u64 {
                         return true;
@@ -145,6 +140,17 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     srv.replication.published.unit.store(log.position(), Ordering::SeqCst);
     state.log = Some(log);
     more
+}
+
+/// Appends what replicas are to have of a unit; where the stream ends after it.
+#[inline]
+fn append_unit(units: &mut weft_replication::stream::Units<'_>, unit: &Unit<'_>) -> u64 {
+    if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::REPLICAS)) {
+        return units.unit(&[Logged(entry)]);
+    }
+    let entries = unit.entries().filter(|entry| entry.target().has(Target::REPLICAS));
+    let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
+    units.unit(&commands)
 }
 
 /// Remembers where the stream ends behind a unit: behind the last of those that come together, and some
