@@ -42,7 +42,7 @@ flags! {
 impl Flags {
     pub const NONE: Flags = Flags(0);
 
-    /// Replicas are told of it, which COMMAND INFO does not say: PUBLISH and SPUBLISH.
+    /// Replicas are told of it, which COMMAND INFO does not say: PFCOUNT, PUBLISH and SPUBLISH.
     pub const REPLICATES_UNTOLD: Flags = Flags(1 << 31);
 
     pub const fn or(self, other: Flags) -> Flags {

@@ -120,7 +120,7 @@ impl<'g> Db<'g> {
 
     /// Removes an expired key.
     #[cold]
-    fn expire(&mut self, key: &Key<'_>) {
+    pub(crate) fn expire(&mut self, key: &Key<'_>) {
         self.before_write(key);
         if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
             self.turn.tally.expired += 1;
@@ -500,6 +500,7 @@ impl<'g> Db<'g> {
                 if keys > 0 {
                     db.watched_go(shard);
                     let contents = db.table(shard).take();
+                    db.keyspace().noted.emptied(shard, db.index);
                     taken.keys += keys as u64;
                     taken.contents.extend(db.unless_kept(shard, contents));
                 }
@@ -522,6 +523,7 @@ impl<'g> Db<'g> {
                 let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
                 ours.swap(&mut theirs);
                 db.exchanged(shard, other);
+                db.keyspace().noted.exchanged(shard, db.index, other);
             }
         });
     }

@@ -38,6 +38,8 @@ use weft_table::{Verdict, Which};
 
 /// Buckets (of 8 keys) looked at per step; a step then goes on to the end of its segment.
 const BUCKETS_PER_STEP: usize = 16;
+/// Keys of a writable replica's clients that are removed per step.
+const NOTED_PER_STEP: usize = 64;
 /// Databases looked at per sweep, as `dbs-per-call` in other implementations.
 const DATABASES_PER_SWEEP: usize = 16;
 
@@ -162,6 +164,39 @@ pub fn sweep(
         }
     }
     total
+}
+
+/// Removes keys of `shards` whose time has come and to which clients of this server, a writable replica, have
+/// given their expiry. `keep_going` is asked after each step, which removes up to [`NOTED_PER_STEP`]
+/// keys of one shard. What dies is dropped here, with no lock held. O(shards + removed keys).
+pub fn expire_noted(
+    inside: &mut Inside<'_>,
+    turn: &mut Turn,
+    shards: &[u16],
+    keep_going: &mut dyn FnMut() -> bool,
+) {
+    let ks = inside.keyspace();
+    for &shard in shards {
+        while !ks.noted.due(shard, turn.now_ms, 1).is_empty() {
+            // A busy shard is passed over.
+            let Ok(guard) = inside.guard_one(turn, shard) else { break };
+            for (index, name) in ks.noted.due(shard, turn.now_ms, NOTED_PER_STEP) {
+                let (key, mut db) = (ks.key(&name), Db::new(&guard, turn, index));
+                if db.is_expired(&key) {
+                    db.expire(&key);
+                } else {
+                    ks.noted.removed(shard, index, &name);
+                }
+            }
+            commit(&guard, turn);
+            drop(guard);
+            turn.drop_trash();
+            inside.pass();
+            if !keep_going() {
+                return;
+            }
+        }
+    }
 }
 
 /// What a sweep would look at in the shards of one database.

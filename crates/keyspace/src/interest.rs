@@ -38,8 +38,22 @@ pub(crate) const RUNNING: u32 = 8;
 /// keep old values for it, and need not tell of what has become of them.
 pub(crate) const SNAPSHOT: u32 = 64;
 
-const ALL: [u32; 9] =
-    [WATCHED, WAITED, FOLLOWED, READ, FOLLOWED_BY_PREFIX, JOURNALED, LOGGED, RUNNING, SNAPSHOT];
+/// This server is a replica that clients may write to: see [`crate::replica_expiry`]. Set in all shards or in
+/// none.
+pub(crate) const REPLICA_EXPIRY: u32 = 512;
+
+const ALL: [u32; 10] = [
+    WATCHED,
+    WAITED,
+    FOLLOWED,
+    READ,
+    FOLLOWED_BY_PREFIX,
+    JOURNALED,
+    LOGGED,
+    RUNNING,
+    SNAPSHOT,
+    REPLICA_EXPIRY,
+];
 
 /// Each of them has a bit of its own.
 const _: () = {

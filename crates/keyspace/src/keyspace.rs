@@ -6,6 +6,7 @@ use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
 use crate::notice::Listener;
+use crate::replica_expiry::NotedKeys;
 use crate::running::{Entry, Running};
 use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
@@ -70,6 +71,7 @@ pub struct Keyspace {
     pub(crate) walk: Mutex<()>,
     pub(crate) interests: Box<[Interest]>,
     pub(crate) snapshots: Snapshots,
+    pub(crate) noted: NotedKeys,
     pub(crate) wake: Wake,
     pub(crate) sleepers: Sleepers,
     pub(crate) listener: OnceLock<Listener>,
@@ -112,6 +114,7 @@ impl Keyspace {
             walk: Mutex::new(()),
             interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             snapshots: Snapshots::new(),
+            noted: NotedKeys::new(),
             wake,
             sleepers: Sleepers::new(),
             listener: OnceLock::new(),

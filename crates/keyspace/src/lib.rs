@@ -43,6 +43,7 @@ pub mod lines;
 pub mod lock;
 pub mod log;
 pub mod notice;
+mod replica_expiry;
 mod running;
 mod sleepers;
 pub mod snapshot;

@@ -17,7 +17,8 @@ pub const PFCOUNT: Command = Command {
     spec: Spec {
         name: "pfcount",
         arity: -2,
-        flags: Flags::READONLY,
+        // The estimate that it keeps in the value is replicated.
+        flags: Flags::READONLY.or(Flags::REPLICATES_UNTOLD),
         keys: &[KeySpec {
             flags: &["RW", "ACCESS"],
             begin: Begin::Index(1),

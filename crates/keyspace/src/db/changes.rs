@@ -7,13 +7,15 @@
 use super::Db;
 use crate::commit::settle;
 use crate::effect::{Became, Cause, Effect};
-use crate::interest::{FOLLOWED, LOGGED, RUNNING, SNAPSHOT, WAITED, WATCHED, Watch};
+use crate::interest::{
+    FOLLOWED, LOGGED, REPLICA_EXPIRY, RUNNING, SNAPSHOT, WAITED, WATCHED, Watch,
+};
 use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::log::unit::Target;
 use crate::notice::Classes;
 use crate::snapshot;
 use crate::snapshot::planted::{self, Fault};
-use crate::turn::Deletion;
+use crate::turn::{Deletion, Expired};
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -30,7 +32,7 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.turn.effects.announce(self.index, key);
-        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING) != 0 {
+        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING | REPLICA_EXPIRY) != 0 {
             Db::keep(self.guard, self.index, key);
         }
     }
@@ -99,8 +101,27 @@ impl Db<'_> {
     #[cold]
     fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
         self.tell_log(key, cause);
-        if self.interest(key.shard) & !LOGGED != 0 {
+        self.note_expiry(key, became);
+        if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) != 0 {
             self.effect(key, became, cause);
+        }
+    }
+
+    /// On a writable replica: notes the key if a client has changed its expiry.
+    fn note_expiry(&mut self, key: &Key<'_>, became: Became) {
+        if self.interest(key.shard) & REPLICA_EXPIRY == 0 {
+            return;
+        }
+        let noted = &self.keyspace().noted;
+        match became {
+            Became::Gone(_) => noted.removed(key.shard, self.index, key.bytes),
+            Became::New | Became::Changed => {
+                let found = self.table(key.shard).into_found(key.hash, key.bytes);
+                let at = found.and_then(|record| record.expiry());
+                // What the primary writes runs with `Keep`.
+                let is_client = self.turn.expired == Expired::KeepFromReads;
+                noted.changed(key.shard, self.index, key.bytes, at, is_client);
+            }
         }
     }
 
@@ -145,7 +166,8 @@ impl Db<'_> {
             return;
         }
         self.tell_log(key, Cause::Command);
-        if self.interest(key.shard) & !LOGGED == 0 {
+        self.note_expiry(key, Became::Changed);
+        if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) == 0 {
             return;
         }
         if same_type {
@@ -289,7 +311,7 @@ mod tests {
     use crate::commit::commit;
     use crate::guard::Guard;
     use crate::hold::Outside;
-    use crate::turn::{Expired, Turn};
+    use crate::turn::Turn;
     use weft_types::string::{New, record};
 
     fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {

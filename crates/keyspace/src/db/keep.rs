@@ -4,14 +4,14 @@
 
 use super::{Db, Detached};
 use crate::guard::Guard;
-use crate::interest::SNAPSHOT;
+use crate::interest::{REPLICA_EXPIRY, SNAPSHOT};
 use crate::keyspace::Key;
 use crate::snapshot::shards;
 use crate::snapshot::walk::Batch;
 
 impl Db<'_> {
     /// A snapshot is being taken, or the shard is held by a command of the slow lane, which must be
-    /// known to write.
+    /// known to write, or this is a replica that clients write to.
     ///
     /// Asks for no more than it needs, so that a `Db` can stay in registers.
     #[cold]
@@ -19,6 +19,10 @@ impl Db<'_> {
     pub(super) fn keep(guard: &Guard<'_>, index: usize, key: &Key<'_>) {
         guard.writes();
         let ks = guard.keyspace();
+        if ks.interest(key.shard) & REPLICA_EXPIRY != 0 {
+            let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
+            ks.noted.before_write(key.shard, found.and_then(|record| record.expiry()));
+        }
         // By now, which may be the cause: see `snapshot::begin`.
         if ks.interest(key.shard) & SNAPSHOT == 0 {
             return;

@@ -7,6 +7,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// How the name of a lock file ends.
+pub const LOCK: &str = ".lock";
+
 /// `<root>/<folder>/<stem>.manifest` and all that it names. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Directory {
@@ -25,12 +28,20 @@ pub enum OpenFault {
     /// What was being done, to what, and what came of it.
     Io(&'static str, PathBuf, io::Error),
     Manifest(ManifestFault),
+    /// A file that the manifest names can't be looked at.
+    Length(String, io::Error),
 }
 
 impl fmt::Display for OpenFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenFault::Io(what, path, e) => write!(f, "{what} {}: {e}", path.display()),
+            // As in the reference: operators' scripts look for it.
+            OpenFault::Length(name, e) => {
+                let text = e.to_string();
+                let words = text.split(" (os error").next().unwrap_or_default();
+                write!(f, "Unable to obtain the AOF file {name} length. stat: {words}")
+            }
             OpenFault::Manifest(fault) => {
                 write!(f, "\n*** FATAL AOF MANIFEST FILE ERROR ***\n{fault}")
             }
@@ -62,6 +73,12 @@ impl Directory {
 
     fn manifest_name(&self) -> String {
         format!("{}.manifest", self.stem)
+    }
+
+    /// The file that the process which writes these files holds locked.
+    #[must_use]
+    pub fn lock_path(&self) -> PathBuf {
+        self.path(&format!("{}{LOCK}", self.stem))
     }
 
     /// The name of the file to which writes go that a base, still being written, will stand before.
@@ -129,10 +146,18 @@ impl Directory {
     }
 
     /// Removes what an earlier process has left on its way to its place. That nothing can be removed
-    /// harms nobody.
+    /// harms nobody. Where a server of another `appendfilename` has files, only those go that carry this name:
+    /// that server may be writing the others now.
     pub fn clean(&self) {
         let names = self.storage.list(&self.folder).unwrap_or_default();
-        for name in names.iter().filter(|name| self.is_on_its_way(name)) {
+        let own_lock = format!("{}{LOCK}", self.stem);
+        let is_shared = names.iter().any(|name| name.ends_with(LOCK) && *name != own_lock);
+        let own = [self.waiting_increment(), format!("temp-{}", self.manifest_name())];
+        let goes = |name: &&String| match is_shared {
+            true => own.contains(name),
+            false => self.is_on_its_way(name),
+        };
+        for name in names.iter().filter(goes) {
             let _ = self.storage.remove(&self.path(name));
         }
     }
@@ -142,7 +167,9 @@ impl Directory {
     fn is_on_its_way(&self, name: &str) -> bool {
         let own = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('.'));
         let is_own = own.is_some_and(|rest| {
-            rest == "manifest" || rest.starts_with(|first: char| first.is_ascii_digit())
+            rest == "manifest"
+                || rest == "lock"
+                || rest.starts_with(|first: char| first.is_ascii_digit())
         });
         name.starts_with("temp-") && !is_own && name != self.stem
     }
@@ -190,9 +217,8 @@ impl Directory {
         let (mut base, mut all) = (0, 0);
         for (role, entry) in manifest.files() {
             let path = self.path(&entry.name);
-            let length = self.storage.length(&path).map_err(|e| {
-                OpenFault::Io("Unable to obtain the length of the AOF file", path, e)
-            })?;
+            let length =
+                self.storage.length(&path).map_err(|e| OpenFault::Length(entry.name.clone(), e))?;
             all += length;
             if role == Role::Base {
                 base = length;

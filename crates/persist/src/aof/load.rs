@@ -266,7 +266,7 @@ impl File<'_> {
     ) -> Result<u64, LoadFault> {
         let name = &self.entry.name;
         if in_transaction {
-            sink.warn(format!("Revert incomplete MULTI/EXEC transaction from AOF file {name}"));
+            sink.warn(format!("Revert incomplete MULTI/EXEC transaction in AOF file {name}"));
         }
         if !self.is_last {
             return failed(format!(
@@ -321,7 +321,7 @@ impl File<'_> {
         let name = &self.entry.name;
         sink.settle().map_err(LoadFault::Failed)?;
         if self.lenient.cuts {
-            sink.warn(format!("Truncating the AOF {name} at offset {offset}"));
+            sink.warn(format!("!!! Truncating the AOF {name} at offset {offset} !!!"));
         }
         self.truncate(offset)
     }

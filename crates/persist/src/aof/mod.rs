@@ -40,7 +40,7 @@ mod words;
 
 pub use appender::{Ahead, Appender, Removal, SyncJob};
 pub use check::{Operator, Repair, Stopped, check};
-pub use directory::{Directory, OpenFault};
+pub use directory::{Directory, LOCK, OpenFault};
 pub use encode::{Annotations, Command, Encoder, Position};
 pub use load::{Leniency, LoadFault, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};

@@ -35,6 +35,14 @@ fn place<'s>(srv: &'s Server, dir: &'s Directory, policy: &Policy) -> io::Result
     Place::begin(&*dir.storage, dir.folder(), &temporary(), number, policy.incremental)
 }
 
+/// How a base of commands begins: with the time, where the log notes it.
+fn beginning(srv: &Server, policy: &Policy) -> Vec<u8> {
+    match policy.annotations.timestamps {
+        true => format!("#TS:{}\r\n", srv.now_ms() / 1000).into_bytes(),
+        false => Vec::new(),
+    }
+}
+
 /// Writes the base of an empty keyspace, which is safe when this returns.
 ///
 /// # Errors
@@ -47,6 +55,8 @@ pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<
         save::introduce(srv, &saver, Introduced::AOF_BASE)?;
         saver.finish()?.0
     } else {
+        let mut place = place;
+        place.write_all(&beginning(srv, policy))?;
         place
     };
     place.finish()?;
@@ -82,7 +92,8 @@ fn write_base(
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0.0
     } else {
-        save::take(srv, snapshot, running, Script::to(GivesWay(place)))?.0
+        let script = Script::to(GivesWay(place), beginning(srv, &policy));
+        save::take(srv, snapshot, running, script)?.0
     };
     place.finish()?;
     weft_process::log_notice!("Successfully created the temporary AOF base file {}", temporary());
@@ -114,8 +125,8 @@ impl<W: Write> Taker for Script<W> {
 }
 
 impl<W: Write> Script<W> {
-    fn to(to: W) -> Self {
-        Script { to, done: Ok(()), bytes: Vec::new(), db: None }
+    fn to(to: W, bytes: Vec<u8>) -> Self {
+        Script { to, done: Ok(()), bytes, db: None }
     }
 
     fn flush(&mut self) {

@@ -1,6 +1,7 @@
 //! `weft-server --check-aof`: tells what is wrong with the files of a log, and repairs the end of the
 //! last one, without a server.
 
+use super::lock::lock_for_repair;
 use std::ffi::OsString;
 use std::io::{BufRead, Cursor, Read, Write};
 use std::path::Path;
@@ -31,6 +32,16 @@ pub fn run(program: &str, words: &[OsString]) -> i32 {
         }
     };
     let Some(path) = words.last() else { return 1 };
+    let _locks = match repair {
+        Repair::Nothing => Vec::new(),
+        Repair::Cut | Repair::CutAfter(_) => match lock_for_repair(Path::new(path)) {
+            Ok(locks) => locks,
+            Err(refusal) => {
+                println!("{refusal}");
+                return 1;
+            }
+        },
+    };
     i32::from(check(&Disk, Path::new(path), repair, &mut Terminal).is_err())
 }
 

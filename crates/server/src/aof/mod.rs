@@ -13,7 +13,7 @@
 //! * [`gather`] - how much it waits for before it writes
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: what it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
-//! * [`check`] - `--check-aof`
+//! * [`check`] - `--check-aof`; [`lock`]: one process writes a set of files
 //! * [`status`] - what INFO tells
 //!
 //! An answer is withheld while the units of the log that belong to it are above the bound that this sets
@@ -24,6 +24,7 @@ pub mod base;
 pub mod check;
 pub mod gather;
 pub mod load;
+pub mod lock;
 pub mod policy;
 pub mod rewrite;
 pub mod start;
@@ -34,12 +35,13 @@ use crate::answers::{Bound, NONE};
 use crate::blocking::Waiting;
 use crate::io::Message;
 use crate::server::Server;
+use lock::Locks;
 use status::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
-use weft_config::Id;
+use weft_config::{Config, Id};
 use weft_keyspace::ReaderId;
 use weft_persist::aof::Directory;
 use weft_persist::storage::Disk;
@@ -77,6 +79,7 @@ pub struct Aof {
     /// By which it is given up.
     cancel: Mutex<Option<Arc<AtomicBool>>>,
     pub status: Status,
+    pub locks: Locks,
 }
 
 /// See [`Aof::switch`].
@@ -120,6 +123,7 @@ impl Default for Aof {
             rewriting: AtomicBool::new(false),
             cancel: Mutex::default(),
             status: Status::default(),
+            locks: Locks::default(),
         }
     }
 }
@@ -288,7 +292,8 @@ impl Aof {
             }
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
-                answer_wait(&mut reply, 1);
+                let on_replicas = srv.replication.replicas_on_disk(srv, *unit);
+                answer_wait(&mut reply, 1, on_replicas);
                 srv.lines.leave(&srv.ks, waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
@@ -347,19 +352,23 @@ impl Aof {
 
 /// Where the files are, by the configuration.
 pub fn directory(srv: &Server) -> Directory {
-    let config = srv.config();
+    // The directory of the data is the working directory.
+    directory_in(std::path::Path::new("."), &srv.config())
+}
+
+/// Where the files would be if the directory of the data was `dir`.
+pub fn directory_in(dir: &std::path::Path, config: &Config) -> Directory {
     let folder = config.str(Id::APPENDDIRNAME).into_owned();
     let stem = config.str(Id::APPENDFILENAME).into_owned();
-    // The directory of the data is the working directory.
-    Directory::new(Arc::new(Disk), std::path::Path::new("."), &folder, &stem)
+    Directory::new(Arc::new(Disk), dir, &folder, &stem)
 }
 
 /// What WAITAOF answers without a log to wait for.
 pub const OFF: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
-/// What WAITAOF answers: whether it is safe here, and on how many replicas, of which there are none.
-pub fn answer_wait(reply: &mut Reply, local: i64) {
+/// What WAITAOF answers: whether it is safe here, and on how many replicas.
+pub fn answer_wait(reply: &mut Reply, local: i64, on_replicas: i64) {
     reply.array(2);
     reply.int(local);
-    reply.int(0);
+    reply.int(on_replicas);
 }

@@ -113,8 +113,9 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     // Not before: while the world stands still, everybody waits for this thread.
     crate::threads::stand_back();
     let dir = directory(srv);
+    // Without the log nothing has locked the files yet, and CONFIG SET dir may have led to others.
+    srv.aof.locks.lock(&dir)?;
     let At::Log(cut) = cut else {
-        dir.create().map_err(|e| base::told(&e))?;
         let made = base::write(srv, &dir, &plan, &snapshot, running)?;
         return put_alone(srv, &dir, &made, cut, running);
     };

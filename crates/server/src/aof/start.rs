@@ -28,6 +28,7 @@ pub struct Found {
 pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
     srv.aof.wanted.store(true, Ordering::SeqCst);
     let dir = directory(srv);
+    srv.aof.locks.lock(&dir)?;
     dir.clean();
     let mut manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     if dir.upgrade(&mut manifest).map_err(|fault| fault.to_string())? {
@@ -41,7 +42,6 @@ pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
         return Ok(Some(Found { dir, manifest }));
     }
     let policy = srv.settings().aof;
-    dir.create().map_err(not_opened)?;
     let name = manifest.next_base(dir.stem(), policy.snapshot).name;
     log_notice!("Creating AOF base file {name} on server start");
     let made = base::of_nothing(srv, &dir, &policy).map_err(not_opened)?;
@@ -88,6 +88,7 @@ pub fn want(srv: &Server, config: &Config) {
 /// What is logged before there is a base.
 fn waiting(srv: &Server) -> Result<Appender, String> {
     let dir = directory(srv);
+    srv.aof.locks.lock(&dir)?;
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     let annotations = srv.settings().aof.annotations;
     Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)

@@ -65,12 +65,8 @@ fn write_features(core: &Core, text: &mut Text) {
     text.field("pubsub_channels", pubsub.count(Kind::Channel));
     text.field("pubsub_patterns", pubsub.count(Kind::Pattern));
     text.field("pubsubshard_channels", pubsub.count(Kind::Shard));
-    text.zeros(&[
-        "latest_fork_usec",
-        "total_forks",
-        "migrate_cached_sockets",
-        "slave_expires_tracked_keys",
-    ]);
+    text.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    text.field("slave_expires_tracked_keys", core.srv.ks.replica_expiry_count());
     write_defrag(core, text);
     let tracking = &core.srv.tracking;
     text.field("tracking_total_keys", tracking.keys());

@@ -33,6 +33,14 @@ pub struct Cron {
     first: bool,
 }
 
+/// How long a tick may remove what has expired.
+fn expire_budget(core: &Core) -> Duration {
+    let effort = core.settings.expire_effort.clamp(1, 10);
+    let hz = core.settings.hz.max(1) as u64;
+    let percent = EXPIRE_PERCENT + 2 * u64::from(effort - 1);
+    Duration::from_micros(1_000_000 / hz * percent / 100)
+}
+
 impl Cron {
     /// The cron of a thread. Must be made on it.
     pub fn new(thread: usize) -> Self {
@@ -138,10 +146,30 @@ impl Cron {
         &self.shards
     }
 
+    /// On a replica: removes the expired keys of its own clients, whose expiry the primary does not know of.
+    fn expire_noted(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
+        let srv = core.srv;
+        let may_expire = || {
+            let attention = srv.attention.load(Ordering::SeqCst);
+            attention & attention::REPLICA != 0
+                && attention & (attention::PAUSED | attention::IMPORT | attention::LOADING) == 0
+        };
+        if srv.ks.replica_expiry_count() == 0 || !may_expire() {
+            return;
+        }
+        let budget = expire_budget(core);
+        let started = Instant::now();
+        let mut keep_going = || may_expire() && started.elapsed() < budget;
+        expiry::expire_noted(inside, &mut core.turn, &self.shards, &mut keep_going);
+        core.free_trash();
+        srv.sample_latency("expire-cycle", Some(started));
+    }
+
     /// This thread's share of the active expiry.
     pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         core.begin();
         if core.turn.expired == Expired::Keep {
+            self.expire_noted(core, inside);
             return;
         }
         // What expires is told.
@@ -154,9 +182,7 @@ impl Cron {
         }
         let srv = core.srv;
         let effort = core.settings.expire_effort.clamp(1, 10);
-        let hz = core.settings.hz.max(1) as u64;
-        let percent = EXPIRE_PERCENT + 2 * u64::from(effort - 1);
-        let budget = Duration::from_micros(1_000_000 / hz * percent / 100);
+        let budget = expire_budget(core);
         let started = Instant::now();
         let mut capped = false;
         let mut keep_going = || {

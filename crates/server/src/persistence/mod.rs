@@ -28,8 +28,9 @@ use crate::server::{Server, attention};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
+use weft_base::rng::seed_from_os;
 use weft_persist::storage::Disk;
 
 /// What all threads may know of saving and loading.
@@ -43,6 +44,7 @@ pub struct Persistence {
     functions: Mutex<Vec<Vec<u8>>>,
     /// Numbers files on their way to their place.
     files: AtomicU64,
+    first_file: OnceLock<u64>,
     /// The last save is being prepared or made: no other begins, and nobody else ends the server.
     is_ending: AtomicBool,
     /// The data were dropped for a copy of a primary's, and none has come whole since.
@@ -190,9 +192,11 @@ impl Persistence {
         Ok(file)
     }
 
-    /// A number that no other file on its way has had.
+    /// A number that no other file on its way has had. It begins anywhere: servers in containers that share a
+    /// folder may have the same process id.
     pub fn next_file(&self) -> u64 {
-        self.files.fetch_add(1, Ordering::Relaxed)
+        let begin = *self.first_file.get_or_init(|| u64::from(seed_from_os() as u32));
+        begin + self.files.fetch_add(1, Ordering::Relaxed)
     }
 }
 

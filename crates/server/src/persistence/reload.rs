@@ -75,9 +75,7 @@ fn load_stopped(
             turn.discard_all(taken.contents, Free::Background);
         }
     }
-    // What has expired at a replica goes when its primary says so.
-    let keeps_expired = srv.replication.is_replica();
-    put(guard, turn, &mut loader, &rules, keeps_expired, options.merges)
+    put(guard, turn, &mut loader, &rules, options.merges, Overdue::Expires)
         .map(|counts| {
             load::introduce(srv, loader.origin());
             load::conclude(srv, &loader, counts);
@@ -89,17 +87,27 @@ fn load_stopped(
         })
 }
 
-/// Puts all keys of a file into the keyspace. `keeps_expired`: those whose time is over, too.
+/// What becomes of a loaded key whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overdue {
+    /// It stays: what follows the file may still name it.
+    Stays,
+    /// It expires like any key that a command meets, so its deletion is logged: the log and replicas still
+    /// have the key. It stays where nothing may expire, as on a replica.
+    Expires,
+}
+
+/// Puts all keys of a file into the keyspace.
 fn put<R: Read>(
     guard: &Guard<'_>,
     turn: &mut Turn,
     loader: &mut Loader<R>,
     rules: &load::Rules,
-    keeps_expired: bool,
     merges: bool,
+    overdue: Overdue,
 ) -> Result<Counts, Trouble> {
-    let mut counts = Counts::default();
-    rules.with_terms(keeps_expired, |terms| {
+    let (mut counts, mut expired) = (Counts::default(), 0);
+    rules.with_terms(true, |terms| {
         while let Some(piece) = loader.take(terms)? {
             piece.each(terms, &mut counts, |db, record| {
                 let mut db = Db::new(guard, turn, db);
@@ -109,9 +117,16 @@ fn put<R: Read>(
                     return false;
                 }
                 db.set(&key, record);
+                if overdue == Overdue::Expires && db.is_expired(&key) {
+                    // A look removes it, if anything may expire now.
+                    let _ = db.contains(&key);
+                    expired += u64::from(!db.is_expired(&key));
+                }
                 true
             })?;
         }
+        counts.loaded -= expired;
+        counts.expired += expired;
         Ok(counts)
     })
 }
@@ -131,7 +146,7 @@ pub fn load_front<R: Read>(
     if !rules.is_summed {
         loader.ignore_sum();
     }
-    let counts = put(guard, turn, &mut loader, &rules, true, false)?;
+    let counts = put(guard, turn, &mut loader, &rules, false, Overdue::Stays)?;
     load::introduce(srv, loader.origin());
     load::conclude(srv, &loader, counts);
     let (taken, origin) = (loader.offset(), loader.origin().clone());

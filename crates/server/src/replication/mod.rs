@@ -134,6 +134,7 @@ impl Hub {
         let mut state = self.lock();
         (state.node, state.pending) = node(srv, settings, Start { position, primary });
         // A replica from the start has nobody to tell but those who ask from now on.
+        roles::note_expiry(srv, !state.node.is_primary());
         srv.set_attention(attention::REPLICA, !state.node.is_primary());
         self.finish(srv, state);
         // Who writes from here on is in the stream, if there is one.

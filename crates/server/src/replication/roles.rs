@@ -57,6 +57,7 @@ pub fn resume_writes(srv: &'static Server, state: &mut State) {
 
 /// A replica from here on: what waits for keys or replicas would wait for what does not come.
 pub fn demoted(srv: &'static Server, _state: &mut State) {
+    note_expiry(srv, true);
     srv.set_attention(attention::REPLICA, true);
     srv.broadcast(|| Message::Demoted);
 }
@@ -64,7 +65,18 @@ pub fn demoted(srv: &'static Server, _state: &mut State) {
 /// A primary from here on. What there is now are the data, though it be nothing.
 pub fn promoted(srv: &'static Server, _state: &mut State) {
     srv.set_attention(attention::REPLICA, false);
+    note_expiry(srv, false);
     if srv.aof.is_of_gone_data() {
         crate::aof::start::again_soon(srv);
+    }
+}
+
+/// Has keys be noted that clients give an expiry to, where this server is a replica that they may write to. As a
+/// primary it removes all expired keys, whoever wrote them. Takes no lock of the configuration, whose holders may
+/// wait for the state.
+pub fn note_expiry(srv: &Server, is_replica: bool) {
+    srv.ks.note_replica_expiry(is_replica && !srv.settings().replica.is_read_only);
+    if !is_replica {
+        srv.ks.forget_replica_expiry();
     }
 }

@@ -44,7 +44,12 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
     start::apply_derived(srv, config);
+    if !config.bool(Id::REPLICA_READ_ONLY) && srv.replication.is_replica() {
+        // Before clients may write.
+        srv.ks.note_replica_expiry(true);
+    }
     srv.publish_settings(config);
+    crate::replication::roles::note_expiry(srv, srv.replication.is_replica());
     srv.replication.set(srv, config);
     if srv.aof.is_on() {
         srv.aof.renew(srv, srv.settings().aof.sync);
@@ -56,7 +61,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
 
 fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(), String> {
     match id {
-        Id::DIR => change_directory(config),
+        Id::DIR => change_directory(srv, config),
         Id::MAXCLIENTS => raise_limit(config),
         Id::IO_THREADS => {
             find_descriptors(config)?;
@@ -103,8 +108,16 @@ fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
     Some(())
 }
 
-fn change_directory(config: &Config) -> Result<(), String> {
+/// The append-only file goes on in its folder below the new directory with the next rewrite.
+fn change_directory(srv: &Server, config: &Config) -> Result<(), String> {
     let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
+    if srv.aof.is_on() {
+        let log = crate::aof::directory_in(&dir, config);
+        // Where the folder is missing, the rewrite creates and locks it.
+        if log.folder().is_dir() {
+            srv.aof.locks.lock(&log)?;
+        }
+    }
     std::env::set_current_dir(dir).map_err(|e| e.to_string())
 }
 

@@ -51,7 +51,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(IS_OFF);
     }
     let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
-    if replicas > 0 {
+    if replicas > 0 || local == 0 {
         wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms)?;
         // Who ends the log looks for those who wait afterwards.
         if let Some(waiting) =
@@ -64,18 +64,19 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let unit = srv.ks.log().last();
     let done = i64::from(srv.aof.is_on() && srv.aof.durable() >= unit);
+    let on_replicas = srv.replication.replicas_on_disk(srv, unit);
     if done >= local || cx.in_transaction {
-        answer(cx.reply, done);
+        answer(cx.reply, done, on_replicas);
         return Ok(());
     }
     let mut timeout_reply = weft_resp::Reply::new(cx.session.proto);
     let from = timeout_reply.mark();
-    answer(&mut timeout_reply, done);
+    answer(&mut timeout_reply, done, on_replicas);
     let waiting = waiting(cx, timeout_reply.bytes_since(from).to_vec(), timeout_ms, None)?;
     srv.lines.enter(&srv.ks, &waiting);
     if !srv.aof.has_wait(unit, &waiting) {
         srv.lines.leave(&srv.ks, &waiting);
-        answer(cx.reply, 1);
+        answer(cx.reply, 1, srv.replication.replicas_on_disk(srv, unit));
         return Ok(());
     }
     // Who ends the log looks for those who wait afterwards.

@@ -130,6 +130,18 @@ impl Hub {
         Some((done, waiting))
     }
 
+    /// How many replicas have said that all up to `unit` is on their disks. Nobody is asked for it now.
+    pub fn replicas_on_disk(&self, srv: &Server, unit: u64) -> i64 {
+        let state = self.lock();
+        if !state.node.is_primary() {
+            return 0;
+        }
+        match stand(srv, &state, unit, Goal::Disk { local: false, replicas: 0 }).1 {
+            Done::Disk { replicas, .. } => replicas as i64,
+            Done::Replicas(_) => 0,
+        }
+    }
+
     /// What a client is told whose time is over, if it waits for replicas. Those who look at all waiters may
     /// have forgotten it already, as it has given up.
     pub fn end_of_wait(&self, srv: &Server, waiting: &Arc<Waiting>) -> Option<Done> {

@@ -1,0 +1,208 @@
+//! Faults of replication that were found beside Valkey: each test failed before its repair.
+
+use std::time::Duration;
+use weft_testkit::{Client, Server};
+use weft_tests::persistence::{PATIENCE, until};
+
+/// A field of INFO.
+fn info(client: &mut Client, section: &str, field: &str) -> String {
+    let text = client.cmd(&["INFO", section]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{field} in {text}")).to_string()
+}
+
+/// A primary and a replica that clients may write to, linked.
+fn pair(options: &[&str]) -> (Server, Server) {
+    let debug = ["--enable-debug-command", "yes"];
+    let primary = Server::weft(
+        &[&debug[..], &["--repl-diskless-sync-delay", "0", "--appendonly", "yes"]].concat(),
+    );
+    let port = primary.port().to_string();
+    let follow = ["--replicaof", &format!("127.0.0.1 {port}"), "--replica-read-only", "no"];
+    let replica = Server::weft(&[&debug[..], &follow, options].concat());
+    linked(&mut replica.client());
+    (primary, replica)
+}
+
+fn linked(client: &mut Client) {
+    until("the link", || info(client, "replication", "master_link_status") == "up");
+}
+
+fn tracked(client: &mut Client) -> String {
+    info(client, "stats", "slave_expires_tracked_keys")
+}
+
+/// Gives a key of each name a time to live by another command; how many there are.
+fn write_expiring(client: &mut Client, ttl: &str) -> usize {
+    let commands: &[&[&str]] = &[
+        &["SET", "set", "v", "PX", ttl],
+        &["PSETEX", "psetex", ttl, "v"],
+        &["SET", "expire", "v"],
+        &["PEXPIRE", "expire", ttl],
+        &["SET", "getex", "v"],
+        &["GETEX", "getex", "PX", ttl],
+        &["SET", "source", "v", "PX", ttl],
+        &["COPY", "source", "copy"],
+        &["RPUSH", "list", "v"],
+        &["PEXPIRE", "list", ttl],
+        &["RENAME", "source", "renamed"],
+        &["SELECT", "3"],
+        &["SET", "other", "v", "PX", ttl],
+        &["SELECT", "0"],
+        &["MULTI"],
+        &["SET", "exec", "v", "PX", ttl],
+        &["EXEC"],
+    ];
+    for command in commands {
+        assert_eq!(client.cmd(command).error(), None, "{command:?}");
+    }
+    let dump = client.cmd(&["DUMP", "list"]);
+    let dump = dump.bytes().expect("a payload");
+    client.ok(&[b"RESTORE", &b"restored"[..], ttl.as_bytes(), dump]);
+    10
+}
+
+/// Nobody removed them, and `slave_expires_tracked_keys` was always 0.
+#[test]
+fn keys_that_clients_of_a_replica_let_expire_are_removed() {
+    let (primary, replica) = pair(&["--appendonly", "yes"]);
+    let mut client = replica.client();
+    client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let written = write_expiring(&mut client, "100");
+    // What the primary has sent is for the primary to remove.
+    let mut writer = primary.client();
+    writer.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    writer.ok(&["SET", "of-primary", "v", "PX", "50"]);
+    assert_eq!(writer.cmd(&["WAIT", "1", "0"]).int(), 1);
+    assert_eq!(tracked(&mut client), written.to_string());
+    client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
+    until("the end of all", || tracked(&mut client) == "0");
+    assert_eq!(info(&mut client, "stats", "expired_keys"), written.to_string());
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 1);
+    client.ok(&["SELECT", "3"]);
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 0);
+    // The deletions are in the log.
+    let mut replica = replica;
+    client.cmd(&["WAITAOF", "0", "0", "0"]);
+    replica.restart();
+    replica.wait_until_loaded();
+    let mut client = replica.client();
+    assert_eq!(client.cmd(&["EXISTS", "set", "expire", "copy", "restored"]).int(), 0);
+}
+
+#[test]
+fn what_ends_the_note_of_a_key() {
+    let (primary, replica) = pair(&["--save", ""]);
+    let (mut writer, mut client) = (primary.client(), replica.client());
+    let mut set = |key: &str| client.ok(&["SET", key, "v", "EX", "1000"]);
+    ["a", "b", "c", "d", "e"].into_iter().for_each(&mut set);
+    client.ok(&["SELECT", "1"]);
+    client.ok(&["SET", "f", "v", "EX", "1000"]);
+    assert_eq!(tracked(&mut client), "6");
+    client.ok(&["SWAPDB", "0", "1"]);
+    // Now in 1: a to e; in 0: f.
+    assert_eq!(client.cmd(&["PERSIST", "a"]).int(), 1);
+    assert_eq!(client.cmd(&["DEL", "b"]).int(), 1);
+    assert_eq!(tracked(&mut client), "4");
+    // A change of the value only.
+    client.cmd(&["APPEND", "c", "w"]);
+    assert_eq!(tracked(&mut client), "4");
+    // The primary's from here on.
+    writer.ok(&["SELECT", "1"]);
+    writer.ok(&["SET", "c", "v", "EX", "1000"]);
+    assert_eq!(writer.cmd(&["WAIT", "1", "0"]).int(), 1);
+    until("the write", || tracked(&mut client) == "3");
+    client.ok(&["FLUSHDB"]);
+    assert_eq!(tracked(&mut client), "1");
+    // Of a server that nobody may write to nothing is noted, later again.
+    client.ok(&["CONFIG", "SET", "replica-read-only", "yes"]);
+    assert_eq!(tracked(&mut client), "1");
+    client.ok(&["CONFIG", "SET", "replica-read-only", "no"]);
+    client.ok(&["SET", "g", "v", "EX", "1000"]);
+    assert_eq!(tracked(&mut client), "2");
+    // A primary removes all.
+    client.ok(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(tracked(&mut client), "0");
+    client.ok(&["SET", "h", "v", "EX", "1000"]);
+    assert_eq!(tracked(&mut client), "0");
+}
+
+/// PFCOUNT stores its estimate, and moved the replication offset while writes were paused.
+#[test]
+fn pfcount_waits_for_the_end_of_a_pause_of_writes() {
+    let (primary, replica) = pair(&[]);
+    let (mut client, mut other) = (primary.client(), primary.client());
+    client.cmd(&["PFADD", "h", "a", "b"]);
+    client.cmd(&["PFADD", "g", "a"]);
+    assert_eq!(client.cmd(&["WAIT", "1", "0"]).int(), 1);
+    other.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    let before = info(&mut other, "replication", "master_repl_offset");
+    let mut multi = primary.client();
+    // A client that is held back takes no further request: the second one of each waits in its buffer, so that the
+    // answers come after the end of the pause alone.
+    client.send_raw(b"PFCOUNT h\r\nINFO replication\r\n").expect("sent");
+    multi.send_raw(b"MULTI\r\nPFCOUNT g\r\nEXEC\r\nINFO replication\r\n").expect("sent");
+    assert_eq!(multi.read_reply().expect("an answer").value.text(), "OK");
+    for held in [&mut client, &mut multi] {
+        held.set_timeout(Duration::from_millis(500));
+        assert!(held.read_reply().is_err(), "it is answered during the pause");
+        held.set_timeout(PATIENCE);
+    }
+    assert_eq!(info(&mut other, "replication", "master_repl_offset"), before);
+    other.ok(&["CLIENT", "UNPAUSE"]);
+    assert_eq!(client.read_reply().expect("an answer").value.int(), 2);
+    // As in the reference, it was held back before it was queued.
+    assert_eq!(multi.read_reply().expect("an answer").value.text(), "QUEUED");
+    assert_eq!(multi.read_reply().expect("an answer").value.items()[0].int(), 1);
+    for served in [&mut client, &mut multi] {
+        assert!(served.read_reply().is_ok());
+    }
+    assert_ne!(info(&mut other, "replication", "master_repl_offset"), before);
+    drop(replica);
+}
+
+/// The server's clock.
+fn now_ms(client: &mut Client) -> i64 {
+    let time = client.cmd(&["TIME"]);
+    let part = |at: usize| time.items()[at].text().parse::<i64>().expect("a number");
+    part(0) * 1000 + part(1) / 1000
+}
+
+/// DEBUG RELOAD left keys out whose time was over, and told neither replicas nor the log: where such a key was
+/// written again, they added to the old value.
+#[test]
+fn keys_that_a_reload_leaves_out_are_deleted_everywhere() {
+    let (mut primary, replica) = pair(&[]);
+    let mut client = primary.client();
+    client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    client.cmd(&["RPUSH", "list", "old"]);
+    let at = now_ms(&mut client) + 20;
+    client.cmd(&["PEXPIREAT", "list", &at.to_string()]);
+    client.ok(&["SET", "kept", "v"]);
+    // Not by a look at the key, which would remove it.
+    until("its time", || now_ms(&mut client) > at);
+    client.ok(&["DEBUG", "RELOAD"]);
+    client.cmd(&["RPUSH", "list", "new"]);
+    assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
+    assert_eq!(client.cmd(&["WAIT", "1", "0"]).int(), 1);
+    assert_eq!(replica.client().cmd(&["LRANGE", "list", "0", "-1"]).items().len(), 1);
+    primary.kill();
+    primary.restart();
+    primary.wait_until_loaded();
+    assert_eq!(primary.client().cmd(&["LRANGE", "list", "0", "-1"]).items().len(), 1);
+}
+
+/// Replicas counted only where the client waited for some.
+#[test]
+fn waitaof_counts_replicas_that_nobody_waits_for() {
+    let log = ["--appendonly", "yes"];
+    // Of a replica that clients may write to, nobody knows what its disk has of the stream.
+    let (primary, _replica) = pair(&[&log[..], &["--replica-read-only", "yes"]].concat());
+    let mut client = primary.client();
+    client.ok(&["SET", "a", "1"]);
+    let counts = |reply: &weft_testkit::Value| [reply.items()[0].int(), reply.items()[1].int()];
+    assert_eq!(counts(&client.cmd(&["WAITAOF", "1", "1", "0"])), [1, 1]);
+    for wanted in ["0", "1"] {
+        assert_eq!(counts(&client.cmd(&["WAITAOF", wanted, "0", "0"])), [1, 1], "{wanted}");
+    }
+}
