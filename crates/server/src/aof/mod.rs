@@ -31,6 +31,7 @@ pub mod status;
 pub mod writer;
 
 use crate::answers::{Bound, NONE};
+use crate::blocking;
 use crate::blocking::Waiting;
 use crate::io::Message;
 use crate::server::Server;
@@ -267,7 +268,7 @@ impl Aof {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
                 reply.error(OFF.as_bytes());
-                srv.lines.leave(&srv.ks, &waiting);
+                blocking::leave(srv, &waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
             }
@@ -289,7 +290,7 @@ impl Aof {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
                 answer_wait(&mut reply, 1);
-                srv.lines.leave(&srv.ks, waiting);
+                blocking::leave(srv, waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
             }

@@ -155,6 +155,12 @@ impl ArgBuf {
             ArgBuf::Blob(b) => b,
         }
     }
+
+    /// Bytes of memory, with the argument itself.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        size_of::<ArgBuf>() + ((self.bytes().len() + 7) & !7)
+    }
 }
 
 /// A large bulk string that is being read straight into its place.

@@ -3,6 +3,7 @@
 
 use super::registry::{Kind, Name, Registry, at_once};
 use crate::clients::ClientShared;
+use crate::holdings::Holding;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -22,6 +23,11 @@ pub struct Subscriber {
 impl Subscriber {
     pub fn len(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
+    }
+
+    /// How many there are of all kinds.
+    pub fn all(&self) -> usize {
+        self.names.iter().map(HashMap::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -104,4 +110,5 @@ pub fn show(client: &ClientShared, subscriber: Option<&Subscriber>) {
     shown.channels.store(len(Kind::Channel), Ordering::Relaxed);
     shown.patterns.store(len(Kind::Pattern), Ordering::Relaxed);
     shown.shards.store(len(Kind::Shard), Ordering::Relaxed);
+    client.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
 }
