@@ -251,6 +251,9 @@ impl Notes {
             keys.remove(key);
             if keys.is_empty() {
                 self.watched.remove(&db);
+                if self.watched.is_empty() {
+                    self.watched = HashMap::default();
+                }
             } else if keys.len() < keys.capacity() / SHRINK_BELOW {
                 keys.shrink_to(2 * keys.len());
             }

@@ -140,6 +140,9 @@ impl<W: Waits> Shard<W> {
                 lines.remove(name);
                 if lines.is_empty() {
                     self.lines.remove(&waiting.db());
+                    if self.lines.is_empty() {
+                        self.lines = HashMap::new();
+                    }
                 } else if lines.len() < lines.capacity() / SHRINK_BELOW {
                     lines.shrink_to(2 * lines.len());
                 }
@@ -321,5 +324,100 @@ impl<W: Waits> Lines<W> {
     pub fn keys_waited_for(&self) -> usize {
         let of_shard = |s| self.shard(s).lines.values().map(HashMap::len).sum::<usize>();
         (0..SHARDS as u16).map(of_shard).sum()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Client {
+        id: u64,
+        state: WaitState,
+        keys: Vec<(u16, Name)>,
+    }
+
+    impl Client {
+        fn new(id: u64, keys: &[&str]) -> Arc<Client> {
+            let keys = keys.iter().map(|key| (0, Name::from(key.as_bytes()))).collect();
+            Arc::new(Client { id, state: WaitState::default(), keys })
+        }
+    }
+
+    impl Waits for Client {
+        fn state(&self) -> &WaitState {
+            &self.state
+        }
+
+        fn client(&self) -> u64 {
+            self.id
+        }
+
+        fn db(&self) -> usize {
+            3
+        }
+
+        fn keys(&self) -> &[(u16, Name)] {
+            &self.keys
+        }
+
+        fn follows(&self) -> bool {
+            true
+        }
+
+        fn is_killed(&self) -> bool {
+            false
+        }
+    }
+
+    /// The clients in the line of a key, in their order.
+    fn line(lines: &Lines<Client>, key: &str) -> Vec<u64> {
+        let (mut passed, mut all) = (0, Vec::new());
+        while let Some((place, client)) =
+            lines.first_after(passed, (0, 3, key.as_bytes()), |_| true)
+        {
+            all.push(client.id);
+            passed = place;
+        }
+        all
+    }
+
+    #[test]
+    fn clients_leave_lines_in_any_order() {
+        let ks = Keyspace::new(4, 1, Box::new(|_| {}));
+        let lines = Lines::default();
+        let clients: Vec<Arc<Client>> = (0..50)
+            .map(|id| Client::new(id, if id % 2 == 0 { &["a", "b"] } else { &["b"] }))
+            .collect();
+        clients.iter().for_each(|client| lines.enter(&ks, client));
+        assert_eq!(line(&lines, "b"), (0..50).collect::<Vec<_>>());
+        assert_eq!(line(&lines, "a"), (0..50).step_by(2).collect::<Vec<_>>());
+        assert!(!lines.has(0, 2, b"a"), "another database");
+        let mut left: Vec<u64> = (0..50).collect();
+        for n in 0..50u64 {
+            let id = n * 7 % 50;
+            lines.leave(&ks, &clients[id as usize]);
+            lines.leave(&ks, &clients[id as usize]);
+            left.retain(|other| *other != id);
+            assert_eq!(line(&lines, "b"), left);
+        }
+        assert_eq!((lines.keys_waited_for(), lines.shard(0).followers), (0, 0));
+        assert!(lines.of_client(7).is_none());
+    }
+
+    #[test]
+    fn a_client_that_is_forgotten_stands_in_its_lines_until_it_leaves() {
+        let ks = Keyspace::new(4, 1, Box::new(|_| {}));
+        let lines = Lines::default();
+        let (old, new) = (Client::new(1, &["a"]), Client::new(1, &["a"]));
+        lines.enter(&ks, &old);
+        lines.forget_client(&old);
+        assert!(lines.of_client(1).is_none());
+        // The client waits for the same key again before what is left of its first wait is gone.
+        lines.enter(&ks, &new);
+        lines.leave(&ks, &old);
+        assert_eq!(line(&lines, "a"), [1]);
+        assert!(lines.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
     }
 }

@@ -125,7 +125,7 @@ pub const fn heap(bytes: usize) -> usize {
 /// Bytes of an entry in a hash map beside its key and value: the share of places that are free, about.
 pub const fn map_entry(bytes: usize) -> usize {
     // Between 7/16 and 7/8 of the places are taken, each with a byte of its own.
-    (bytes + 1) * 3 / 2
+    (bytes + 1) * 5 / 3
 }
 
 /// State of a client that has given it up, to be taken apart.

@@ -312,7 +312,7 @@ fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
 }
 
 fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
-    let Job { cmd, args, mut session, looked, retry, cancel, charge: _charge } = job;
+    let Job { cmd, args, mut session, looked, retry, cancel, charge } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
@@ -366,5 +366,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
             unreachable!("the slow lane takes its time")
         }
     };
+    // Before the client is answered: what it asks next finds nothing of this.
+    charge.release();
     core.srv.threads[thread].mailbox.send(message);
 }

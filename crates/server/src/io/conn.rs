@@ -159,7 +159,9 @@ impl ArgBuf {
     /// Bytes of memory, with the argument itself.
     #[inline]
     pub fn memory(&self) -> usize {
-        size_of::<ArgBuf>() + ((self.bytes().len() + 7) & !7)
+        let len = self.bytes().len();
+        // As the allocator hands out small ones; of large ones the difference does not matter.
+        size_of::<ArgBuf>() + if len <= 8 { 8 } else { (len + 15) & !15 }
     }
 }
 

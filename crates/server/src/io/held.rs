@@ -3,12 +3,17 @@
 //! All of it is known without walking over buffers, so that it can be renewed in every turn.
 
 use crate::clients::ClientShared;
+use crate::holdings::Holdings;
 use crate::io::conn::{Conn, Kept};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_resp::Span;
 
+/// Addresses, and places in what leads to a client by its number or its socket (bytes, measured).
+const ELSEWHERE: usize = 240;
+
 /// What a connection takes beside its buffers (bytes).
-pub const FIXED: usize = size_of::<Conn>() + size_of::<ClientShared>();
+pub const FIXED: usize =
+    size_of::<Conn>() + size_of::<ClientShared>() + size_of::<Holdings>() + ELSEWHERE;
 
 /// The input of a connection that is not executed yet, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use super::message::News;
 use super::tracker::{Mode, Tracker};
+use crate::pubsub::registry::give_back;
 use crate::server::Server;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,6 +47,7 @@ impl All {
             return;
         }
         self.followers.remove(prefix);
+        give_back(&mut self.followers);
         if let Some(count) = self.lengths.get_mut(&prefix.len()) {
             *count -= 1;
             if *count == 0 {

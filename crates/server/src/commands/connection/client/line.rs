@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_commands::CmdResult;
 
 pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     let filter = Filter::parse(&cx.args[2..], cx.srv(), false)?;
     renew_own(cx);
     let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
