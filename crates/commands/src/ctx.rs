@@ -149,14 +149,11 @@ impl<'a> Ctx<'a> {
         self.lane.weigh(elements, &mut self.pause)
     }
 
-    /// As [`Ctx::weigh`], for a command that does something about each of its arguments.
+    /// As [`Ctx::weigh`], for a command that does something about each of its arguments. That of a client which
+    /// waits for very many keys is not run by whoever makes one of them, but by the client's own thread.
     #[inline]
     pub fn weigh_args(&mut self) -> CmdResult {
-        match self.lane {
-            // They were weighed before the client came to wait.
-            Lane::Served => Ok(()),
-            Lane::Fast | Lane::Slow | Lane::Transaction => self.weigh(self.args.len()),
-        }
+        self.weigh(self.args.len())
     }
 
     /// Has the client wait for one of the keys at the argument positions `keys`: the command's
@@ -261,6 +258,7 @@ impl<'a> Ctx<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::Lane;
     use crate::testing::Bench;
     use weft_keyspace::Tally;
 
@@ -320,6 +318,19 @@ mod tests {
         (&["HTTL", "h", "FIELDS", "#"], &["f"]),
     ];
 
+    /// Commands that wait, with what stands behind the repeated part.
+    const WAITING: &[(&[&str], &[&str], &[&str])] = &[
+        (&["BLPOP"], &["k"], &["0"]),
+        (&["BRPOP"], &["k"], &["0"]),
+        (&["BLMPOP", "0", "#"], &["k"], &["LEFT"]),
+        (&["BZPOPMIN"], &["k"], &["0"]),
+        (&["BZPOPMAX"], &["k"], &["0"]),
+        (&["BZMPOP", "0", "#"], &["k"], &["MIN"]),
+        (&["LMPOP", "#"], &["k"], &["LEFT"]),
+        (&["ZMPOP", "#"], &["k"], &["MIN"]),
+        (&["XREAD", "BLOCK", "0", "STREAMS"], &["k", "0"], &[]),
+    ];
+
     /// The words of a request in which the repeated part stands `n` times.
     fn request(once: &[&str], repeated: &[&str], n: usize) -> Vec<String> {
         let count = n.to_string();
@@ -349,6 +360,27 @@ mod tests {
                 if too_long {
                     assert_eq!(bench.turn.tally, Tally::default(), "{once:?}: it has begun");
                     assert_eq!(bench.run("DBSIZE"), ":0|", "{once:?}: it has an effect");
+                }
+            }
+        }
+    }
+
+    /// The same of commands that wait, also when whoever makes one of their keys runs them: many keys are for the
+    /// slow lane.
+    #[test]
+    fn many_keys_to_wait_for_are_weighed() {
+        for (once, repeated, last) in WAITING {
+            let mut bench = Bench::new(1000);
+            for (n, too_long) in [(5, false), (100_000, true)] {
+                let mut words = request(once, repeated, n);
+                words.extend(last.iter().map(|word| (*word).to_owned()));
+                let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+                for lane in [Lane::Fast, Lane::Served] {
+                    assert_eq!(
+                        bench.is_too_long_in(lane, &args),
+                        too_long,
+                        "{once:?} {n} {lane:?}"
+                    );
                 }
             }
         }

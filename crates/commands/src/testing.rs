@@ -71,8 +71,13 @@ impl Bench {
 
     /// Whether a request of these words is too much for the fast lane; it is run there.
     pub fn is_too_long(&mut self, args: &[&[u8]]) -> bool {
+        self.is_too_long_in(Lane::Fast, args)
+    }
+
+    /// Whether a request of these words is too much for `lane`; it is run there.
+    pub fn is_too_long_in(&mut self, lane: Lane, args: &[&[u8]]) -> bool {
         let command = find(args).expect("a command of the registry");
-        self.run_in(Lane::Fast, command, args).1 == Some(Pause::Slow)
+        self.run_in(lane, command, args).1 == Some(Pause::Slow)
     }
 
     fn run_in(

@@ -117,7 +117,7 @@ mod tests {
         let old = db.key(b"old");
         db.set(&old, one(b"old"));
         let watch = Arc::new(crate::Watch::default());
-        db.watch(&old, &watch);
+        let _ = db.watch(&old, &watch);
         let taken = guard.exchange_all(&mut turn, beside);
         settle(&guard, &mut turn);
         assert_eq!(taken.iter().map(|taken| taken.keys).sum::<u64>(), 1);

@@ -83,8 +83,8 @@ fn tell(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     let Effect { db, shard, key, became, .. } = effect;
     let notes = &ks.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
-        let left = notes.break_watches(*db, key, became.is_expired(now_ms));
-        ks.set_interest(*shard, WATCHED, left);
+        let clear = || ks.set_interest(*shard, WATCHED, false);
+        notes.break_watches((*db, key), became.is_expired(now_ms), clear);
     }
     if interest & JOURNALED != 0 {
         match became {

@@ -13,8 +13,9 @@
 //! shard, but for the bits of waiting clients and of those who follow prefixes, whom the server keeps.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Keys of this shard are watched.
 pub(crate) const WATCHED: u32 = 1;
@@ -90,28 +91,79 @@ pub(crate) enum Event {
     Went(Option<i64>),
 }
 
-type ByKey<T> = HashMap<Box<[u8]>, T>;
-
 /// A client's watch of one key.
 #[derive(Debug)]
 struct Watcher {
-    watch: Weak<Watch>,
+    watch: Arc<Watch>,
     /// The key had expired when the watch began, and was only not removed, since nothing might
     /// change then. That it is removed one day is no news.
     was_expired: bool,
 }
 
 impl Watcher {
-    fn is_dead(&self) -> bool {
-        self.watch.strong_count() == 0
+    /// The key has changed, or was only removed since it had expired; whether the watch goes on.
+    fn survives(&mut self, expired: bool) -> bool {
+        let survives = expired && std::mem::take(&mut self.was_expired);
+        if !survives {
+            self.watch.break_it();
+        }
+        survives
+    }
+}
+
+/// Tells a watch from all others that there are.
+fn id_of(watch: &Arc<Watch>) -> usize {
+    Arc::as_ptr(watch) as usize
+}
+
+/// Those who watch one key. Beginning and ending a watch take O(1), however many they are.
+#[derive(Debug)]
+enum Watchers {
+    One(Watcher),
+    Many(Box<HashMap<usize, Watcher, RandomState>>),
+}
+
+impl Watchers {
+    /// Adds a watcher, unless it is there.
+    fn add(&mut self, new: Watcher) -> bool {
+        match self {
+            Watchers::One(one) if Arc::ptr_eq(&one.watch, &new.watch) => false,
+            Watchers::One(_) => {
+                let mut all = Box::<HashMap<usize, Watcher, RandomState>>::default();
+                all.insert(id_of(&new.watch), new);
+                if let Watchers::One(one) = std::mem::replace(self, Watchers::Many(all)) {
+                    self.add(one);
+                }
+                true
+            }
+            Watchers::Many(all) => all.insert(id_of(&new.watch), new).is_none(),
+        }
     }
 
-    fn break_it(&self) {
-        if let Some(watch) = self.watch.upgrade() {
-            watch.break_it();
+    /// Removes a watcher; whether none is left.
+    fn remove(&mut self, watch: &Arc<Watch>) -> bool {
+        match self {
+            Watchers::One(one) => Arc::ptr_eq(&one.watch, watch),
+            Watchers::Many(all) => {
+                all.remove(&id_of(watch));
+                all.is_empty()
+            }
+        }
+    }
+
+    /// Breaks the watches; whether none is left.
+    fn break_all(&mut self, expired: bool) -> bool {
+        match self {
+            Watchers::One(one) => !one.survives(expired),
+            Watchers::Many(all) => {
+                all.retain(|_, watcher| watcher.survives(expired));
+                all.is_empty()
+            }
         }
     }
 }
+
+type ByKey = HashMap<Arc<[u8]>, Watchers, RandomState>;
 
 /// What is behind one shard's bits.
 #[derive(Debug, Default)]
@@ -119,64 +171,73 @@ pub(crate) struct Interest(Mutex<Notes>);
 
 #[derive(Debug, Default)]
 struct Notes {
-    /// By database.
-    watched: HashMap<usize, ByKey<Vec<Watcher>>>,
-    /// At most so many entries, and how many make it time to clear the dead ones away.
-    entries: usize,
-    clear_at: usize,
-    /// Changes that were looked up since then.
-    asked: usize,
+    /// By database, none of which is empty.
+    watched: HashMap<usize, ByKey, RandomState>,
     /// In order of time.
     journal: Vec<(usize, Box<[u8]>, Event)>,
 }
 
+/// A map that has lost this share of what it once held gives memory back.
+const SHRINK_BELOW: usize = 8;
+
 impl Interest {
     /// Adds a watch of `key` in database `db`; `was_expired`: which had expired before, and is
-    /// still in the table.
-    pub(crate) fn watch(&self, db: usize, key: &[u8], watch: &Arc<Watch>, was_expired: bool) {
+    /// still in the table. Answers the key's name to keep, or nothing if that watch is there already.
+    /// `mark` is called before anybody can end a watch of this shard.
+    pub(crate) fn watch(
+        &self,
+        (db, key): (usize, &[u8]),
+        watch: &Arc<Watch>,
+        was_expired: bool,
+        mark: impl FnOnce(),
+    ) -> Option<Arc<[u8]>> {
         let mut notes = lock(&self.0);
-        // A client that goes away, or UNWATCHes, leaves its entries behind. They are cleared away
-        // when there may be twice as many as were left the last time: amortized O(1).
-        notes.entries += 1;
-        if notes.entries > notes.clear_at {
-            notes.clear_dead();
-        }
-        let watches = notes.watched.entry(db).or_default().entry(key.into()).or_default();
-        watches.retain(|w| !w.is_dead());
-        watches.push(Watcher { watch: Arc::downgrade(watch), was_expired });
+        let keys = notes.watched.entry(db).or_default();
+        let new = Watcher { watch: watch.clone(), was_expired };
+        let name = match keys.get_key_value(key) {
+            Some((name, _)) => name.clone(),
+            None => {
+                let name: Arc<[u8]> = key.into();
+                keys.insert(name.clone(), Watchers::One(new));
+                mark();
+                return Some(name);
+            }
+        };
+        keys.get_mut(key)?.add(new).then_some(name)
     }
 
-    /// Breaks the watches of `key`; whether any key is still watched. `expired`: nothing has
-    /// happened but that a key whose time was over has been removed.
-    pub(crate) fn break_watches(&self, db: usize, key: &[u8], expired: bool) -> bool {
-        let mut notes = lock(&self.0);
-        // Dead entries must not keep the shard's bit set: amortized O(1), as in `watch`.
-        notes.asked += 1;
-        if notes.asked > notes.entries {
-            notes.clear_dead();
-        }
-        if let Some(keys) = notes.watched.get_mut(&db)
-            && let Some(watches) = keys.get_mut(key)
-        {
-            watches.retain_mut(|watcher| {
-                let goes_on = expired && std::mem::take(&mut watcher.was_expired);
-                if !goes_on {
-                    watcher.break_it();
-                }
-                goes_on
-            });
-            if watches.is_empty() {
-                keys.remove(key);
-            }
-        }
-        notes.watched.retain(|_, keys| !keys.is_empty());
-        !notes.watched.is_empty()
+    /// Ends a watch of `key`, if it is there. `clear` is called when no key is watched any more, before
+    /// anybody can begin a watch. Needs no shard.
+    pub(crate) fn unwatch(
+        &self,
+        (db, key): (usize, &[u8]),
+        watch: &Arc<Watch>,
+        clear: impl FnOnce(),
+    ) {
+        lock(&self.0).end((db, key), |watchers| watchers.remove(watch), clear);
+    }
+
+    /// Breaks the watches of `key`. `expired`: nothing has happened but that a key whose time was over has
+    /// been removed. `clear` is called when no key is watched any more, before anybody can begin a watch.
+    pub(crate) fn break_watches(
+        &self,
+        (db, key): (usize, &[u8]),
+        expired: bool,
+        clear: impl FnOnce(),
+    ) {
+        lock(&self.0).end((db, key), |watchers| watchers.break_all(expired), clear);
     }
 
     /// The watched keys of `db`.
-    pub(crate) fn watched(&self, db: usize) -> Vec<Box<[u8]>> {
+    pub(crate) fn watched(&self, db: usize) -> Vec<Arc<[u8]>> {
         let notes = lock(&self.0);
         notes.watched.get(&db).map_or(Vec::new(), |keys| keys.keys().cloned().collect())
+    }
+
+    /// How many keys are watched.
+    #[cfg(test)]
+    pub(crate) fn watched_keys(&self) -> usize {
+        lock(&self.0).watched.values().map(HashMap::len).sum()
     }
 
     pub(crate) fn note(&self, db: usize, key: &[u8], event: Event) {
@@ -190,48 +251,116 @@ impl Interest {
 }
 
 impl Notes {
-    fn clear_dead(&mut self) {
-        for keys in self.watched.values_mut() {
-            keys.retain(|_, watches| {
-                watches.retain(|w| !w.is_dead());
-                !watches.is_empty()
-            });
+    /// Has `end` end watches of `key`, which says whether none is left. Expected O(1) beside that.
+    fn end(
+        &mut self,
+        (db, key): (usize, &[u8]),
+        end: impl FnOnce(&mut Watchers) -> bool,
+        clear: impl FnOnce(),
+    ) {
+        if let Some(keys) = self.watched.get_mut(&db)
+            && let Some(watchers) = keys.get_mut(key)
+            && end(watchers)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.watched.remove(&db);
+                if self.watched.is_empty() {
+                    self.watched = HashMap::default();
+                }
+            } else if keys.len() < keys.capacity() / SHRINK_BELOW {
+                keys.shrink_to(2 * keys.len());
+            }
         }
-        self.watched.retain(|_, keys| !keys.is_empty());
-        let left: usize = self.watched.values().flat_map(HashMap::values).map(Vec::len).sum();
-        self.entries = left;
-        self.asked = 0;
-        self.clear_at = 16 + 2 * left;
+        if self.watched.is_empty() {
+            clear();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    /// Breaks the watches of a key; whether any key is watched afterwards.
+    fn breaks(interest: &Interest, db: usize, key: &[u8]) -> bool {
+        let left = Cell::new(true);
+        interest.break_watches((db, key), false, || left.set(false));
+        left.get()
+    }
 
     #[test]
     fn watches_break_for_their_key_and_database_only() {
         let interest = Interest::default();
         let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
-        interest.watch(0, b"k", &a, false);
-        interest.watch(1, b"k", &b, false);
-        assert!(interest.break_watches(0, b"other", false));
+        interest.watch((0, b"k"), &a, false, || {});
+        interest.watch((1, b"k"), &b, false, || {});
+        assert!(breaks(&interest, 0, b"other"));
         assert!(!a.is_broken() && !b.is_broken());
-        assert!(interest.break_watches(0, b"k", false));
+        assert!(breaks(&interest, 0, b"k"));
         assert!(a.is_broken() && !b.is_broken());
-        assert!(!interest.break_watches(1, b"k", false));
+        assert!(!breaks(&interest, 1, b"k"));
         assert!(b.is_broken());
     }
 
     #[test]
-    fn the_dead_are_cleared_away() {
+    fn an_ended_watch_leaves_nothing_behind() {
         let interest = Interest::default();
-        for n in 0..1000 {
-            interest.watch(0, format!("{n}").as_bytes(), &Arc::default(), false);
+        let watches: Vec<Arc<Watch>> = (0..3).map(|_| Arc::default()).collect();
+        let marked = Cell::new(false);
+        for watch in &watches {
+            for _ in 0..2 {
+                interest.watch((0, b"k"), watch, false, || marked.set(true));
+            }
+            interest.watch((7, b"l"), watch, false, || {});
         }
-        let kept = lock(&interest.0).watched.values().map(HashMap::len).sum::<usize>();
-        assert!(kept < 100, "{kept}");
-        let calls = (0..1000).take_while(|_| interest.break_watches(0, b"unknown", false)).count();
-        assert!(calls < 100, "{calls}");
+        assert!(marked.get());
+        for (n, watch) in watches.iter().enumerate() {
+            assert_eq!(Arc::strong_count(watch), 3, "once for each key");
+            let cleared = Cell::new(false);
+            interest.unwatch((0, b"k"), watch, || cleared.set(true));
+            interest.unwatch((0, b"k"), watch, || cleared.set(true));
+            assert!(!cleared.get());
+            interest.unwatch((7, b"l"), watch, || cleared.set(true));
+            assert_eq!(cleared.get(), n == 2);
+            assert_eq!(Arc::strong_count(watch), 1);
+        }
+        assert_eq!(interest.watched_keys(), 0);
+    }
+
+    #[test]
+    fn a_name_is_kept_once_and_told_once() {
+        let interest = Interest::default();
+        let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        let first = interest.watch((0, b"k"), &a, false, || {}).expect("new");
+        assert!(interest.watch((0, b"k"), &a, false, || {}).is_none());
+        let second = interest.watch((0, b"k"), &b, false, || {}).expect("new");
+        assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn an_expired_key_goes_once_without_breaking_a_watch() {
+        let interest = Interest::default();
+        let (old, new) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        interest.watch((0, b"k"), &old, true, || {});
+        interest.watch((0, b"k"), &new, false, || {});
+        interest.break_watches((0, b"k"), true, || panic!("one is left"));
+        assert!(!old.is_broken() && new.is_broken());
+        assert!(!breaks(&interest, 0, b"k"));
+        assert!(old.is_broken());
+    }
+
+    #[test]
+    fn a_map_gives_memory_back() {
+        let interest = Interest::default();
+        let watch = Arc::new(Watch::default());
+        for n in 0..10_000u32 {
+            interest.watch((0, &n.to_be_bytes()), &watch, false, || {});
+        }
+        for n in 1..10_000u32 {
+            interest.unwatch((0, &n.to_be_bytes()), &watch, || {});
+        }
+        assert!(lock(&interest.0).watched[&0].capacity() < 100);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Table;
 use crate::gate::Gates;
+use crate::interest::Watch;
 use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
@@ -203,6 +204,12 @@ impl Keyspace {
         } else {
             bits.fetch_and(!bit, Ordering::Relaxed);
         }
+    }
+
+    /// Ends a watch that [`Db::watch`](crate::Db::watch) has begun. Needs no shard. Expected O(1).
+    pub fn unwatch(&self, (shard, db, key): (u16, usize, &[u8]), watch: &Arc<Watch>) {
+        let clear = || self.set_interest(shard, interest::WATCHED, false);
+        self.interests[usize::from(shard)].unwatch((db, key), watch, clear);
     }
 
     /// Says whether clients wait for keys of `shard`: then keys that come to be are answered by

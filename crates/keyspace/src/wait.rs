@@ -32,7 +32,12 @@ const DONE: u32 = 4;
 
 /// See the module's description.
 #[derive(Debug)]
-pub struct WaitState(AtomicU32);
+pub struct WaitState {
+    step: AtomicU32,
+    /// The client's place in all its lines; 0: it stands in none yet. Whoever ends a wait may look too early,
+    /// and whoever enters looks at the wait again: see [`crate::lines`].
+    place: std::sync::atomic::AtomicU64,
+}
 
 /// What came of [`WaitState::claim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +64,27 @@ pub enum Unclaim {
 
 impl Default for WaitState {
     fn default() -> Self {
-        WaitState(AtomicU32::new(WAITING))
+        WaitState { step: AtomicU32::new(WAITING), place: Default::default() }
     }
 }
 
 impl WaitState {
+    pub(crate) fn set_place(&self, place: u64) {
+        self.place.store(place, Ordering::Relaxed);
+    }
+
+    pub(crate) fn place(&self) -> u64 {
+        self.place.load(Ordering::Relaxed)
+    }
+
     fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+        self.step.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// Called by who holds the shard of a key that the client may want.
     pub fn claim(&self) -> Claim {
         loop {
-            let (from, to, answer) = match self.0.load(Ordering::Acquire) {
+            let (from, to, answer) = match self.step.load(Ordering::Acquire) {
                 WAITING => (WAITING, CLAIMED, Claim::Ours),
                 CLAIMED => (CLAIMED, KNOCKED, Claim::Theirs),
                 KNOCKED => return Claim::Theirs,
@@ -93,13 +106,13 @@ impl WaitState {
             return Unclaim::Waits;
         }
         // Only the claimer gets out of CLAIMED and KNOCKED.
-        self.0.swap(RETRY, Ordering::AcqRel);
+        self.step.swap(RETRY, Ordering::AcqRel);
         Unclaim::Retry
     }
 
     /// Called by the claimer, or by the owner thread in RETRY, when the client was served.
     pub fn finish(&self) {
-        self.0.swap(DONE, Ordering::AcqRel);
+        self.step.swap(DONE, Ordering::AcqRel);
     }
 
     /// Called by who tries in RETRY, while it holds the shards of all keys: there was nothing, the client waits
@@ -134,11 +147,11 @@ impl WaitState {
 
     /// Whether the owner thread is to try again.
     pub fn is_retry(&self) -> bool {
-        self.0.load(Ordering::Acquire) == RETRY
+        self.step.load(Ordering::Acquire) == RETRY
     }
 
     /// Whether the client does not wait any more.
     pub fn is_over(&self) -> bool {
-        self.0.load(Ordering::Acquire) == DONE
+        self.step.load(Ordering::Acquire) == DONE
     }
 }

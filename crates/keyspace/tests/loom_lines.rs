@@ -15,12 +15,12 @@ struct Client {
     id: u64,
     state: WaitState,
     killed: AtomicBool,
-    keys: Vec<(u16, Box<[u8]>)>,
+    keys: Vec<(u16, Arc<[u8]>)>,
 }
 
 impl Client {
     fn new(id: u64, keys: &[&[u8]]) -> Arc<Client> {
-        let keys = keys.iter().map(|key| (0, Box::from(*key))).collect();
+        let keys = keys.iter().map(|key| (0, Arc::from(*key))).collect();
         Arc::new(Client { id, state: WaitState::default(), killed: AtomicBool::new(false), keys })
     }
 }
@@ -38,7 +38,7 @@ impl Waits for Client {
         0
     }
 
-    fn keys(&self) -> &[(u16, Box<[u8]>)] {
+    fn keys(&self) -> &[(u16, Arc<[u8]>)] {
         &self.keys
     }
 

@@ -10,6 +10,7 @@
 //! How much memory they hold is known while they wait ([`Bio::pending_bytes`]) where eviction
 //! asks for it: memory that is about to be free must not have more keys evicted for it.
 
+use crate::holdings::Released;
 use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::tracking;
@@ -29,6 +30,8 @@ enum Garbage {
     Copy(Beside),
     /// What was remembered for clients that keep what they read.
     Tracked(Vec<tracking::Table>),
+    /// What a client has given up.
+    State(Released),
 }
 
 impl Garbage {
@@ -37,7 +40,7 @@ impl Garbage {
             Garbage::Records(records) => records.len() as u64,
             Garbage::Evicted(..) => 1,
             // They are no values.
-            Garbage::Tracked(_) => 0,
+            Garbage::Tracked(_) | Garbage::State(_) => 0,
             Garbage::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
             Garbage::Copy(copy) => copy.keys(),
         }
@@ -108,6 +111,11 @@ impl Bio {
         self.send(Garbage::Tracked(tables));
     }
 
+    /// Takes apart what a client has given up.
+    pub fn take_apart(&self, state: Released) {
+        self.send(Garbage::State(state));
+    }
+
     fn send(&self, garbage: Garbage) {
         self.pending.fetch_add(garbage.objects(), Ordering::Relaxed);
         // Without the thread (it ends last) the garbage is freed right here.
@@ -152,6 +160,10 @@ fn run(from: &Receiver<Garbage>, srv: &Server) {
             }
             Garbage::Tracked(tables) => {
                 drop(tables);
+                done(srv, &mut memory, 0);
+            }
+            Garbage::State(state) => {
+                state.take_apart(srv);
                 done(srv, &mut memory, 0);
             }
             Garbage::Copy(copy) => {

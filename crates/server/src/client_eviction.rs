@@ -92,7 +92,7 @@ impl Server {
         // It is no receiver any more, though its thread has yet to close it.
         if client.is_subscriber() {
             let _route = client.route();
-            pubsub::leave(self, client);
+            pubsub::leave_for_good(self, client);
         }
         !was_marked
     }

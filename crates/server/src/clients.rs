@@ -5,6 +5,7 @@
 //! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
+use crate::holdings::{Holding, Holdings, heap};
 use crate::io::Accepted;
 use crate::pubsub::Shown;
 use crate::pubsub::subscriber::Subscriber;
@@ -50,6 +51,8 @@ pub struct ClientShared {
     /// Bytes that are on their way out because the client was chosen to make room; see
     /// [`crate::client_eviction`].
     pub evicted: AtomicU64,
+    /// What it makes the server hold beside its buffers.
+    pub holdings: Arc<Holdings>,
     pub net_in: AtomicU64,
     pub net_out: AtomicU64,
     pub commands: AtomicU64,
@@ -58,8 +61,6 @@ pub struct ClientShared {
     pub in_transaction: AtomicBool,
     /// Commands queued since MULTI; -1 before the client's first MULTI or WATCH.
     pub queued: AtomicI64,
-    /// Bytes of those.
-    pub queue_memory: AtomicU64,
     /// Keys that are watched.
     pub watched: AtomicU64,
     /// Tells whether one of them has changed.
@@ -187,7 +188,7 @@ impl ClientShared {
             monitor: AtomicBool::new(false),
             in_transaction: AtomicBool::new(false),
             queued: AtomicI64::new(-1),
-            queue_memory: AtomicU64::new(0),
+            holdings: Arc::default(),
             watched: AtomicU64::new(0),
             watch: Mutex::new(None),
             blocked: AtomicBool::new(false),
@@ -211,9 +212,17 @@ impl ClientShared {
         }
     }
 
-    /// The strings that the client set.
-    pub fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(|p| p.into_inner())
+    /// Shows the strings that the client set to `look`.
+    pub fn with_names<T>(&self, look: impl FnOnce(&Names) -> T) -> T {
+        look(&self.names.lock().unwrap_or_else(|p| p.into_inner()))
+    }
+
+    /// Changes the strings that the client set.
+    pub fn change_names(&self, change: impl FnOnce(&mut Names)) {
+        let mut names = self.names.lock().unwrap_or_else(|p| p.into_inner());
+        change(&mut names);
+        let all = [&names.name, &names.lib_name, &names.lib_version];
+        self.holdings.set(Holding::Names, all.iter().map(|name| heap(name.capacity())).sum());
     }
 
     /// The client has said something, or taken something, at this monotonic time (milliseconds).

@@ -106,7 +106,10 @@ impl CommandLog {
         let arg = |a: &Vec<u8>| a.capacity() + size_of::<Vec<u8>>();
         ring.entries
             .iter()
-            .map(|e| size_of::<LogEntry>() + e.args.iter().map(arg).sum::<usize>() + e.peer.len())
+            .map(|e| {
+                let strings = e.peer.len() + e.name.capacity();
+                size_of::<LogEntry>() + e.args.iter().map(arg).sum::<usize>() + strings
+            })
             .sum()
     }
 }
@@ -119,6 +122,11 @@ pub fn cut_args(args: &[&[u8]]) -> Vec<Vec<u8>> {
         out.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
     }
     out
+}
+
+/// A client's name as it is logged: a name of megabytes would stay for as long as its entry.
+pub fn cut_name(name: &[u8]) -> Vec<u8> {
+    cut_arg(name)
 }
 
 fn cut_arg(arg: &[u8]) -> Vec<u8> {

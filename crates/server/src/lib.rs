@@ -8,7 +8,7 @@
 //! * [`memory`], [`eviction`], [`bio`]: the account of memory, keeping its limit, freeing
 //! * [`tracking`]: clients that keep what they read; [`transaction`]: what MULTI queues; [`blocking`]: clients that wait for keys; [`slow`]: threads for long commands
 //! * [`pubsub`] - channels, who listens to them, and how messages reach them
-//! * [`client_eviction`] - keeping clients within `maxmemory-clients`
+//! * [`holdings`] - what clients make the server hold; [`client_eviction`]: keeping them within `maxmemory-clients`
 //! * [`clients`], [`monitor`], [`pause`], [`commandlog`], [`latency`], [`stats`]: what INFO,
 //!   CLIENT, SLOWLOG and their like are about
 //! * [`aof`] - the append-only file
@@ -41,6 +41,7 @@ pub mod defrag;
 pub mod dispatch;
 pub mod eviction;
 mod failure;
+pub mod holdings;
 pub mod info;
 pub mod io;
 pub mod latency;

@@ -20,6 +20,7 @@ use crate::dispatch::hold::{Need, hold_slow, needs_world};
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
+use crate::holdings::Charge;
 use crate::io::conn::{ArgBuf, Kept};
 use crate::io::later::Later;
 use crate::io::{Message, Session};
@@ -46,7 +47,8 @@ pub const THREADS: usize = LONG + OUTSIDE + WORLD;
 #[derive(Debug)]
 pub struct Job {
     pub cmd: &'static Cmd,
-    pub args: Vec<ArgBuf>,
+    /// Shared with the wait of a client that tries again.
+    pub args: Arc<Vec<ArgBuf>>,
     /// A copy of the connection's, or itself: see [`Cmd::takes_session`].
     pub session: Session,
     /// The command has been run until it saw how much it has to do.
@@ -55,6 +57,8 @@ pub struct Job {
     pub retry: Option<Arc<Waiting>>,
     /// Set when the client is gone.
     pub cancel: Arc<AtomicBool>,
+    /// Of the arguments, to the client.
+    pub charge: Charge,
 }
 
 impl Job {
@@ -308,7 +312,7 @@ fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
 }
 
 fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
-    let Job { cmd, args, mut session, looked, retry, cancel } = job;
+    let Job { cmd, args, mut session, looked, retry, cancel, charge } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
@@ -349,7 +353,11 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let message = match flow {
         Flow::Done => Message::SlowDone { client, reply, session, unit },
         Flow::Paused => {
-            let kept = Kept { looked, retry: retry.cloned(), ..Kept::new(Later::of(args)) };
+            let kept = Kept {
+                looked,
+                retry: retry.cloned(),
+                ..Kept::new(Later::of(Arc::unwrap_or_clone(args)))
+            };
             Message::SlowPaused { client, kept, session }
         }
         // Its thread was told while the shards were held.
@@ -358,5 +366,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
             unreachable!("the slow lane takes its time")
         }
     };
+    // Before the client is answered: what it asks next finds nothing of this.
+    charge.release();
     core.srv.threads[thread].mailbox.send(message);
 }

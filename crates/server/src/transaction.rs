@@ -11,11 +11,11 @@ use crate::dispatch::Core;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::table::{Cmd, Run};
+use crate::holdings::{self, Charge, Holding, Released, heap, map_entry};
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
+use crate::server::Server;
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
@@ -62,9 +62,10 @@ impl Transaction {
             args[*at] = ArgBuf::Blob(blob.clone());
         }
         self.flags |= cmd.spec.flags.0;
-        let room = |arg: &ArgBuf| size_of::<ArgBuf>() + arg.bytes().len();
-        self.memory += size_of::<Queued>() + args.iter().map(room).sum::<usize>();
+        let before = self.queue.capacity();
+        self.memory += args.iter().map(ArgBuf::memory).sum::<usize>();
         self.queue.push(Queued { cmd, args });
+        self.memory += (self.queue.capacity() - before) * size_of::<Queued>();
     }
 
     /// What EXEC needs for all commands and for what the session watches. O(commands).
@@ -88,8 +89,7 @@ impl Transaction {
                 Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
             }
         }
-        let watched = session.watched.iter().flat_map(|w| w.keys.keys());
-        shards.extend(watched.map(|watched| ks.shard(&watched.name)));
+        shards.extend(session.watched.iter().flat_map(|w| &w.keys).map(|watched| watched.shard));
         Need::Shards(ShardSet::of(shards))
     }
 
@@ -99,68 +99,134 @@ impl Transaction {
     }
 }
 
-/// What a client watches.
-#[derive(Debug, Default)]
+/// What a client watches. Its watches end when it is dropped.
 pub struct Watched {
+    srv: &'static Server,
     watch: Arc<Watch>,
-    keys: HashMap<WatchedKey, Begun, foldhash::fast::RandomState>,
+    /// Each of them once.
+    keys: Vec<WatchedKey>,
+    /// Bytes of the names, and of what there is for each beside the clients.
+    bytes: usize,
+    charge: Charge,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 struct WatchedKey {
-    db: usize,
-    name: Box<[u8]>,
-}
-
-/// How a key was when the watch began.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    /// It had expired, and was only not removed: that it is gone is no news.
+    /// Shared with the keyspace, and with others who watch it.
+    name: Arc<[u8]>,
+    db: u32,
+    shard: u16,
+    /// It had expired when the watch began, and was only not removed: that it is gone is no news.
     was_expired: bool,
 }
 
+/// What the keyspace holds for a watched key beside its name: name, watch and whether it had expired.
+const WATCHER: usize = map_entry(size_of::<Arc<[u8]>>() + size_of::<(Arc<Watch>, bool)>());
+/// Counts and length in front of a shared name.
+const SHARED: usize = 2 * size_of::<usize>();
+
 impl Watched {
+    pub fn new(srv: &'static Server, session: &Session) -> Watched {
+        Watched {
+            srv,
+            watch: Arc::default(),
+            keys: Vec::new(),
+            bytes: 0,
+            charge: Charge::new(&session.shared.holdings, Holding::Watches, size_of::<Self>()),
+        }
+    }
+
     /// How many keys are watched.
     pub fn watched(&self) -> usize {
         self.keys.len()
     }
 
-    /// Watches `key` of the database `index`, whose shard `guard` holds, unless it is watched.
-    pub fn add(&mut self, db: &mut Db<'_>, key: &[u8]) {
-        if let Entry::Vacant(new) = self.keys.entry(WatchedKey { db: db.index(), name: key.into() })
-        {
+    /// Watches keys of the database of `db`, whose shards are held, unless they are watched.
+    pub fn add(&mut self, db: &mut Db<'_>, keys: &[&[u8]]) {
+        for key in keys {
+            // What has changed stays changed, whatever else is watched.
+            if self.watch.is_broken() {
+                break;
+            }
             let key = db.key(key);
-            db.watch(&key, &self.watch);
-            new.insert(Begun { was_expired: db.is_expired(&key) });
+            let Some(name) = db.watch(&key, &self.watch) else { continue };
+            self.bytes += heap(SHARED + name.len()) + WATCHER;
+            let (db, was_expired) = (db.index() as u32, db.is_expired(&key));
+            self.keys.push(WatchedKey { name, db, shard: key.shard, was_expired });
         }
+        let keys = self.keys.capacity() * size_of::<WatchedKey>();
+        self.charge.set(size_of::<Self>() + keys + self.bytes);
     }
 
     /// Whether a watched key has changed, or has expired and nobody has noticed. The shards of
     /// all of them are held.
     pub fn is_broken(&self, core: &mut Core, guard: &Guard<'_>) -> bool {
         self.watch.is_broken()
-            || self.keys.iter().filter(|(_, begun)| !begun.was_expired).any(|(watched, _)| {
-                let mut db = Db::new(guard, &mut core.turn, watched.db);
+            || self.keys.iter().filter(|watched| !watched.was_expired).any(|watched| {
+                let mut db = Db::new(guard, &mut core.turn, watched.db as usize);
                 let key = db.key(&watched.name);
                 db.is_expired(&key)
             })
     }
 }
 
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("watch", &self.watch).field("keys", &self.keys).finish()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.charge.release();
+        let keys = std::mem::take(&mut self.keys);
+        let ended = EndedWatch { watch: self.watch.clone(), keys };
+        holdings::release(self.srv, Released::Watches(ended));
+    }
+}
+
+/// Watches that their client has given up, and that are still in the keyspace.
+#[derive(Debug)]
+pub struct EndedWatch {
+    watch: Arc<Watch>,
+    keys: Vec<WatchedKey>,
+}
+
+impl EndedWatch {
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Takes them out of the keyspace. Needs no shard. O(keys).
+    pub fn take_apart(self, ks: &Keyspace) {
+        for WatchedKey { name, db, shard, .. } in &self.keys {
+            ks.unwatch((*shard, *db as usize, name), &self.watch);
+        }
+    }
+}
+
 /// Forgets transaction and watches: DISCARD, RESET.
-pub fn discard(session: &mut Session) {
-    session.transaction = None;
+pub fn discard(srv: &Server, session: &mut Session) {
+    if let Some(transaction) = session.transaction.take() {
+        release(srv, transaction);
+    }
     session.watched = None;
+}
+
+/// Frees a transaction that was run or given up.
+pub fn release(srv: &Server, transaction: Box<Transaction>) {
+    holdings::release(srv, Released::Queue(transaction));
 }
 
 /// Takes the session's transaction, to be run.
 ///
 /// # Errors
 /// There is none, or a command of it was refused; it is given up then.
-pub fn take(session: &mut Session) -> Result<Box<Transaction>, Error> {
+pub fn take(srv: &Server, session: &mut Session) -> Result<Box<Transaction>, Error> {
     let transaction = session.transaction.take().ok_or(NOT_IN_MULTI)?;
     if transaction.failed {
-        discard(session);
+        release(srv, transaction);
+        discard(srv, session);
         renew_shared(session);
         return Err(ABORTED);
     }
@@ -190,8 +256,7 @@ pub fn renew_shared(session: &Session) {
         let queued = transaction.map_or(0, |t| t.commands() as i64);
         shared.queued.store(queued, Ordering::Relaxed);
     }
-    let memory = transaction.map_or(0, |t| t.memory() as u64);
-    shared.queue_memory.store(memory, Ordering::Relaxed);
+    shared.holdings.set(Holding::Queue, transaction.map_or(0, |t| t.memory()));
     let before = shared.watched.load(Ordering::Relaxed);
     let keys = watched.map_or(0, |w| w.watched() as u64);
     // Most transactions come without WATCH.

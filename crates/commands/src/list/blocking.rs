@@ -106,6 +106,7 @@ pub const BRPOPLPUSH: Command = Command {
 fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
     let last = ctx.args.len() - 1;
     let wait = timeout(ctx, last)?;
+    ctx.weigh_args()?;
     for i in 1..last {
         let key = ctx.key(i);
         if !ctx.holds(&key) {
@@ -128,6 +129,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
 fn blmpop(ctx: &mut Ctx<'_>) -> CmdResult {
     let several = Several::parse(ctx, 2)?;
     let wait = timeout(ctx, 1)?;
+    ctx.weigh_args()?;
     if several.take(ctx)? {
         return Ok(());
     }

@@ -208,6 +208,7 @@ impl Several {
 
 fn lmpop(ctx: &mut Ctx<'_>) -> CmdResult {
     let several = Several::parse(ctx, 1)?;
+    ctx.weigh_args()?;
     if !several.take(ctx)? {
         ctx.reply.null_array();
     }

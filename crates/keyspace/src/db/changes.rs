@@ -276,14 +276,15 @@ impl Db<'_> {
         for bytes in notes.watched(self.index) {
             let key = ks.key(&bytes);
             if self.is_there(&key) && !self.is_expired(&key) {
-                let left = notes.break_watches(self.index, &bytes, false);
-                ks.set_interest(shard, WATCHED, left);
+                let clear = || ks.set_interest(shard, WATCHED, false);
+                notes.break_watches((self.index, &bytes), false, clear);
             }
         }
     }
 
-    /// Has `watch` be broken by the next change of `key`, whose shard must be held.
-    pub fn watch(&mut self, key: &Key<'_>, watch: &Arc<Watch>) {
+    /// Has `watch` be broken by the next change of `key`, whose shard must be held. Answers the name by which
+    /// [`Keyspace::unwatch`] ends that, or nothing if it is so already.
+    pub fn watch(&mut self, key: &Key<'_>, watch: &Arc<Watch>) -> Option<Arc<[u8]>> {
         assert!(self.holds(key.shard), "a watched key's shard must be held");
         // An expired key is removed first, and told of: that is no change after the watch began.
         // Where nothing may change now, it is removed later, which is none either.
@@ -293,8 +294,9 @@ impl Db<'_> {
         self.turn.lose(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
-        ks.interests[usize::from(key.shard)].watch(self.index, key.bytes, watch, was_expired);
-        ks.set_interest(key.shard, WATCHED, true);
+        let notes = &ks.interests[usize::from(key.shard)];
+        let mark = || ks.set_interest(key.shard, WATCHED, true);
+        notes.watch((self.index, key.bytes), watch, was_expired, mark)
     }
 
     /// Whether `key` has expired and is only not removed yet.
@@ -340,7 +342,7 @@ mod tests {
             before(&mut db);
             let key = db.key(b"k");
             let watch = Arc::new(Watch::default());
-            db.watch(&key, &watch);
+            let _ = db.watch(&key, &watch);
             db.turn.expired = Expired::Remove;
             act(&mut db, &key);
             settle(guard, turn);

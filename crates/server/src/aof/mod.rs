@@ -32,6 +32,7 @@ pub mod status;
 pub mod writer;
 
 use crate::answers::{Bound, NONE};
+use crate::blocking;
 use crate::blocking::Waiting;
 use crate::io::Message;
 use crate::server::Server;
@@ -271,7 +272,7 @@ impl Aof {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
                 reply.error(OFF.as_bytes());
-                srv.lines.leave(&srv.ks, &waiting);
+                blocking::leave(srv, &waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
             }
@@ -294,7 +295,7 @@ impl Aof {
                 let mut reply = Reply::new(waiting.proto);
                 let on_replicas = srv.replication.replicas_on_disk(srv, *unit);
                 answer_wait(&mut reply, 1, on_replicas);
-                srv.lines.leave(&srv.ks, waiting);
+                blocking::leave(srv, waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
                 srv.threads[waiting.thread].mailbox.send(message);
             }

@@ -23,5 +23,17 @@ mod waiting;
 
 pub use waiting::Waiting;
 
+use crate::holdings::{self, Released};
+use crate::server::Server;
+use std::sync::Arc;
+
 /// Everybody who waits.
 pub type Lines = weft_keyspace::lines::Lines<Waiting>;
+
+/// Takes a client out of all its lines: its wait is over. Where those are very many another thread does it, and
+/// until then everybody passes over it.
+pub fn leave(srv: &Server, waiting: &Arc<Waiting>) {
+    waiting.charge.release();
+    srv.lines.forget_client(waiting);
+    holdings::release(srv, Released::Wait(waiting.clone()));
+}

@@ -7,7 +7,7 @@
 //! command has done while the command still looks for others to serve: a push that comes after the
 //! client's reply could serve one of those first, and no order of the two would explain that.
 
-use super::Waiting;
+use super::{Waiting, leave};
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{Who, call, log_words};
 use crate::dispatch::table::Run;
@@ -57,7 +57,11 @@ pub fn serve(
 /// A client that stands in line will not be served any more. If it was its turn, it is that of those
 /// behind it.
 pub fn abandon(srv: &Server, waiting: &Arc<Waiting>) {
-    srv.lines.abandon(&srv.ks, waiting, |next| tell_to_try(srv, next));
+    let had_turn = waiting.state.quit();
+    leave(srv, waiting);
+    if had_turn {
+        srv.lines.pass_turn(waiting, |next| tell_to_try(srv, next));
+    }
 }
 
 /// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
@@ -97,7 +101,7 @@ impl Served {
 
 /// Answers a client that has given up waiting, for whatever it waited.
 pub fn answer(srv: &Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
-    srv.lines.leave(&srv.ks, waiting);
+    leave(srv, waiting);
     let mut reply = Reply::new(waiting.proto);
     write(&mut reply);
     let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
@@ -192,7 +196,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
         }
         None => {}
     }
-    core.srv.lines.leave(&core.srv.ks, waiting);
+    leave(core.srv, waiting);
     if let Some(reader) = &waiting.reader {
         invalidate(guard, &mut core.turn);
         tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);

@@ -3,15 +3,15 @@
 use crate::clients::ClientShared;
 use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
+use crate::holdings::{Charge, Holding, heap, map_entry};
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
 use crate::tracking::Tracker;
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::Group;
-use weft_keyspace::lines::Waits;
+use weft_keyspace::lines::{Name, Waits};
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_replication::primary::Goal;
@@ -36,9 +36,11 @@ pub struct Waiting {
     /// Whose the changes are that it makes.
     pub own_changes: u64,
     pub cmd: &'static Cmd,
-    pub args: Vec<ArgBuf>,
+    pub args: Arc<Vec<ArgBuf>>,
+    /// What it makes the server hold. Released when the wait is over, though lines may be left later.
+    pub charge: Charge,
     /// The keys that it waits for, each with its shard.
-    pub keys: Vec<(u16, Box<[u8]>)>,
+    pub keys: Vec<(u16, Name)>,
     /// Shards of the command's other keys.
     pub others: ShardSet,
     /// What the client gets when its time is over.
@@ -51,8 +53,20 @@ pub struct Waiting {
     pub replicas: Option<(u64, Goal)>,
 }
 
+/// Bytes of a wait: arguments, names, and a place in the line of each.
+fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {
+    /// Counts in front of a shared name.
+    const SHARED: usize = 2 * size_of::<usize>();
+    /// A line for one client: its key, and a place with the client.
+    const LINE: usize = map_entry(size_of::<Name>() + 4 * size_of::<usize>());
+    let args: usize = args.iter().map(ArgBuf::memory).sum();
+    let key = |(_, name): &(u16, Name)| heap(SHARED + name.len()) + size_of::<(u16, Name)>() + LINE;
+    size_of::<Waiting>() + args + keys.iter().map(key).sum::<usize>()
+}
+
 impl Waiting {
-    /// The client of `session`, whose `request` waits for the keys at the arguments `keys`.
+    /// The client of `session`, whose `request` waits for the keys at the arguments `keys`, which ascend.
+    /// `instead`: what takes the place of which arguments. O(arguments * log(keys)).
     #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
     pub fn new(
         ks: &Keyspace,
@@ -60,6 +74,7 @@ impl Waiting {
         cmd: &'static Cmd,
         request: &Request<'_>,
         keys: &[usize],
+        instead: Vec<(usize, Vec<u8>)>,
         timeout_reply: Vec<u8>,
         spent_ns: u64,
         deadline_ms: Option<i64>,
@@ -68,13 +83,21 @@ impl Waiting {
         let shard = |i: &usize| ks.key(args[*i]).shard;
         let mut others = SmallVec::<[u16; 4]>::new();
         let _ = cmd.spec.key_positions(args, |i| {
-            if !keys.contains(&i) {
+            if keys.binary_search(&i).is_err() {
                 others.push(ks.key(args[i]).shard);
             }
         });
         // A key that is named twice has one place in its line.
-        let named: BTreeSet<(u16, Box<[u8]>)> =
-            keys.iter().map(|i| (shard(i), args[*i].into())).collect();
+        let mut named: Vec<(u16, &[u8])> = keys.iter().map(|i| (shard(i), args[*i])).collect();
+        named.sort_unstable();
+        named.dedup();
+        let keys: Vec<(u16, Name)> =
+            named.into_iter().map(|(shard, name)| (shard, Name::from(name))).collect();
+        let mut args: Vec<ArgBuf> = args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect();
+        for (at, text) in instead {
+            args[at] = ArgBuf::Bytes(text);
+        }
+        let bytes = memory(&args, &keys) + timeout_reply.len();
         Waiting {
             state: WaitState::default(),
             client: session.shared.id,
@@ -87,8 +110,9 @@ impl Waiting {
             reader: session.tracks.as_ref().and_then(|own| own.reader(cmd)).cloned(),
             own_changes: session.own_changes(),
             cmd,
-            args: args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect(),
-            keys: named.into_iter().collect(),
+            args: Arc::new(args),
+            charge: Charge::new(&session.shared.holdings, Holding::Wait, bytes),
+            keys,
             others: ShardSet::of(others),
             timeout_reply,
             spent_ns,
@@ -144,7 +168,7 @@ impl Waits for Waiting {
         self.db
     }
 
-    fn keys(&self) -> &[(u16, Box<[u8]>)] {
+    fn keys(&self) -> &[(u16, Name)] {
         &self.keys
     }
 

@@ -126,7 +126,7 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
     fail_transaction(task.session);
     let e = match task.cmd.run {
         Run::Exec => {
-            transaction::discard(task.session);
+            transaction::discard(task.core.srv, task.session);
             transaction::renew_shared(task.session);
             aborted(&e)
         }

@@ -5,6 +5,7 @@
 //! clients that keep what they read are told, the group gets its place in the log of effects, keyspace
 //! notifications go out. What the client itself has read is remembered last. Next: [`super::reply`].
 
+use crate::blocking;
 use crate::blocking::serve;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
@@ -144,12 +145,12 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
     match outcome {
         Outcome::Ended(_) | Outcome::EndedInParts { .. } => {
             waiting.state.finish();
-            core.srv.lines.leave(&core.srv.ks, waiting);
+            blocking::leave(core.srv, waiting);
         }
         // It was killed before it could.
         Outcome::Not(Flow::Done) => {
             waiting.state.quit();
-            core.srv.lines.leave(&core.srv.ks, waiting);
+            blocking::leave(core.srv, waiting);
         }
         Outcome::Not(Flow::Blocked(_)) => {
             waiting.state.settle();
@@ -162,5 +163,5 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
     }
     let lines = &core.srv.lines;
     let behind = waiting.keys.iter().filter(|(shard, key)| lines.has(*shard, waiting.db, key));
-    behind.map(|(_, key)| (waiting.db, key.clone())).collect()
+    behind.map(|(_, key)| (waiting.db, key[..].into())).collect()
 }

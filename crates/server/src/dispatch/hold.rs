@@ -239,13 +239,19 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     if task.session.listens {
         run::begin(&mut task);
     }
-    let transaction = match transaction::take(task.session) {
+    let transaction = match transaction::take(task.core.srv, task.session) {
         Ok(transaction) => transaction,
         Err(e) => {
             run::catch_up(&mut task);
             return reply::finish(task, Outcome::Ended(Err(e)));
         }
     };
+    // Each command and each watched key is looked at. It is run, or found to be broken, in the slow lane.
+    let watched = task.session.watched.as_ref().map_or(0, |watched| watched.watched());
+    if task.lane == Lane::Fast && transaction.commands() + watched > FAST_WORK {
+        transaction::put_back(&mut task, transaction);
+        return Flow::Slow { looked: false };
+    }
     if cfg!(feature = "planted-race") {
         return run::exec_one_by_one(task, &transaction, inside);
     }
@@ -269,7 +275,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
             }
             Standing::Ended => return end(task, guard, true),
             Standing::Refused(e) => {
-                transaction::discard(task.session);
+                transaction::discard(task.core.srv, task.session);
                 transaction::renew_shared(task.session);
                 return refuse(task, guard, e);
             }
@@ -315,7 +321,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
             (of_data(ks, task.cmd, lock, task.request, task.session.db), None)
         }
         Run::Server(_) => (task.cmd.need(ks, task.request.args), None),
-        Run::Exec => match transaction::take(task.session) {
+        Run::Exec => match transaction::take(task.core.srv, task.session) {
             Ok(transaction) => (transaction.need(ks, task.session), Some(transaction)),
             Err(e) => return reply::finish(task, Outcome::Ended(Err(e))),
         },
@@ -373,7 +379,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
         Standing::Refused(e) => {
             if transaction.is_some() {
-                transaction::discard(task.session);
+                transaction::discard(task.core.srv, task.session);
                 transaction::renew_shared(task.session);
             }
             return commit::commit(task, guard, Outcome::Ended(Err(e)));
@@ -407,7 +413,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
 #[cold]
 fn end(task: Task<'_>, guard: Guard<'_>, is_transaction: bool) -> Flow {
     if is_transaction {
-        transaction::discard(task.session);
+        transaction::discard(task.core.srv, task.session);
         transaction::renew_shared(task.session);
     }
     task.session.close = true;

@@ -3,7 +3,7 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
-use crate::commandlog::{LogEntry, LogKind, cut_args};
+use crate::commandlog::{LogEntry, LogKind, cut_args, cut_name};
 use crate::dispatch::Core;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
@@ -29,7 +29,7 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
             }
         }
         Outcome::EndedInParts { from } => {
-            transaction::discard(session);
+            transaction::discard(core.srv, session);
             transaction::renew_shared(session);
             count(core, cmd, false);
             let ns = core.srv.clock.delta_as_nanos(from, core.last_tick);
@@ -205,7 +205,7 @@ fn log(
         value,
         args: cut_args(&crate::redact::hide_secrets(cmd, args)),
         peer: client.peer.clone(),
-        name: client.names().name.clone(),
+        name: client.with_names(|names| cut_name(&names.name)),
     };
     core.srv.commandlog.push(kind, entry);
 }

@@ -13,7 +13,7 @@ use crate::io::{Message, Session};
 use crate::pubsub;
 use crate::server::attention;
 use crate::tracking;
-use crate::transaction::{self, Queued, Transaction};
+use crate::transaction::{self, Queued, Transaction, Watched};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -191,11 +191,8 @@ fn wait(
 ) -> Arc<Waiting> {
     let srv = core.srv;
     let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
-    let mut waiting =
-        Waiting::new(&srv.ks, session, cmd, request, keys, timeout_reply, spent_ns, deadline);
-    for (at, text) in instead {
-        waiting.args[at] = ArgBuf::Bytes(text);
-    }
+    let (ks, end) = (&srv.ks, timeout_reply);
+    let waiting = Waiting::new(ks, session, cmd, request, keys, instead, end, spent_ns, deadline);
     let waiting = Arc::new(waiting);
     tell_owner(core, &waiting, lane);
     srv.lines.enter(&srv.ks, &waiting);
@@ -355,10 +352,12 @@ fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
 /// WATCH: remembers the keys while their shards are held.
 pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
-    let watched = task.session.watched.get_or_insert_default();
+    if task.session.watched.is_none() {
+        task.session.watched = Some(Box::new(Watched::new(task.core.srv, task.session)));
+    }
     let mut db = Db::new(&guard, &mut task.core.turn, task.session.db);
-    for key in &task.request.args[1..] {
-        watched.add(&mut db, key);
+    if let Some(watched) = &mut task.session.watched {
+        watched.add(&mut db, &task.request.args[1..]);
     }
     transaction::renew_shared(task.session);
     task.reply.ok();

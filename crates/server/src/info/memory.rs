@@ -159,8 +159,9 @@ fn stream_bytes(core: &Core) -> (u64, u64) {
 
 fn clients_bytes(core: &Core, of_replicas: bool) -> u64 {
     let of = |client: &crate::clients::ClientShared| {
-        let held = &[&client.query_room, &client.queue_memory, &client.output];
-        held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>()
+        let buffers = &[&client.query_room, &client.output];
+        let buffers = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>();
+        buffers + client.holdings.total()
     };
     let all = core.srv.clients.all();
     let fixed = crate::io::held::FIXED;

@@ -155,6 +155,14 @@ impl ArgBuf {
             ArgBuf::Blob(b) => b,
         }
     }
+
+    /// Bytes of memory, with the argument itself.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        let len = self.bytes().len();
+        // As the allocator hands out small ones; of large ones the difference does not matter.
+        size_of::<ArgBuf>() + if len <= 8 { 8 } else { (len + 15) & !15 }
+    }
 }
 
 /// A large bulk string that is being read straight into its place.

@@ -3,12 +3,17 @@
 //! All of it is known without walking over buffers, so that it can be renewed in every turn.
 
 use crate::clients::ClientShared;
-use crate::io::conn::{ArgBuf, Conn, Kept};
+use crate::holdings::Holdings;
+use crate::io::conn::{Conn, Kept};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_resp::Span;
 
+/// Addresses, and places in what leads to a client by its number or its socket (bytes, measured).
+const ELSEWHERE: usize = 240;
+
 /// What a connection takes beside its buffers (bytes).
-pub const FIXED: usize = size_of::<Conn>() + size_of::<ClientShared>();
+pub const FIXED: usize =
+    size_of::<Conn>() + size_of::<ClientShared>() + size_of::<Holdings>() + ELSEWHERE;
 
 /// The input of a connection that is not executed yet, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,19 +54,11 @@ impl Conn {
         }
     }
 
-    /// All that the connection holds, in bytes. O(arguments of what it waits with).
+    /// All that the connection holds, in bytes. O(1).
     pub fn memory(&self) -> usize {
-        let bytes = |args: &[ArgBuf]| {
-            args.iter().map(|arg| size_of::<ArgBuf>() + arg.bytes().len()).sum::<usize>()
-        };
-        let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
-        let listens = match self.session.subscribes {
-            true => self.session.shared.subscriber().as_ref().map_or(0, |s| s.memory()),
-            false => 0,
-        };
+        let holdings = self.session.shared.holdings.total() as usize;
         let held_back = self.held_back.as_ref().map_or(0, |held| held.memory());
-        let waits = self.state.waiting().map_or(0, |waiting| bytes(&waiting.args));
-        FIXED + self.input().room + queued + waits + listens + held_back + self.out.memory()
+        FIXED + self.input().room + holdings + held_back + self.out.memory()
     }
 
     /// Shows others what input is there. A connection that has none, as is usual, has nothing to

@@ -177,6 +177,12 @@ impl<W, J> State<W, J> {
         was_slow
     }
 
+    /// It waits for a key, and tries again in the slow lane.
+    pub fn tries_elsewhere(&mut self, job: J) {
+        debug_assert!(matches!(self, State::Waiting(_)), "it stands in line");
+        *self = State::Slow(job);
+    }
+
     /// Its command, for which the client waited in the slow lane, is held back by a pause. Whether
     /// that was so.
     #[must_use]

@@ -32,6 +32,7 @@ pub use registry::{Kind, Registry};
 
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
+use crate::holdings::{self, Released};
 use crate::io::{Message, Session};
 use crate::server::{Server, attention};
 use crate::threads::MAX_IO_THREADS;
@@ -131,6 +132,16 @@ pub fn leave(srv: &Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         srv.pubsub.leave(client.id, client.thread(), &subscriber);
         subscriber::show(client, None);
+    }
+}
+
+/// As [`leave`], of a client that is gone or killed, and will listen to nothing again. Where it has listened to very
+/// much, what is left of it in the registry is taken out in the background, and counted until then.
+pub fn leave_for_good(srv: &Server, client: &ClientShared) {
+    if let Some(subscriber) = client.subscriber().take() {
+        subscriber::show(client, None);
+        let (client, thread) = (client.id, client.thread());
+        holdings::release(srv, Released::Subscriptions { client, thread, subscriber });
     }
 }
 

@@ -19,9 +19,10 @@
 
 use super::message::{self, Ids, Published};
 use super::subscriber::Subscriber;
+use crate::holdings::{heap, map_entry};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weft_base::glob;
@@ -135,6 +136,31 @@ impl Subscribers {
 
 type Names = HashMap<Name, Subscribers, Hasher>;
 
+/// Bytes that the subscription of one client takes here, about.
+pub fn cost(kind: Kind, name: &[u8]) -> usize {
+    /// Counts in front of what is shared.
+    const SHARED: usize = 2 * size_of::<usize>();
+    /// The list of clients: what is shared of it, and room for a few.
+    const IDS: usize = heap(SHARED + size_of::<Vec<u64>>()) + 4 * size_of::<u64>();
+    /// What stands around the name where a message begins.
+    const HEAD: usize = 32;
+    let shared = IDS + heap(SHARED + name.len());
+    match kind {
+        Kind::Channel | Kind::Shard => shared + map_entry(size_of::<(Name, Subscribers)>()),
+        Kind::Pattern => {
+            let head = heap(SHARED + HEAD + name.len());
+            shared + head + map_entry(size_of::<(Name, usize)>()) + size_of::<Pattern>() * 3 / 2
+        }
+    }
+}
+
+/// Gives memory back of a map that has lost most of what it held. Amortized O(1) for each that it has lost.
+pub fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+    if map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
+    }
+}
+
 /// Channels and shard channels of one part.
 #[derive(Debug, Default)]
 struct Part {
@@ -213,6 +239,10 @@ impl Patterns {
         if self.all[at].subscribers.is_empty() {
             self.at.remove(name);
             self.all.swap_remove(at);
+            give_back(&mut self.at);
+            if self.all.len() < self.all.capacity() / 8 {
+                self.all.shrink_to(2 * self.all.len());
+            }
             if let Some(moved) = self.all.get(at) {
                 self.at.insert(moved.name.clone(), at);
             }
@@ -483,6 +513,7 @@ impl Held<'_> {
             subscribers.remove(thread, client);
             if subscribers.is_empty() {
                 names.remove(name);
+                give_back(names);
             }
         }
         slot.names.store(part.len(), Ordering::Release);

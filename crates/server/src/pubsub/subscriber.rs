@@ -1,13 +1,17 @@
 //! What one client listens to. It belongs to the client's session, as the registry's part of it
 //! belongs to everybody.
 
-use super::registry::{Kind, Name, Registry, at_once};
+use super::registry::{self, Kind, Name, Registry, at_once, give_back};
 use crate::clients::ClientShared;
+use crate::holdings::{Holding, map_entry};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-/// Bytes that a subscription takes beside its name, here and in the registry.
-const FIXED: usize = 96;
+/// Bytes that a subscription takes here and in the registry.
+fn cost(kind: Kind, name: &[u8]) -> usize {
+    const OWN: usize = map_entry(size_of::<(Name, u64)>());
+    OWN + registry::cost(kind, name)
+}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -15,13 +19,18 @@ pub struct Subscriber {
     /// By kind: names, with numbers by which they can be told in their order.
     names: [HashMap<Name, u64, foldhash::fast::RandomState>; Kind::COUNT],
     next: u64,
-    /// Bytes of all names.
+    /// Bytes of all subscriptions.
     bytes: usize,
 }
 
 impl Subscriber {
     pub fn len(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
+    }
+
+    /// How many there are of all kinds.
+    pub fn all(&self) -> usize {
+        self.names.iter().map(HashMap::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -39,8 +48,7 @@ impl Subscriber {
 
     /// Bytes of memory. O(1).
     pub fn memory(&self) -> usize {
-        let entries: usize = self.names.iter().map(HashMap::len).sum();
-        size_of::<Self>() + self.bytes + entries * FIXED
+        size_of::<Self>() + self.bytes
     }
 
     pub fn has(&self, kind: Kind, name: &[u8]) -> bool {
@@ -78,7 +86,7 @@ impl Subscriber {
             registry.subscribe(client, thread, kind, new.iter_mut().map(|(name, at)| (*name, at)));
             for name in names {
                 if let Some(name) = new.get_mut(name).and_then(Option::take) {
-                    self.bytes += name.len();
+                    self.bytes += cost(kind, &name);
                     self.names[kind as usize].insert(name, self.next);
                     self.next += 1;
                 }
@@ -89,9 +97,11 @@ impl Subscriber {
 
     /// Forgets `name`; whether the client listened to it. The registry is not told.
     pub fn forget(&mut self, kind: Kind, name: &[u8]) -> bool {
-        let was = self.names[kind as usize].remove(name).is_some();
+        let names = &mut self.names[kind as usize];
+        let was = names.remove(name).is_some();
         if was {
-            self.bytes -= name.len();
+            self.bytes -= cost(kind, name);
+            give_back(names);
         }
         was
     }
@@ -104,4 +114,5 @@ pub fn show(client: &ClientShared, subscriber: Option<&Subscriber>) {
     shown.channels.store(len(Kind::Channel), Ordering::Relaxed);
     shown.patterns.store(len(Kind::Pattern), Ordering::Relaxed);
     shown.shards.store(len(Kind::Shard), Ordering::Relaxed);
+    client.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
 }

@@ -34,6 +34,7 @@ pub use tracker::{Mode, Tracker};
 
 use crate::clients::ClientShared;
 use crate::dispatch::Cmd;
+use crate::holdings::{self, Released};
 use crate::io::{self, Session};
 use crate::server::Server;
 use message::News;
@@ -226,17 +227,28 @@ pub fn disable(srv: &Server, session: &mut Session) {
 
 /// The client is told no more. What it has read is forgotten when it changes.
 fn leave(srv: &Server, client: &ClientShared) {
-    let Some(tracker) = client.tracker() else { return };
+    if let Some(tracker) = client.tracker() {
+        switch_off(srv, &tracker);
+        leave_prefixes(srv, &tracker);
+    }
+}
+
+fn switch_off(srv: &Server, tracker: &Tracker) {
     if tracker.set(Mode::OFF, None).has(Mode::ON) {
         srv.tracking.clients.fetch_sub(1, Ordering::Relaxed);
     }
-    srv.tracking.prefixes.leave(&tracker, |any| srv.ks.set_followed_by_prefix(any));
 }
 
-/// As [`leave`], of a client that is gone.
+/// Takes the client out of the list of all prefixes. O(its prefixes).
+pub fn leave_prefixes(srv: &Server, tracker: &Tracker) {
+    srv.tracking.prefixes.leave(tracker, |any| srv.ks.set_followed_by_prefix(any));
+}
+
+/// As [`leave`], of a client that is gone. Where it has followed very many prefixes, they are left in the background.
 pub fn leave_for_good(srv: &Server, client: &ClientShared) {
-    leave(srv, client);
     if let Some(tracker) = client.tracker() {
+        switch_off(srv, &tracker);
         tracker.mourn();
+        holdings::release(srv, Released::Prefixes(tracker));
     }
 }

@@ -5,6 +5,7 @@
 
 use super::message::News;
 use super::tracker::{Mode, Tracker};
+use crate::pubsub::registry::give_back;
 use crate::server::Server;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,6 +47,7 @@ impl All {
             return;
         }
         self.followers.remove(prefix);
+        give_back(&mut self.followers);
         if let Some(count) = self.lengths.get_mut(&prefix.len()) {
             *count -= 1;
             if *count == 0 {
@@ -90,15 +92,14 @@ impl Prefixes {
     pub fn follow(&self, tracker: &Arc<Tracker>, prefixes: &[&[u8]], changed: impl Fn(bool)) {
         for some in prefixes.chunks(AT_ONCE) {
             let mut own = tracker.prefixes();
-            own.extend(some.iter().map(|prefix| Box::from(*prefix)));
+            own.extend(tracker, some);
             self.change(|all| some.iter().for_each(|prefix| all.add(prefix, tracker)), &changed);
         }
     }
 
     /// The client follows nothing any more.
     pub fn leave(&self, tracker: &Tracker, changed: impl Fn(bool)) {
-        let own = std::mem::take(&mut *tracker.prefixes());
-        let own: Vec<Box<[u8]>> = own.into_iter().collect();
+        let own = tracker.prefixes().take();
         for some in own.chunks(AT_ONCE) {
             let client = tracker.client;
             self.change(|all| some.iter().for_each(|prefix| all.remove(prefix, client)), &changed);

@@ -5,6 +5,7 @@
 
 use super::message::News;
 use crate::clients::ClientShared;
+use crate::holdings::{Charge, Holding, Holdings, heap, map_entry};
 use crate::pubsub;
 use crate::server::Server;
 use std::collections::BTreeSet;
@@ -64,8 +65,45 @@ pub struct Tracker {
     /// Changed while `ears` is held, so that who tells the client finds the two in step.
     mode: AtomicU32,
     ears: Mutex<Ears>,
+    /// The client's account, while it is there.
+    holdings: Weak<Holdings>,
     /// Prefixes that it follows, as they are in the list of all.
-    prefixes: Mutex<BTreeSet<Box<[u8]>>>,
+    prefixes: Mutex<Prefixes>,
+}
+
+/// Prefixes that one client follows, charged to it.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes {
+    all: BTreeSet<Box<[u8]>>,
+    bytes: usize,
+    charge: Option<Charge>,
+}
+
+/// Bytes of a prefix beside its name here (a place in a tree that is not full) and in the list of all: name, and a
+/// tree of one client.
+const PREFIX: usize = 24 + map_entry(2 * size_of::<Box<[u8]>>() + size_of::<usize>()) + 192;
+
+impl Prefixes {
+    /// Adds those of `prefixes` that are not there.
+    pub fn extend(&mut self, tracker: &Tracker, prefixes: &[&[u8]]) {
+        for prefix in prefixes {
+            if self.all.insert(Box::from(*prefix)) {
+                self.bytes += 2 * heap(prefix.len()) + PREFIX;
+            }
+        }
+        match (&self.charge, tracker.holdings.upgrade()) {
+            (Some(charge), _) => charge.set(self.bytes),
+            (None, Some(account)) => {
+                self.charge = Some(Charge::new(&account, Holding::Prefixes, self.bytes));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// All prefixes, of which none is left here.
+    pub fn take(&mut self) -> Vec<Box<[u8]>> {
+        std::mem::take(self).all.into_iter().collect()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,7 +113,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Tracker {
     pub fn new(client: &Arc<ClientShared>) -> Tracker {
         let ears = Ears { own: Arc::downgrade(client), redirect: None };
-        Tracker { ears: Mutex::new(ears), ..Tracker::of_nobody(client.id) }
+        let holdings = Arc::downgrade(&client.holdings);
+        Tracker { ears: Mutex::new(ears), holdings, ..Tracker::of_nobody(client.id) }
     }
 
     /// One that nobody hears.
@@ -84,6 +123,7 @@ impl Tracker {
             client,
             mode: AtomicU32::new(0),
             ears: Mutex::default(),
+            holdings: Weak::new(),
             prefixes: Mutex::default(),
         }
     }
@@ -119,18 +159,18 @@ impl Tracker {
 
     /// The prefixes that it follows, in order.
     pub fn follows(&self) -> Vec<Box<[u8]>> {
-        self.prefixes().iter().cloned().collect()
+        self.prefixes().all.iter().cloned().collect()
     }
 
     /// How many prefixes it follows.
     pub fn prefix_count(&self) -> usize {
-        self.prefixes().len()
+        self.prefixes().all.len()
     }
 
     /// The first of the prefixes that it follows, in order, that begins with `prefix` or with which
     /// `prefix` begins. O(log(prefixes)).
     pub fn overlap(&self, prefix: &[u8]) -> Option<Box<[u8]>> {
-        let all = self.prefixes();
+        let all = &self.prefixes().all;
         // Only the empty one can be there beside others.
         let before = match all.first() {
             Some(first) if first.is_empty() => Some(first),
@@ -144,7 +184,7 @@ impl Tracker {
     }
 
     /// Held while prefixes are changed here and in the list of all.
-    pub(super) fn prefixes(&self) -> MutexGuard<'_, BTreeSet<Box<[u8]>>> {
+    pub(super) fn prefixes(&self) -> MutexGuard<'_, Prefixes> {
         lock(&self.prefixes)
     }
 

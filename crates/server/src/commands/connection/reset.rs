@@ -21,6 +21,10 @@ pub const RESET: ServerCommand = plain(
 );
 
 fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
+    // Queue and watches are freed elsewhere. What the client listens to and follows must be gone by the answer,
+    // since the client may begin anew.
+    let follows = cx.session.tracks.as_ref().map_or(0, |own| own.tracker.prefix_count());
+    cx.weigh(cx.session.shared.subscriptions.all() + follows)?;
     let shared = cx.session.shared.clone();
     if std::mem::take(&mut cx.session.monitor) {
         crate::monitor::leave(cx.srv(), shared.id);
@@ -28,7 +32,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     crate::commands::pubsub::forget_all(cx);
     crate::tracking::disable(cx.core.srv, cx.session);
-    crate::transaction::discard(cx.session);
+    crate::transaction::discard(cx.core.srv, cx.session);
     let authenticated = cx.srv().settings().password.is_empty();
     let session = &mut *cx.session;
     session.authenticated = authenticated;
@@ -46,7 +50,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     ] {
         flag.store(false, Ordering::Relaxed);
     }
-    shared.names().name.clear();
+    shared.change_names(|names| names.name = Vec::new());
     super::hello::speak(cx, Proto::Resp2);
     cx.reply.simple("RESET");
     Ok(())

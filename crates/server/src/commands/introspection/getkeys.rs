@@ -22,6 +22,7 @@ struct Found<'a> {
 }
 
 pub fn keys(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     let found = find(cx)?;
     cx.reply.array(found.len());
     found.iter().for_each(|f| cx.reply.bulk(f.key));
@@ -29,6 +30,7 @@ pub fn keys(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 pub fn keys_and_flags(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     let found = find(cx)?;
     cx.reply.array(found.len());
     for f in found {

@@ -69,7 +69,8 @@ pub fn waiting(
     let request = Request::new(Some(cmd), cx.args, &[]);
     let deadline = (timeout_ms > 0).then(|| srv.mono_ms().saturating_add(timeout_ms));
     let (ks, session) = (&srv.ks, &*cx.session);
-    let waiting = Waiting::new(ks, session, cmd, &request, &[], timeout_reply, 0, deadline);
+    let waiting =
+        Waiting::new(ks, session, cmd, &request, &[], Vec::new(), timeout_reply, 0, deadline);
     Ok(Arc::new(Waiting { replicas, ..waiting }))
 }
 

@@ -4,6 +4,7 @@
 //! at that moment, which may be another client's; or, where replicas' disks are asked for, who answers WAIT.
 
 use crate::aof::{OFF, answer_wait as answer};
+use crate::blocking;
 use crate::commands::replication::wait::{timeout, wait, waiting};
 use crate::commands::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
@@ -57,7 +58,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         if let Some(waiting) =
             cx.blocked.take_if(|waiting| local == 1 && !srv.aof.is_on() && waiting.state.give_up())
         {
-            srv.lines.leave(&srv.ks, &waiting);
+            blocking::leave(srv, &waiting);
             return Err(IS_OFF);
         }
         return Ok(());
@@ -75,13 +76,13 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let waiting = waiting(cx, timeout_reply.bytes_since(from).to_vec(), timeout_ms, None)?;
     srv.lines.enter(&srv.ks, &waiting);
     if !srv.aof.has_wait(unit, &waiting) {
-        srv.lines.leave(&srv.ks, &waiting);
+        blocking::leave(srv, &waiting);
         answer(cx.reply, 1, srv.replication.replicas_on_disk(srv, unit));
         return Ok(());
     }
     // Who ends the log looks for those who wait afterwards.
     if !srv.aof.is_on() && waiting.state.give_up() {
-        srv.lines.leave(&srv.ks, &waiting);
+        blocking::leave(srv, &waiting);
         return Err(IS_OFF);
     }
     cx.blocked = Some(waiting);

@@ -110,7 +110,7 @@ fn discard(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.session.transaction.is_none() {
         return Err(Error::new("ERR DISCARD without MULTI"));
     }
-    transaction::discard(cx.session);
+    transaction::discard(cx.core.srv, cx.session);
     cx.reply.ok();
     Ok(())
 }

@@ -4,8 +4,9 @@
 //! hung up on is noticed. See [`crate::blocking`] and [`crate::slow`].
 
 use super::Worker;
-use crate::blocking::{Waiting, serve};
+use crate::blocking::{self, Waiting, serve};
 use crate::dispatch::reply::{count_waited, refuse};
+use crate::holdings::{Charge, Holding};
 use crate::io::conn::{ArgBuf, Conn, Kept, State};
 use crate::io::later::Later;
 use crate::io::state::Awaited;
@@ -14,10 +15,11 @@ use crate::pubsub;
 use crate::replication::primary::waits;
 use crate::slow::{Job, SlowLane};
 use crate::tracking;
+use crate::transaction;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_commands::Error;
+use weft_commands::{Error, FAST_WORK};
 use weft_resp::Reply;
 
 /// How soon to look again at a client whose time is over while another thread is at it.
@@ -69,7 +71,7 @@ impl Worker {
     pub(super) fn pass_on(
         &mut self,
         index: usize,
-        args: Vec<ArgBuf>,
+        args: Arc<Vec<ArgBuf>>,
         looked: bool,
         retry: Option<Arc<Waiting>>,
     ) -> Arc<AtomicBool> {
@@ -90,7 +92,9 @@ impl Worker {
         } else if let Some(own) = &mut own.tracks {
             own.spend();
         }
-        let job = Job { cmd, args, session, looked, retry, cancel: cancel.clone() };
+        let bytes = args.iter().map(ArgBuf::memory).sum();
+        let charge = Charge::new(&session.shared.holdings, Holding::Arguments, bytes);
+        let job = Job { cmd, args, session, looked, retry, cancel: cancel.clone(), charge };
         SlowLane::send(self.core.srv, job);
         cancel
     }
@@ -105,10 +109,11 @@ impl Worker {
 
     /// The session of a client that has gone meanwhile is back.
     fn drop_session(&self, session: Option<Box<Session>>) {
-        if let Some(session) = session {
+        if let Some(mut session) = session {
             // It may have told of itself as a replica meanwhile.
             self.core.srv.replication.left(self.core.srv, &session.shared);
-            pubsub::leave(self.core.srv, &session.shared);
+            pubsub::leave_for_good(self.core.srv, &session.shared);
+            transaction::discard(self.core.srv, &mut session);
             tracking::leave_for_good(self.core.srv, &session.shared);
         }
     }
@@ -159,6 +164,7 @@ impl Worker {
             return self.abandon(waiting);
         }
         conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        self.account_memory(index);
         self.note_deadline(waiting);
         self.release_pushes(index);
         self.widen_interest(index);
@@ -184,14 +190,27 @@ impl Worker {
     /// Runs the command of a waiting client again, with all its keys in hand.
     pub(super) fn retry(&mut self, waiting: Arc<Waiting>) {
         let Some(index) = self.waiting(&waiting) else { return self.abandon(&waiting) };
-        if waiting.state.is_retry() {
-            let args = waiting.args.clone();
+        if waiting.state.is_retry() && waiting.args.len() > FAST_WORK {
+            self.retry_in_slow_lane(index, waiting);
+        } else if waiting.state.is_retry() {
+            let args = waiting.args.to_vec();
             let kept = Kept { retry: Some(waiting), ..Kept::new(Later::of(args)) };
             let conn = &mut self.conns[index];
             conn.kept.push_front(kept);
             conn.session.shared.blocked.store(false, Ordering::Relaxed);
             self.resume(index, Awaited::Key);
         }
+    }
+
+    /// As [`Worker::retry`], of a command that would be sent to the slow lane anyway: its arguments stay where they
+    /// are.
+    #[cold]
+    fn retry_in_slow_lane(&mut self, index: usize, waiting: Arc<Waiting>) {
+        let args = waiting.args.clone();
+        let cancel = self.pass_on(index, args, false, Some(waiting));
+        let conn = &mut self.conns[index];
+        conn.session.shared.blocked.store(false, Ordering::Relaxed);
+        conn.state.tries_elsewhere(cancel);
     }
 
     /// A client that has come back to try again has ended with that, or waits on. One that was
@@ -212,7 +231,7 @@ impl Worker {
     /// Answers a client that has given up waiting.
     fn end_wait(&mut self, index: usize, waiting: &Arc<Waiting>, error: bool) {
         let srv = self.core.srv;
-        srv.lines.leave(&srv.ks, waiting);
+        blocking::leave(srv, waiting);
         let mut reply = Reply::new(waiting.proto);
         if error {
             // As the reference counts it.
@@ -240,7 +259,7 @@ impl Worker {
             if !waiting.state.give_up() {
                 continue;
             }
-            srv.lines.leave(&srv.ks, &waiting);
+            blocking::leave(srv, &waiting);
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             let session = &mut self.conns[index].session;
             let to = srv.replication.primary_of().filter(|_| session.redirect_capable);

@@ -8,6 +8,7 @@ use crate::io::mailbox::Message;
 use crate::io::poll::Interest;
 use crate::pubsub;
 use crate::tracking;
+use crate::transaction;
 use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,7 +149,7 @@ impl Worker {
 
     /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
     pub(super) fn close(&mut self, index: usize) {
-        let Some(conn) = self.conns.try_remove(index) else { return };
+        let Some(mut conn) = self.conns.try_remove(index) else { return };
         self.poll.remove(&conn.fd);
         let id = conn.session.shared.id;
         self.by_client.remove(&id);
@@ -163,9 +164,10 @@ impl Worker {
             self.known_left(&conn);
         }
         let srv = &self.core.srv;
-        pubsub::leave(srv, &conn.session.shared);
+        pubsub::leave_for_good(srv, &conn.session.shared);
         tracking::leave_for_good(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
+        transaction::discard(srv, &mut conn.session);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);
         srv.evicted_client_left(&conn.session.shared);

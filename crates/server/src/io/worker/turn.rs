@@ -12,6 +12,7 @@ use crate::io::later::Later;
 use crate::io::read;
 use crate::server::Server;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Inside, Key, Waiter};
 use weft_process::log_verbose;
@@ -151,7 +152,7 @@ impl Worker {
                 Flow::Slow { looked } => {
                     let args = take_args(batch, job, conn, n);
                     let retry = if n == first { batch.jobs[job].retry.take() } else { None };
-                    let cancel = self.pass_on(index, args, looked, retry);
+                    let cancel = self.pass_on(index, Arc::new(args), looked, retry);
                     return over(done + 1, Executed::Slow(cancel));
                 }
             }

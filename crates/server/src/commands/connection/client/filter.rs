@@ -5,7 +5,7 @@
 //! An option that is given twice replaces its first value, except ID, which collects.
 
 use super::line::{capabilities, flags};
-use crate::clients::ClientShared;
+use crate::clients::{ClientShared, Names};
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::server::Server;
 use std::collections::BTreeSet;
@@ -187,7 +187,14 @@ impl<'a> Traits<'a> {
 
     /// For each property that matters, whether `client` has it.
     fn verdicts(&self, client: &ClientShared) -> impl Iterator<Item = bool> {
-        let names = client.names().clone();
+        client.with_names(|names| self.verdicts_with(client, names))
+    }
+
+    fn verdicts_with(
+        &self,
+        client: &ClientShared,
+        names: &Names,
+    ) -> impl Iterator<Item = bool> + use<> {
         let is = |wanted: Option<&[u8]>, has: &[u8]| wanted.map(|w| w == has);
         // Who has no name has none that could be equal, not even to an empty one.
         let named = |wanted: Option<&[u8]>, has: &[u8]| wanted.map(|w| !has.is_empty() && w == has);

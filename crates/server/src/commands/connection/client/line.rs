@@ -6,9 +6,10 @@
 //! read and executed in the same turn is in a buffer of the thread, and not the client's.
 
 use super::filter::Filter;
-use crate::clients::ClientShared;
+use crate::clients::{ClientShared, Names};
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::dispatch::{CommandTable, ConnCx};
+use crate::holdings::Holding;
 use crate::io::held::FIXED;
 use crate::server::Server;
 use crate::tracking::Mode;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_commands::CmdResult;
 
 pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
     let filter = Filter::parse(&cx.args[2..], cx.srv(), false)?;
     renew_own(cx);
     let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
@@ -120,8 +122,18 @@ fn describe(
     shown: Shown,
     out: &mut Vec<u8>,
 ) {
+    client.with_names(|names| describe_named(client, names, table, now_ms, shown, out));
+}
+
+fn describe_named(
+    client: &ClientShared,
+    names: &Names,
+    table: &CommandTable,
+    now_ms: i64,
+    shown: Shown,
+    out: &mut Vec<u8>,
+) {
     let number = |n: &AtomicU64| n.load(Ordering::Relaxed);
-    let names = client.names().clone();
     let text = |t: &[u8]| String::from_utf8_lossy(t).into_owned();
     let user = if client.is_primary { SUPERUSER } else { DEFAULT_USER };
     let (name, user) = match shown {
@@ -129,10 +141,10 @@ fn describe(
         Shown::Redacted => ("*redacted*".into(), "*redacted*"),
     };
     let output = number(&client.output);
-    let (argv, queue) = (number(&client.argv_mem), number(&client.queue_memory));
+    let (argv, queue) = (number(&client.argv_mem), client.holdings.of(Holding::Queue));
     // The arguments of an incomplete request are part of the input's memory.
     let input = number(&client.query_room).max(argv);
-    let total = output + input + queue + FIXED as u64;
+    let total = output + input + client.holdings.total() + FIXED as u64;
     let last = (client.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
     let last = last.and_then(|n| table.all().get(n)).map_or("NULL", |c| c.full_name);
     // Writing to a vector cannot fail.

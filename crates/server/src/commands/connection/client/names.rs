@@ -19,7 +19,7 @@ pub fn check_name(name: &[u8]) -> CmdResult {
 
 /// Gives the client a name that was checked; an empty one takes its name away.
 pub fn set_name(client: &ClientShared, name: &[u8]) {
-    client.names().name = name.to_vec();
+    client.change_names(|names| names.name = name.to_vec());
 }
 
 pub fn id(cx: &mut ConnCx<'_>) -> CmdResult {
@@ -28,11 +28,11 @@ pub fn id(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 pub fn getname(cx: &mut ConnCx<'_>) -> CmdResult {
-    let names = cx.session.shared.names();
-    match names.name.as_slice() {
-        [] => cx.reply.null(),
-        name => cx.reply.bulk(name),
-    }
+    let reply = &mut *cx.reply;
+    cx.session.shared.with_names(|names| match names.name.as_slice() {
+        [] => reply.null(),
+        name => reply.bulk(name),
+    });
     Ok(())
 }
 
@@ -53,11 +53,10 @@ pub fn setinfo(cx: &mut ConnCx<'_>) -> CmdResult {
         let why = b" cannot contain spaces, newlines or special characters.";
         return Err(Error::owned([b"ERR ", option, &why[..]].concat()));
     }
-    let mut names = cx.session.shared.names();
-    match is_name {
+    cx.session.shared.change_names(|names| match is_name {
         true => names.lib_name = value.to_vec(),
         false => names.lib_version = value.to_vec(),
-    }
+    });
     cx.reply.ok();
     Ok(())
 }

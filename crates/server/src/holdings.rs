@@ -1,0 +1,210 @@
+//! What a client makes the server hold, beside its connection's buffers: one account for each client.
+//!
+//! ```text
+//!  names, queue of MULTI, watches, waits, subscriptions, prefixes, arguments
+//!        │ set, or a charge that ends with what it is for
+//!        ▼
+//!  Holdings: one counter for each kind ─► CLIENT LIST tot-mem, INFO mem_clients_normal,
+//!                                         maxmemory-clients
+//! ```
+//!
+//! Whoever shows or limits a client's memory reads [`Holdings::total`], so a new kind of state is a variant of
+//! [`Holding`] and nothing else. State that the client's session alone changes is *set*, with a plain store.
+//! State that outlives the command that made it, or that another thread drops, carries a [`Charge`], which takes
+//! itself off. The account belongs to the client and not to a thread: it goes along when the connection moves.
+//!
+//! What takes long to take apart is taken apart by the freeing thread ([`Released`]): a client that closes
+//! with a million watched keys holds nobody up.
+
+use crate::blocking::Waiting;
+use crate::pubsub::subscriber::Subscriber;
+use crate::server::Server;
+use crate::tracking::{self, Tracker};
+use crate::transaction::{EndedWatch, Transaction};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weft_commands::FAST_WORK;
+
+/// A kind of state that a client makes the server hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// CLIENT SETNAME and SETINFO.
+    Names,
+    /// Commands queued since MULTI.
+    Queue,
+    /// WATCH.
+    Watches,
+    /// The command of a client that waits, and the lines in which it stands.
+    Wait,
+    /// Channels, shard channels and patterns.
+    Subscriptions,
+    /// Prefixes of CLIENT TRACKING.
+    Prefixes,
+    /// Arguments of a command in the slow lane.
+    Arguments,
+}
+
+impl Holding {
+    const COUNT: usize = Holding::Arguments as usize + 1;
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Holdings {
+    bytes: [AtomicU64; Holding::COUNT],
+}
+
+impl Holdings {
+    /// What the client holds of one kind, in bytes.
+    pub fn of(&self, kind: Holding) -> u64 {
+        self.bytes[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// What the client holds of all kinds, in bytes.
+    pub fn total(&self) -> u64 {
+        self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Sets what the client holds of a kind that has no charges. Called by whoever has the session, or holds
+    /// the lock of that state.
+    #[inline]
+    pub fn set(&self, kind: Holding, bytes: usize) {
+        self.bytes[kind as usize].store(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Bytes in the account of a client, until this is dropped or released.
+#[derive(Debug)]
+pub struct Charge {
+    account: Arc<Holdings>,
+    kind: Holding,
+    bytes: AtomicU64,
+}
+
+impl Charge {
+    pub fn new(account: &Arc<Holdings>, kind: Holding, bytes: usize) -> Charge {
+        let charge = Charge { account: account.clone(), kind, bytes: AtomicU64::new(0) };
+        charge.set(bytes);
+        charge
+    }
+
+    /// Charges `bytes` in the place of what was charged.
+    pub fn set(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        let counter = &self.account.bytes[self.kind as usize];
+        counter.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Takes the charge off before what it is for is gone: the client has given it up.
+    pub fn release(&self) {
+        self.set(0);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Bytes that the allocator hands out for an allocation of so many: its classes, about.
+pub const fn heap(bytes: usize) -> usize {
+    match bytes {
+        0 => 0,
+        1..=8 => 8,
+        9..=128 => (bytes + 15) & !15,
+        _ => {
+            // Four classes between two powers of two.
+            let step = (bytes - 1).next_power_of_two() / 8;
+            if bytes.is_power_of_two() { bytes } else { bytes.div_ceil(step) * step }
+        }
+    }
+}
+
+/// Bytes of an entry in a hash map beside its key and value: the share of places that are free, about.
+pub const fn map_entry(bytes: usize) -> usize {
+    // Between 7/16 and 7/8 of the places are taken, each with a byte of its own.
+    (bytes + 1) * 5 / 3
+}
+
+/// State of a client that has given it up, to be taken apart.
+#[derive(Debug)]
+pub enum Released {
+    Queue(Box<Transaction>),
+    Watches(EndedWatch),
+    Wait(Arc<Waiting>),
+    Subscriptions { client: u64, thread: usize, subscriber: Box<Subscriber> },
+    Prefixes(Arc<Tracker>),
+}
+
+impl Released {
+    /// How much there is of it.
+    fn len(&self) -> usize {
+        match self {
+            Released::Queue(transaction) => transaction.commands(),
+            Released::Watches(ended) => ended.len(),
+            Released::Wait(waiting) => waiting.keys.len(),
+            Released::Subscriptions { subscriber, .. } => subscriber.all(),
+            Released::Prefixes(tracker) => tracker.prefix_count(),
+        }
+    }
+
+    /// Takes it apart. Where it is part of what others see (lines, watches, channels, prefixes) that is done in
+    /// small steps, each behind a lock of its own.
+    pub fn take_apart(self, srv: &Server) {
+        match self {
+            Released::Queue(transaction) => drop(transaction),
+            Released::Watches(ended) => ended.take_apart(&srv.ks),
+            Released::Wait(waiting) => srv.lines.leave(&srv.ks, &waiting),
+            Released::Subscriptions { client, thread, subscriber } => {
+                srv.pubsub.leave(client, thread, &subscriber);
+            }
+            Released::Prefixes(tracker) => tracking::leave_prefixes(srv, &tracker),
+        }
+    }
+}
+
+/// Takes apart what a client has given up: here if that is little, else in the background. Nobody may tell the
+/// difference but by memory, and by what INFO and PUBSUB count.
+#[inline]
+pub fn release(srv: &Server, state: Released) {
+    if state.len() > FAST_WORK {
+        return srv.bio.take_apart(state);
+    }
+    state.take_apart(srv);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_end_with_what_they_are_for() {
+        let account = Arc::new(Holdings::default());
+        account.set(Holding::Names, 7);
+        let one = Charge::new(&account, Holding::Wait, 100);
+        let two = Charge::new(&account, Holding::Wait, 10);
+        assert_eq!((account.of(Holding::Wait), account.total()), (110, 117));
+        one.set(50);
+        assert_eq!(account.of(Holding::Wait), 60);
+        one.release();
+        assert_eq!(account.of(Holding::Wait), 10);
+        drop(one);
+        assert_eq!(account.of(Holding::Wait), 10);
+        std::thread::spawn(move || drop(two)).join().expect("it only drops");
+        assert_eq!((account.of(Holding::Wait), account.total()), (0, 7));
+    }
+
+    #[test]
+    fn classes_of_the_allocator() {
+        let classes = [(0, 0), (1, 8), (9, 16), (17, 32), (33, 48), (128, 128), (129, 160)];
+        for (bytes, class) in classes {
+            assert_eq!(heap(bytes), class, "{bytes}");
+        }
+        let large = [(160, 160), (161, 192), (256, 256), (257, 320), (1025, 1280), (4096, 4096)];
+        for (bytes, class) in large {
+            assert_eq!(heap(bytes), class, "{bytes}");
+        }
+    }
+}
