@@ -41,6 +41,13 @@ const ANSWERED: &[(&[u8], &[u8])] = &[
     (b"ECHO 'a\\'b\\n'\r\n", b"$5\r\na'b\\n\r\n"),
     (b"ECHO \\x41\r\n", b"$4\r\n\\x41\r\n"),
     (b"ECHO a\"b\"\r\n", b"$2\r\nab\r\n"),
+    // a quote may also end inside a word
+    (b"ECHO a\"b\"c\r\n", b"$3\r\nabc\r\n"),
+    (b"ECHO \"a\"b\r\n", b"$2\r\nab\r\n"),
+    (b"ECHO 'a'b\r\n", b"$2\r\nab\r\n"),
+    (b"ECHO \"a b\"'c d'e\r\n", b"$7\r\na bc de\r\n"),
+    // of these blanks only the usual ones end a word
+    (b"\x0bECHO a\x0bb\x0c\r\n", b"$4\r\na\x0bb\x0c\r\n"),
     // empty strings and unknown commands
     (b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", b"$0\r\n\r\n"),
     (b"*1\r\n$0\r\n\r\n", b"-ERR unknown command '', with args beginning with: \r\n"),

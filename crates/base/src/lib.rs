@@ -17,6 +17,7 @@
 //! | [`sixbit`] | packed arrays of six-bit registers, with wide instructions where there are any |
 //! | [`slot`], [`crc16`] | hash slots, and the checksum that they are made from |
 //! | [`share`] | where man pages and completions lie |
+//! | [`words`] | the words of an inline command or a configuration line |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
 //! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], [`crc16`], [`runs`] and [`sixbit`],
@@ -41,3 +42,4 @@ pub mod sixbit;
 pub mod slot;
 pub mod timeline;
 pub mod topology;
+pub mod words;

@@ -6,7 +6,7 @@
 
 use crate::testing::{Bench, find};
 use std::cell::RefCell;
-use weft_resp::inline::split_args;
+use weft_base::words;
 
 /// Numbers beyond this ask for replies or values that fill the memory: SRANDMEMBER of minus a
 /// billion, SETRANGE at 500 MB.
@@ -40,7 +40,7 @@ fn run_on(bench: &mut Bench, data: &[u8]) {
     go_back(bench, START_MS);
     bench.db = 0;
     for line in data.split(|byte| *byte == b'\n').take(LINES) {
-        let Some(words) = split_args(line) else { continue };
+        let Some(words) = words::split(line) else { continue };
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let Some(command) = find(&args) else { continue };
         if args.iter().any(|arg| is_huge(arg)) {

@@ -131,6 +131,9 @@ pub enum Find {
     Unknown,
 }
 
+/// A word of [`KeySpec::flags`]: the arguments are no keys, but channels that belong to a slot.
+pub const NOT_A_KEY: &str = "not_key";
+
 /// How one group of a command's arguments names keys, as in COMMAND INFO's key
 /// specifications. `flags` are its words ("RW", "ACCESS", "UPDATE" ...).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

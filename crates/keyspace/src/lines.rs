@@ -420,4 +420,18 @@ mod tests {
         assert_eq!(line(&lines, "a"), [1]);
         assert!(lines.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
     }
+
+    /// How many keys have a client in their line that follows them and satisfies `is`. O(shards, and
+    /// clients in the lines of those in which somebody follows).
+    pub fn keys_followed_by(&self, is: impl Fn(&W) -> bool) -> usize {
+        let followed = |s: u16| {
+            let of_shard = self.shard(s);
+            if of_shard.followers == 0 {
+                return 0;
+            }
+            let lines = of_shard.lines.values();
+            lines.filter(|line| line.iter().any(|(_, w)| w.follows() && is(w))).count()
+        };
+        (0..SHARDS as u16).map(followed).sum()
+    }
 }

@@ -6,13 +6,11 @@
 //! machines, which is what makes them fuzzable and testable at every split of the input.
 //!
 //! * [`parser`] - requests (arrays of bulk strings, and inline commands)
-//! * [`inline`] - the quoting rules of inline commands, shared with configuration files
 //! * [`reply`] - replies in both protocol versions, with large values held by reference
 //!
 //! Protocol: <https://valkey.io/topics/protocol/>. Error texts are Valkey 9.1's.
 
 pub mod fuzz;
-pub mod inline;
 pub mod parser;
 pub mod reply;
 

@@ -16,6 +16,7 @@
 //! a bulk string must be a line break.
 
 use std::fmt;
+use weft_base::words;
 
 /// A bulk string of at least this many bytes goes straight to its own allocation when it is
 /// not complete in the buffer (bytes).
@@ -69,6 +70,7 @@ pub enum ProtocolError {
     InvalidBulkLength,
     UnauthenticatedBulkLength,
     TooBigInline,
+    NulInInline,
     UnbalancedQuotes,
     InvalidCrlf,
 }
@@ -85,6 +87,7 @@ impl fmt::Display for ProtocolError {
             Self::InvalidBulkLength => f.write_str("invalid bulk length"),
             Self::UnauthenticatedBulkLength => f.write_str("unauthenticated bulk length"),
             Self::TooBigInline => f.write_str("too big inline request"),
+            Self::NulInInline => f.write_str("NUL byte in inline request"),
             Self::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
             Self::InvalidCrlf => f.write_str("invalid CRLF in request"),
         }
@@ -271,18 +274,22 @@ impl Parser {
 
     fn inline(&mut self, buf: &[u8]) -> Step {
         let rest = &buf[self.pos..];
-        let Some(end) = memchr::memchr(b'\n', rest) else {
+        // Valkey looks for the end of the line as of a C string: behind a NUL it waits for ever.
+        let Some(end) = memchr::memchr2(b'\n', 0, rest) else {
             return if rest.len() > MAX_INLINE {
                 Step::Error(ProtocolError::TooBigInline)
             } else {
                 Step::More
             };
         };
+        if rest[end] == 0 {
+            return Step::Error(ProtocolError::NulInInline);
+        }
         let mut line = &rest[..end];
         if line.last() == Some(&b'\r') {
             line = &line[..line.len() - 1];
         }
-        match crate::inline::split_args(line) {
+        match words::split(line) {
             None => Step::Error(ProtocolError::UnbalancedQuotes),
             Some(args) => {
                 self.pos += end + 1;
@@ -442,6 +449,8 @@ mod tests {
             (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
             (b"*1\r\n$600000000\r\n".to_vec(), "invalid bulk length"),
             (b"SET \"a\r\n".to_vec(), "unbalanced quotes in request"),
+            (b"SET k a\0b\r\n".to_vec(), "NUL byte in inline request"),
+            (b"\0".to_vec(), "NUL byte in inline request"),
             ([b"*".to_vec(), long.clone()].concat(), "too big mbulk count string"),
             ([b"*1\r\n$".to_vec(), long.clone()].concat(), "too big bulk count string"),
             (long, "too big inline request"),

@@ -96,7 +96,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
     ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let limits = &ctx.settings.limits;
-    let mut expired = false;
+    let mut expired = 0;
     let new = ctx.db.rework(&key, |record, clock| {
         let mut record = match record {
             None => create(key.bytes, data, clock, limits),
@@ -108,7 +108,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
             let old;
             (record, old) = hash::set(record, pair[0], pair[1], None, now, limits);
             new += usize::from(old.is_new());
-            expired |= old == Old::Expired;
+            expired += u64::from(old == Old::Expired);
         }
         (Rework::Changed(record), Ok(new))
     })?;
@@ -136,7 +136,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
         (Rework::Changed(record), Ok(true))
     })?;
     if is_set {
-        tell_set(ctx, &key, "hset", expired);
+        tell_set(ctx, &key, "hset", u64::from(expired));
         if expired {
             ctx.log(&[b"HSET", key.bytes, data[0], data[1]]);
         }

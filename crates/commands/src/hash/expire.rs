@@ -162,7 +162,7 @@ fn each<'a>(
     let fields: &'a [&'a [u8]] = &ctx.args[first..];
     let mut done = Changed::new(ctx);
     let reply = &mut *ctx.reply;
-    let mut emptied = false;
+    let (mut removed, mut emptied) = (0, false);
     let changes = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => {
@@ -182,6 +182,7 @@ fn each<'a>(
             match code {
                 DONE | REMOVED => {
                     changes += 1;
+                    removed += u64::from(code == REMOVED);
                     done.push(field);
                 }
                 NO_FIELD => done.missed(&record, field),
@@ -198,5 +199,6 @@ fn each<'a>(
         ctx.notify(Classes::GENERIC, "del", &key);
     }
     ctx.db.turn.tally.dirty += changes;
+    ctx.db.turn.tally.expired_fields += removed;
     Ok(done)
 }

@@ -100,7 +100,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(at) if at <= past => "hexpired",
         Some(_) => "hexpire",
     };
-    let done = each(
+    let (done, changes) = each(
         ctx,
         fields + 2,
         event,
@@ -110,6 +110,9 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
             Some(_) | None => hash::expire(record, field, expiry),
         },
     )?;
+    if expiry.is_some_and(|at| at <= past) {
+        ctx.db.turn.tally.expired_fields += changes;
+    }
     if ctx.is_changed_for_log() {
         match expiry {
             None => done.log(ctx, &[b"HPERSIST", key.bytes]),
@@ -124,7 +127,8 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
     listed_at_once(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
-    let gone = each(ctx, 4, "hdel", |_| true, |record, field| hash::remove(record, field, now).0)?;
+    let (gone, _) =
+        each(ctx, 4, "hdel", |_| true, |record, field| hash::remove(record, field, now).0)?;
     if gone.stale {
         gone.log_removed(ctx, &ctx.key(1));
     }
@@ -132,14 +136,14 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Answers the value of every field from the argument `first` on, and does `change` to those for
-/// which `wants` says so, which is told as `event`; which those are is for the log.
+/// which `wants` says so, which is told as `event`. Returns those, for the log, and how many they are.
 fn each<'a>(
     ctx: &mut Ctx<'a>,
     first: usize,
     event: &'static str,
     wants: impl Fn(Pair<'_>) -> bool,
     change: impl Fn(Record, &[u8]) -> Record,
-) -> Result<Changed<'a>, Error> {
+) -> Result<(Changed<'a>, u64), Error> {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields: &'a [&'a [u8]] = &ctx.args[first..];
     let mut done = Changed::new(ctx);
@@ -180,5 +184,5 @@ fn each<'a>(
         ctx.notify(Classes::GENERIC, "del", &key);
     }
     ctx.db.turn.tally.dirty += changes;
-    Ok(done)
+    Ok((done, changes))
 }

@@ -117,7 +117,7 @@ fn replace<T>(
             }
         }
     })?;
-    tell_set(ctx, &key, event, expired);
+    tell_set(ctx, &key, event, u64::from(expired));
     match result {
         None => {}
         // What has expired may still be there for whoever repeats it, and arithmetic may differ.

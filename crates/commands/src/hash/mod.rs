@@ -64,11 +64,12 @@ fn hash(record: &Record, now_ms: i64) -> Result<Hash<'_>, Error> {
     Hash::of(record, now_ms).ok_or(WRONG_TYPE)
 }
 
-/// Tells that fields were set, as `event`; `expired`: some that were there, and whose time was over,
-/// made room for that.
+/// Notifies that fields were set, as `event`. `expired`: how many of them replace a field whose time
+/// was over.
 #[inline]
-fn tell_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: bool) {
-    if expired {
+fn tell_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: u64) {
+    if expired > 0 {
+        ctx.db.turn.tally.expired_fields += expired;
         ctx.notify(Classes::HASH, "hexpired", key);
     }
     ctx.notify(Classes::HASH, event, key);

@@ -127,7 +127,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Expiry::At(_) | Expiry::Never => Changed::default(),
     };
     let limits = &ctx.settings.limits;
-    let (mut expired, mut emptied) = (false, false);
+    let (mut expired, mut emptied) = (0, false);
     let changes = ctx.db.rework(&key, |record, clock| {
         let has = |field| {
             let hash = record.as_ref().and_then(|record| hash(record, now).ok());
@@ -152,7 +152,11 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     });
     if changes.is_some() {
-        tell(ctx, &key, expiry, [!is_there, expired, emptied]);
+        tell(ctx, &key, expiry, expired, [!is_there, emptied]);
+        if over {
+            // Each counts as if it was made first, also one that was not there.
+            ctx.db.turn.tally.expired_fields += data.len() as u64 / 2;
+        }
     }
     if ctx.is_changed_for_log() {
         log(ctx, expiry, &before, at);
@@ -183,12 +187,18 @@ fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) 
 
 /// Tells that fields were set: of a key that is new, over fields that had expired, until the key is
 /// empty. A time that is over is told as if all was made first.
-fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, expiry: Expiry<i64>, [new, expired, emptied]: [bool; 3]) {
+fn tell(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    expiry: Expiry<i64>,
+    expired: u64,
+    [new, emptied]: [bool; 2],
+) {
     let over = matches!(expiry, Expiry::At(at) if at <= ctx.past_ms());
     if over && new {
         ctx.notify(Classes::NEW, "new", key);
     }
-    tell_set(ctx, key, "hset", expired && !over);
+    tell_set(ctx, key, "hset", expired);
     if let Expiry::At(_) = expiry {
         ctx.notify(Classes::HASH, "hexpire", key);
     }
@@ -201,15 +211,15 @@ fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, expiry: Expiry<i64>, [new, expired, em
 }
 
 /// Sets the fields of `data`, or removes them if their time is over; how many were changed, and
-/// whether some of them had expired.
+/// how many of those that were set had expired.
 fn set_all(
     mut record: Record,
     data: &[&[u8]],
     expiry: Expiry<i64>,
     [now_ms, past_ms]: [i64; 2],
     limits: &Limits,
-) -> (Record, u64, bool) {
-    let (mut changes, mut expired) = (0, false);
+) -> (Record, u64, u64) {
+    let (mut changes, mut expired) = (0, 0);
     for pair in data.chunks_exact(2) {
         let (field, value) = (pair[0], pair[1]);
         if let Expiry::At(at) = expiry
@@ -230,7 +240,7 @@ fn set_all(
         };
         let old;
         (record, old) = hash::set(record, field, value, expiry, now_ms, limits);
-        expired |= old == Old::Expired;
+        expired += u64::from(old == Old::Expired);
         changes += 1;
     }
     (record, changes, expired)

@@ -191,6 +191,46 @@ fn getting_with_an_expiry_counts_as_reading() {
     }
 }
 
+/// `expired_fields` in INFO: the counts are those of Valkey 9.1.
+#[test]
+fn fields_whose_time_is_past_are_counted() {
+    // What removes fields at once, because the time given is past.
+    for (line, counted) in [
+        ("HEXPIRE h 0 FIELDS 1 live", 1),
+        ("HEXPIRE h 0 FIELDS 2 live other", 2),
+        ("HPEXPIREAT h 1 FIELDS 3 live live none", 1),
+        ("HEXPIRE h 0 GT FIELDS 1 live", 0),
+        ("HGETEX h PXAT 1 FIELDS 3 live other none", 2),
+        ("HGETEX h EXAT 1000 FIELDS 1 live", 0),
+        ("HSETEX h PXAT 1 FIELDS 2 live 5 none 6", 2),
+        ("HSETEX none PXAT 1 FIELDS 1 a 5", 1),
+        ("HSETEX h FNX PXAT 1 FIELDS 2 live 1 none 2", 0),
+        ("HSETEX none XX PXAT 1 FIELDS 1 a 5", 0),
+        // What replaces fields whose time has come.
+        ("HSET h gone 2 late 2", 2),
+        ("HMSET h gone 2 live 2", 1),
+        ("HSETNX h gone 2", 1),
+        ("HINCRBY h gone 2", 1),
+        ("HINCRBYFLOAT h late 2", 1),
+        ("HSETEX h FIELDS 2 gone 1 late 2", 2),
+        ("HSETEX h PXAT 1 FIELDS 2 gone 1 late 2", 2),
+        ("HDEL h gone late", 0),
+        ("HGETDEL h FIELDS 1 gone", 0),
+        ("HEXPIRE h 0 FIELDS 1 gone", 0),
+        ("HPERSIST h FIELDS 1 gone", 0),
+    ] {
+        let mut bench = Bench::new(1000);
+        bench.expect(&[
+            ("HSET h live 1 other 2 gone 3 late 4", ":4|"),
+            ("HPEXPIREAT h 1500 FIELDS 2 gone late", "*2|:1|:1|"),
+        ]);
+        bench.turn.set_time(2000);
+        bench.turn.tally = weft_keyspace::Tally::default();
+        bench.run(line);
+        assert_eq!(bench.turn.tally.expired_fields, counted, "{line}");
+    }
+}
+
 #[test]
 fn a_copy_has_no_expired_fields() {
     let mut bench = Bench::new(1000);

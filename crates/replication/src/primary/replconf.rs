@@ -96,7 +96,7 @@ impl Primary {
                 None => return not_a_number(),
             }
         } else if is("rdb-filter-only") {
-            let Some(filters) = weft_resp::inline::split_args(value) else {
+            let Some(filters) = weft_base::words::split(value) else {
                 return Said::Error("Missing rdb-filter-only values".to_string());
             };
             guest.parts = Parts { data: false, functions: false };

@@ -125,14 +125,19 @@ fn serve_key(
         let name = (key.shard, db, name);
         // Who waited to write when this server became a replica is told so, and is not served before.
         let may = |w: &Arc<Waiting>| !admit::is_refused_write(core, w.cmd.spec.flags);
-        let is_next = |w: &Arc<Waiting>| w.minds(found) && !w.state.is_over() && may(w);
+        let is_next = |w: &Arc<Waiting>| {
+            if let Some(found) = found {
+                w.note_type(found);
+            }
+            w.minds(found) && !w.state.is_over() && may(w)
+        };
         let next = srv.lines.first_after(passed, name, is_next);
         let Some((number, waiting)) = next else { return };
         passed = number;
         match waiting.state.claim() {
             Claim::Over | Claim::Theirs => {}
             Claim::Owners => return,
-            Claim::Ours if guard.try_extend(&mut core.turn, &waiting.others).is_err() => {
+            Claim::Ours if guard.try_extend(&mut core.turn, &waiting.must_hold()).is_err() => {
                 hand_over(core.srv, &waiting, true);
                 return;
             }

@@ -8,8 +8,9 @@ use crate::io::Session;
 use crate::io::conn::ArgBuf;
 use crate::tracking::Tracker;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::Group;
 use weft_keyspace::lines::{Name, Waits};
 use weft_keyspace::wait::WaitState;
@@ -43,6 +44,8 @@ pub struct Waiting {
     pub keys: Vec<(u16, Name)>,
     /// Shards of the command's other keys.
     pub others: ShardSet,
+    /// One of its keys holds, or has held, a value of another type: see [`Waiting::must_hold`].
+    pub saw_other_type: AtomicBool,
     /// What the client gets when its time is over.
     pub timeout_reply: Vec<u8>,
     /// Nanoseconds that running it took before it had to wait.
@@ -114,11 +117,34 @@ impl Waiting {
             charge: Charge::new(&session.shared.holdings, Holding::Wait, bytes),
             keys,
             others: ShardSet::of(others),
+            saw_other_type: AtomicBool::new(false),
             timeout_reply,
             spent_ns,
             deadline_ms,
             replicas: None,
         }
+    }
+
+    /// Notes that one of the keys holds a value of type `found`. The caller holds the key's shard.
+    pub fn note_type(&self, found: Type) {
+        if self.wants() != Some(found) {
+            self.saw_other_type.store(true, Ordering::Release);
+        }
+    }
+
+    /// The shards that a thread must hold to run the command in the client's place, beside that of the
+    /// key that has come.
+    ///
+    /// A key whose shard is not held counts as absent. That is right until a key gets a value of another
+    /// type: nobody serves the client for it, but its command answers WRONGTYPE. From then on all keys
+    /// are looked at, whatever shards the thread holds by chance.
+    pub fn must_hold(&self) -> Cow<'_, ShardSet> {
+        if !self.saw_other_type.load(Ordering::Acquire) {
+            return Cow::Borrowed(&self.others);
+        }
+        Cow::Owned(ShardSet::of(
+            self.others.iter().chain(self.keys.iter().map(|(shard, _)| *shard)),
+        ))
     }
 
     /// Whether the client's command is to be run again, now that one of its keys holds this type,
@@ -132,7 +158,7 @@ impl Waiting {
 
     /// Whether the client must be told when a key goes, or becomes something else: its consumer
     /// group goes with it.
-    fn wants_its_group(&self) -> bool {
+    pub fn wants_its_group(&self) -> bool {
         self.cmd.spec.name == "xreadgroup"
     }
 

@@ -3,6 +3,7 @@
 //! As in `weft-commands`, a command is a spec beside a function; here the function gets a
 //! [`ConnCx`](crate::dispatch::ConnCx).
 
+pub mod cluster;
 mod connection;
 mod introspection;
 mod pubsub;
@@ -20,6 +21,7 @@ use weft_commands::Command;
 
 /// Every command of this crate, by group.
 pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
+    cluster::COMMANDS,
     connection::COMMANDS,
     introspection::COMMANDS,
     pubsub::COMMANDS,

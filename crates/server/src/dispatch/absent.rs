@@ -4,13 +4,14 @@
 //! is here is in no other table: a command that arrives is taken off this list, and tests see to it
 //! that nothing is on it that is there, nor anything missing that the reference has.
 
+use crate::commands::cluster::DISABLED;
 use weft_commands::Error;
 
 /// What is missing, and the commands that belong to it. A subcommand is listed, as
 /// `client|tracking`, where its container is there.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
-    ("modules", &["module"]),
+    ("modules", &["module|load", "module|loadex", "module|unload"]),
     (
         "scripts and functions",
         &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
@@ -18,7 +19,41 @@ const ABSENT: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that, here as in the reference without cluster mode, have nothing to say.
-const CLUSTER: &[&str] = &["asking", "cluster", "clusterscan"];
+const CLUSTER: &[&str] = &[
+    "clusterscan",
+    "cluster|addslots",
+    "cluster|addslotsrange",
+    "cluster|bumpepoch",
+    "cluster|cancelslotmigrations",
+    "cluster|count-failure-reports",
+    "cluster|countkeysinslot",
+    "cluster|delslots",
+    "cluster|delslotsrange",
+    "cluster|failover",
+    "cluster|flushslot",
+    "cluster|flushslots",
+    "cluster|forget",
+    "cluster|getkeysinslot",
+    "cluster|getslotmigrations",
+    "cluster|info",
+    "cluster|links",
+    "cluster|meet",
+    "cluster|migrateslots",
+    "cluster|myid",
+    "cluster|myshardid",
+    "cluster|nodes",
+    "cluster|replicas",
+    "cluster|replicate",
+    "cluster|reset",
+    "cluster|saveconfig",
+    "cluster|set-config-epoch",
+    "cluster|setslot",
+    "cluster|shards",
+    "cluster|slaves",
+    "cluster|slot-stats",
+    "cluster|slots",
+    "cluster|syncslots",
+];
 
 /// What to answer to a command, if it is one of the reference's. O(number of names), for a request
 /// that is refused anyway.
@@ -37,7 +72,7 @@ pub fn subcommand(container: &str, name: &[u8]) -> Option<Error> {
 fn refusal(name: &[u8]) -> Option<Error> {
     let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
     if CLUSTER.iter().any(is) {
-        return Some(Error::new("ERR This instance has cluster support disabled"));
+        return Some(DISABLED);
     }
     let (feature, known) = ABSENT
         .iter()

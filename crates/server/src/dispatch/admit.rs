@@ -72,6 +72,9 @@ pub fn execute(
         None => {
             let error = match absent::command(request.args[0]) {
                 _ if !session.authenticated => NO_AUTH,
+                Some(_) if session.is_restricted() => {
+                    restricted(&request.args[0].to_ascii_lowercase())
+                }
                 Some(absent) => absent,
                 None => unknown_command(request.args),
             };
@@ -211,7 +214,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
     }
     // COMMAND alone is a command too; other containers have an arity that forbids it.
     if !cmd.subcommands.is_empty() && request.args.len() > 1 {
-        return Err(unknown_subcommand(cmd, request.args[1]));
+        return Err(unknown_subcommand(session, cmd, request.args[1]));
     }
     if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
         return Err(Error::owned(format!(
@@ -220,7 +223,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
         )));
     }
     if session.is_restricted() && !serves_listeners(cmd) {
-        return Err(restricted(cmd));
+        return Err(restricted(cmd.full_name.as_bytes()));
     }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
@@ -245,17 +248,21 @@ fn serves_listeners(cmd: &Cmd) -> bool {
 }
 
 #[cold]
-fn restricted(cmd: &Cmd) -> Error {
+fn restricted(full_name: &[u8]) -> Error {
     Error::owned(format!(
         "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
          allowed in this context",
-        cmd.full_name
+        String::from_utf8_lossy(full_name)
     ))
 }
 
 #[cold]
-fn unknown_subcommand(cmd: &Cmd, name: &[u8]) -> Error {
+fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
     if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
+        if session.is_restricted() {
+            let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
+            return restricted(&full_name.to_ascii_lowercase());
+        }
         return absent;
     }
     let mut text = b"ERR unknown subcommand '".to_vec();

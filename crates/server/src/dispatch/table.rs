@@ -8,7 +8,7 @@ use crate::commands::{KEY_COMMANDS, SERVER_COMMANDS};
 use crate::dispatch::ConnCx;
 use crate::dispatch::hold::Need;
 use std::collections::HashMap;
-use weft_commands::spec::{Group, Lock};
+use weft_commands::spec::{Group, Lock, NOT_A_KEY};
 use weft_commands::{CmdResult, Command, Ctx, REGISTRY, Spec};
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_table::LINES;
@@ -225,7 +225,7 @@ impl CommandTable {
         let (first_key, one_key_of) = match spec.keys {
             [] => (0, 0),
             // A channel, by which a cluster finds its node.
-            [first, ..] if first.flags.contains(&"not_key") => (0, 0),
+            [first, ..] if first.flags.contains(&NOT_A_KEY) => (0, 0),
             [first, rest @ ..] => match (first.begin, first.find) {
                 (Begin::Index(at), Find::Range { last, step, limit }) if rest.is_empty() => {
                     (usize::from(at), one_key_of(at, last, step, limit))

@@ -38,7 +38,10 @@ pub fn write(core: &mut Core, text: &mut Text) {
     );
     text.field("total_watched_keys", clients.iter().map(|c| watched(c)).sum::<u64>());
     text.field("total_blocking_keys", srv.lines.keys_waited_for());
-    text.field("total_blocking_keys_on_nokey", 0);
+    text.field(
+        "total_blocking_keys_on_nokey",
+        srv.lines.keys_followed_by(|waiting| waiting.wants_its_group()),
+    );
     let now = srv.mono_ms();
     let (reason, actions, left) = match srv.pause.reason(now) {
         None => ("none", "none", 0),

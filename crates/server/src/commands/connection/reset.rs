@@ -37,7 +37,10 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     let session = &mut *cx.session;
     session.authenticated = authenticated;
     session.db = 0;
-    session.reply_mode = ReplyMode::On;
+    // CLIENT REPLY SKIP holds for this command, too: whoever counts replies must not be one off.
+    if session.reply_mode == ReplyMode::Off {
+        session.reply_mode = ReplyMode::On;
+    }
     session.no_touch = false;
     session.import_source = false;
     shared.authenticated.store(authenticated, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use super::info::key_flags_reply;
 use crate::dispatch::{Cmd, ConnCx};
-use weft_commands::spec::{Begin, KeySpec};
+use weft_commands::spec::{Begin, KeySpec, NOT_A_KEY};
 use weft_commands::{CmdResult, Error};
 
 const NO_COMMAND: Error = Error::new("ERR Invalid command specified");
@@ -10,8 +10,6 @@ const NO_KEYS: Error = Error::new("ERR The command has no key arguments");
 const BAD_COUNT: Error = Error::new("ERR Invalid number of arguments specified for command");
 const BAD_ARGUMENTS: Error = Error::new("ERR Invalid arguments specified for command");
 
-/// A key specification with this word names something that is no key, such as a channel.
-const NOT_A_KEY: &str = "NOT_KEY";
 /// A key specification with this word tells the most that the command may do to the key.
 const VARIABLE: &str = "VARIABLE_FLAGS";
 

@@ -5,7 +5,7 @@ use crate::dispatch::hold::Held;
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::pubsub::registry::{Crowded, Patience};
 use crate::pubsub::{Kind, publish_patiently};
-use weft_commands::spec::keys;
+use weft_commands::spec::{NOT_A_KEY, keys};
 use weft_commands::{CmdResult, Flags};
 use weft_keyspace::commit::seal;
 use weft_keyspace::log::Target;
@@ -23,7 +23,7 @@ pub const SPUBLISH: ServerCommand =
     plan("spublish", 3, PUBLISHES, "7.0.0", |cx| publish(cx, Kind::Shard))
         .about("Sends a message to all who listen to a shard channel.", "shardchannel message")
         .complexity("O(N) where N is the number of receivers")
-        .keys(&keys::one(&["not_key"]))
+        .keys(&keys::one(&[NOT_A_KEY]))
         .build();
 
 fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {

@@ -8,7 +8,7 @@ use crate::dispatch::{ConnCx, ServerCommand};
 use crate::pubsub::registry::Name;
 use crate::pubsub::{self, Kind, subscriber};
 use std::sync::atomic::Ordering;
-use weft_commands::spec::keys;
+use weft_commands::spec::{NOT_A_KEY, keys};
 use weft_commands::{CmdResult, Error, Flags};
 use weft_resp::Reply;
 
@@ -32,7 +32,7 @@ pub const SSUBSCRIBE: ServerCommand =
     plan("ssubscribe", -2, LISTENS, "7.0.0", |cx| subscribe(cx, Kind::Shard))
         .about("Listens to shard channels.", "shardchannel...")
         .complexity("O(N) where N is the number of shard channels")
-        .keys(&keys::all(1, &["not_key"]))
+        .keys(&keys::all(1, &[NOT_A_KEY]))
         .build();
 
 pub const UNSUBSCRIBE: ServerCommand =
@@ -51,7 +51,7 @@ pub const SUNSUBSCRIBE: ServerCommand =
     plan("sunsubscribe", -1, LISTENS, "7.0.0", |cx| unsubscribe(cx, Kind::Shard))
         .about("Listens to shard channels no more.", "[shardchannel...]")
         .complexity("O(N) where N is the number of shard channels")
-        .keys(&keys::all(1, &["not_key"]))
+        .keys(&keys::all(1, &[NOT_A_KEY]))
         .build();
 
 /// Tells the client of one change, and how much it listens to now.

@@ -89,7 +89,14 @@ fn get(cx: &mut ConnCx<'_>) -> CmdResult {
     let found = Config::find(&cx.args[2..]);
     let mut config = cx.srv().config();
     cx.srv().replication.tell_config(&mut config);
-    let found = config.answers(found);
+    let ids: Vec<Id> = found.iter().map(|(_, id)| *id).collect();
+    let mut found = config.answers(found);
+    if config.int_or_auto(Id::IO_THREADS).is_none()
+        && let Some(at) = ids.iter().position(|id| *id == Id::IO_THREADS)
+    {
+        // Exporters expect a number, and drop the series at the word `auto`.
+        found[at].1 = cx.srv().threads.configured().to_string().into_bytes();
+    }
     drop(config);
     cx.reply.map(found.len());
     for (name, value) in found {

@@ -9,6 +9,7 @@ mod latency_report;
 mod lolwut;
 mod memory;
 mod memory_report;
+mod module;
 mod rewrite;
 mod save;
 mod shutdown;
@@ -32,6 +33,7 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &latency::LATENCY,
     &lolwut::LOLWUT,
     &memory::MEMORY,
+    &module::MODULE,
     &rewrite::BGREWRITEAOF,
     &save::SAVE,
     &shutdown::SHUTDOWN,

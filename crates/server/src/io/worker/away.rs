@@ -145,6 +145,7 @@ impl Worker {
             return;
         }
         conn.kept.push_front(kept);
+        conn.session.shared.blocked.store(true, Ordering::Relaxed);
         // It may have ended before this was here.
         if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
             self.resume(index, Awaited::Pause);

@@ -5,6 +5,7 @@ use crate::io::mailbox::Message;
 use crate::io::poll::Ready;
 use crate::io::state::{Awaited, Ended};
 use crate::pubsub::run::Run;
+use std::sync::atomic::Ordering;
 
 /// Pushes that are appended to outputs before others have a turn.
 const PUSHES_AT_ONCE: usize = 16 << 10;
@@ -154,6 +155,9 @@ impl Worker {
     /// What the connection may have waited for is there.
     pub(super) fn resume(&mut self, index: usize, by: Awaited) {
         if self.conns[index].state.resumed(by) {
+            if by == Awaited::Pause {
+                self.conns[index].session.shared.blocked.store(false, Ordering::Relaxed);
+            }
             self.queued.push(index);
         }
     }

@@ -204,13 +204,17 @@ impl Worker {
             );
             how = Executed::Close;
         }
-        let last = last_command(batch, batch.jobs[job].first_req, executed);
+        // A command that is held back shows as the client's command, though it has not run.
+        let shown = executed + usize::from(matches!(how, Executed::Paused));
+        let last = last_command(batch, batch.jobs[job].first_req, shown);
         renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
         self.core.stats().requests.add(executed as u64);
         let work = (executed + bytes / KILOBYTE) as u64;
         self.busy_connections += u64::from(conn.note_work(self.period, work));
-        if let Executed::Blocked(waiting) = &how {
+        if matches!(how, Executed::Blocked(_) | Executed::Paused) {
             conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        }
+        if let Executed::Blocked(waiting) = &how {
             self.note_deadline(waiting);
         }
         if unit > 0 && self.withhold(index, unit) {

@@ -54,6 +54,11 @@ pub const RULES: &[Rule] = &[
     // the facts in it are compared by a test of their own, tests/command_table.rs
     rule(3, "COMMAND DOCS (get|set|nosuch)...", Shape),
     rule(
+        1,
+        "COMMAND (GETKEYS|GETKEYSANDFLAGS) (SPUBLISH|SSUBSCRIBE|SUNSUBSCRIBE|PUBLISH|SUBSCRIBE) [<key>] [<value>]",
+        Exact,
+    ),
+    rule(
         3,
         "COMMAND GETKEYS (GET <key>|SET <key> <value>|MSET <key> <value> <key>|MGET <key> <key>|DEL <key>|PING|<word>|RENAME <key> <key>)",
         Exact,
@@ -93,6 +98,7 @@ pub const RULES: &[Rule] = &[
         Subset,
     ),
     rule(1, "COMMAND <word>", Exact),
+    rule(1, "MODULE (LIST|HELP)", Shape),
     rule(2, "COMMANDLOG (LEN|RESET) (SLOW|LARGE-REQUEST|LARGE-REPLY|<word>)", Exact),
     rule(2, "COMMANDLOG GET <count> (SLOW|LARGE-REQUEST|LARGE-REPLY|<word>)", As(slowlog)),
     rule(1, "COMMANDLOG HELP", Shape),

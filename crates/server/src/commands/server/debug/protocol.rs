@@ -46,11 +46,18 @@ pub fn protocol(cx: &mut ConnCx<'_>) -> CmdResult {
             if !reply.is_resp3() {
                 return Err(NEEDS_RESP3);
             }
-            // A push that a command causes comes behind its reply.
-            reply.bulk(b"Some real reply following the push reply");
+            // A push that a command causes comes after its reply.
+            let drops = cx.session.reply_mode.drops() && !cx.in_transaction;
+            if !drops {
+                reply.bulk(b"Some real reply following the push reply");
+            }
             reply.push(2);
             reply.bulk(b"server-cpu-usage");
             reply.int(42);
+            if drops {
+                // CLIENT REPLY drops the reply and keeps the push.
+                crate::pubsub::keep(cx.session, reply);
+            }
         }
         b"true" => reply.boolean(true),
         b"false" => reply.boolean(false),

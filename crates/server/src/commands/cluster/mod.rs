@@ -1,0 +1,59 @@
+//! CLUSTER and ASKING, on a server without a cluster.
+//!
+//! As in Valkey, only CLUSTER KEYSLOT and CLUSTER HELP answer; everything else says that cluster support
+//! is disabled. The subcommands that say so are listed in `dispatch/absent.rs`.
+
+use super::shape::{ANYTIME, answer_help, command, container, help, spec};
+use crate::dispatch::{ConnCx, ServerCommand};
+use weft_base::slot::key_slot;
+use weft_commands::{CmdResult, Error, Flags, Group, Spec};
+
+pub const DISABLED: Error = Error::new("ERR This instance has cluster support disabled");
+
+/// The commands of this group.
+pub const COMMANDS: &[&ServerCommand] = &[&ASKING, &CLUSTER];
+
+const ASKING: ServerCommand = command(
+    Spec {
+        group: Group::Cluster,
+        acl: &["@connection"],
+        ..spec(
+            "asking",
+            1,
+            Flags::FAST,
+            "3.0.0",
+            "Lets the next command use a slot that is being imported.",
+            "",
+        )
+    },
+    |_| Err(DISABLED),
+);
+
+const KEYSLOT: ServerCommand = command(
+    Spec {
+        group: Group::Cluster,
+        complexity: "O(N) where N is the number of bytes in the key",
+        ..spec("keyslot", 3, Flags::STALE, "3.0.0", "Returns the hash slot of a key.", "key")
+    },
+    keyslot,
+);
+
+const HELP: ServerCommand = {
+    let plain = help("5.0.0", |cx| answer_help(cx, TEXT));
+    let spec = Spec { group: Group::Cluster, flags: ANYTIME, ..plain.spec };
+    ServerCommand { spec, ..plain }
+};
+
+const CLUSTER: ServerCommand = {
+    let plain =
+        container("cluster", "3.0.0", "Holds the commands on the cluster.", &[HELP, KEYSLOT]);
+    let spec = Spec { group: Group::Cluster, flags: Flags::NONE, ..plain.spec };
+    ServerCommand { spec, ..plain }
+};
+
+const TEXT: &[&str] = &["KEYSLOT <key>", "    Return the hash slot of <key>."];
+
+fn keyslot(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.int(i64::from(key_slot(cx.args[2])));
+    Ok(())
+}
