@@ -131,6 +131,7 @@ impl Worker {
             transaction: None,
             watched: None,
             last_unit: 0,
+            snapshot_wait: None,
         };
         let conn = Conn::new(accepted.socket, self.generation, session);
         let index = self.conns.insert(conn);
