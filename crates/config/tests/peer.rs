@@ -17,7 +17,7 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     "allow-unsupported-protection",
     "aof-checksum",
     "aof-zeros-ahead",
@@ -27,6 +27,7 @@ const OURS: [&str; 10] = [
     "io-threads-do-reads",
     "lua-replicate-commands",
     "sanitize-dump-payload",
+    "snapshot-max-write-delay",
     "snapshot-memory-limit",
 ];
 

@@ -76,12 +76,12 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     true
 }
 
-/// Bytes in use that `maxmemory` is not about: what is about to be free, statistics, what is kept of the
-/// stream for replicas that are behind, and what of the log nobody has read yet for them or for the
+/// Bytes in use that `maxmemory` is not about: what is about to be free, statistics, what a snapshot holds
+/// beside the data (evicting keys would make it hold more), what is kept of the stream for replicas that are behind, and what of the log nobody has read yet for them or for the
 /// append-only file: evicting keys would only make that more.
 pub fn not_counted(srv: &Server) -> usize {
     let logged = srv.replication.behind() + srv.answers.unread();
-    srv.bio.pending_bytes() + srv.memory.statistics() + logged
+    srv.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + logged
 }
 
 /// Whether the memory in use, without what does not count, is within `limit`.

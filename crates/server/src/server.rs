@@ -44,6 +44,8 @@ pub mod attention {
     pub const REPLICA: u32 = 256;
     /// Too few replicas keep up for writes of clients.
     pub const FEW_REPLICAS: u32 = 512;
+    /// A snapshot is being taken, or a client waits for one.
+    pub const SNAPSHOT: u32 = 1024;
 }
 
 /// Tells Unix time in milliseconds.

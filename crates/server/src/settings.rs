@@ -61,6 +61,8 @@ pub struct Settings {
     pub save_points: Vec<SavePoint>,
     /// Writes are refused after a save in the background has failed.
     pub refuses_unsaved: bool,
+    /// How long a write waits for a snapshot that is full.
+    pub snapshot_write_delay_ms: i64,
     pub aof: crate::aof::policy::Policy,
     /// Keys that are remembered for clients that keep what they read; 0: no limit.
     pub tracked_keys: usize,
@@ -137,6 +139,7 @@ impl Settings {
             save_points: config.save_points().to_vec(),
             refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
                 && !config.save_points().is_empty(),
+            snapshot_write_delay_ms: config.int(Id::SNAPSHOT_MAX_WRITE_DELAY),
             aof: crate::aof::policy::Policy::of(config),
             replica: ReplicaRules {
                 is_read_only: config.bool(Id::REPLICA_READ_ONLY),

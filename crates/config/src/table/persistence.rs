@@ -65,8 +65,17 @@ section! {
         default: "0",
         status: EFFECTIVE,
         doc: "Memory that a snapshot may take beside the data, for what clients change while it is \
-              written. Near it, what is kept most of is written first; beyond it the snapshot \
-              fails, and no client waits. 0: a quarter of the memory in use, at least 64mb.",
+              written. Near it, writes to keys that are not saved yet wait, for \
+              snapshot-max-write-delay at most; reads and all other writes go on. 0: a quarter of \
+              the memory in use, at least 64mb.",
+    }
+    SNAPSHOT_MAX_WRITE_DELAY = "snapshot-max-write-delay" {
+        kind: int(0, INT_MAX),
+        default: "1000",
+        status: EFFECTIVE,
+        doc: "Milliseconds that a write may wait for a snapshot at its memory limit. Then the write \
+              goes on, and the limit of this snapshot is raised by an eighth: it takes more memory, \
+              and never fails for that. 0: writes never wait.",
     }
     STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {
         kind: Kind::Bool,

@@ -1,12 +1,28 @@
-//! The account of a snapshot: the memory that it takes beside the keys themselves, and how far it
-//! has come.
+//! The account of a snapshot: the memory that it takes beside the keys themselves, how far it has
+//! come, and whether writers must wait for it.
 //!
-//! Images and `kept` keys take memory until the walkers have come by. Writers add to the account
-//! and never wait: who would bring it over the limit gives the snapshot up instead, and from then
-//! on nobody keeps anything. The walkers find that out at their next step.
+//! Images and `kept` names take memory until the walkers have come by, and so does what writers copy of
+//! large values whose images are still being written. Near the limit the account is *full*. From then on a
+//! command whose write would make the snapshot hold more waits until the walkers have made room.
+//! Everything else goes on: reads, keys that are given, small keys that are kept already.
+//!
+//! ```text
+//!  images, names and copies  0 ───────────── 5/8 ───── 7/8 ── limit
+//!                                    room again   full      for commands that had begun
+//!  copies alone              0 ── 1/4 ── 1/2
+//!                         room again   full, for writers of values that are being written
+//! ```
+//!
+//! So one value that changes everywhere does not take the room of all other keys.
+//!
+//! A command waits for a bounded time. Then it goes on, and the limit is raised for this snapshot, by an
+//! eighth of itself at a time. So a slow disk makes a snapshot take more memory at a bounded rate, and no
+//! pattern of writes makes one fail.
 
 use crate::keyspace::SHARDS;
-use crate::sync::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use weft_types::Shared;
 
 /// How far a snapshot has come.
@@ -17,12 +33,210 @@ pub struct Progress {
     /// Of these, how many were given to visitors. Keys that had expired at the cut are passed over,
     /// so fewer than `keys` may be given in all.
     pub given: usize,
-    /// Bytes that writers have made the snapshot keep and that were not given to visitors yet.
+    /// Bytes that writers have made the snapshot hold and that visitors are not done with.
     pub kept_bytes: usize,
-    /// The most that it has been, with what writers copied of large values meanwhile.
+    /// The most that it has been.
     pub peak_bytes: usize,
-    /// Bytes at which it is given up; 0: never.
+    /// Bytes that it may hold, as raised meanwhile; 0: any amount.
     pub limit_bytes: usize,
+}
+
+/// Memory that the snapshot which is being taken holds beside the keys. One for a keyspace, so that a
+/// writer can look at it without a lock.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    /// Images and names.
+    bytes: AtomicUsize,
+    /// Copies of pieces count from here on: see [`Shared::copied_bytes`]. While no image shares pieces none
+    /// do: `NEVER`.
+    copied_before: AtomicU64,
+    /// 0: any amount, or there is no snapshot.
+    limit: AtomicUsize,
+    is_full: AtomicBool,
+    /// Of copies.
+    is_copied_full: AtomicBool,
+    /// Images of values in pieces that visitors are not done with.
+    shared: Mutex<SharedImages>,
+}
+
+/// Images of values in pieces: who changes such a value copies a part of it.
+#[derive(Debug, Default)]
+struct SharedImages {
+    next: u64,
+    /// What had been copied when each was made, in the order in which they were.
+    made_at: BTreeMap<u64, u64>,
+    /// How many there are of a key, by database. `Box` of a name, so that a lookup needs none.
+    names: HashMap<Box<[u8]>, Vec<u32>>,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Gauge {
+            bytes: AtomicUsize::new(0),
+            copied_before: AtomicU64::new(NEVER),
+            limit: AtomicUsize::new(0),
+            is_full: AtomicBool::new(false),
+            is_copied_full: AtomicBool::new(false),
+            shared: Mutex::new(SharedImages::default()),
+        }
+    }
+}
+
+/// What it would mean to write a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The snapshot keeps its image first.
+    Kept,
+    /// Pieces are copied that a visitor is not done with.
+    Copied,
+    /// Nothing.
+    Free,
+}
+
+/// A mark and where it is left again, in eighths of the limit.
+struct Mark {
+    full: usize,
+    room: usize,
+}
+
+/// Of all that is held. The last eighth is for commands that had begun.
+const ALL: Mark = Mark { full: 7, room: 5 };
+/// Of copies.
+const COPIES: Mark = Mark { full: 4, room: 2 };
+const _: () = assert!(COPIES.full < ALL.room, "copies alone keep nobody waiting but who copies");
+
+/// Parts of `limit`, in eighths.
+fn eighths(limit: usize, n: usize) -> usize {
+    limit / 8 * n + limit % 8 * n / 8
+}
+
+impl Gauge {
+    /// For a snapshot that begins, or for none.
+    pub(super) fn reset(&self, limit: usize) {
+        *lock(&self.shared) = SharedImages::default();
+        self.bytes.store(0, Ordering::Relaxed);
+        self.copied_before.store(NEVER, Ordering::Relaxed);
+        self.limit.store(limit, Ordering::Relaxed);
+        self.is_full.store(false, Ordering::Relaxed);
+        self.is_copied_full.store(false, Ordering::Relaxed);
+    }
+
+    /// Images and names alone.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What writers have copied. They may have copied for others, too: at most.
+    fn copied(&self) -> usize {
+        let before = self.copied_before.load(Ordering::Relaxed);
+        Shared::copied_bytes().saturating_sub(before) as usize
+    }
+
+    /// What is held now.
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed) + self.copied()
+    }
+
+    /// Whether so much is held that some writers must wait.
+    pub(super) fn is_full(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == 0 {
+            return false;
+        }
+        let look = |flag: &AtomicBool, now: usize, mark: Mark| {
+            let is_full = flag.load(Ordering::Relaxed);
+            if !is_full && now > eighths(limit, mark.full) {
+                flag.store(true, Ordering::Relaxed);
+                return true;
+            }
+            is_full
+        };
+        let copied = self.copied();
+        let all = self.bytes.load(Ordering::Relaxed) + copied;
+        look(&self.is_full, all, ALL) | look(&self.is_copied_full, copied, COPIES)
+    }
+
+    /// Whether writers had to wait, and some need not any more.
+    pub(super) fn is_relieved(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let look = |flag: &AtomicBool, now: usize, mark: Mark| {
+            flag.load(Ordering::Relaxed)
+                && now <= eighths(limit, mark.room)
+                && flag.swap(false, Ordering::Relaxed)
+        };
+        look(&self.is_full, self.held(), ALL) | look(&self.is_copied_full, self.copied(), COPIES)
+    }
+
+    /// Whether a write must wait that means `written`.
+    pub(super) fn holds_back(&self, written: Written) -> bool {
+        let is_full = self.is_full.load(Ordering::Relaxed);
+        match written {
+            Written::Kept => is_full,
+            Written::Copied => is_full || self.is_copied_full.load(Ordering::Relaxed),
+            Written::Free => false,
+        }
+    }
+
+    /// Raises the limit by an eighth of `own`, beyond what is held.
+    fn raise(&self, own: usize) {
+        /// Less is not worth waiting for.
+        const LEAST: usize = 64 << 10;
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == 0 {
+            return;
+        }
+        // What is held is then at one of the two marks at most.
+        let needed = (self.held() / ALL.full).max(self.copied() / COPIES.full) * 8;
+        let raised = limit.max(needed) + (own / 8).max(LEAST);
+        self.limit.store(raised, Ordering::Relaxed);
+        self.is_full.store(false, Ordering::Relaxed);
+        self.is_copied_full.store(false, Ordering::Relaxed);
+    }
+
+    /// An image was made of a value in pieces; its number.
+    pub(super) fn share(&self, db: u32, name: &[u8]) -> u64 {
+        let mut shared = lock(&self.shared);
+        let copied = Shared::copied_bytes();
+        if shared.made_at.is_empty() {
+            self.copied_before.store(copied, Ordering::Relaxed);
+        }
+        shared.next += 1;
+        let number = shared.next;
+        shared.made_at.insert(number, copied);
+        match shared.names.get_mut(name) {
+            Some(dbs) => dbs.push(db),
+            None => drop(shared.names.insert(name.into(), vec![db])),
+        }
+        number
+    }
+
+    /// A visitor is done with the image of that number. What was copied before the oldest of the others
+    /// was made is free again.
+    pub(super) fn unshare(&self, number: u64, db: u32, name: &[u8]) {
+        let mut shared = lock(&self.shared);
+        if shared.made_at.remove(&number).is_none() {
+            // Of an earlier snapshot.
+            return;
+        }
+        if let Some(dbs) = shared.names.get_mut(name) {
+            if let Some(at) = dbs.iter().position(|other| *other == db) {
+                dbs.swap_remove(at);
+            }
+            if dbs.is_empty() {
+                shared.names.remove(name);
+            }
+        }
+        let oldest = shared.made_at.first_key_value().map(|(_, copied)| *copied);
+        self.copied_before.store(oldest.unwrap_or(NEVER), Ordering::Relaxed);
+    }
+
+    /// Whether a visitor is not done with an image of this key, whose value is in pieces.
+    pub(super) fn is_shared(&self, db: u32, name: &[u8]) -> bool {
+        lock(&self.shared).names.get(name).is_some_and(|dbs| dbs.contains(&db))
+    }
 }
 
 /// See the module's description. Counters are added to under the mutexes of shards, and read at
@@ -32,29 +246,29 @@ pub(crate) struct Account {
     at_ms: AtomicI64,
     keys: AtomicUsize,
     given: AtomicUsize,
+    /// As it was when this began.
     limit: usize,
-    bytes: AtomicUsize,
-    /// What writers had copied of shared values, ever, when this began.
-    copied: u64,
+    gauge: Arc<Gauge>,
     peak: AtomicUsize,
     of_shards: Box<[AtomicUsize]>,
-    given_up: AtomicBool,
 }
 
 impl Account {
-    pub(super) fn new(limit: usize) -> Account {
+    pub(super) fn new(limit: usize, gauge: &Arc<Gauge>) -> Account {
         Account {
             // Before the cut, everything that is there is kept: see `begin`.
             at_ms: AtomicI64::new(i64::MIN),
             keys: AtomicUsize::new(0),
             given: AtomicUsize::new(0),
             limit,
-            bytes: AtomicUsize::new(0),
-            copied: Shared::copied_bytes(),
+            gauge: gauge.clone(),
             peak: AtomicUsize::new(0),
             of_shards: (0..SHARDS).map(|_| AtomicUsize::new(0)).collect(),
-            given_up: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// The cut is made: with that many keys.
@@ -72,33 +286,41 @@ impl Account {
         expiry.is_none_or(|at| at > self.at_ms())
     }
 
-    /// Adds bytes that `shard` keeps; gives the snapshot up when that is too much.
+    /// Adds bytes that `shard` keeps.
     pub(super) fn add(&self, shard: u16, bytes: usize) {
+        self.urge(shard, bytes);
+        self.gauge.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.note_peak();
+    }
+
+    /// Has walkers prefer `shard` as if it kept so many bytes.
+    pub(super) fn urge(&self, shard: u16, bytes: usize) {
         self.of_shards[usize::from(shard)].fetch_add(bytes, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.look();
     }
 
-    /// Gives the snapshot up if too much is kept.
-    pub(super) fn look(&self) {
-        let now = self.bytes();
-        self.peak.fetch_max(now, Ordering::Relaxed);
-        if self.limit > 0 && now > self.limit {
-            self.given_up.store(true, Ordering::Relaxed);
-        }
+    pub(super) fn urge_no_more(&self, shard: u16, bytes: usize) {
+        self.of_shards[usize::from(shard)].fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// What is kept, with what writers have copied since this began of values that are shared. They
-    /// may have copied for others, too, and some of that may be free again: at most.
-    fn bytes(&self) -> usize {
-        let copied = Shared::copied_bytes().saturating_sub(self.copied);
-        self.bytes.load(Ordering::Relaxed) + copied as usize
+    /// Notes the most that is held.
+    pub(super) fn note_peak(&self) {
+        self.peak.fetch_max(self.gauge.held(), Ordering::Relaxed);
     }
 
     /// Takes off bytes that `shard` keeps no more.
     pub(super) fn sub(&self, shard: u16, bytes: usize) {
-        self.of_shards[usize::from(shard)].fetch_sub(bytes, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.urge_no_more(shard, bytes);
+        self.gauge.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes an image of a value in pieces; its number.
+    pub(super) fn share(&self, db: u32, name: &[u8]) -> u64 {
+        self.gauge.share(db, name)
+    }
+
+    pub(super) fn unshare(&self, number: u64, db: u32, name: &[u8]) {
+        self.note_peak();
+        self.gauge.unshare(number, db, name);
     }
 
     pub(super) fn of_shard(&self, shard: u16) -> usize {
@@ -107,14 +329,11 @@ impl Account {
 
     /// Whether so much is kept that the walkers should go where most of it is.
     pub(super) fn is_pressed(&self) -> bool {
-        /// Less than this is kept without a thought of order.
-        const EASY: usize = 1 << 20;
-        let bytes = self.bytes();
-        bytes > EASY && self.limit > 0 && bytes > self.limit / 4
+        self.limit > 0 && self.gauge.held() > self.limit / 4
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
+    pub(super) fn raise(&self) {
+        self.gauge.raise(self.limit);
     }
 
     pub(super) fn note_given(&self) {
@@ -125,9 +344,9 @@ impl Account {
         Progress {
             keys: self.keys.load(Ordering::Relaxed),
             given: self.given.load(Ordering::Relaxed),
-            kept_bytes: self.bytes.load(Ordering::Relaxed),
+            kept_bytes: self.gauge.held(),
             peak_bytes: self.peak.load(Ordering::Relaxed),
-            limit_bytes: self.limit,
+            limit_bytes: self.gauge.limit.load(Ordering::Relaxed),
         }
     }
 }

@@ -63,8 +63,8 @@ impl std::error::Error for BeginError {}
 impl<'k> Snapshot<'k> {
     /// Begins a snapshot of all keys as they are at one moment of this call, at which `at_cut` is
     /// called: no command is under way then but long ones that come after the cut as a whole. It
-    /// must neither wait nor take shards. Keys that have expired for `turn` are no keys. `limit_bytes`: how much may be kept beside the keys until
-    /// the snapshot is given up, 0 for any amount.
+    /// must neither wait nor take shards. Keys that have expired for `turn` are no keys. `limit_bytes`: how much may be held beside the keys
+    /// until writers must wait ([`Keyspace::is_snapshot_full`]), 0 for any amount.
     ///
     /// Waits, with everybody else at work, for commands of the slow lane that have begun to write;
     /// and while `turn` is cancelled, no longer. The world is stopped for O(shards * databases).
@@ -112,7 +112,7 @@ pub(super) struct Wish<'k> {
 
 impl<'k> Wish<'k> {
     pub(super) fn new(ks: &'k Keyspace, limit_bytes: usize) -> Result<Wish<'k>, BeginError> {
-        let account = Arc::new(Account::new(limit_bytes));
+        let account = Arc::new(Account::new(limit_bytes, &ks.snapshots.gauge));
         if !ks.snapshots.claim(&account) {
             return Err(BeginError::Taken);
         }

@@ -21,7 +21,7 @@
 //! * `shards` - what each shard keeps: the walks of its tables, and images
 //! * `walk` - one table's cursor and its `kept`; `image`: what a visitor is given
 //! * `begin` - the cut, and how commands of the slow lane come after it as a whole
-//! * `step` - the walkers; `account`: the memory that a snapshot takes, and its end at the limit
+//! * `step` - the walkers; `account`: the memory that a snapshot takes, and when writers wait for it
 //!
 //! ```
 //! # use weft_keyspace::{Keyspace, SlowHand, Turn, snapshot::{Snapshot, Step}};
@@ -33,7 +33,7 @@
 //! // Any number of threads, each with a hand and a turn of its own:
 //! while let Step::More = snapshot.step(&mut hand, &mut turn, &mut |image| {
 //!     let _ = (image.db(), image.key(), image.expiry());
-//! })? {}
+//! }) {}
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -55,9 +55,9 @@ pub(crate) mod walk;
 pub use account::Progress;
 pub use begin::{BeginError, Counts};
 pub use image::Image;
-pub use step::{GivenUp, Step};
+pub use step::Step;
 
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Key, Keyspace};
 use crate::sync::Mutex;
 use account::Account;
 use std::fmt;
@@ -106,5 +106,35 @@ impl Keyspace {
     /// How far the snapshot has come that is being taken, if there is one.
     pub fn snapshot_progress(&self) -> Option<Progress> {
         self.snapshots.account().map(|account| account.progress())
+    }
+
+    /// Bytes that the snapshot which is being taken holds beside the keys. Two loads.
+    pub fn snapshot_bytes(&self) -> usize {
+        self.snapshots.gauge.held()
+    }
+
+    /// Whether the snapshot that is being taken holds so much that some writers must wait. Some loads.
+    pub fn is_snapshot_full(&self) -> bool {
+        self.snapshots.gauge.is_full()
+    }
+
+    /// Whether the snapshot was full and has room again, so that those who wait should look again. It says
+    /// so once.
+    pub fn is_snapshot_relieved(&self) -> bool {
+        self.snapshots.gauge.is_relieved()
+    }
+
+    /// Whether a write of `key` in database `db` must wait, since the snapshot is full and it would make
+    /// that hold more. Who does not hold its shard may get an answer that is a moment old.
+    pub fn must_wait_for_snapshot(&self, db: usize, key: &Key<'_>) -> bool {
+        let gauge = &self.snapshots.gauge;
+        gauge.is_full() && gauge.holds_back(shards::written(self, db, key))
+    }
+
+    /// A writer has waited for long enough: the snapshot may hold more by an eighth of its limit.
+    pub fn raise_snapshot_limit(&self) {
+        if let Some(account) = self.snapshots.account() {
+            account.raise();
+        }
     }
 }

@@ -16,6 +16,10 @@ pub enum Fault {
     FlushesForgotten,
     /// Long commands do not ask whether a snapshot is about to begin.
     WishesIgnored,
+    /// Writers do not wait when the snapshot is full.
+    WritersNotHeld,
+    /// What visitors are done with stays on the account.
+    ChargesForgotten,
     /// What is shown of a segment is not only what lies ahead.
     MergesIgnored,
 }

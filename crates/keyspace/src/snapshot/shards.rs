@@ -4,7 +4,7 @@
 //! mutex for an instant; so do the walkers, who may also fetch images while somebody else holds the
 //! shard. That a shard takes part is a bit of its interest, set and cleared under the mutex.
 
-use super::account::Account;
+use super::account::{Account, Gauge, Written};
 use super::image::Image;
 use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan, TableWalk};
@@ -25,6 +25,8 @@ pub(crate) struct Snapshots {
     wish: Mutex<Option<Arc<Account>>>,
     /// A command of the slow lane has ended while a cut is being prepared.
     pub(crate) ended: Condvar,
+    /// Of the one that is being taken.
+    pub(crate) gauge: Arc<Gauge>,
 }
 
 /// What one shard keeps.
@@ -50,6 +52,7 @@ impl Snapshots {
             account: Mutex::new(None),
             wish: Mutex::new(None),
             ended: Condvar::new(),
+            gauge: Arc::default(),
         }
     }
 
@@ -67,12 +70,15 @@ impl Snapshots {
         let is_free = place.is_none();
         if is_free {
             *place = Some(account.clone());
+            self.gauge.reset(account.limit());
         }
         is_free
     }
 
     pub(super) fn release(&self) {
-        *lock(&self.account) = None;
+        let mut place = lock(&self.account);
+        *place = None;
+        self.gauge.reset(0);
     }
 
     /// The snapshot whose cut is being prepared. Under the mutex of [`crate::running`].
@@ -113,6 +119,8 @@ pub(crate) fn end(ks: &Keyspace, shard: u16) -> Option<Part> {
     ks.set_interest(shard, SNAPSHOT, false);
     let ended = part.take();
     if let Some(part) = &ended {
+        part.images.iter().for_each(|image| image.charge().settle(&part.account));
+        // What is left are names.
         part.account.sub(shard, part.account.of_shard(shard));
     }
     ended
@@ -123,19 +131,31 @@ pub(crate) fn end(ks: &Keyspace, shard: u16) -> Option<Part> {
 pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Record>) {
     let mut guard = ks.snapshots.part(key.shard);
     let Some(part) = guard.as_mut() else { return };
-    if part.account.is_given_up() {
-        return;
-    }
     if record.is_none() && planted::is(Fault::NewcomersForgotten) {
         return;
     }
     let Some(mut bytes) = part.tables[db].keep(key) else { return };
     if let Some(record) = record.filter(|record| part.account.is_live(record.expiry())) {
-        let mut image = part.tables[db].image(record);
+        let mut image = part.tables[db].image(record).share(&part.account);
+        image.urge(&part.account);
         bytes += image.weigh();
         part.images.push(image);
     }
     part.account.add(key.shard, bytes);
+}
+
+/// What a write of `key` in database `db` would mean to the snapshot.
+pub(super) fn written(ks: &Keyspace, db: usize, key: &Key<'_>) -> Written {
+    let would_keep = |part: &Part| part.tables[db].would_keep(key);
+    if planted::is(Fault::WritersNotHeld) {
+        Written::Free
+    } else if ks.snapshots.part(key.shard).as_ref().is_some_and(would_keep) {
+        Written::Kept
+    } else if ks.snapshots.gauge.is_shared(db as u32, key.bytes) {
+        Written::Copied
+    } else {
+        Written::Free
+    }
 }
 
 /// The contents of two databases in `shard` are exchanged. The caller holds the shard. O(1).
@@ -156,9 +176,7 @@ pub(crate) fn take(
     contents: Detached<Values>,
 ) -> Option<Detached<Values>> {
     let mut guard = ks.snapshots.part(shard);
-    let Some(part) = guard.as_mut().filter(|part| !part.account.is_given_up()) else {
-        return Some(contents);
-    };
+    let Some(part) = guard.as_mut() else { return Some(contents) };
     // Nothing that comes into the table from now on is of the cut.
     let walk = part.tables[db].depart();
     if walk.is_done() || planted::is(Fault::FlushesForgotten) {

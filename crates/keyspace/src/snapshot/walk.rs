@@ -99,6 +99,11 @@ impl TableWalk {
         Some(entry_bytes(key.bytes))
     }
 
+    /// Whether [`TableWalk::keep`] would add something.
+    pub(super) fn would_keep(&self, key: &Key<'_>) -> bool {
+        position(key.hash) >= self.cursor && !self.is_kept(key.hash, key.bytes)
+    }
+
     /// The first hash of a `kept` key at position `from` or behind it.
     fn first_kept(&self, from: u64) -> Option<u64> {
         self.kept.range(from << 32..).next().map(|(hash, _)| *hash)
@@ -138,7 +143,7 @@ impl TableWalk {
             let is_kept = |key: &[u8]| is_any_kept && self.is_kept(contents.hash(key), key);
             contents.between(shown, to, |record| {
                 if account.is_live(record.expiry()) && !is_kept(record.key()) {
-                    batch.images.push(self.image(&record));
+                    batch.images.push(self.image(&record).share(account));
                 }
             });
             batch.weight += weight;

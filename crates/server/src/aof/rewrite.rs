@@ -13,6 +13,7 @@ use super::writer::{Base, Cut, Order};
 use super::{base, directory};
 use crate::persistence::Running;
 use crate::persistence::save::{HALF, Plan};
+use crate::persistence::waits::Taken;
 use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,11 +171,7 @@ fn put_alone(
 }
 
 /// Takes the cut, when there is no other snapshot; and where it is.
-fn cut(
-    srv: &'static Server,
-    running: &Running,
-    plan: &Plan,
-) -> Result<(Snapshot<'static>, At), String> {
+fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, At), String> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
@@ -205,7 +202,7 @@ fn cut(
                 status.rewrites.fetch_add(1, Ordering::Relaxed);
                 status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
-                return Ok((snapshot, cut));
+                return Ok((Taken::new(srv, snapshot), cut));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
                 status.scheduled.store(true, Ordering::SeqCst);

@@ -10,6 +10,7 @@ use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
+use crate::persistence::waits;
 use crate::pubsub::{self, crowd};
 use crate::server::attention;
 use crate::transaction;
@@ -235,7 +236,14 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
             {
                 return Ok(Some(Flow::Crowded(thread)));
             }
-            admit_with_care(core, inside, session, cmd, bits)
+            let held_back = admit_with_care(core, inside, session, cmd, bits)?;
+            if bits & attention::SNAPSHOT != 0
+                && held_back.is_none()
+                && waits::holds_back(core, session, request, cmd)
+            {
+                return Ok(Some(Flow::Paused));
+            }
+            Ok(held_back)
         }
     }
 }

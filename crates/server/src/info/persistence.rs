@@ -36,6 +36,7 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     text.field("rdb_last_load_keys_expired", load(&loading.keys_expired));
     text.field("rdb_last_load_keys_loaded", load(&loading.keys_loaded));
     write_aof(srv, text);
+    write_waits(srv, text);
     text.zeros(&[
         "module_fork_in_progress",
         "module_fork_last_cow_size",
@@ -57,6 +58,19 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
         // With nothing loaded nobody knows.
         text.field("loading_eta_seconds", (spent * left).checked_div(loaded).unwrap_or(1));
     }
+}
+
+/// Writes that wait for a snapshot, which the reference never has them do.
+fn write_waits(srv: &Server, text: &mut Text) {
+    let waits = &srv.persistence.waits;
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let progress = srv.ks.snapshot_progress().unwrap_or_default();
+    text.field("snapshot_memory_limit", progress.limit_bytes);
+    text.field("snapshot_waiting_clients", waits.waiting());
+    text.field("snapshot_delayed_writes", load(&waits.delayed));
+    text.field("snapshot_longest_write_delay_ms", load(&waits.longest_ms));
+    text.field("snapshot_expired_write_delays", load(&waits.expired));
+    text.field("snapshot_spilled_syncs", load(&srv.replication.published.spilled));
 }
 
 fn write_aof(srv: &Server, text: &mut Text) {

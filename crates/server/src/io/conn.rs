@@ -7,6 +7,7 @@ use crate::io::held_back::HeldBack;
 use crate::io::later::Later;
 use crate::io::poll::Interest;
 use crate::io::state;
+use crate::persistence::waits::Wait;
 use crate::replication::primary::Feed;
 use crate::tracking::Own;
 use crate::transaction::{Transaction, Watched};
@@ -87,6 +88,8 @@ pub struct Session {
     pub watched: Option<Box<Watched>>,
     /// The last unit of the log of effects that it has made: what WAIT is about.
     pub last_unit: u64,
+    /// Its command waits for a snapshot that is full.
+    pub snapshot_wait: Option<Wait>,
 }
 
 impl Session {
@@ -136,6 +139,7 @@ impl Session {
             transaction: None,
             watched: None,
             last_unit: self.last_unit,
+            snapshot_wait: None,
         }
     }
 }

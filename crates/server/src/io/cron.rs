@@ -76,6 +76,7 @@ impl Cron {
             core.srv.watch_log();
             core.srv.follow_wall();
             core.srv.end_pause_in_time();
+            crate::persistence::waits::wake(core.srv);
             core.srv.memory.peak(core.srv.now_ms() / 1000);
         }
         core.publish();

@@ -14,6 +14,7 @@
 //! * [`save`] - from a snapshot to a file; [`background`]: BGSAVE and its like
 //! * [`points`] - save points; [`stop`]: the last save
 //! * [`load`] - from a file to the keyspace; [`reload`]: DEBUG RELOAD
+//! * [`waits`] - writes that wait for a snapshot at its memory limit
 //! * [`check`] - `--check-rdb`
 
 pub mod background;
@@ -23,6 +24,7 @@ pub mod points;
 pub mod reload;
 pub mod save;
 pub mod stop;
+pub mod waits;
 
 use crate::server::{Server, attention};
 use std::fs::{File, OpenOptions};
@@ -39,6 +41,7 @@ pub struct Persistence {
     pub storage: Disk,
     saves: Mutex<Saves>,
     pub loading: Loading,
+    pub waits: waits::Waits,
     /// Libraries of functions that came with a file. Nobody here runs them; they go into the next
     /// file as they came.
     functions: Mutex<Vec<Vec<u8>>>,

@@ -4,6 +4,7 @@
 //! who waits for the disk waits at the writer, and keeps nobody else waiting.
 
 use super::Running;
+use super::waits::{self, Taken};
 use crate::failure::words;
 use crate::memory::ThreadMemory;
 use crate::server::Server;
@@ -27,7 +28,7 @@ use weft_replication::Position;
 /// The most threads that walk.
 const MOST_WALKERS: usize = 8;
 
-/// The least that a snapshot may keep beside the data before it is given up, when no limit is set.
+/// The least that a snapshot may hold beside the data before writes wait, when no limit is set.
 const LEAST_KEPT: u64 = 64 << 20;
 
 /// Why there is no new file.
@@ -38,7 +39,7 @@ pub enum Failed {
     Disk(io::Error),
     /// Another one is under way, of which there is one at a time.
     Taken,
-    /// The snapshot could not begin, or had to be given up.
+    /// The snapshot could not begin.
     Snapshot(String),
 }
 
@@ -181,7 +182,7 @@ pub enum Asked {
 pub struct Begun {
     running: Running,
     plan: Plan,
-    snapshot: Snapshot<'static>,
+    snapshot: Taken,
     /// Changes up to the cut.
     changes: u64,
     /// Which history the data are part of.
@@ -221,6 +222,7 @@ pub fn begin(
             Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
             Ok((snapshot, (true, changes, position))) => {
                 srv.persistence.saves().count += 1;
+                let snapshot = Taken::new(srv, snapshot);
                 Ok(Begun { running: running.clone(), plan, snapshot, changes, position })
             }
             Err(BeginError::Taken) if !running.in_background => {
@@ -433,8 +435,11 @@ fn take_all<T: Taker>(
             return Err(Failed::Cancelled);
         }
         way::pause();
+        waits::pause(srv, || !running.is_over());
         let mut done = Ok(());
         let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+            waits::look(srv);
+            waits::pause(srv, || !running.is_over());
             let bytes = image.alloc_size();
             if done.is_ok() {
                 done = taker.image(image);
@@ -443,10 +448,10 @@ fn take_all<T: Taker>(
         });
         done?;
         memory.publish(&srv.memory);
+        waits::look(srv);
         match step {
-            Ok(Step::More) => {}
-            Ok(Step::Done) => return Ok(taker.finish()?),
-            Err(given_up) => return Err(Failed::Snapshot(given_up.to_string())),
+            Step::More => {}
+            Step::Done => return Ok(taker.finish()?),
         }
     }
 }

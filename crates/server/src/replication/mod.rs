@@ -73,6 +73,8 @@ pub struct Published {
     pub placed: AtomicU64,
     /// Bytes that replicas were sent.
     pub sent: AtomicU64,
+    /// Streamed copies of which a file took the rest, as writes waited for them.
+    pub spilled: AtomicU64,
     /// Answers wait until more of the log is in the stream, or are about to.
     is_crowded: AtomicBool,
     /// Bytes of the stream that are kept for replicas only: beyond the backlog's size.

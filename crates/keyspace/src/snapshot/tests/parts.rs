@@ -1,7 +1,7 @@
 //! What the simulation has no eye for: one snapshot at a time, the limit, the wait for a long
 //! command, and the bits of shards.
 
-use super::super::{BeginError, GivenUp, Image, Snapshot, Step};
+use super::super::{BeginError, Image, Snapshot, Step};
 use super::value::describe;
 use crate::db::Db;
 use crate::guard::ShardSet;
@@ -53,7 +53,7 @@ fn walk(
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         given.push((text(image.key()), text(&describe(&image))));
     };
-    while snapshot.step(hand, turn, &mut visit).expect("it is not given up") == Step::More {}
+    while snapshot.step(hand, turn, &mut visit) == Step::More {}
     given.sort();
     given
 }
@@ -104,24 +104,59 @@ fn an_empty_keyspace_is_done_at_once() {
     assert!(walk(&snapshot, &mut hand, &mut turn).is_empty());
 }
 
+/// At the limit, writers of keys that are not given yet wait, and nobody else; a walker makes room.
 #[test]
-fn at_the_limit_it_is_given_up_and_writers_go_on() {
+fn writers_of_unsaved_keys_wait_at_the_limit() {
+    let ks = keyspace(500);
+    let mut turn = Turn::new(NOW, 1);
+    let mut hand = SlowHand::background(&ks, &clock);
+    let limit = 20_000;
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, limit, |_| ()).expect("the first");
+    let waits = |name: &str| ks.must_wait_for_snapshot(0, &ks.key(name.as_bytes()));
+    let mut n = 0;
+    while !waits(&format!("key:{n}")) {
+        set(&ks, &format!("key:{n}"), "new");
+        n += 1;
+    }
+    assert!(n < 500 && snapshot.progress().kept_bytes <= limit, "{n} {:?}", snapshot.progress());
+    assert!(ks.is_snapshot_full() && !ks.is_snapshot_relieved());
+    assert!(!waits("key:0"), "it is kept already");
+    assert!(waits("no such key"), "its name would be kept");
+    // One that can't wait goes on, and is kept.
+    let before = snapshot.progress().kept_bytes;
+    set(&ks, "key:499", "new");
+    assert!(snapshot.progress().kept_bytes > before);
+    let mut given = Vec::new();
+    let mut visit = |image: Image| given.push(describe(&image));
+    while !ks.is_snapshot_relieved() {
+        assert_eq!(snapshot.step(&mut hand, &mut turn, &mut visit), Step::More);
+    }
+    assert!(!ks.is_snapshot_relieved(), "it says so once");
+    assert!(!waits("key:498") && snapshot.progress().kept_bytes <= limit * 5 / 8);
+    while snapshot.step(&mut hand, &mut turn, &mut visit) == Step::More {}
+    assert!(given.len() == 500 && given.iter().all(|value| value == b"string|old"));
+    drop(snapshot);
+    assert_eq!(shards_that_take_part(&ks), 0);
+    assert!(!ks.is_snapshot_full());
+}
+
+/// Who has waited for long enough goes on, with room for some more.
+#[test]
+fn a_limit_that_is_raised_has_room() {
     let ks = keyspace(500);
     let mut turn = Turn::new(NOW, 1);
     let mut hand = SlowHand::background(&ks, &clock);
     let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 20_000, |_| ()).expect("the first");
-    let mut n = 0;
-    while ks.snapshot_progress().is_some_and(|progress| progress.kept_bytes <= 20_000) {
+    for n in 0..400 {
         set(&ks, &format!("key:{n}"), "new");
-        n += 1;
     }
-    assert!(n < 500, "the limit was never reached");
-    let before = snapshot.progress();
-    set(&ks, "key:499", "new");
-    assert_eq!(snapshot.progress(), before, "nothing is kept any more");
-    assert_eq!(snapshot.step(&mut hand, &mut turn, &mut |_| ()), Err(GivenUp));
+    let waits = || ks.must_wait_for_snapshot(0, &ks.key(b"key:499"));
+    assert!(waits() && snapshot.progress().kept_bytes > 20_000);
+    ks.raise_snapshot_limit();
+    assert!(!waits() && snapshot.progress().limit_bytes > snapshot.progress().kept_bytes);
     drop(snapshot);
-    assert_eq!(shards_that_take_part(&ks), 0);
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 20_000, |_| ()).expect("the next");
+    assert_eq!(snapshot.progress().limit_bytes, 20_000, "for one snapshot");
 }
 
 /// Under pressure, the walkers relieve the shard that keeps most.
@@ -140,7 +175,7 @@ fn what_keeps_most_is_walked_first() {
     }
     let mut steps = 0;
     while snapshot.progress().kept_bytes > 1 << 20 {
-        let _ = snapshot.step(&mut hand, &mut turn, &mut |_| ()).expect("not given up");
+        let _ = snapshot.step(&mut hand, &mut turn, &mut |_| ());
         steps += 1;
     }
     // Of that shard, and of no other.

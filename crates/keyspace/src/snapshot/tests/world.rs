@@ -144,6 +144,38 @@ impl World {
         tidy(&mut self.turn);
     }
 
+    /// A command on one or two keys, unless one of them must wait for the snapshot; whether it has run.
+    pub(super) fn write_unless_full(&mut self) -> bool {
+        let seed = self.rng.next();
+        let mut draws = Rng::new(seed);
+        let moves = draws.next().is_multiple_of(4);
+        // The draws that the command makes.
+        self.rng = Rng::new(seed);
+        let names = match moves {
+            true => {
+                let names = [self.name(), self.name()];
+                let dbs = [0; 2].map(|_| self.any(DATABASES as u64) as usize);
+                vec![(dbs[0], names[0].clone()), (dbs[1], names[1].clone())]
+            }
+            false => {
+                let db = self.any(DATABASES as u64) as usize;
+                vec![(db, self.name())]
+            }
+        };
+        let waits =
+            |(db, name): &(usize, Vec<u8>)| self.ks.must_wait_for_snapshot(*db, &self.ks.key(name));
+        if names.iter().any(waits) {
+            return false;
+        }
+        self.rng = Rng::new(seed);
+        match moves {
+            true => self.move_key(),
+            false => self.command(),
+        }
+        tidy(&mut self.turn);
+        true
+    }
+
     fn command(&mut self) {
         let (db, name) = (self.any(DATABASES as u64) as usize, self.name());
         let mut inside = self.inside();

@@ -132,6 +132,7 @@ impl Worker {
             transaction: None,
             watched: None,
             last_unit: 0,
+            snapshot_wait: None,
         };
         let conn = Conn::new(accepted.socket, self.generation, session);
         let index = self.conns.insert(conn);

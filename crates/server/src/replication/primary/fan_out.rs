@@ -1,10 +1,13 @@
 //! Sending one snapshot to several sockets.
 //!
 //! What is streamed goes to all at the pace of the slowest, as nobody keeps it; what is in a file to each
-//! at its own. A socket that takes nothing for `repl-timeout` is given up, and the others go on. Nobody
+//! at its own. When writes wait for the snapshot ([`waits`]) and a socket is full, the rest of a
+//! stream goes to a file without a name, from which each replica gets it at its own pace: so the snapshot ends
+//! at the pace of the disk. A socket that takes nothing for `repl-timeout` is given up, and the others go on. Nobody
 //! spins: who has nothing to send sleeps in the kernel until a socket takes something.
 
 use super::socket::{Job, Lent};
+use crate::persistence::waits;
 use crate::server::Server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -16,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weft_process::log_warning;
+use weft_process::{log_notice, log_warning};
 use weft_replication::action::ConnId;
 
 /// Bytes given to a socket, or read from a file, at once.
@@ -121,18 +124,31 @@ impl Member {
     }
 }
 
+/// Time that replicas may keep a snapshot waiting for which writes wait, before a file takes the rest.
+const SPILL_AFTER: Duration = Duration::from_millis(100);
+
+/// The rest of a stream, for replicas that are slower than the snapshot may be.
+struct Spill {
+    file: File,
+    length: u64,
+}
+
 /// See the module.
 pub struct FanOut {
     srv: &'static Server,
     job: Arc<Job>,
     members: Vec<Member>,
+    /// How long sockets were full while writes waited.
+    kept_waiting: Duration,
+    spill: Option<Spill>,
 }
 
 impl FanOut {
     /// To all whose sockets come.
     pub fn new(srv: &'static Server, job: &Arc<Job>) -> FanOut {
         let members = job.gather().into_iter().map(Member::new).collect();
-        FanOut { srv, job: job.clone(), members }
+        let kept_waiting = Duration::ZERO;
+        FanOut { srv, job: job.clone(), members, kept_waiting, spill: None }
     }
 
     /// Ends a connection that its thread owns, who sees that it has ended.
@@ -140,13 +156,14 @@ impl FanOut {
         let _ = shutdown(&member.socket, Shutdown::Both);
     }
 
-    /// Has `step` send to each member, again and again, until all are done; tells the machine of each
-    /// that is, if `tells`.
+    /// Has `step` send to each member, again and again, until all are done, or until a file is to take over,
+    /// if this `may_spill`; tells the machine of each that is done, if `tells`. Whether all are.
     fn drive(
         &mut self,
         tells: bool,
+        may_spill: bool,
         mut step: impl FnMut(&mut Member, &mut u64) -> io::Result<Standing>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         loop {
             let (mut full, mut done, mut sent) = (Vec::new(), Vec::new(), 0);
             let mut at = 0;
@@ -169,13 +186,20 @@ impl FanOut {
             if full.is_empty() {
                 return match self.members.is_empty() && !tells {
                     true => Err(io::Error::other("no replica is left")),
-                    false => Ok(()),
+                    false => Ok(true),
                 };
             }
             if self.job.is_over() {
                 return Err(io::Error::other("it was abandoned"));
             }
+            if may_spill && self.kept_waiting > SPILL_AFTER {
+                return Ok(false);
+            }
+            let began = Instant::now();
             self.wait(&full);
+            if waits::is_waited_for(self.srv) {
+                self.kept_waiting += began.elapsed();
+            }
             self.give_up_stuck(&full);
         }
     }
@@ -208,17 +232,69 @@ impl FanOut {
         }
     }
 
-    /// Sends the marks of the end, and tells the machine of each who has it.
+    /// Has a file take the rest of the stream, after `bytes`, of which members have some.
+    fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for member in &mut self.members {
+            let Member { own, at, .. } = member;
+            if own.is_empty() {
+                own.extend_from_slice(&bytes[*at..]);
+            } else {
+                own.drain(..*at);
+                own.extend_from_slice(bytes);
+            }
+            *at = 0;
+        }
+        let file = self.srv.persistence.nameless_file()?;
+        self.spill = Some(Spill { file, length: 0 });
+        self.srv.replication.published.spilled.fetch_add(1, Ordering::Relaxed);
+        log_notice!(
+            "Writes wait for a snapshot that replicas take slowly: a file takes the rest of it"
+        );
+        Ok(())
+    }
+
+    /// Appends to the file, and sends what sockets take of it, without a wait.
+    fn write_spilled(&mut self, bytes: &[u8]) -> io::Result<()> {
+        /// What one of them gets at once: no more, as the snapshot waits.
+        const SOME: u64 = 1 << 20;
+        let FanOut { srv, members, spill: Some(Spill { file, length }), .. } = self else {
+            return Ok(());
+        };
+        file.write_all(bytes)?;
+        *length += bytes.len() as u64;
+        let (mut at, mut sent) = (0, 0);
+        while at < members.len() {
+            let member = &mut members[at];
+            let to = (*length).min(member.from_file + SOME);
+            match member.send_file(file, to, &mut sent)? {
+                Standing::Gone => Self::cut(&members.swap_remove(at)),
+                Standing::Done | Standing::Full => at += 1,
+            }
+        }
+        srv.replication.published.sent.fetch_add(sent, Ordering::Relaxed);
+        match (members.is_empty(), self.job.is_over()) {
+            (true, _) => Err(io::Error::other("no replica is left")),
+            (_, true) => Err(io::Error::other("it was abandoned")),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// Sends what is left of a stream in its file, and the marks of the end, and tells the machine of each
+    /// who has it. The snapshot has ended.
     ///
     /// # Errors
     /// It was abandoned.
     pub fn finish(mut self) -> io::Result<()> {
+        if let Some(Spill { file, length }) = self.spill.take() {
+            self.members.iter_mut().for_each(|member| member.moved = Instant::now());
+            self.drive(false, false, |member, sent| member.send_file(&file, length, sent))?;
+        }
         for member in &mut self.members {
             member.own = member.mark.map(|mark| mark.to_vec()).unwrap_or_default();
             member.at = 0;
             member.moved = Instant::now();
         }
-        self.drive(true, |member, sent| Ok(member.send_own(sent)))
+        self.drive(true, false, |member, sent| Ok(member.send_own(sent))).map(drop)
     }
 
     /// Sends a file of that length, and tells the machine of each who has it.
@@ -226,12 +302,12 @@ impl FanOut {
     /// # Errors
     /// It can't be read, and those who have not all of it are cut off.
     pub fn send_file(mut self, file: &File, length: u64) -> io::Result<()> {
-        let done = self.drive(true, |member, sent| member.send_file(file, length, sent));
+        let done = self.drive(true, false, |member, sent| member.send_file(file, length, sent));
         if let Err(e) = &done {
             log_warning!("Read error sending DB to replicas: {e}");
         }
         self.members.iter().for_each(Self::cut);
-        done
+        done.map(drop)
     }
 }
 
@@ -246,6 +322,9 @@ impl Write for FanOut {
     /// # Errors
     /// Nobody is left, or it was abandoned.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.spill.is_some() {
+            return self.write_spilled(bytes);
+        }
         for member in &mut self.members {
             // Who had to wait for us is not late.
             member.moved = Instant::now();
@@ -253,7 +332,10 @@ impl Write for FanOut {
                 member.at = 0;
             }
         }
-        self.drive(false, |member, sent| Ok(member.send_common(bytes, sent)))
+        match self.drive(false, true, |member, sent| Ok(member.send_common(bytes, sent)))? {
+            true => Ok(()),
+            false => self.spill(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

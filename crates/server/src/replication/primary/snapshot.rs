@@ -12,6 +12,7 @@ use super::fan_out::FanOut;
 use super::socket::Job;
 use crate::persistence::Own;
 use crate::persistence::save::{self, Failed, Introduced, Plan};
+use crate::persistence::waits::Taken;
 use crate::server::Server;
 use crate::threads::{GivesWay, way};
 use std::fs::File;
@@ -62,7 +63,7 @@ fn run(srv: &'static Server, job: &Arc<Job>) {
 struct Begun {
     own: Own<'static>,
     plan: Plan,
-    snapshot: Snapshot<'static>,
+    snapshot: Taken,
     /// What the data are part of.
     position: Position,
 }
@@ -96,6 +97,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
             Ok((snapshot, position)) => {
                 // Not before: while the world stands still, everybody waits for this thread.
                 crate::threads::stand_back();
+                let snapshot = Taken::new(srv, snapshot);
                 return Ok(Begun { own, plan, snapshot, position });
             }
             Err(BeginError::Taken) if !own.running.is_over() => std::thread::sleep(LOOK_AGAIN),

@@ -23,6 +23,7 @@ use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call, log_words};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core, commit, reply};
+use crate::persistence::waits::{Wait, must_wait, waits_on};
 use crate::server::{Server, attention};
 use crate::{monitor, pubsub};
 use smallvec::SmallVec;
@@ -74,6 +75,8 @@ pub struct Applier {
     reply: Reply,
     /// As whom the primary is seen.
     client: Option<Arc<ClientShared>>,
+    /// The next unit waits for a snapshot that is full.
+    snapshot_wait: Option<Wait>,
 }
 
 /// What came of a unit inside of the gate.
@@ -97,6 +100,7 @@ impl Applier {
             plan: Vec::with_capacity(UNITS),
             reply: Reply::new(Proto::Resp2),
             client: None,
+            snapshot_wait: None,
         }
     }
 
@@ -167,7 +171,7 @@ impl Applier {
 
     /// Applies units from inside of the gate, until it is time to leave it: up to which, and why no further.
     fn some(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
-        let Applier { srv, core, splitter, reply, outside, plan, .. } = self;
+        let Applier { srv, core, splitter, reply, outside, plan, snapshot_wait, .. } = self;
         let hub = &srv.replication;
         let mut inside = outside.take().expect("this thread is outside").enter();
         core.begin();
@@ -189,6 +193,10 @@ impl Applier {
                 }
                 let outcome = match unit.kind() {
                     Kind::Write if core.srv.is_paused() && is_held_back(core, Flags::WRITE) => {
+                        left = Left::Paused;
+                        break;
+                    }
+                    Kind::Write if waits_for_snapshot(core, snapshot_wait, &unit) => {
                         left = Left::Paused;
                         break;
                     }
@@ -269,6 +277,20 @@ impl Applier {
         core.free_trash();
         core.publish();
         if may_apply { Left::Nothing } else { Left::Gone }
+    }
+}
+
+/// Whether a unit must wait, as it would make a snapshot that is full hold more: as a client's write does.
+#[inline]
+fn waits_for_snapshot(core: &Core, wait: &mut Option<Wait>, unit: &Unit<'_>) -> bool {
+    let is_taken = core.srv.attention.load(Ordering::Relaxed) & attention::SNAPSHOT != 0;
+    is_taken && {
+        let must = core.srv.ks.is_snapshot_full()
+            && commands_of(core.srv, unit).iter().any(|command| match command.work {
+                Ok(Work::Data(cmd, ..)) => must_wait(core.srv, command.db, cmd, &command.args),
+                Ok(_) | Err(_) => false,
+            });
+        waits_on(core, wait, must)
     }
 }
 

@@ -82,6 +82,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("pause-after-fork", 1..=1, Needs::Nothing, switches::any),
     Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
     Sub("pause-slow-lane", 1..=1, Needs::Nothing, pause_slow_lane),
+    Sub("pause-snapshot", 1..=1, Needs::Nothing, pause_snapshot),
     Sub("populate", 1..=3, Needs::World, populate::populate),
     Sub("protect-client", 1..=1, Needs::Nothing, switches::protect_client),
     Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
@@ -177,6 +178,8 @@ const HELP: &[&str] = &[
     "    Stop, or start again, what is done periodically.",
     "PAUSE-SLOW-LANE <0|1>",
     "    Have commands that take long wait until that is taken back, before they are begun.",
+    "PAUSE-SNAPSHOT <0|1>",
+    "    Have snapshots that are being taken stand still until that is taken back.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Make strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
     "    filled up with zero bytes to <size>. Keys that are there are left alone.",
@@ -286,6 +289,12 @@ fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn pause_slow_lane(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.srv().slow.pause(switch(cx.args[2]));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_snapshot(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().persistence.waits.is_paused.store(switch(cx.args[2]), Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
