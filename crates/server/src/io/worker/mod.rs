@@ -24,9 +24,10 @@
 use crate::dispatch::Core;
 use crate::io::batch::Batch;
 use crate::io::conn::Conn;
+use crate::io::interest::Interest;
 use crate::io::listen::Listener;
 use crate::io::look::Looks;
-use crate::io::poll::{Interest, Poll, Ready};
+use crate::io::poll::{Poll, Ready};
 use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;

@@ -3,9 +3,9 @@
 use super::{LISTENERS, Worker, token};
 use crate::clients::ClientShared;
 use crate::io::conn::{Conn, ReplyMode, Session};
+use crate::io::interest::Interest;
 use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use crate::io::mailbox::Message;
-use crate::io::poll::Interest;
 use crate::pubsub;
 use crate::tracking;
 use rustix::fd::AsRawFd;
