@@ -4,9 +4,9 @@ use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::io::backlog::Backlog;
 use crate::io::held_back::HeldBack;
+use crate::io::interest::Interest;
 use crate::io::later::Later;
-use crate::io::poll::Interest;
-use crate::io::state;
+use crate::io::state::{self, Pending};
 use crate::persistence::waits::Wait;
 use crate::replication::primary::Feed;
 use crate::tracking::Own;
@@ -292,12 +292,18 @@ impl Conn {
 
     /// What the socket is to be watched for.
     pub fn wanted(&self) -> Interest {
-        let watched = self.state.watched();
-        Interest {
-            read: watched.input,
-            write: self.pending_output() > 0
-                && (self.sends() || self.replica.is_some_and(Feed::sends)),
-            hangup: watched.hangup,
+        let writes =
+            self.pending_output() > 0 && (self.sends() || self.replica.is_some_and(Feed::sends));
+        Interest::of(self.state.watched(), writes)
+    }
+
+    /// What of it would have to be known where it goes.
+    pub fn pending(&self) -> Pending {
+        Pending {
+            output: self.pending_output() > 0,
+            in_row: self.pushed,
+            is_elsewhere: !self.sends(),
+            stands: self.kept.front().is_some_and(|kept| kept.retry.is_some()),
         }
     }
 

@@ -160,6 +160,11 @@ impl Mailbox {
         self.bell.answer();
     }
 
+    /// How many messages there are. O(1).
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// The oldest message. Only the owner calls this.
     pub fn take(&self) -> Option<Message> {
         self.queue.pop()

@@ -3,7 +3,8 @@
 //! * [`worker`] - one thread's event loop
 //! * [`read`] - bytes to planned requests; [`batch`]: the requests of one turn
 //! * [`write`] - replies to the socket; [`backlog`]: what it has not taken yet
-//! * [`conn`] - one connection; [`state`]: what it is doing; [`held`]: what memory it holds;
+//! * [`conn`] - one connection; [`state`]: what it is doing; [`interest`]: what its socket is watched
+//!   for; [`held`]: what memory it holds;
 //!   [`held_back`]: pushes that wait for a reply; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages; [`look`]: before sleep
 
@@ -13,6 +14,7 @@ pub mod conn;
 pub mod cron;
 pub mod held;
 mod held_back;
+pub mod interest;
 pub mod later;
 pub mod listen;
 pub mod look;

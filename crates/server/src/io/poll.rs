@@ -1,5 +1,6 @@
 //! One thread's epoll instance: which descriptors are ready.
 
+use super::interest::Interest;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::time::Timespec;
@@ -8,38 +9,17 @@ use std::io;
 /// Ready descriptors taken from the kernel in one call.
 const EVENTS: usize = 256;
 
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    pub read: bool,
-    pub write: bool,
-    /// That the peer hangs up is reported, although nothing is read.
-    pub hangup: bool,
-}
-
-impl Interest {
-    /// Only what is reported whatever one waits for.
-    pub const NONE: Interest = Interest { read: false, write: false, hangup: false };
-    pub const READ: Interest = Interest { read: true, write: false, hangup: false };
-
-    /// Whether who watches for `self` hears of everything that `want` names.
-    pub fn covers(self, want: Interest) -> bool {
-        (self.read || !want.read)
-            && self.write == want.write
-            && (self.read || self.hangup || !want.hangup)
+/// What epoll is told to report.
+fn flags(interest: Interest) -> EventFlags {
+    let mut flags = EventFlags::RDHUP;
+    flags.set(EventFlags::IN, interest.read);
+    flags.set(EventFlags::OUT, interest.write);
+    if !interest.read && !interest.hangup {
+        // A half-closed peer of a connection that is not being read would be reported
+        // again and again.
+        flags.remove(EventFlags::RDHUP);
     }
-
-    fn flags(self) -> EventFlags {
-        let mut flags = EventFlags::RDHUP;
-        flags.set(EventFlags::IN, self.read);
-        flags.set(EventFlags::OUT, self.write);
-        if !self.read && !self.hangup {
-            // A half-closed peer of a connection that is not being read would be reported
-            // again and again.
-            flags.remove(EventFlags::RDHUP);
-        }
-        flags
-    }
+    flags
 }
 
 /// One readiness report.
@@ -65,11 +45,11 @@ impl Poll {
     }
 
     pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), flags(interest))?)
     }
 
     pub fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), flags(interest))?)
     }
 
     pub fn remove(&self, fd: impl AsFd) {

@@ -98,7 +98,54 @@ pub enum Ended {
     Later,
 }
 
+/// What is pending beside the state where a connection is to change its thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Output that is not sent.
+    pub output: bool,
+    /// Nobody has tried to send that: it is in its thread's row of such.
+    pub in_row: bool,
+    /// Replies are withheld, or another thread writes them.
+    pub is_elsewhere: bool,
+    /// The client stands in line with its next request.
+    pub stands: bool,
+}
+
+/// What the new thread of a connection has to do, as no event announces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// It has requests to execute.
+    pub queue: bool,
+    /// It has output to send, or to wait with until the socket has room.
+    pub send: bool,
+}
+
 impl<W, J> State<W, J> {
+    /// Whether the connection may change its thread: whatever it waits for finds it where it goes. The
+    /// socket does, and so do other threads that look up the client's thread. What has noted the thread
+    /// that it is on now does not: a shard, the slow lane, a key, a pause that ends, the disk.
+    pub fn may_move(&self, pending: Pending) -> bool {
+        let waits_for_its_client = match self {
+            State::Reading | State::Ready => true,
+            State::Executing
+            | State::Parked
+            | State::Slow(_)
+            | State::Waiting(_)
+            | State::Paused
+            | State::Withheld(_)
+            | State::Full
+            | State::Closing => false,
+        };
+        // One whose client does not take what it is sent stays.
+        let output = !pending.output || pending.in_row;
+        waits_for_its_client && output && !pending.is_elsewhere && !pending.stands
+    }
+
+    /// What is to be done where the connection arrives.
+    pub fn on_arrival(&self, pending: Pending) -> Arrival {
+        Arrival { queue: matches!(self, State::Ready), send: pending.output || pending.in_row }
+    }
+
     /// Its requests are put into a batch.
     pub fn batched(&mut self) {
         debug_assert!(matches!(self, State::Reading | State::Ready), "in one batch at a time");
@@ -275,6 +322,6 @@ impl<W, J> State<W, J> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[path = "state_tests.rs"]
 mod tests;

@@ -105,7 +105,12 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
         return;
     }
     let mailbox = &core.srv.threads[core.id].mailbox;
-    core.mail.stage(|| mailbox.take());
+    // What comes from here on is published later, and may come without end.
+    let mut left = mailbox.len();
+    core.mail.stage(|| {
+        left = left.checked_sub(1)?;
+        mailbox.take()
+    });
     let (client, proto, subscribes) = (session.shared.id, session.proto, session.subscribes);
     core.mail.since(session.seen, client, |message| {
         if let Message::Published(published) = message {

@@ -16,6 +16,7 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     } else {
         settings.always_active.then_some(configured)
     };
+    let fixed = srv.threads.forced().map(|count| count.min(configured)).or(fixed);
     if let Some(fixed) = fixed {
         balance.stand_aside(now_ms);
         return carry_out(srv, active, &Decision { active: fixed, shifts: Vec::new() });
@@ -37,6 +38,15 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
         log_verbose!("{verdict}");
     }
     carry_out(srv, active, &decision);
+}
+
+/// DEBUG ACTIVE-THREADS: has that many threads be active now, and until this is called with `None`. May
+/// be called on any thread.
+pub fn force(srv: &Server, count: Option<usize>) {
+    srv.threads.set_forced(count);
+    if let Some(active) = count {
+        carry_out(srv, srv.threads.active(), &Decision { active, shifts: Vec::new() });
+    }
 }
 
 fn carry_out(srv: &Server, before: usize, decision: &Decision) {

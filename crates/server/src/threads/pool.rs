@@ -68,6 +68,8 @@ pub struct Pool {
     started: AtomicUsize,
     configured: AtomicUsize,
     active: AtomicUsize,
+    /// How many are to be active whatever the load is; 0: the load decides.
+    forced: AtomicUsize,
     /// How many commands a thread counts.
     commands: usize,
 }
@@ -80,6 +82,7 @@ impl Pool {
             started: AtomicUsize::new(0),
             configured: AtomicUsize::new(1),
             active: AtomicUsize::new(1),
+            forced: AtomicUsize::new(0),
             commands,
         }
     }
@@ -125,6 +128,16 @@ impl Pool {
 
     pub fn set_active(&self, count: usize) {
         self.active.store(count, Ordering::Relaxed);
+    }
+
+    /// How many threads DEBUG ACTIVE-THREADS has asked for, if it has.
+    pub fn forced(&self) -> Option<usize> {
+        Some(self.forced.load(Ordering::Relaxed)).filter(|count| *count > 0)
+    }
+
+    /// Sets that number; `None` leaves it to the load.
+    pub fn set_forced(&self, count: Option<usize>) {
+        self.forced.store(count.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The active thread with the fewest connections.

@@ -7,8 +7,12 @@ use crate::io::state::{Awaited, Ended};
 use crate::pubsub::run::Run;
 use std::sync::atomic::Ordering;
 
-/// Pushes that are appended to outputs before others have a turn.
-const PUSHES_AT_ONCE: usize = 16 << 10;
+/// What is worked off of the mail before connections have a turn: in pushes that are appended to outputs,
+/// some milliseconds. Others may send faster than this thread works it off, and for ever.
+const AT_ONCE: usize = 16 << 10;
+
+/// What a message costs that makes a call of the kernel, in the same.
+const CALL: usize = 16;
 
 impl Worker {
     pub(super) fn on_event(&mut self, event: Ready) {
@@ -90,21 +94,16 @@ impl Worker {
     fn work_off(&mut self) {
         let mailbox = &self.core.srv.threads[self.core.id].mailbox;
         self.has_mail = false;
-        let mut pushes = 0;
+        let mut spent = 0;
         let mut run: Option<Run> = None;
         while let Some((number, message)) = self.core.mail.next(|| mailbox.take()) {
+            spent += self.cost(&message);
             if !matches!(message, Message::Published(_)) {
                 self.end_run(&mut run);
             }
             match message {
-                Message::Published(published) => {
-                    pushes += published.receivers();
-                    self.add_to_run(&mut run, number, published);
-                }
-                Message::Push { client, what } => {
-                    pushes += 1;
-                    self.push_to(&client, &what, number);
-                }
+                Message::Published(published) => self.add_to_run(&mut run, number, published),
+                Message::Push { client, what } => self.push_to(&client, &what, number),
                 Message::PushedTo { client } => self.pushed_to(client),
                 Message::SlowBegun { client } => self.slow_begun(client),
                 Message::Accepted(accepted) => self.adopt(accepted),
@@ -143,13 +142,44 @@ impl Worker {
                 }
                 Message::Stop => {}
             }
-            // Others have a turn, too.
-            if pushes > PUSHES_AT_ONCE {
+            if spent > AT_ONCE {
                 self.has_mail = true;
                 break;
             }
         }
         self.end_run(&mut run);
+    }
+
+    /// What it takes to work a message off, about: see [`AT_ONCE`].
+    #[inline]
+    fn cost(&self, message: &Message) -> usize {
+        match message {
+            Message::Published(published) => published.receivers(),
+            Message::Push { .. }
+            | Message::Feed { .. }
+            | Message::PushedTo { .. }
+            | Message::SlowBegun { .. }
+            | Message::Unpark { .. }
+            | Message::Wake
+            | Message::Stop => 1,
+            Message::Accepted(_)
+            | Message::Moved(_)
+            | Message::Kill { .. }
+            | Message::Durable
+            | Message::Served { .. }
+            | Message::Retry { .. }
+            | Message::Unblocked { .. }
+            | Message::SlowDone { .. }
+            | Message::SlowBlocked { .. }
+            | Message::SlowPaused { .. }
+            | Message::Replica { .. }
+            | Message::Listen { .. } => CALL,
+            Message::Write { jobs, .. } => CALL * jobs.len(),
+            Message::Written { done } => CALL * done.len(),
+            Message::Unpause => self.conns.len(),
+            Message::Shed { .. } | Message::Scatter | Message::Demoted => CALL * self.conns.len(),
+            Message::StreamGrown => CALL * self.streams.len(),
+        }
     }
 
     /// What the connection may have waited for is there.
@@ -165,5 +195,36 @@ impl Worker {
     fn resume_all(&mut self, by: Awaited) {
         let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
         all.into_iter().for_each(|index| self.resume(index, by));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Server;
+    use std::sync::Arc;
+    use weft_config::Config;
+
+    /// The first I/O thread of a server of its own.
+    fn worker() -> Worker {
+        let srv = Server::new(Config::default(), String::new());
+        srv.threads.fill(1).expect("descriptors");
+        srv.ks.gates().use_up_to(1);
+        srv.threads.note_started(1);
+        Worker::new(0, srv, Vec::new()).expect("descriptors")
+    }
+
+    #[test]
+    fn mail_without_end_leaves_turns_to_connections() {
+        let mut worker = worker();
+        let mailbox = &worker.core.srv.threads[0].mailbox;
+        let bytes = Arc::new(b"+a line of MONITOR\r\n".to_vec());
+        for _ in 0..2 * AT_ONCE {
+            mailbox.send(Message::Feed { client: 1, bytes: bytes.clone() });
+        }
+        worker.on_mail();
+        assert!(worker.has_mail && worker.is_busy(), "all of it was worked off at once");
+        worker.on_mail();
+        assert!(!worker.has_mail && !worker.is_busy());
     }
 }

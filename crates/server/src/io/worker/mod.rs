@@ -24,9 +24,10 @@
 use crate::dispatch::Core;
 use crate::io::batch::Batch;
 use crate::io::conn::Conn;
+use crate::io::interest::Interest;
 use crate::io::listen::Listener;
 use crate::io::look::Looks;
-use crate::io::poll::{Interest, Poll, Ready};
+use crate::io::poll::{Poll, Ready};
 use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;
@@ -88,6 +89,8 @@ pub struct Worker {
     pushed: VecDeque<usize>,
     /// Clients that are sent the stream of writes. One of them may be gone.
     streams: Vec<u64>,
+    /// There is more for one of them, whose share of a turn was used up.
+    streams_wait: bool,
     /// Some of what has come was left for the next turn.
     has_mail: bool,
     generation: u32,
@@ -144,6 +147,7 @@ impl Worker {
             queued: Vec::new(),
             pushed: VecDeque::new(),
             streams: Vec::new(),
+            streams_wait: false,
             has_mail: false,
             generation: 0,
             next_cron_ms: 0,
@@ -185,6 +189,7 @@ impl Worker {
             self.flush();
             self.forget_deadlines();
             self.send_pushes();
+            self.feed_again();
             self.cron_if_due();
             if self.core.settings.has_chores {
                 self.do_chores();
@@ -195,7 +200,7 @@ impl Worker {
 
     /// Whether there is something to do that no event announces.
     fn is_busy(&self) -> bool {
-        !self.queued.is_empty() || !self.pushed.is_empty() || self.has_mail
+        !self.queued.is_empty() || !self.pushed.is_empty() || self.has_mail || self.streams_wait
     }
 
     /// Goes inside the gate.

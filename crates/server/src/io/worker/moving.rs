@@ -20,9 +20,9 @@
 //! much, since that takes long.
 
 use super::{Worker, token};
-use crate::io::conn::{Conn, State};
+use crate::io::conn::Conn;
+use crate::io::interest::Interest;
 use crate::io::mailbox::Message;
-use crate::io::poll::Interest;
 use crate::pubsub;
 use std::sync::atomic::Ordering;
 use weft_process::log_warning;
@@ -87,13 +87,9 @@ impl Worker {
         !session.monitor
             // Orders for replicas find them where they were.
             && !session.shared.is_known.load(Ordering::SeqCst)
-            && (conn.state.reads() || matches!(conn.state, State::Ready))
-            // Others know where who stands in line is.
-            && conn.kept.front().is_none_or(|kept| kept.retry.is_none())
-            && conn.sends()
+            && conn.state.may_move(conn.pending())
             // All publishers wait while its subscriptions are told of the new thread.
             && session.shared.subscriptions.all() <= SUBSCRIPTIONS
-            && (conn.pending_output() == 0 || conn.pushed)
     }
 
     fn move_out(&mut self, index: usize, to: usize) {
@@ -147,11 +143,10 @@ impl Worker {
         conn.work = 0;
         // What had come for it before is in its output.
         conn.session.seen = 0;
-        let pushed = conn.pushed || conn.pending_output() > 0;
-        conn.pushed = pushed;
+        let arrival = conn.state.on_arrival(conn.pending());
+        conn.pushed = arrival.send;
         let id = conn.session.shared.id;
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);
-        let ready = matches!(conn.state, State::Ready);
         let index = self.conns.insert(conn);
         self.by_client.insert(id, index);
         let conn = &self.conns[index];
@@ -163,10 +158,10 @@ impl Worker {
             return self.close(index);
         }
         self.account_memory(index);
-        if ready {
+        if arrival.queue {
             self.queued.push(index);
         }
-        if pushed {
+        if arrival.send {
             self.pushed.push_back(index);
         }
     }

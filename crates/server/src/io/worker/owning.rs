@@ -3,9 +3,9 @@
 use super::{LISTENERS, Worker, token};
 use crate::clients::ClientShared;
 use crate::io::conn::{Conn, ReplyMode, Session};
+use crate::io::interest::Interest;
 use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use crate::io::mailbox::Message;
-use crate::io::poll::Interest;
 use crate::pubsub;
 use crate::tracking;
 use crate::transaction;
@@ -13,7 +13,7 @@ use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_process::{log_verbose, log_warning};
-use weft_resp::{Proto, Reply};
+use weft_resp::Proto;
 
 /// How long a failure to accept is not logged again.
 const QUIET_MS: i64 = 1000;
@@ -187,16 +187,5 @@ impl Worker {
         if thread != self.core.id {
             self.core.srv.threads[thread].mailbox.send(Message::Kill { client });
         }
-    }
-
-    pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
-        // RESET may have ended MONITOR since: the client expects replies only.
-        if !self.conns[index].session.monitor {
-            return;
-        }
-        let mut reply = Reply::new(self.conns[index].session.proto);
-        reply.raw(bytes);
-        self.deliver(index, &mut reply);
     }
 }

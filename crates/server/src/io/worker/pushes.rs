@@ -81,7 +81,7 @@ impl Worker {
             if takes_all {
                 let bytes = run.bytes(conn.session.proto);
                 conn.out.write_with_room(bytes.len(), |reply| reply.raw(bytes));
-                self.appended(index);
+                self.appended(index, false);
             } else {
                 self.append_some(*id, run);
             }
@@ -149,27 +149,49 @@ impl Worker {
             refuse_answer(conn);
             return self.close(index);
         }
-        match &mut conn.held_back {
-            Some(held_back) => held_back.keep(push),
-            None => write(&mut conn.out, &conn.session, push),
-        }
-        self.appended(index);
+        let is_held_back = match &mut conn.held_back {
+            Some(held_back) => {
+                held_back.keep(push);
+                true
+            }
+            None => {
+                write(&mut conn.out, &conn.session, push);
+                false
+            }
+        };
+        self.appended(index, is_held_back);
     }
 
-    /// There is more for a client than there was.
+    /// Appends a line of MONITOR. RESET may have ended that since: then the client expects replies only.
+    pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let conn = &mut self.conns[index];
+        if !conn.session.monitor || conn.state.is_closing() {
+            return;
+        }
+        if conn.replica.is_some() {
+            refuse_answer(conn);
+            return self.close(index);
+        }
+        conn.out.write(|reply| reply.raw(bytes));
+        self.appended(index, false);
+    }
+
+    /// There is more for a client than there was; `is_held_back`: and it comes behind a reply.
     #[inline]
-    fn appended(&mut self, index: usize) {
+    fn appended(&mut self, index: usize, is_held_back: bool) {
         let conn = &mut self.conns[index];
         let pending = conn.untaken_output() as u64;
-        if conn.held_back.is_some() || conn.interest.write {
+        if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
             conn.session.shared.output.store(pending, Ordering::Relaxed);
         } else if !conn.pushed {
             conn.pushed = true;
             self.pushed.push_back(index);
         }
-        let hard = self.core.settings.output_limits.pubsub.hard;
-        if hard > 0 && pending >= hard {
+        let limits = &self.core.settings.output_limits;
+        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        if limit.hard > 0 && pending >= limit.hard {
             self.send_or_close(index);
         }
     }

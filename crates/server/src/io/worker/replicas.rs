@@ -83,6 +83,13 @@ impl Worker {
         }
     }
 
+    /// Sends on to replicas for which there was more than one turn's share.
+    pub(super) fn feed_again(&mut self) {
+        if std::mem::take(&mut self.streams_wait) {
+            self.feed_all();
+        }
+    }
+
     /// Sends what there is for a replica, as far as its socket takes it and others need not wait.
     pub(super) fn send_on(&mut self, index: usize) {
         let srv = self.core.srv;
@@ -104,7 +111,7 @@ impl Worker {
                 Feed::Lines | Feed::Lent => break,
             };
             if total >= TURN {
-                self.feed_again();
+                self.streams_wait = true;
                 break;
             }
             let conn = ConnId(self.conns[index].session.shared.id);
@@ -137,14 +144,6 @@ impl Worker {
         self.core.stats().writes.add(1);
         self.count_sent(index, bytes);
         self.core.srv.replication.published.sent.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Goes on behind what others have to do.
-    fn feed_again(&self) {
-        let thread = &self.core.srv.threads[self.core.id];
-        if !thread.stream_has_grown.swap(true, Ordering::SeqCst) {
-            thread.mailbox.send(crate::io::Message::StreamGrown);
-        }
     }
 
     /// A connection that the machine knows of is gone.

@@ -16,6 +16,7 @@ use crate::commands::shape::{ADMIN, answer_help, holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::io::Message;
 use crate::persistence::reload::{self, Options};
+use crate::threads::control;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,6 +46,7 @@ const UNKNOWN_OPTION: Error =
 struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const SUBCOMMANDS: &[Sub] = &[
+    Sub("active-threads", 1..=1, Needs::Nothing, active_threads),
     Sub("aof-flush-sleep", 1..=1, Needs::Nothing, aof_flush_sleep),
     Sub("assert", 0..=0, Needs::Nothing, assert),
     Sub("change-repl-id", 0..=0, Needs::Nothing, change_replication_id),
@@ -104,6 +106,8 @@ const SUBCOMMANDS: &[Sub] = &[
 ];
 
 const HELP: &[&str] = &[
+    "ACTIVE-THREADS <count>",
+    "    Serve with the first <count> I/O threads from now on; with 0 the load decides again.",
     "AOF-FLUSH-SLEEP <microseconds>",
     "    Have each write of the append-only file take so long at least: a slow disk.",
     "ASSERT",
@@ -248,6 +252,16 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn move_clients(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.srv().broadcast(|| Message::Scatter);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn active_threads(cx: &mut ConnCx<'_>) -> CmdResult {
+    let srv = cx.srv();
+    let count = parse_i64(cx.args[2]).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count <= srv.threads.configured());
+    let count = count.ok_or(error::NOT_AN_INTEGER)?;
+    control::force(srv, Some(count).filter(|count| *count > 0));
     cx.reply.ok();
     Ok(())
 }

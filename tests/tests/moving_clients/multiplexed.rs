@@ -1,0 +1,150 @@
+//! Connections that many requests share, as client libraries have them: written by one thread, read by another, up to
+//! two thousand requests in flight.
+
+use crate::Run;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Instant;
+use weft_testkit::client;
+
+/// Requests in flight at most, and those that are written at once at most.
+const IN_FLIGHT: usize = 2000;
+const AT_ONCE: usize = 500;
+/// So many pieces of those sizes fill it.
+const PIECES: usize = IN_FLIGHT / AT_ONCE;
+
+/// What a reply must be.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// The next number of the client's own key.
+    Next,
+    /// A higher number than before of the key that all count in.
+    Higher,
+    /// A long command's: how many elements there are.
+    Elements,
+}
+
+/// Requests that were written together.
+struct Piece {
+    at: Instant,
+    expected: Vec<Expected>,
+}
+
+/// Counts in a key of its own and in one of all, and has long commands between.
+pub fn counts(run: &Run<'_>, nth: u64) {
+    let stream = connect(run);
+    let (to, from) = sync_channel::<Piece>(PIECES);
+    std::thread::scope(|scope| {
+        let reader = stream.try_clone().expect("a descriptor");
+        scope.spawn(move || read(run, reader, &from));
+        let mut rng = run.rng(nth);
+        let own = client::encode(&["INCR", &format!("own:{nth}")]);
+        let shared = client::encode(&["INCR", "shared"]);
+        let long = client::encode(&["LRANGE", "long", "0", "-1"]);
+        while run.goes_on() {
+            // A client of one request at a time is one, too.
+            let count = if nth % 3 == 0 { 1 } else { 1 + rng.below(AT_ONCE) };
+            let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+            for _ in 0..count {
+                let (request, what) = match rng.below(2000) {
+                    0 => (&long, Expected::Elements),
+                    n if n % 4 == 0 => (&shared, Expected::Higher),
+                    _ => (&own, Expected::Next),
+                };
+                bytes.extend_from_slice(request);
+                expected.push(what);
+            }
+            // First, since the reader waits for nothing that it does not know of.
+            if to.send(Piece { at: Instant::now(), expected }).is_err() {
+                return;
+            }
+            // In pieces that end anywhere.
+            let cut = rng.below(bytes.len());
+            let written = (&stream)
+                .write_all(&bytes[..cut])
+                .and_then(|()| (&stream).write_all(&bytes[cut..]));
+            written.unwrap_or_else(|e| run.fail("writing INCRs", &e));
+        }
+        drop(to);
+    });
+}
+
+fn connect(run: &Run<'_>) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", run.server.port())).expect("connected");
+    stream.set_nodelay(true).expect("a socket");
+    stream.set_read_timeout(Some(run.deadline)).expect("a socket");
+    // Writing waits for reading where the server's buffers are full, and has the deadline, too.
+    stream.set_write_timeout(Some(run.deadline)).expect("a socket");
+    let mut lines = BufReader::new(stream.try_clone().expect("a descriptor"));
+    (&stream).write_all(&client::encode(&["HELLO", "3"])).expect("written");
+    // A map, whose last entry is an empty array.
+    let mut line = String::new();
+    while line.trim() != "*0" {
+        line.clear();
+        lines.read_line(&mut line).expect("a greeting");
+    }
+    stream
+}
+
+fn read(run: &Run<'_>, stream: TcpStream, from: &Receiver<Piece>) {
+    let mut lines = BufReader::new(stream);
+    let (mut own, mut shared) = (0, 0);
+    while let Ok(piece) = from.recv() {
+        let count = piece.expected.len();
+        for (n, expected) in piece.expected.into_iter().enumerate() {
+            let what = format!("reply {n} of {count}, {own} counted");
+            let got = number(&mut lines).unwrap_or_else(|e| run.fail(&what, &e));
+            match expected {
+                Expected::Next => {
+                    own += 1;
+                    assert_eq!(got, own, "a reply out of order");
+                }
+                Expected::Higher => {
+                    assert!(got > shared, "{got} after {shared}");
+                    shared = got;
+                }
+                Expected::Elements => {
+                    for _ in 0..2 * got {
+                        line(&mut lines).unwrap_or_else(|e| run.fail(&what, &e));
+                    }
+                }
+            }
+        }
+        let took = piece.at.elapsed();
+        if took > run.deadline {
+            run.fail(&format!("{count} replies took {took:?}"), &io::ErrorKind::TimedOut.into());
+        }
+        run.count(count as u64);
+    }
+}
+
+fn line(lines: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    match lines.read_line(&mut line)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(line),
+    }
+}
+
+/// An integer, or how many elements an array has.
+fn number(lines: &mut impl BufRead) -> io::Result<u64> {
+    let line = line(lines)?;
+    let number =
+        line.strip_prefix(':').or(line.strip_prefix('*')).and_then(|n| n.trim().parse().ok());
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, line))
+}
+
+/// Connections that live for a few requests: they are placed while activity changes.
+pub fn comes_and_goes(run: &Run<'_>, nth: u64) {
+    let mut rng = run.rng(nth);
+    while run.goes_on() {
+        let mut client = run.client();
+        let depth = 1 + rng.below(20);
+        let request = client::encode(&["PING"]).repeat(depth);
+        client.send_raw(&request).unwrap_or_else(|e| run.fail("PING", &e));
+        for _ in 0..depth {
+            assert_eq!(run.reply(&mut client, "PING of a new connection").text(), "PONG");
+        }
+    }
+}
