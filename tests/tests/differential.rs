@@ -27,10 +27,10 @@ fn target(server: &Server) -> Target {
 }
 
 fn compare(test: &str, groups: &[(Group, u32)]) {
-    compare_with(test, groups, false);
+    compare_with(test, groups, false, 20_000);
 }
 
-fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool) {
+fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool, commands: usize) {
     let reference = Server::valkey(&ARGS);
     if skip_without(test, &reference, "valkey-server") {
         return;
@@ -38,7 +38,7 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool) {
     let (weft, reference) = (Server::weft(&ARGS), reference.expect("not skipped"));
     let options = Options {
         seed: env_or("DIFF_SEED", 1),
-        commands: env_or("DIFF_COMMANDS", 20_000),
+        commands: env_or("DIFF_COMMANDS", commands),
         groups: groups.to_vec(),
         max_differences: env_or("DIFF_MAX", 5),
         known: KnownDifferences::from_markdown(KNOWN),
@@ -73,6 +73,13 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool) {
 #[test]
 fn strings() {
     compare("strings", &[(Group::Strings, 90), (Group::Types, 10)]);
+}
+
+/// Few commands, since their values are large.
+#[test]
+fn large_strings() {
+    let groups = [(Group::LargeStrings, 97), (Group::Strings, 3)];
+    compare_with("large_strings", &groups, false, 3000);
 }
 
 #[test]
@@ -209,7 +216,7 @@ fn notifications() {
         (Group::Transactions, 10),
         (Group::Types, 10),
     ];
-    compare_with("notifications", &groups, true);
+    compare_with("notifications", &groups, true, 20_000);
 }
 
 /// A command without a grammar is a command without a test.

@@ -119,6 +119,43 @@ fn what_is_edited_while_it_is_saved_is_in_the_file_as_it_was() {
     }
 }
 
+/// An edit of a large string beside a save keeps a piece of it for the file, and not all.
+#[test]
+fn edits_of_large_strings_are_kept_by_pieces() {
+    const LEN: usize = 8 << 20;
+    const LIMIT: u64 = 4 << 20;
+    // So slow that all edits are made before a large string is saved, or nearly all.
+    let mut weft = Server::weft(&["--rdb-key-save-delay", "100000"]);
+    let mut client = weft.client();
+    let keys = ["range", "append", "bit", "field"];
+    for key in keys {
+        client.ok(&["SET", key, &"x".repeat(LEN)]);
+    }
+    for n in 0..1000 {
+        client.ok(&["SET", &format!("k{n}"), "v"]);
+    }
+    assert_eq!(client.cmd(&["BGSAVE"]).text(), "Background saving started");
+    for n in 0..4 {
+        let at = (n * (LEN / 4)).to_string();
+        client.cmd(&["SETRANGE", "range", &at, "edited"]);
+        client.cmd(&["APPEND", "append", "more"]);
+        client.cmd(&["SETBIT", "bit", &(8 * n * (LEN / 4)).to_string(), "1"]);
+        client.cmd(&["BITFIELD", "field", "INCRBY", "u8", &format!("#{at}"), "1"]);
+    }
+    assert!(is_saving(&mut client), "it takes longer than that");
+    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    until(|| !is_saving(&mut client));
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok");
+    let kept: u64 = info(&mut client, "rdb_last_cow_size").parse().expect("a number");
+    assert!(kept < LIMIT, "{kept} bytes were copied");
+    weft.restart_loading(&[]);
+    let mut client = weft.client();
+    until(|| info(&mut client, "loading") == "0");
+    for key in keys {
+        assert!(client.cmd(&["GET", key]).text() == "x".repeat(LEN), "{key} as it was");
+    }
+}
+
 #[test]
 fn a_save_can_be_cancelled_and_scheduled() {
     let weft = Server::weft(&["--rdb-key-save-delay", "100000"]);

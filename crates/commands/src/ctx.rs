@@ -407,9 +407,14 @@ mod tests {
         assert!(!bench.is_too_long(&[b"COPY", b"few", b"d"]));
         bench.run_words(&[b"SET", b"string", &long.repeat(5)]);
         assert!(!bench.is_too_long(&[b"COPY", b"string", b"d2"]), "it is shared");
-        // It is moved for a byte more than the allocator gave, and for one while it is shared.
-        assert!(bench.is_too_long(&[b"APPEND", b"string", b"x"]));
-        assert!(bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
+        // It is not moved for a byte more than the allocator gave, and not copied while it is shared.
+        assert!(!bench.is_too_long(&[b"APPEND", b"string", b"x"]));
+        assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
+        assert!(!bench.is_too_long(&[b"SETBIT", b"string", b"7", b"1"]));
+        // But many places of it are.
+        let set = [&b"SET"[..], b"u8", b"#9", b"1"].repeat(50);
+        assert!(bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..]].concat()));
+        assert!(!bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
         assert!(bench.is_too_long(&[b"GETRANGE", b"string", b"1", b"-1"]));
         bench.run("DEL d2");
         drop(bench.turn.take_trash());
@@ -417,6 +422,8 @@ mod tests {
         bench.run_words(&[b"SET", b"a", &long[..4000]]);
         bench.run_words(&[b"SET", b"b", &long[..4000]]);
         assert!(bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
+        bench.run("RPUSH list ing");
+        assert!(bench.is_too_long(&[b"SORT", b"list", b"BY", b"none", b"GET", b"str*"]));
         bench.run_words(&[b"SET", b"a", &long[..100]]);
         assert!(!bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
     }

@@ -225,6 +225,7 @@ impl Turn {
     /// Keeps a dead record until the locks are released.
     #[inline]
     pub fn discard(&mut self, record: Record) {
+        weft_types::Shared::note_removed(&record);
         self.trash.push(record);
     }
 

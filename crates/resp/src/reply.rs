@@ -6,6 +6,7 @@
 //! that reading a 100 MB string costs a reference count. [`Reply::slices`] gives the pieces in
 //! order for `writev`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A large immutable byte string that replies and the keyspace can share.
@@ -29,10 +30,24 @@ pub enum Proto {
 #[derive(Debug, Default)]
 pub struct Reply {
     buf: Vec<u8>,
-    /// Shared values, each to be sent before the byte of `buf` at that position.
-    shared: Vec<(usize, Blob)>,
+    shared: Vec<Part>,
     shared_len: usize,
     pub proto: Proto,
+}
+
+/// A shared value, or a part of it.
+#[derive(Debug)]
+struct Part {
+    /// It is sent before the byte of the buffer at this position.
+    at: usize,
+    blob: Blob,
+    range: Range<usize>,
+}
+
+impl Part {
+    fn bytes(&self) -> &[u8] {
+        &self.blob[self.range.clone()]
+    }
 }
 
 /// A place in a reply sequence to which it can be cut back.
@@ -101,7 +116,7 @@ impl Reply {
     /// Drops everything written since `mark`.
     pub fn truncate(&mut self, mark: Mark) {
         self.buf.truncate(mark.buf);
-        self.shared_len -= self.shared.drain(mark.shared..).map(|(_, b)| b.len()).sum::<usize>();
+        self.shared_len -= self.shared.drain(mark.shared..).map(|p| p.range.len()).sum::<usize>();
     }
 
     /// The first byte written since `mark`, which tells an error (`-`) from everything else.
@@ -115,7 +130,7 @@ impl Reply {
         if self.shared.is_empty() {
             return self.buf.len() - mark.buf;
         }
-        let shared: usize = self.shared[mark.shared..].iter().map(|(_, b)| b.len()).sum();
+        let shared: usize = self.shared[mark.shared..].iter().map(|p| p.range.len()).sum();
         self.buf.len() - mark.buf + shared
     }
 
@@ -139,16 +154,27 @@ impl Reply {
     pub fn slices(&self, mut skip: usize, max: usize) -> Vec<&[u8]> {
         let mut out = Vec::new();
         let mut from = 0;
-        let ends = self.shared.iter().map(|(at, b)| (*at, &b[..]));
-        for (at, blob) in ends.chain([(self.buf.len(), &[][..])]) {
-            for piece in [&self.buf[from..at], blob] {
-                let cut = skip.min(piece.len());
-                skip -= cut;
-                if piece.len() > cut && out.len() < max {
-                    out.push(&piece[cut..]);
+        for part in &self.shared {
+            // Not looked at in memory before it is its turn: a value may be in thousands of parts.
+            if part.at - from + part.range.len() <= skip {
+                skip -= part.at - from + part.range.len();
+            } else {
+                for piece in [&self.buf[from..part.at], part.bytes()] {
+                    let cut = skip.min(piece.len());
+                    skip -= cut;
+                    if piece.len() > cut && out.len() < max {
+                        out.push(&piece[cut..]);
+                    }
                 }
             }
-            from = at;
+            from = part.at;
+            if out.len() >= max {
+                return out;
+            }
+        }
+        let rest = self.buf.get(from + skip..).unwrap_or_default();
+        if !rest.is_empty() && out.len() < max {
+            out.push(rest);
         }
         out
     }
@@ -157,7 +183,7 @@ impl Reply {
     pub fn append(&mut self, other: &mut Reply) {
         let base = self.buf.len();
         self.buf.append(&mut other.buf);
-        self.shared.extend(other.shared.drain(..).map(|(at, b)| (at + base, b)));
+        self.shared.extend(other.shared.drain(..).map(|part| Part { at: part.at + base, ..part }));
         self.shared_len += std::mem::take(&mut other.shared_len);
     }
 
@@ -191,28 +217,25 @@ impl Reply {
         }
         let mut inline = 0;
         let mut blobs = 0;
-        for (at, blob) in &mut self.shared {
-            let run = (*at - inline).min(n);
+        for part in &mut self.shared {
+            let run = (part.at - inline).min(n);
             inline += run;
             n -= run;
             if n == 0 {
                 break;
             }
-            if n < blob.len() {
-                // A value was sent in part: keep the rest of it as a copy of its own.
-                let rest = blob[n..].to_vec();
-                self.shared_len -= n;
-                *blob = Arc::new(rest);
-                n = 0;
+            let sent = n.min(part.range.len());
+            part.range.start += sent;
+            self.shared_len -= sent;
+            n -= sent;
+            if !part.range.is_empty() {
                 break;
             }
-            n -= blob.len();
-            self.shared_len -= blob.len();
             blobs += 1;
         }
         inline += n;
         self.shared.drain(..blobs);
-        self.shared.iter_mut().for_each(|(at, _)| *at -= inline);
+        self.shared.iter_mut().for_each(|part| part.at -= inline);
         self.buf.drain(..inline);
     }
 
@@ -231,8 +254,37 @@ impl Reply {
         if bytes.len() < from {
             return self.raw(bytes);
         }
-        self.shared.push((self.buf.len(), bytes.clone()));
-        self.shared_len += bytes.len();
+        self.share(bytes, 0..bytes.len());
+    }
+
+    /// A part of a value, as it is, to be sent from where it is stored.
+    fn share(&mut self, blob: &Blob, range: Range<usize>) {
+        self.shared_len += range.len();
+        self.shared.push(Part { at: self.buf.len(), blob: blob.clone(), range });
+    }
+
+    /// A bulk string of `len` bytes that lies in several places: a copy of it.
+    pub fn bulk_slices<'b>(&mut self, len: usize, slices: impl Iterator<Item = &'b [u8]>) {
+        self.buf.reserve(len + 24);
+        self.header(b'$', len as i64);
+        slices.for_each(|slice| self.raw(slice));
+        self.raw(b"\r\n");
+    }
+
+    /// A bulk string of `len` bytes in parts: `each` shows them, in order.
+    pub fn bulk_parts(
+        &mut self,
+        len: usize,
+        each: impl FnOnce(&mut dyn FnMut(&Blob, Range<usize>)),
+    ) {
+        self.header(b'$', len as i64);
+        let before = self.len();
+        each(&mut |blob, range| match range.len() < SHARE_FROM {
+            true => self.raw(&blob[range]),
+            false => self.share(blob, range),
+        });
+        debug_assert_eq!(self.len() - before, len, "the parts are the whole");
+        self.raw(b"\r\n");
     }
 
     #[inline]
@@ -301,8 +353,7 @@ impl Reply {
             return self.bulk(blob);
         }
         self.header(b'$', blob.len() as i64);
-        self.shared.push((self.buf.len(), blob.clone()));
-        self.shared_len += blob.len();
+        self.share(blob, 0..blob.len());
         self.raw(b"\r\n");
     }
 
@@ -422,7 +473,8 @@ impl Reply {
             _ => head.array(n),
         }
         let grown = head.buf.len();
-        self.shared.iter_mut().filter(|(at, _)| *at > deferred.at).for_each(|(at, _)| *at += grown);
+        let behind = self.shared.iter_mut().filter(|part| part.at > deferred.at);
+        behind.for_each(|part| part.at += grown);
         self.buf.splice(deferred.at..deferred.at, head.buf);
     }
 }
@@ -494,6 +546,34 @@ mod tests {
         }
         assert!(flat(&front, 0) == want[20015..]);
         assert_eq!(front.len(), want.len() - 20015);
+    }
+
+    #[test]
+    fn a_value_in_parts_is_one_string() {
+        let blob: Blob = Arc::new((0..3 * SHARE_FROM).map(|n| n as u8).collect());
+        let ranges = [5..SHARE_FROM + 5, 7..9, SHARE_FROM..3 * SHARE_FROM, 0..SHARE_FROM];
+        let bytes: Vec<u8> = ranges.iter().flat_map(|r| blob[r.clone()].to_vec()).collect();
+        let mut r = Reply::default();
+        let list = r.array_deferred();
+        r.bulk_parts(bytes.len(), |part| {
+            ranges.iter().for_each(|range| part(&blob, range.clone()))
+        });
+        r.ok();
+        r.finish(list, 2);
+        assert_eq!(Arc::strong_count(&blob), 4, "a short part is copied");
+        let head = format!("*2\r\n${}\r\n", bytes.len()).into_bytes();
+        let want = [&head[..], &bytes, b"\r\n+OK\r\n"].concat();
+        for skip in (0..want.len()).step_by(999).chain([head.len() - 1, head.len(), want.len()]) {
+            assert!(flat(&r, skip) == want[skip..], "{skip}");
+            let two = r.slices(skip, 2).concat();
+            assert!(want[skip..].starts_with(&two) && two.is_empty() == (skip == want.len()));
+        }
+        let mut gone = 0;
+        for n in [1, head.len(), 100, SHARE_FROM, 2 * SHARE_FROM] {
+            r.drop_front(n);
+            gone += n;
+            assert!(flat(&r, 0) == want[gone..] && r.len() == want.len() - gone);
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) fn copied_bytes() -> u64 {
     COPIED.load(Ordering::Relaxed)
 }
 
-fn note_copy(bytes: usize) {
+pub(crate) fn note_copy(bytes: usize) {
     COPIED.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
@@ -69,6 +69,19 @@ fn allocate_copy<T>(layout: Layout, of: NonNull<T>) -> NonNull<u8> {
         None => unsafe { alloc(layout) },
     };
     NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// A copy of `bytes`, which are some, in memory that is chosen as for copies of pieces.
+pub(crate) fn vec_beside(bytes: &[u8]) -> Vec<u8> {
+    assert!(!bytes.is_empty(), "some bytes");
+    let layout = Layout::for_value(bytes);
+    let memory = allocate_copy(layout, NonNull::from(bytes).cast::<u8>());
+    // SAFETY: the memory is new, as the global allocator gives it for that layout, which is a
+    // vector's of that capacity; all of its bytes are written before the vector has them.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len());
+        Vec::from_raw_parts(memory.as_ptr(), bytes.len(), bytes.len())
+    }
 }
 
 /// A value that is copied when somebody else holds it.
@@ -156,6 +169,11 @@ impl<T> Counted<T> {
         // SAFETY: the memory is new and has that layout, which is a box's.
         unsafe { held.write(Held { holders: Holders::one(), value }) };
         Counted { held, owns: PhantomData }
+    }
+
+    /// Whether others hold the value.
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.held().holders.is_one()
     }
 
     /// The value, or a copy of it if others hold it.

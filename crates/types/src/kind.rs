@@ -1,7 +1,7 @@
 //! The one-byte kinds of a record: type and encoding together.
 
 use crate::string::blob;
-use crate::{boxed, hash, list, set, stream, zset};
+use crate::{boxed, hash, list, set, stream, string, zset};
 use weft_table::Owner;
 
 /// What TYPE answers.
@@ -72,11 +72,13 @@ pub enum Kind {
     HashTable = 13,
     /// A stream; the payload is a pointer to a [`stream::Stream`].
     Stream = 14,
+    /// A large string that was edited; the payload is a pointer to [`string::Pieces`].
+    StrPieces = 15,
 }
 
 impl Kind {
     /// Every kind, each at the place of its byte.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::StrEmbedded,
         Kind::StrRaw,
         Kind::StrInt,
@@ -92,6 +94,7 @@ impl Kind {
         Kind::HashPacked,
         Kind::HashTable,
         Kind::Stream,
+        Kind::StrPieces,
     ];
 
     /// The kind of a record's kind byte. Panics on a byte that no kind has: records are only
@@ -104,7 +107,8 @@ impl Kind {
     #[inline]
     pub fn type_of(self) -> Type {
         match self {
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Type::String,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => Type::String,
+            Kind::StrBlob | Kind::StrPieces => Type::String,
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => Type::List,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => Type::Set,
             Kind::ZsetPacked | Kind::ZsetTree => Type::Zset,
@@ -117,7 +121,7 @@ impl Kind {
     pub fn encoding_name(self) -> &'static str {
         match self {
             Kind::StrEmbedded => "embstr",
-            Kind::StrRaw | Kind::StrBlob => "raw",
+            Kind::StrRaw | Kind::StrBlob | Kind::StrPieces => "raw",
             Kind::StrInt => "int",
             Kind::ListPacked | Kind::ListTwoWay | Kind::SetPacked => "listpack",
             Kind::ZsetPacked | Kind::HashPacked => "listpack",
@@ -163,6 +167,8 @@ impl Owner for Values {
             Kind::HashTable => drop(unsafe { boxed::take::<hash::Table>(payload) }),
             // SAFETY: see above.
             Kind::Stream => drop(unsafe { boxed::take::<stream::Stream>(payload) }),
+            // SAFETY: see above.
+            Kind::StrPieces => drop(unsafe { boxed::take::<string::Pieces>(payload) }),
         }
     }
 }

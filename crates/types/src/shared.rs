@@ -28,7 +28,7 @@ impl Shared {
     pub fn of(record: &Record) -> Shared {
         let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
         Shared(match Kind::of(record.kind()) {
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => {
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob | Kind::StrPieces => {
                 string::duplicate(record, key, expiry, clock)
             }
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => {
@@ -72,6 +72,11 @@ impl Shared {
         list::pass(&mut self.0, seen)
     }
 
+    /// The same for the bytes of a string, in parts.
+    pub fn pass_text<B>(mut self, seen: impl FnMut(&[u8]) -> ControlFlow<B>) -> ControlFlow<B> {
+        string::pass(&mut self.0, seen)
+    }
+
     /// About how much work [`Shared::of`] is, in steps of some ten nanoseconds, beside the bytes of the
     /// record itself. O(1).
     #[must_use]
@@ -86,14 +91,17 @@ impl Shared {
     }
 
     /// About how many bytes it takes that the record it was made of does not have, as long as nobody
-    /// changes that; see [`Shared::copied_bytes`] for what comes then. A string counts as a whole,
-    /// since it is changed as a whole. O(1).
+    /// changes that; see [`Shared::copied_bytes`] for what comes then. A string that is changed as a
+    /// whole counts as a whole. O(1).
     #[must_use]
     pub fn own_memory(&self) -> usize {
         /// What stands for a chunk or a block at the ends, and for a page.
         const EACH: usize = 40;
         match Kind::of(self.0.kind()).type_of() {
-            Type::String => string::memory(&self.0),
+            Type::String => match string::is_shared_in_pieces(&self.0) {
+                true => self.0.alloc_size() + string::clone_memory(&self.0),
+                false => string::memory(&self.0),
+            },
             Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
                 self.0.alloc_size() + Shared::work(&self.0) * EACH
             }
@@ -106,6 +114,15 @@ impl Shared {
     #[must_use]
     pub fn copied_bytes() -> u64 {
         counted::copied_bytes()
+    }
+
+    /// Counts the bytes of a string that a key does not hold any more, if somebody else does: from now
+    /// on they are theirs alone. To be called for what is removed or replaced. O(1).
+    #[inline]
+    pub fn note_removed(record: &Record) {
+        if matches!(Kind::of(record.kind()), Kind::StrBlob | Kind::StrPieces) {
+            string::note_removed(record);
+        }
     }
 
     /// The record, for who drops it where that may take its time. It is to be used for nothing else.
@@ -131,6 +148,7 @@ const _: () = {
     shareable::<hash::Table>();
     shareable::<zset::Tree>();
     shareable::<stream::Stream>();
+    shareable::<string::Pieces>();
     shareable::<Shared>();
 };
 

@@ -62,6 +62,7 @@ pub fn pieces(record: &Record, most: usize) -> usize {
     match Kind::of(record.kind()) {
         Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => 0,
         Kind::StrBlob => 2,
+        Kind::StrPieces => string::pieces_of(record),
         Kind::ListPacked | Kind::ListTwoWay | Kind::SetInts | Kind::SetPacked => 0,
         Kind::ZsetPacked | Kind::HashPacked => 0,
         Kind::ListChunks => list::pieces(record),
@@ -84,7 +85,10 @@ pub fn is_long_to_free(record: &Record) -> bool {
     /// frees them (jemalloc: `oversize_threshold`), with some distance.
     const BYTES: usize = 4 << 20;
     match Kind::of(record.kind()).type_of() {
-        Type::String => record.alloc_size() >= BYTES || string::memory(record) >= BYTES,
+        Type::String => {
+            let is_many = pieces(record, PIECES) >= PIECES;
+            is_many || record.alloc_size() >= BYTES || string::memory(record) >= BYTES
+        }
         Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
             pieces(record, PIECES) >= PIECES
         }

@@ -13,7 +13,8 @@ use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use weft_keyspace::db::Change;
 use weft_keyspace::{Classes, Key, RecordRef};
-use weft_types::string::{Digits, edit, record_text};
+use weft_types::string::pieces::PIECE;
+use weft_types::string::{Digits, Text, edit, record_text};
 
 pub const BITOP: Command = Command {
     spec: Spec {
@@ -53,6 +54,8 @@ const ONE_SOURCE: Error = Error::new("ERR BITOP NOT must be called with a single
 /// Bytes of the result that are computed at a time.
 const BLOCK: usize = 4096;
 
+const _: () = assert!(PIECE.is_multiple_of(BLOCK));
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     And,
@@ -71,11 +74,12 @@ impl Operation {
 
     /// Of all values, a shorter one as if zeros followed on it. `out` is as long as the longest
     /// one, and zero.
-    fn combine(self, values: &[&[u8]], out: &mut [u8]) {
+    fn combine(self, values: &[Text<'_>], out: &mut [u8]) {
         for (n, block) in out.chunks_mut(BLOCK).enumerate() {
             let (from, len) = (n * BLOCK, block.len());
             for (nth, value) in values.iter().enumerate() {
-                let rest = value.get(from..).unwrap_or_default();
+                // A block does not go beyond a piece.
+                let rest = value.slice_from(from);
                 let part = &rest[..rest.len().min(len)];
                 match nth {
                     0 => block[..part.len()].copy_from_slice(part),
@@ -109,10 +113,10 @@ impl Operation {
 fn values<'r>(
     records: &'r [Option<RecordRef<'_>>],
     room: &'r mut [Digits],
-) -> Result<Vec<&'r [u8]>, Error> {
+) -> Result<Vec<Text<'r>>, Error> {
     let text = |(record, room): (&'r Option<RecordRef<'_>>, &'r mut Digits)| match record {
-        None => Ok(&b""[..]),
-        Some(record) => Ok(string(record)?.bytes(room)),
+        None => Ok(Text::Whole(b"")),
+        Some(record) => Ok(string(record)?.text(room)),
     };
     records.iter().zip(room).map(text).collect()
 }
@@ -186,7 +190,8 @@ mod tests {
                     }
                     let len = values.iter().map(|value| value.len()).max().expect("a value");
                     let mut out = vec![0; len];
-                    operation.combine(&values, &mut out);
+                    let texts: Vec<Text<'_>> = values.iter().map(|v| Text::Whole(v)).collect();
+                    operation.combine(&texts, &mut out);
                     assert!(out == plainly(operation, &values, len), "{operation:?} {a} {b}");
                 }
             }

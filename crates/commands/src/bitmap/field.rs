@@ -4,7 +4,7 @@
 //! The string is made long enough for the farthest write at the beginning, whether or not that
 //! write then fails.
 
-use super::integer::{Integer, Overflow};
+use super::integer::{Integer, Overflow, SPAN};
 use super::offset;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -16,7 +16,9 @@ use smallvec::SmallVec;
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_resp::Reply;
-use weft_types::string::{Digits, edit, edit_work, record_text};
+use weft_types::string::{
+    Digits, Pieces, Text, TextMut, edit_text, edit_work, place_work, record_text,
+};
 
 pub const BITFIELD: Command = Command {
     spec: Spec {
@@ -97,6 +99,23 @@ impl Operation {
 
     fn writes(&self) -> bool {
         self.action != Action::Get
+    }
+
+    /// The bytes from that of its first bit on that it may touch, and how many there are.
+    fn span(&self, pieces: &Pieces) -> ([u8; SPAN], usize) {
+        let mut span = [0; SPAN];
+        let len = pieces.read(self.at / 8, &mut span);
+        (span, len)
+    }
+
+    /// As [`Operation::run`], of a string in pieces: only what changes is written.
+    fn run_in_pieces(&self, pieces: &mut Pieces, reply: &mut Reply) -> Written {
+        let (mut span, len) = self.span(pieces);
+        let written = Operation { at: self.at % 8, ..*self }.run(&mut span[..len], reply);
+        if written == Written::Other {
+            pieces.write(self.at / 8, &span[..len]);
+        }
+        written
     }
 
     /// Carries it out and answers it; whether the integer has changed.
@@ -195,13 +214,19 @@ fn read(ctx: &mut Ctx<'_>, operations: &[Operation]) -> CmdResult {
     let key = ctx.key(1);
     let record = ctx.db.read(&key);
     let mut room = Digits::new();
-    let bytes = match &record {
-        None => b"",
-        Some(record) => string(record)?.bytes(&mut room),
+    let text = match &record {
+        None => Text::Whole(b""),
+        Some(record) => string(record)?.text(&mut room),
     };
     ctx.reply.array(operations.len());
     for operation in operations {
-        ctx.reply.int(operation.integer.read(bytes, operation.at));
+        ctx.reply.int(match text {
+            Text::Whole(bytes) => operation.integer.read(bytes, operation.at),
+            Text::Pieces(pieces) => {
+                let (span, len) = operation.span(pieces);
+                operation.integer.read(&span[..len], operation.at % 8)
+            }
+        });
     }
     Ok(())
 }
@@ -215,7 +240,8 @@ fn write(ctx: &mut Ctx<'_>, operations: &[Operation], end: usize) -> CmdResult {
             None => (record_text(key.bytes, b"", None, clock), 0),
             Some(old) => {
                 let len = string(&old).map(|text| text.len());
-                let work = edit_work(&old, end) / BYTES_PER_ELEMENT;
+                let places = operations.len().saturating_mul(place_work(&old));
+                let work = edit_work(&old, end).saturating_add(places) / BYTES_PER_ELEMENT;
                 match len.and_then(|len| lane.weigh(work, pause).map(|()| len)) {
                     Ok(len) => (old, len),
                     Err(e) => return (Rework::Same(old), Err(e)),
@@ -224,10 +250,14 @@ fn write(ctx: &mut Ctx<'_>, operations: &[Operation], end: usize) -> CmdResult {
         };
         let grows = end > len;
         let mut changes = 0;
-        let new = edit(old, end, |bytes| {
+        let new = edit_text(old, end, |mut text| {
             reply.array(operations.len());
             for operation in operations {
-                changes += match operation.run(bytes, reply) {
+                let written = match &mut text {
+                    TextMut::Whole(bytes) => operation.run(bytes, reply),
+                    TextMut::Pieces(pieces) => operation.run_in_pieces(pieces, reply),
+                };
+                changes += match written {
                     Written::Nothing => 0,
                     Written::Same => u64::from(grows),
                     Written::Other => 1,

@@ -24,7 +24,7 @@ pub(super) enum Overflow {
 }
 
 /// Bytes that the widest integer touches at most.
-const SPAN: usize = 9;
+pub(super) const SPAN: usize = 9;
 
 impl Integer {
     /// As in `i16` or `u8`.

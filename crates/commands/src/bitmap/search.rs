@@ -10,7 +10,7 @@ use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use weft_base::bits;
-use weft_types::string::Digits;
+use weft_types::string::{Digits, Text};
 
 pub const BITCOUNT: Command = Command {
     spec: Spec {
@@ -120,6 +120,32 @@ impl Range {
         (self.last - self.first) / 8 / BYTES_PER_ELEMENT
     }
 
+    /// The parts of the range that lie in one place each: the slice, the first bit of it in the string, and the
+    /// range in it.
+    fn parts<'t>(self, text: Text<'t>) -> impl Iterator<Item = (&'t [u8], usize, Range)> {
+        let mut first = self.first;
+        std::iter::from_fn(move || {
+            let slice = text.slice_from(first / 8);
+            if slice.is_empty() || first > self.last {
+                return None;
+            }
+            let begin = first / 8 * 8;
+            let last = self.last.min(begin + slice.len() * 8 - 1);
+            let part = (slice, begin, Range { first: first - begin, last: last - begin });
+            first = last + 1;
+            Some(part)
+        })
+    }
+
+    fn count_in(self, text: Text<'_>) -> usize {
+        self.parts(text).map(|(slice, _, part)| part.count(slice)).sum()
+    }
+
+    /// As [`Range::find`], in the string.
+    fn find_in(self, text: Text<'_>, one: bool) -> Option<usize> {
+        self.parts(text).find_map(|(slice, begin, part)| Some(begin + part.find(slice, one)?))
+    }
+
     fn count(self, bytes: &[u8]) -> usize {
         let (a, b) = self.bytes();
         let first = self.part(a, bytes[a]).count_ones() as usize;
@@ -153,11 +179,11 @@ fn bitcount(ctx: &mut Ctx<'_>) -> CmdResult {
         None => 0,
         Some(record) => {
             let mut room = Digits::new();
-            let bytes = string(&record)?.bytes(&mut room);
-            match asked.within(bytes.len()) {
+            let text = string(&record)?.text(&mut room);
+            match asked.within(text.len()) {
                 Some(range) if !asked.is_backward() => {
                     ctx.lane.weigh(range.work(), &mut ctx.pause)?;
-                    range.count(bytes)
+                    range.count_in(text)
                 }
                 Some(_) | None => 0,
             }
@@ -179,15 +205,15 @@ fn bitpos(ctx: &mut Ctx<'_>) -> CmdResult {
         None => (!one).then_some(0),
         Some(record) => {
             let mut room = Digits::new();
-            let bytes = string(&record)?.bytes(&mut room);
-            match asked.within(bytes.len()) {
+            let text = string(&record)?.text(&mut room);
+            match asked.within(text.len()) {
                 None => None,
                 Some(range) => {
                     let near = range.last.min(range.first + FAST_WORK * BYTES_PER_ELEMENT * 8);
-                    let mut found = Range { last: near, ..range }.find(bytes, one);
+                    let mut found = Range { last: near, ..range }.find_in(text, one);
                     if found.is_none() && near < range.last {
                         ctx.lane.weigh(range.work(), &mut ctx.pause)?;
-                        found = Range { first: near, ..range }.find(bytes, one);
+                        found = Range { first: near, ..range }.find_in(text, one);
                     }
                     // Zeros without end follow on the value, if its end was not given.
                     let beyond = (!one && asked.end.is_none()).then_some(range.last + 1);

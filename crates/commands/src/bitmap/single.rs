@@ -10,7 +10,9 @@ use crate::string::string;
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::RecordMut;
-use weft_types::string::{Digits, edit, edit_in_place, edit_work, record_filled};
+use weft_types::string::{
+    Digits, PIECED_FROM, edit_in_place, edit_text, edit_work, record_filled, record_text,
+};
 
 pub const SETBIT: Command = Command {
     spec: Spec {
@@ -79,8 +81,13 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let (was, changed) = ctx.db.amend(&key, amend, |old, clock| {
         let Some(old) = old else {
-            let fill = |bytes: &mut [u8]| bytes[byte] = if on { mask } else { 0 };
-            let new = record_filled(key.bytes, byte + 1, clock, fill);
+            let written = if on { mask } else { 0 };
+            let new = if byte < PIECED_FROM {
+                record_filled(key.bytes, byte + 1, clock, |bytes| bytes[byte] = written)
+            } else {
+                let empty = record_text(key.bytes, b"", None, clock);
+                edit_text(empty, byte + 1, |mut text| text.write(byte, &[written]))
+            };
             return (Rework::Changed(new), (false, true));
         };
         let len = string(&old).map(|text| text.len());
@@ -93,7 +100,13 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         };
         let mut was = false;
-        let new = edit(old, byte + 1, |bytes| was = switch(bytes));
+        let new = edit_text(old, byte + 1, |mut text| {
+            let old = text.byte(byte);
+            was = old & mask != 0;
+            if was != on {
+                text.write(byte, &[old ^ mask]);
+            }
+        });
         let changed = was != on || byte >= len;
         let rework = if changed { Rework::Changed(new) } else { Rework::Same(new) };
         (rework, (was, changed))
@@ -114,7 +127,7 @@ fn getbit(ctx: &mut Ctx<'_>) -> CmdResult {
         None => false,
         Some(record) => {
             let mut room = Digits::new();
-            string(&record)?.bytes(&mut room).get(byte).is_some_and(|b| b & mask != 0)
+            string(&record)?.text(&mut room).get(byte).is_some_and(|b| b & mask != 0)
         }
     };
     ctx.reply.int(i64::from(is_set));

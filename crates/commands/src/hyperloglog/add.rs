@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
+use crate::string::range::BYTES_PER_ELEMENT;
 use std::cell::Cell;
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
@@ -13,7 +14,8 @@ use weft_types::hyperloglog::{
     EMPTY, Patch, Place, Step, View, add_dense, is_higher, outdate, step, to_dense,
 };
 use weft_types::string::{
-    Str, edit, edit_in_place, record_edited, rewrite, seen_as_edited, splice, splice_in_place,
+    Str, edit, edit_in_place, gathered, record_edited, rewrite, seen_as_edited, splice,
+    splice_in_place,
 };
 
 pub const PFADD: Command = Command {
@@ -65,10 +67,14 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
         if let Some(patch) = found.take() {
             return (Rework::Changed(apply(record, &patch)), 1);
         }
-        let weighed = view(&record).and_then(|(bytes, view)| {
-            lane.weigh(work(bytes.len(), elements.len(), limit), pause)?;
-            Ok(view)
+        // It is put together first if it is one in pieces: such a one is corrupted, but that may be
+        // noticed behind what is changed.
+        let is_one = view(&record).map(|_| string_len(&record));
+        let weighed = is_one.and_then(|len| {
+            lane.weigh(work(len, elements.len(), limit).max(len / BYTES_PER_ELEMENT), pause)
         });
+        let record = if weighed.is_ok() { gathered(record) } else { record };
+        let weighed = weighed.and_then(|()| view(&record).map(|(_, view)| view));
         match weighed {
             Err(error) => {
                 refused = Err(error);
@@ -104,6 +110,10 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.db.turn.tally.dirty += raised;
     ctx.reply.int(i64::from(raised > 0));
     Ok(())
+}
+
+fn string_len(record: &Record) -> usize {
+    Str::of(record).map_or(0, Str::len)
 }
 
 /// What adding to one of `len` bytes costs: each element is looked for among the runs of a sparse

@@ -5,14 +5,14 @@
 
 use super::{CORRUPTED, view};
 use crate::ctx::Ctx;
-use crate::error::{CmdResult, Error};
+use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::sixbit::{REGISTERS, is_wide, set_wide};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_types::hyperloglog::{HEADER, Registers, View, decode, to_dense};
-use weft_types::string::{rewrite, seen_as_edited};
+use weft_types::string::{Digits, Str, rewrite, seen_as_edited};
 
 pub const PFDEBUG: Command = Command {
     spec: Spec {
@@ -49,6 +49,7 @@ fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     let record = ctx.db.for_write(&key).ok_or(NO_KEY)?;
     let (bytes, registers) = view(&record)?;
     let (len, sparse) = (bytes.len(), matches!(registers, View::Sparse(_)));
+    let len = Str::of(&record).map_or(len, Str::len);
     if ctx.is(1, "getreg") {
         ctx.weigh(REGISTERS)?;
     } else if ctx.is(1, "decode") && sparse {
@@ -65,7 +66,9 @@ fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
             return Err(NOT_SPARSE);
         }
         let record = ctx.db.for_write(&key).ok_or(NO_KEY)?;
-        ctx.reply.bulk(decode(&view(&record)?.0[HEADER..]).as_bytes());
+        let mut room = Digits::new();
+        let bytes = Str::of(&record).ok_or(WRONG_TYPE)?.bytes(&mut room);
+        ctx.reply.bulk(decode(&bytes[HEADER..]).as_bytes());
         Ok(())
     } else if ctx.is(1, "encoding") {
         ctx.reply.simple(if sparse { "sparse" } else { "dense" });

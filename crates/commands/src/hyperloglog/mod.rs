@@ -35,11 +35,17 @@ pub fn work(_: &Record) -> usize {
     WORK
 }
 
-/// The bytes of the HyperLogLog that `record` holds, and its registers.
+/// The bytes of the HyperLogLog that `record` holds, and its registers. Of a string in pieces the
+/// first piece, which decides: no dense one is so long, and the runs of a sparse one cover more
+/// registers than there are before the piece ends.
 #[inline]
 fn view(record: &Record) -> Result<(&[u8], View<'_>), Error> {
     match Str::of(record).ok_or(WRONG_TYPE)? {
         Str::Bytes(bytes) | Str::Blob(bytes) => {
+            View::of(bytes).map(|view| (bytes, view)).ok_or(INVALID)
+        }
+        Str::Pieces(pieces) => {
+            let bytes = pieces.slice_from(0);
             View::of(bytes).map(|view| (bytes, view)).ok_or(INVALID)
         }
         Str::Int(_) => Err(INVALID),

@@ -161,10 +161,7 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
     let items = &items[picked];
     match options.store {
         Some(at) => store(ctx, items, &options, at),
-        None => {
-            answer(ctx, items, &options);
-            Ok(())
-        }
+        None => answer(ctx, items, &options),
     }
 }
 
@@ -207,7 +204,7 @@ fn load(
         let mut item = Item { element, score: 0.0, by: None };
         if !options.unsorted {
             let by = match options.by {
-                Some(pattern) => pattern::look_up(ctx, pattern, &item.element),
+                Some(pattern) => pattern::look_up(ctx, pattern, &item.element)?,
                 None => Some(item.element.clone()),
             };
             match by {
@@ -253,35 +250,37 @@ fn values(
     item: &Item,
     options: &Options<'_>,
     mut seen: impl FnMut(&mut Ctx<'_>, Option<&[u8]>),
-) {
+) -> CmdResult {
     if options.get.is_empty() {
-        return seen(ctx, Some(&item.element));
+        seen(ctx, Some(&item.element));
     }
     for get in &options.get {
         match get {
             Get::Element => seen(ctx, Some(&item.element)),
             Get::Pattern(pattern) => {
-                let value = pattern::look_up(ctx, pattern, &item.element);
+                let value = pattern::look_up(ctx, pattern, &item.element)?;
                 seen(ctx, value.as_deref());
             }
         }
     }
+    Ok(())
 }
 
-fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) {
+fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult {
     ctx.reply.array(items.len() * options.get.len().max(1));
     for item in items {
         values(ctx, item, options, |ctx, value| match value {
             Some(value) => ctx.reply.bulk(value),
             None => ctx.reply.null(),
-        });
+        })?;
     }
+    Ok(())
 }
 
 fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) -> CmdResult {
     let mut stored: Vec<Vec<u8>> = Vec::new();
     for item in items {
-        values(ctx, item, options, |_, value| stored.push(value.unwrap_or_default().to_vec()));
+        values(ctx, item, options, |_, value| stored.push(value.unwrap_or_default().to_vec()))?;
     }
     if stored.iter().any(|text| text.len() > TEXT_MAX) {
         return Err(TOO_LONG);

@@ -1,13 +1,23 @@
 //! Keys that are made from elements: `weight_*` and `user_*->age`.
 
 use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::string::range::BYTES_PER_ELEMENT;
 use weft_types::hash::Hash;
 use weft_types::string::{Digits, Str};
 
 /// The value of the key that `pattern` makes of `element`: its first star is replaced. With
 /// `->field` behind the star, that field of a hash. `None` when there is no such value.
-pub fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
-    let star = pattern.iter().position(|b| *b == b'*')?;
+///
+/// # Errors
+///
+/// A long value is copied in the slow lane only.
+pub fn look_up(
+    ctx: &mut Ctx<'_>,
+    pattern: &[u8],
+    element: &[u8],
+) -> Result<Option<Vec<u8>>, Error> {
+    let Some(star) = pattern.iter().position(|b| *b == b'*') else { return Ok(None) };
     let (before, behind) = (&pattern[..star], &pattern[star + 1..]);
     let arrow = behind.windows(2).position(|w| w == b"->");
     // An arrow at the very end is part of the name.
@@ -18,9 +28,14 @@ pub fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<
     let name = [before, element, behind].concat();
     let key = ctx.db.key(&name);
     let now = ctx.over_ms();
-    let record = ctx.db.read(&key)?;
-    match field {
-        None => Some(Str::of(&record)?.bytes(&mut Digits::new()).to_vec()),
-        Some(field) => Some(Hash::of(&record, now)?.get(field)?.to_vec()),
-    }
+    let Some(record) = ctx.db.read(&key) else { return Ok(None) };
+    let mut room = Digits::new();
+    Ok(match (field, Str::of(&record)) {
+        (None, Some(text)) => {
+            ctx.lane.weigh(text.len() / BYTES_PER_ELEMENT, &mut ctx.pause)?;
+            Some(text.bytes(&mut room).into_owned())
+        }
+        (None, None) => None,
+        (Some(field), _) => Hash::of(&record, now).and_then(|hash| Some(hash.get(field)?.to_vec())),
+    })
 }

@@ -143,7 +143,7 @@ fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
 fn delifeq(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let equal = match ctx.db.for_write(&key) {
-        Some(record) => string(&record)?.bytes(&mut Digits::new()) == ctx.args[2],
+        Some(record) => string(&record)?.text(&mut Digits::new()).equals(ctx.args[2]),
         None => false,
     };
     if equal {

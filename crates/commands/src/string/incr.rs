@@ -150,7 +150,8 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn plus_float(old: &Record, increment: &[u8]) -> Result<Vec<u8>, Error> {
-    sum_of(string(old)?.bytes(&mut Digits::new()), increment)
+    // No number has more digits than there are in one place.
+    sum_of(string(old)?.text(&mut Digits::new()).slice_from(0), increment)
 }
 
 fn sum_of(a: &[u8], b: &[u8]) -> Result<Vec<u8>, Error> {

@@ -5,6 +5,7 @@
 //! one of a table with a 32-bit number for every pair of bytes, which must not be larger than
 //! `proto-max-bulk-len`. What is really used stays far below it, in memory and in time.
 
+use super::range::BYTES_PER_ELEMENT;
 use super::subsequence::{Run, length, runs};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -13,6 +14,7 @@ use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use std::collections::TryReserveError;
 use weft_keyspace::Record;
 use weft_resp::Reply;
+use weft_types::Shared;
 use weft_types::string::{Blob, Digits, Str, share};
 
 pub const LCS: Command = Command {
@@ -72,7 +74,9 @@ fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
     if cells * size_of::<u32>() as u128 > ctx.settings.max_string as u128 {
         return Err(TOO_LARGE);
     }
-    ctx.weigh(cells_to_elements(cells))?;
+    let copied = (a.bytes_to_copy() + b.bytes_to_copy()) / BYTES_PER_ELEMENT;
+    ctx.weigh(cells_to_elements(cells).saturating_add(copied))?;
+    let (a, b) = (a.into_bytes(), b.into_bytes());
     let done = if wanted.idx {
         answer_runs(ctx.reply, &a, &b, wanted)
     } else if wanted.len {
@@ -96,15 +100,50 @@ pub fn work(record: &Record) -> usize {
 
 /// The string at argument `i`, to be kept while the other one is looked up. A missing key holds
 /// an empty one.
-fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<Blob, Error> {
+fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<Kept, Error> {
     let key = ctx.key(i);
     let Some(record) = ctx.db.read(&key) else {
-        return Ok(Blob::default());
+        return Ok(Kept::Whole(Blob::default()));
     };
     match Str::of(&record) {
         None => Err(NOT_STRINGS),
-        Some(text) => {
-            Ok(share(&record).unwrap_or_else(|| Blob::new(text.bytes(&mut Digits::new()).to_vec())))
+        Some(Str::Pieces(_)) => Ok(Kept::Pieces(Shared::of(&record))),
+        Some(text @ (Str::Bytes(_) | Str::Int(_) | Str::Blob(_))) => {
+            let copy = || Blob::new(text.bytes(&mut Digits::new()).to_vec());
+            Ok(Kept::Whole(share(&record).unwrap_or_else(copy)))
+        }
+    }
+}
+
+/// A value of one of the two keys.
+enum Kept {
+    Whole(Blob),
+    /// To be copied together, which is work.
+    Pieces(Shared),
+}
+
+impl Kept {
+    fn len(&self) -> usize {
+        match self {
+            Kept::Whole(blob) => blob.len(),
+            Kept::Pieces(shared) => Str::of(shared).map_or(0, Str::len),
+        }
+    }
+
+    fn bytes_to_copy(&self) -> usize {
+        match self {
+            Kept::Whole(_) => 0,
+            Kept::Pieces(_) => self.len(),
+        }
+    }
+
+    fn into_bytes(self) -> Blob {
+        match self {
+            Kept::Whole(blob) => blob,
+            Kept::Pieces(shared) => {
+                let text = Str::of(&shared).map(|text| text.bytes(&mut Digits::new()).into_owned());
+                Blob::new(text.unwrap_or_default())
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::registry::Command;
 use weft_keyspace::Record;
 use weft_resp::Reply;
 use weft_resp::reply::SHARE_FROM;
-use weft_types::string::{Digits, Str, share};
+use weft_types::string::{Digits, Pieces, Str, share};
 
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
@@ -78,6 +78,14 @@ fn answer(reply: &mut Reply, record: &Record) -> CmdResult {
                 reply.bulk_shared(&blob);
             }
         }
+        Str::Pieces(pieces) => answer_pieces(reply, pieces),
     }
     Ok(())
+}
+
+/// Apart, so that [`answer`] stays small.
+#[cold]
+#[inline(never)]
+fn answer_pieces(reply: &mut Reply, pieces: &Pieces) {
+    reply.bulk_parts(pieces.len(), |part| pieces.share(part));
 }

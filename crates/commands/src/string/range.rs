@@ -6,7 +6,9 @@ use crate::error::{CmdResult, Error};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_keyspace::{Classes, Record};
-use weft_types::string::{self as strings, Digits, edit, edit_work, record, record_text};
+use weft_types::string::{
+    self as strings, Digits, TextMut, edit_text, edit_work, record, record_text,
+};
 
 pub const APPEND: Command = Command {
     spec: Spec {
@@ -139,12 +141,12 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
     if let Some((_, work)) = old {
         ctx.weigh(work / BYTES_PER_ELEMENT)?;
     }
-    let write = |bytes: &mut [u8]| bytes[at..end].copy_from_slice(part);
+    let write = |mut text: TextMut<'_>| text.write(at, part);
     if old.is_some() {
-        ctx.db.update(&key, |old| edit(old, end, write));
+        ctx.db.update(&key, |old| edit_text(old, end, write));
     } else {
         let empty = record_text(key.bytes, b"", None, ctx.db.turn.access.fresh());
-        ctx.db.set(&key, edit(empty, end, write));
+        ctx.db.set(&key, edit_text(empty, end, write));
     }
     ctx.notify(Classes::STRING, "setrange", &key);
     ctx.dirty();
@@ -165,13 +167,16 @@ fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
         return Ok(());
     };
     let mut room = Digits::new();
-    let bytes = string(&record)?.bytes(&mut room);
-    match part(start, end, bytes.len()) {
+    let text = string(&record)?.text(&mut room);
+    match part(start, end, text.len()) {
         // The whole of a large value needs no copy.
-        whole if whole.len() == bytes.len() => answer(ctx.reply, &record)?,
+        whole if whole.len() == text.len() => answer(ctx.reply, &record)?,
         part => {
             ctx.lane.weigh(part.len() / BYTES_PER_ELEMENT, &mut ctx.pause)?;
-            ctx.reply.bulk(&bytes[part]);
+            match text.slice_from(part.start).get(..part.len()) {
+                Some(bytes) => ctx.reply.bulk(bytes),
+                None => ctx.reply.bulk_slices(part.len(), text.slices(part)),
+            }
         }
     }
     Ok(())

@@ -252,7 +252,9 @@ fn holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> 
         (Condition::Absent, old) => old.is_none(),
         (Condition::Present, old) => old.is_some(),
         (Condition::Equals(_), None) => false,
-        (Condition::Equals(wanted), Some(old)) => string(old)?.bytes(&mut Digits::new()) == wanted,
+        (Condition::Equals(wanted), Some(old)) => {
+            string(old)?.text(&mut Digits::new()).equals(wanted)
+        }
     })
 }
 

@@ -12,7 +12,7 @@ use weft_types::hash::{self, Hash, Pair};
 use weft_types::list::{List, Node};
 use weft_types::packed::{Entries, OneWay, TwoWay, Value};
 use weft_types::set::{Ints, Set};
-use weft_types::string::{Digits, Str};
+use weft_types::string::{Digits, Str, Text};
 use weft_types::zset::{Span, View};
 use weft_types::{Kind, Record, Shared, value};
 
@@ -32,7 +32,8 @@ pub struct Form {
 pub fn code_of(record: &Record, version: u16) -> Code {
     let or = |code: Code, old: Code| if version >= code.version() { code } else { old };
     match Kind::of(record.kind()) {
-        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Code::String,
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => Code::String,
+        Kind::StrBlob | Kind::StrPieces => Code::String,
         Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => or(Code::Quicklist2, Code::List),
         Kind::SetInts => Code::SetInts,
         Kind::SetPacked => or(Code::SetListpack, Code::Set),
@@ -73,7 +74,8 @@ pub fn encode_body<W: Write>(
 ) -> io::Result<()> {
     let mut out = Writer::new(out, form.compress);
     match Kind::of(record.kind()) {
-        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => string(record, &mut out),
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => string(record, &mut out),
+        Kind::StrBlob | Kind::StrPieces => string(record, &mut out),
         Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => list(record, code, &mut out),
         Kind::SetInts | Kind::SetPacked | Kind::SetTable => set(record, code, &mut out),
         Kind::ZsetPacked | Kind::ZsetTree => zset(record, code, &mut out),
@@ -130,6 +132,7 @@ fn string<W: Write>(record: &Record, out: &mut Writer<'_, W>) -> io::Result<()> 
     match Str::of(record) {
         Some(Str::Int(n)) => out.int(n),
         Some(Str::Bytes(text) | Str::Blob(text)) => out.string(text),
+        Some(Str::Pieces(pieces)) => out.text(Text::Pieces(pieces)),
         None => unreachable!("the kind is one of a string"),
     }
 }
@@ -269,6 +272,21 @@ pub fn encode_shared_body<W: Write>(
         (Kind::ListChunks, Some(list)) if code == Code::Quicklist2 => {
             let mut out = begin(list.nodes(), form, out)?;
             ended(shared.pass_nodes(|n| step(node(n, &mut out))))
+        }
+        (Kind::StrPieces, _) => {
+            let len = Str::of(&shared).map_or(0, Str::len);
+            let mut out = Writer::new(out, form.compress);
+            if out.compresses(len) {
+                // Its pieces are let go before the long part of the work.
+                let mut whole = Vec::with_capacity(len);
+                let _ = shared.pass_text(|slice| {
+                    whole.extend_from_slice(slice);
+                    ControlFlow::<()>::Continue(())
+                });
+                return out.string(&whole);
+            }
+            out.len(len)?;
+            ended(shared.pass_text(|slice| step(out.raw(slice))))
         }
         (Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob, _)
         | (Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks, _)

@@ -2,7 +2,7 @@
 
 use super::lzf;
 use std::io::{self, Write};
-use weft_types::string::{Digits, canonical_int};
+use weft_types::string::{Digits, Text, canonical_int};
 
 /// The shortest string that is compressed.
 const COMPRESS_MIN: usize = 21;
@@ -74,6 +74,24 @@ impl<'w, W: Write> Writer<'w, W> {
         self.raw(bytes)
     }
 
+    /// A string that may lie in several places; see [`Writer::string`]. One that is compressed is put
+    /// together first.
+    pub fn text(&mut self, text: Text<'_>) -> io::Result<()> {
+        match text {
+            Text::Whole(bytes) => self.string(bytes),
+            Text::Pieces(pieces) if self.compresses(pieces.len()) => self.string(&pieces.to_vec()),
+            Text::Pieces(pieces) => {
+                self.len(pieces.len())?;
+                text.all().try_for_each(|slice| self.raw(slice))
+            }
+        }
+    }
+
+    /// Whether a string of so many bytes is compressed if that makes it shorter.
+    pub fn compresses(&self, len: usize) -> bool {
+        self.compress && (COMPRESS_MIN..=COMPRESS_MAX).contains(&len)
+    }
+
     /// A string, as a number or compressed where that is shorter.
     pub fn string(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Longer ones do not fit 32 bits.
@@ -82,7 +100,7 @@ impl<'w, W: Write> Writer<'w, W> {
         {
             return self.int(n);
         }
-        if !self.compress || !(COMPRESS_MIN..=COMPRESS_MAX).contains(&bytes.len()) {
+        if !self.compresses(bytes.len()) {
             return self.plain(bytes);
         }
         let mut block = std::mem::take(&mut self.block);

@@ -16,7 +16,7 @@ use weft_persist::rdb::{Form, VERSION, encode, seal};
 use weft_types::hash::Hash;
 use weft_types::list::List;
 use weft_types::set::Set;
-use weft_types::string::{Digits, Str};
+use weft_types::string::{Digits, Str, Text};
 use weft_types::zset::View;
 use weft_types::{Kind, Type};
 
@@ -154,6 +154,18 @@ impl<W: Write> Script<W> {
         self.bytes.extend(b"\r\n");
     }
 
+    /// An argument that may be large, from where it is stored.
+    fn text(&mut self, text: Text<'_>) {
+        self.bytes.extend(format!("${}\r\n", text.len()).bytes());
+        for slice in text.all().flat_map(|slice| slice.chunks(TOGETHER)) {
+            if self.bytes.len() >= TOGETHER {
+                self.flush();
+            }
+            self.bytes.extend(slice);
+        }
+        self.bytes.extend(b"\r\n");
+    }
+
     fn command(&mut self, args: &[&[u8]]) {
         self.begin(args.len());
         args.iter().for_each(|arg| self.arg(arg));
@@ -174,7 +186,9 @@ impl<W: Write> Script<W> {
         match Kind::of(record.kind()).type_of() {
             Type::String => {
                 if let Some(text) = Str::of(record) {
-                    self.command(&[b"SET", key, text.bytes(&mut Digits::new())]);
+                    self.begin(3);
+                    [b"SET", key].into_iter().for_each(|arg| self.arg(arg));
+                    self.text(text.text(&mut Digits::new()));
                 }
             }
             Type::List => {

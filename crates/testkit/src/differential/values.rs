@@ -30,6 +30,14 @@ pub enum Kind {
     BitType,
     /// `fieldat`: the offset of such an integer, also counted in integers.
     FieldAt,
+    /// `largekey`: one of three keys that hold large strings if anything.
+    LargeKey,
+    /// `largeat`: an offset near the end of a piece of a large string.
+    LargeAt,
+    /// `largebit`: that of a bit.
+    LargeBit,
+    /// `largepart`: a part of a large string, or one.
+    LargePart,
     /// `value`: any string.
     Value,
     /// `int`: an integer, mostly small.
@@ -257,6 +265,10 @@ impl Kind {
             "bitindex" => Kind::BitIndex,
             "bittype" => Kind::BitType,
             "fieldat" => Kind::FieldAt,
+            "largekey" => Kind::LargeKey,
+            "largeat" => Kind::LargeAt,
+            "largebit" => Kind::LargeBit,
+            "largepart" => Kind::LargePart,
             "value" => Kind::Value,
             "int" => Kind::Int,
             "float" => Kind::Float,
@@ -357,6 +369,10 @@ impl Kind {
                 1..9 => format!("#{}", rng.below(12)).into_bytes(),
                 _ => bit_at(rng),
             },
+            Kind::LargeKey => format!("large{}", rng.below(3)).into_bytes(),
+            Kind::LargeAt => number(large_at(rng)),
+            Kind::LargeBit => number(8 * large_at(rng) + rng.between(0, 7)),
+            Kind::LargePart => large_part(rng),
             Kind::Value => value(rng),
             Kind::Int => match rng.below(10) {
                 0 => number(*rng.pick(&EDGE_INTS)),
@@ -607,6 +623,34 @@ fn bit_at(rng: &mut Rng) -> Vec<u8> {
         4..12 => number(rng.between(0, 20)),
         _ => number(rng.between(0, 400)),
     }
+}
+
+/// Bytes of a piece of a large string.
+const PIECE: i64 = 64 << 10;
+
+/// An offset that is near the end of a piece, as a rule.
+fn large_at(rng: &mut Rng) -> i64 {
+    match rng.below(6) {
+        0 => rng.between(0, 6 * PIECE),
+        _ => (rng.between(0, 6) * PIECE + rng.between(-2, 2)).max(0),
+    }
+}
+
+/// Few bits set, or all bytes the same, so that searches go far; of pieces' lengths.
+fn large_part(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(4) {
+        0 => rng.between(0, 100),
+        1 => PIECE + rng.between(-2, 2),
+        _ => large_at(rng),
+    };
+    let mut part = vec![*rng.pick(&[0, 0, 0xff, b'a', b'b']); usize::try_from(len).unwrap_or(0)];
+    for _ in 0..rng.below(3) {
+        let at = rng.below(part.len().max(1));
+        if let Some(byte) = part.get_mut(at) {
+            *byte ^= 0x10;
+        }
+    }
+    part
 }
 
 /// Zeros or ones with a few other bytes, so that searches go far, or random bytes.

@@ -79,7 +79,8 @@ impl Form {
         match Kind::of(record.kind()) {
             Kind::HashPacked => Some(Form::Packed),
             Kind::HashTable => Some(Form::Table),
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
+            Kind::StrBlob | Kind::StrPieces => None,
             Kind::ListPacked
             | Kind::ListTwoWay
             | Kind::ListChunks

@@ -82,7 +82,8 @@ impl<'a> List<'a> {
             }
             // SAFETY: a ListChunks payload holds a box of Chunks, made by `write`.
             Kind::ListChunks => Some(List::Chunks(unsafe { boxed::view::<Chunks>(payload) })),
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
+            Kind::StrBlob | Kind::StrPieces => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
             Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => None,
             Kind::Stream => None,

@@ -63,7 +63,8 @@ impl Form {
             Kind::SetInts => Some(Form::Ints),
             Kind::SetPacked => Some(Form::Packed),
             Kind::SetTable => Some(Form::Table),
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
+            Kind::StrBlob | Kind::StrPieces => None,
             Kind::ListPacked
             | Kind::ListTwoWay
             | Kind::ListChunks

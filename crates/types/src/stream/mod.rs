@@ -77,7 +77,8 @@ impl Stream {
 fn is_stream(record: &Record) -> bool {
     match Kind::of(record.kind()) {
         Kind::Stream => true,
-        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => false,
+        Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => false,
+        Kind::StrBlob | Kind::StrPieces => false,
         Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => false,
         Kind::SetInts | Kind::SetPacked | Kind::SetTable => false,
         Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => false,

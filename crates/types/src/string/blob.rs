@@ -32,6 +32,16 @@ pub(crate) unsafe fn release(payload: &[u8]) {
     drop(unsafe { Arc::from_raw(pointer(payload)) });
 }
 
+/// The reference that `payload` holds, which must not be used as a value again: the record's payload
+/// is exchanged next.
+///
+/// # Safety
+/// As for [`release`].
+pub(crate) unsafe fn take(payload: &[u8]) -> Blob {
+    // SAFETY: by the contract the pointer came from Arc::into_raw and its count is ours.
+    unsafe { Arc::from_raw(pointer(payload)) }
+}
+
 /// A view of the blob that `payload` holds; the reference stays in the payload.
 ///
 /// # Safety

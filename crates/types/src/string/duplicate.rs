@@ -1,12 +1,16 @@
 //! A second record with the same string, as COPY makes it.
 
-use super::{record_blob, refit, share};
-use crate::{Kind, Record};
+use super::{Str, record_blob, refit, share};
+use crate::{Kind, Record, boxed};
 
 /// A record of `key` with the string and the encoding of `record`; `expiry` in Unix
 /// milliseconds, `clock` as [`Record::clock`]. Bytes in the record are copied, a long string is
-/// shared until one of the two is changed: O(1) either way.
+/// shared until one of the two is changed: O(1) either way, and O(pages) for one in pieces.
 pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
+    if let Some(Str::Pieces(pieces)) = Str::of(record) {
+        let payload = boxed::store(Box::new(pieces.clone()));
+        return Record::from_bytes(key, expiry, Kind::StrPieces as u8, clock, &payload);
+    }
     match share(record) {
         Some(blob) => record_blob(key, blob, expiry, clock),
         None => {

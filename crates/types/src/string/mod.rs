@@ -6,26 +6,37 @@
 //!  bytes in the record  up to INLINE_MAX, edited since             raw
 //!  eight bytes          the canonical decimal form of an i64       int
 //!  pointer to a Blob    longer than INLINE_MAX                     raw
+//!  pointer to Pieces    longer than PIECED_FROM, edited since      raw
 //! ```
 //!
 //! Key, metadata and a short value are one allocation. A long value is a [`Blob`], so that
 //! replies and snapshots can hold it without a copy, and so that what was read from a socket
 //! never moves again. Strings that are canonical integers keep eight bytes, whatever their
-//! length in decimal.
+//! length in decimal. A large string that is edited while it is shared, or beyond its buffer, is
+//! kept in [`Pieces`] from then on.
 //!
 //! This file is about reading strings; [`write`](self::write) makes and changes them.
 
 pub(crate) mod blob;
 mod duplicate;
+pub mod pieces;
+#[cfg(test)]
+mod pieces_tests;
+mod text;
 mod write;
 
-use crate::{Kind, Record, Type};
+use crate::counted::note_copy;
+use crate::{Kind, Record, Type, boxed};
 pub use blob::Blob;
 pub use duplicate::duplicate;
+pub use pieces::{PIECED_FROM, Pieces};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+pub use text::{Text, TextMut};
 pub use write::{
-    New, append, edit, edit_in_place, edit_work, overwrite, overwrite_int, record, record_blob,
-    record_edited, record_filled, record_int, record_text, refit, replacement, rewrite,
-    seen_as_edited, splice, splice_in_place,
+    New, append, edit, edit_in_place, edit_text, edit_work, gathered, overwrite, overwrite_int,
+    place_work, record, record_blob, record_edited, record_filled, record_int, record_text, refit,
+    replacement, rewrite, seen_as_edited, splice, splice_in_place,
 };
 
 /// The longest string whose bytes are stored in the record (bytes).
@@ -38,6 +49,8 @@ pub enum Str<'a> {
     Int(i64),
     /// The record itself gives another reference: see [`share`].
     Blob(&'a [u8]),
+    /// Longer than [`PIECED_FROM`].
+    Pieces(&'a Pieces),
 }
 
 /// Room for the decimal form of any `i64`.
@@ -49,6 +62,7 @@ enum Form {
     Inline,
     Int,
     Blob,
+    Pieces,
 }
 
 impl Form {
@@ -59,6 +73,7 @@ impl Form {
             Kind::StrEmbedded | Kind::StrRaw => Some(Form::Inline),
             Kind::StrInt => Some(Form::Int),
             Kind::StrBlob => Some(Form::Blob),
+            Kind::StrPieces => Some(Form::Pieces),
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
             Kind::ZsetPacked | Kind::ZsetTree | Kind::HashPacked | Kind::HashTable => None,
@@ -77,19 +92,31 @@ impl<'a> Str<'a> {
             Form::Int => Str::Int(read_int(payload)),
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
             Form::Blob => Str::Blob(unsafe { blob::view(payload) }),
+            // SAFETY: a StrPieces payload was made by boxed::store of that type, and the record
+            // keeps it.
+            Form::Pieces => Str::Pieces(unsafe { boxed::view(payload) }),
         })
     }
 
     /// The bytes; an integer is formatted into `room`.
     #[inline]
-    pub fn bytes<'b>(self, room: &'b mut Digits) -> &'b [u8]
+    pub fn text<'b>(self, room: &'b mut Digits) -> Text<'b>
     where
         'a: 'b,
     {
         match self {
-            Str::Bytes(b) | Str::Blob(b) => b,
-            Str::Int(n) => room.format(n).as_bytes(),
+            Str::Bytes(b) | Str::Blob(b) => Text::Whole(b),
+            Str::Int(n) => Text::Whole(room.format(n).as_bytes()),
+            Str::Pieces(pieces) => Text::Pieces(pieces),
         }
+    }
+
+    /// The bytes in one place, which is a copy if they lie in several: see [`Text::to_whole`].
+    pub fn bytes<'b>(self, room: &'b mut Digits) -> Cow<'b, [u8]>
+    where
+        'a: 'b,
+    {
+        self.text(room).to_whole()
     }
 
     /// The integer of which the string is the canonical decimal form.
@@ -98,6 +125,8 @@ impl<'a> Str<'a> {
         match self {
             Str::Int(n) => Some(n),
             Str::Bytes(b) | Str::Blob(b) => canonical_int(b),
+            // Far too long.
+            Str::Pieces(_) => None,
         }
     }
 
@@ -106,6 +135,7 @@ impl<'a> Str<'a> {
         match self {
             Str::Bytes(b) | Str::Blob(b) => b.len(),
             Str::Int(n) => Digits::new().format(n).len(),
+            Str::Pieces(pieces) => pieces.len(),
         }
     }
 
@@ -119,13 +149,71 @@ pub fn is_string(record: &Record) -> bool {
     Kind::of(record.kind()).type_of() == Type::String
 }
 
-/// Another reference to the long string of `record`; `None` for every other kind.
+/// Another reference to the long string of `record` in one place; `None` for every other kind.
 pub fn share(record: &Record) -> Option<Blob> {
     match Form::of(record)? {
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
         Form::Blob => Some(unsafe { blob::share(record.payload()) }),
-        Form::Inline | Form::Int => None,
+        Form::Inline | Form::Int | Form::Pieces => None,
     }
+}
+
+/// About how many allocations the string in pieces of `record` has.
+pub(crate) fn pieces_of(record: &Record) -> usize {
+    match Str::of(record) {
+        Some(Str::Pieces(pieces)) => pieces.pieces(),
+        Some(Str::Bytes(_) | Str::Int(_) | Str::Blob(_)) | None => 0,
+    }
+}
+
+/// Bytes that a clone of a large string takes at once, beside its record.
+pub(crate) fn clone_memory(record: &Record) -> usize {
+    match Str::of(record) {
+        Some(Str::Pieces(pieces)) => pieces.clone_memory(),
+        Some(Str::Bytes(_) | Str::Int(_) | Str::Blob(_)) | None => 0,
+    }
+}
+
+/// See [`Shared::note_removed`](crate::Shared::note_removed).
+#[cold]
+pub(crate) fn note_removed(record: &Record) {
+    let held = held_memory(record);
+    if held > 0 {
+        note_copy(held);
+    }
+}
+
+/// Bytes of the large string of `record` that somebody else holds. O(pages).
+fn held_memory(record: &Record) -> usize {
+    match Str::of(record) {
+        // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+        Some(Str::Blob(bytes)) if unsafe { blob::is_shared(record.payload()) } => {
+            if bytes.len() > PIECED_FROM { bytes.len() } else { 0 }
+        }
+        Some(Str::Pieces(pieces)) => pieces.held_memory(),
+        Some(Str::Bytes(_) | Str::Int(_) | Str::Blob(_)) | None => 0,
+    }
+}
+
+/// Whether an edit of the string of `record` copies no more than some of it, whoever else holds it.
+pub(crate) fn is_shared_in_pieces(record: &Record) -> bool {
+    match Str::of(record) {
+        Some(Str::Bytes(_) | Str::Int(_)) | None => false,
+        Some(Str::Blob(bytes)) => bytes.len() > PIECED_FROM,
+        Some(Str::Pieces(_)) => true,
+    }
+}
+
+/// Shows the parts of the string of `record` until `seen` breaks, and lets go of pieces on the way.
+pub(crate) fn pass<B>(
+    record: &mut Record,
+    mut seen: impl FnMut(&[u8]) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    if Form::of(record) == Some(Form::Pieces) {
+        return write::pieces_mut(record).pass(seen);
+    }
+    let text = Str::of(record).expect("the record holds a string");
+    text.text(&mut Digits::new()).all().try_for_each(&mut seen)
 }
 
 fn read_int(payload: &[u8]) -> i64 {
@@ -155,6 +243,10 @@ pub fn memory(record: &Record) -> usize {
             // The allocation of an Arc begins with its two counts.
             bytes.capacity() + size_of_val(bytes) + 2 * size_of::<usize>()
         }
+        // SAFETY: a StrPieces payload was made by boxed::store of that type, and the record keeps it.
+        Some(Form::Pieces) => unsafe {
+            size_of::<Pieces>() + boxed::view::<Pieces>(record.payload()).memory()
+        },
     };
     record.alloc_size() + outside
 }

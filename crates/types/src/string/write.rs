@@ -2,18 +2,19 @@
 //!
 //! A store goes from cheap to dear: [`overwrite`] writes over the old value when the new one
 //! has its shape, which costs no allocation; otherwise [`replacement`] makes a new record and
-//! the caller disposes of the old one, which may be of any type and size. [`edit`] is for
+//! the caller disposes of the old one, which may be of any type and size. [`edit_text`] is for
 //! SETRANGE and SETBIT, [`append`] for APPEND, which keep most of a value: the record grows where
-//! it is, and a long string is copied first only while a reply or a snapshot holds it too.
+//! it is, and a long string is copied first only while a reply or a snapshot holds it too. A string of
+//! more than [`PIECED_FROM`] bytes is neither copied nor moved, but changed in [pieces](super::pieces).
 //!
-//! A long string that grows gets the allocator's next [size class](size_class) and nothing beyond:
-//! memory that the allocator would keep for it anyway. There are four classes to a doubling, so
-//! that a string made of small pieces is moved for every fifth part that it grows, and often not
-//! even then: the allocator makes large pieces of memory longer where they are, if it can. What
-//! moving costs is told before by [`edit_work`].
+//! A shorter one that grows gets the allocator's next [size class](size_class) and nothing beyond:
+//! memory that the allocator would keep for it anyway. There are four classes to a doubling, so that
+//! a string made of small parts is moved for every fifth part that it grows. [`edit_work`] answers in
+//! advance what an edit costs.
 
-use super::{Blob, Digits, Form, INLINE_MAX, Str, blob, canonical_int, embeds, read_int};
-use crate::{Kind, Record, RecordMut};
+use super::pieces::{PIECE, PIECED_FROM, Pieces};
+use super::{Blob, Digits, Form, INLINE_MAX, Str, TextMut, blob, canonical_int, embeds, read_int};
+use crate::{Kind, Record, RecordMut, boxed};
 use std::ops::Range;
 use weft_table::size_class;
 
@@ -107,7 +108,7 @@ pub fn overwrite(old: &mut RecordMut<'_>, value: &New<'_>, expiry: Option<i64>) 
             };
             old.payload_mut().copy_from_slice(&n.to_ne_bytes());
         }
-        Some(Form::Blob) | None => return false,
+        Some(Form::Blob | Form::Pieces) | None => return false,
     }
     if let Some(at) = expiry {
         old.set_expiry_in_place(at);
@@ -149,10 +150,8 @@ pub fn refit(mut record: Record) -> Record {
     record
 }
 
-/// Edits the bytes of a string: grows it to `len` bytes with zeros (never shrinks it) and lets
-/// `change` write into all of them. The encoding that clients see becomes `raw`. Amortized O(1)
-/// for appends to long strings; O(length) while someone else holds a long string, who keeps the
-/// old bytes.
+/// As [`edit_text`], with all bytes in one place: for strings that are made, or that are short by
+/// their nature. O(length) if the string is in pieces, or while someone else holds a long one.
 pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Record {
     let mut record = match Form::of(&record) {
         Some(Form::Inline) if len <= record.payload().len() => {
@@ -166,6 +165,7 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
             record.replace_payload(Kind::StrRaw as u8, text)
         }
         Some(Form::Inline | Form::Blob) => record,
+        Some(Form::Pieces) => gathered(record),
         None => unreachable!("the caller has seen a string"),
     };
     let len = len.max(Str::of(&record).map_or(0, Str::len));
@@ -194,6 +194,79 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
     record
 }
 
+/// Edits the bytes of a string: grows it to `len` bytes with zeros (never shrinks it) and lets
+/// `change` write into it. The encoding that clients see becomes `raw`. O(1) for each place that is
+/// written, whoever else holds the string, and for growth: a large string is edited in
+/// [pieces](super::pieces). Whoever holds it keeps the old bytes.
+pub fn edit_text(record: Record, len: usize, change: impl FnOnce(TextMut<'_>)) -> Record {
+    let mut record = match in_pieces(record, len) {
+        Ok(record) => record,
+        Err(record) => return edit(record, len, |bytes| change(TextMut::Whole(bytes))),
+    };
+    let pieces = pieces_mut(&mut record);
+    pieces.grow(len);
+    change(TextMut::Pieces(&mut *pieces));
+    pieces.put_back();
+    settled(record)
+}
+
+/// The record with its string in pieces, if it is to be edited so when it is made `len` bytes long;
+/// else as it was.
+fn in_pieces(record: Record, len: usize) -> Result<Record, Record> {
+    let pieces = match Form::of(&record) {
+        Some(Form::Pieces) => return Ok(record),
+        Some(Form::Inline) if len > PIECED_FROM => Pieces::beginning_with(record.payload(), len),
+        Some(Form::Int) if len > PIECED_FROM => {
+            let mut room = Digits::new();
+            Pieces::beginning_with(room.format(read_int(record.payload())).as_bytes(), len)
+        }
+        Some(Form::Blob) if is_pieced(&record, len) => {
+            // SAFETY: a StrBlob payload was made by blob::store and the record keeps it. The
+            // reference is taken over: the payload is exchanged, and not released, next.
+            let base = unsafe { blob::take(record.payload()) };
+            let payload = boxed::store(Box::new(Pieces::of_base(base)));
+            return Ok(record.exchange_payload(Kind::StrPieces as u8, &payload));
+        }
+        Some(Form::Inline | Form::Int | Form::Blob) => return Err(record),
+        None => unreachable!("the caller has seen a string"),
+    };
+    Ok(record.replace_payload(Kind::StrPieces as u8, &boxed::store(Box::new(pieces))))
+}
+
+/// Whether a long string in one place is edited in pieces when it is made `len` bytes long.
+fn is_pieced(record: &Record, len: usize) -> bool {
+    // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
+    let bytes = unsafe { blob::view(record.payload()) };
+    // SAFETY: as above.
+    let is_shared = || unsafe { blob::is_shared(record.payload()) };
+    bytes.len().max(len) > PIECED_FROM && (len > bytes.capacity() || is_shared())
+}
+
+pub(super) fn pieces_mut(record: &mut Record) -> &mut Pieces {
+    debug_assert_eq!(Kind::of(record.kind()), Kind::StrPieces);
+    // SAFETY: a StrPieces payload was made by boxed::store of that type and the record keeps it.
+    unsafe { boxed::view_mut(record.payload_mut()) }
+}
+
+/// The record with its string in one place again, if all pieces are back there.
+fn settled(mut record: Record) -> Record {
+    match pieces_mut(&mut record).whole_base().cloned() {
+        Some(base) => record.replace_payload(Kind::StrBlob as u8, &blob::store(base)),
+        None => record,
+    }
+}
+
+/// The record with its string in one place. O(length) if it is in pieces.
+pub fn gathered(record: Record) -> Record {
+    match Str::of(&record) {
+        Some(Str::Pieces(pieces)) => {
+            let whole = Blob::new(pieces.to_vec());
+            record.replace_payload(Kind::StrBlob as u8, &blob::store(whole))
+        }
+        Some(Str::Bytes(_) | Str::Int(_) | Str::Blob(_)) | None => record,
+    }
+}
+
 /// As [`edit`], of a string that has `len` bytes or more in its record: `None`, and nothing has changed,
 /// with any other value. O(1) beside `change`.
 #[inline]
@@ -211,11 +284,13 @@ pub fn edit_in_place<T>(
     Some(change(record.payload_mut()))
 }
 
-/// Adds `tail` to the end of a string. Otherwise as [`edit`].
+/// Adds `tail` to the end of a string. Otherwise as [`edit_text`].
 pub fn append(mut record: Record, tail: &[u8]) -> Record {
     let end = Str::of(&record).map_or(0, Str::len);
-    if Kind::of(record.kind()) != Kind::StrBlob {
-        return edit(record, end + tail.len(), |bytes| bytes[end..].copy_from_slice(tail));
+    let is_whole =
+        Kind::of(record.kind()) == Kind::StrBlob && !is_pieced(&record, end + tail.len());
+    if !is_whole {
+        return edit_text(record, end + tail.len(), |mut text| text.write(end, tail));
     }
     let room = size_class(end + tail.len());
     // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
@@ -324,12 +399,15 @@ pub fn splice_in_place(
         && edit_in_place(record, 0, change).is_some()
 }
 
-/// About how many bytes [`edit`] and [`append`] copy or clear to make the string of `record` `len`
-/// bytes long, beside what they are told to write: all that it has, when it is moved. O(1).
+/// About how many bytes [`edit_text`] and [`append`] copy or clear to make the string of `record` `len`
+/// bytes long and to write at one place, beside what they are told to write: all that a short one
+/// has, when it is moved, and a piece or three of a large one. O(1).
 pub fn edit_work(record: &Record, len: usize) -> usize {
-    match Form::of(record) {
-        Some(Form::Inline | Form::Int) | None => 0,
-        Some(Form::Blob) => {
+    match Str::of(record) {
+        Some(Str::Bytes(_) | Str::Int(_)) | None => 0,
+        Some(Str::Pieces(pieces)) => pieces.edit_work(len),
+        Some(Str::Blob(_)) if is_pieced(record, len) => PIECE,
+        Some(Str::Blob(_)) => {
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
             let bytes = unsafe { blob::view(record.payload()) };
             // SAFETY: as above.
@@ -338,6 +416,16 @@ pub fn edit_work(record: &Record, len: usize) -> usize {
             let far = is_far(len, bytes.capacity());
             copied + if far { 0 } else { len.saturating_sub(bytes.len()) }
         }
+    }
+}
+
+/// About how many bytes [`edit_text`] copies for each place that it writes at after the first one. O(1).
+pub fn place_work(record: &Record) -> usize {
+    match Str::of(record) {
+        Some(Str::Bytes(_) | Str::Int(_)) | None => 0,
+        Some(Str::Pieces(_)) => PIECE,
+        Some(Str::Blob(_)) if is_pieced(record, 0) => PIECE,
+        Some(Str::Blob(_)) => 0,
     }
 }
 
@@ -598,6 +686,8 @@ mod tests {
             moves += usize::from(room(&r) != last);
             last = room(&r);
             assert!(last <= (len + 100) * 5 / 4, "{last} for {len}");
+            // Beyond that in pieces: the last one, which is not full, and what stands around them.
+            assert!(memory(&r) <= (len + 100) * 5 / 4 + PIECE + 4000, "{} for {len}", memory(&r));
         }
         assert!(moves <= 41, "four to a doubling, and not {moves}");
         assert!(work < 8 * (4 << 20), "{work} bytes were moved or cleared");
@@ -607,7 +697,13 @@ mod tests {
         // Far beyond its end, and one byte beyond.
         let r = edit(r, 40 << 20, |_| {});
         assert_eq!(room(&r), 40 << 20);
-        assert_eq!(room(&append(r, b"x")), 48 << 20);
+        let at = share(&r).unwrap().as_ptr();
+        let r = append(r, b"x");
+        let mut parts = Vec::new();
+        let Some(Str::Pieces(pieces)) = Str::of(&r) else { panic!("in pieces") };
+        pieces.share(|blob, part| parts.push((blob.as_ptr(), part)));
+        assert_eq!(parts[0], (at, 0..40 << 20), "nothing is moved");
+        assert!(parts.len() == 2 && memory(&r) <= (40 << 20) + PIECE + 4000);
     }
 
     #[test]

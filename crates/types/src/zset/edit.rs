@@ -51,7 +51,8 @@ impl Edit {
         match Kind::of(record.kind()) {
             Kind::ZsetPacked => Ok(Edit(Form::Packed(Packed::of(record)))),
             Kind::ZsetTree => Ok(Edit(Form::Tree(record))),
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => Err(record),
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => Err(record),
+            Kind::StrBlob | Kind::StrPieces => Err(record),
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => Err(record),
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => Err(record),
             Kind::HashPacked | Kind::HashTable | Kind::Stream => Err(record),

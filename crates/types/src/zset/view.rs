@@ -46,7 +46,8 @@ impl<'a> View<'a> {
             // SAFETY: a ZsetTree payload was made by `boxed::store` of a `Box<Tree>`, in
             // `Edit`, which is the only maker of such records; the borrow is the record's.
             Kind::ZsetTree => Some(View::Tree(unsafe { boxed::view::<Tree>(payload) })),
-            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob => None,
+            Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
+            Kind::StrBlob | Kind::StrPieces => None,
             Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks => None,
             Kind::SetInts | Kind::SetPacked | Kind::SetTable => None,
             Kind::HashPacked | Kind::HashTable | Kind::Stream => None,

@@ -305,7 +305,7 @@ fn is_large(record: &Record) -> bool {
         Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => false,
         Kind::ListPacked | Kind::ListTwoWay | Kind::SetInts | Kind::SetPacked => false,
         Kind::ZsetPacked | Kind::HashPacked => false,
-        Kind::StrBlob | Kind::ListChunks | Kind::SetTable | Kind::ZsetTree => {
+        Kind::StrBlob | Kind::StrPieces | Kind::ListChunks | Kind::SetTable | Kind::ZsetTree => {
             value::memory_about(record) > LARGE
         }
         Kind::HashTable | Kind::Stream => value::memory_about(record) > LARGE,

@@ -10,6 +10,7 @@ mod generic;
 mod geo;
 mod hashes;
 mod hyperloglogs;
+mod large_strings;
 mod lists;
 mod pubsub;
 mod server;
@@ -69,6 +70,8 @@ const fn optional_fixed(weight: u32, syntax: &'static str, compare: Compare) -> 
 pub enum Group {
     /// GET, SET, APPEND, ...
     Strings,
+    /// Commands of both kinds on strings of hundreds of kilobytes.
+    LargeStrings,
     /// SETBIT, BITOP, BITFIELD, ...
     Bits,
     /// DEL, EXPIRE, RENAME, SCAN, ...
@@ -105,8 +108,9 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 17] = [
+    pub const ALL: [Group; 18] = [
         Group::Strings,
+        Group::LargeStrings,
         Group::Bits,
         Group::Generic,
         Group::Lists,
@@ -130,6 +134,7 @@ impl Group {
     pub fn rules(self) -> &'static [Rule] {
         match self {
             Group::Strings => strings::RULES,
+            Group::LargeStrings => large_strings::RULES,
             Group::Bits => bits::RULES,
             Group::Generic => generic::RULES,
             Group::Lists => lists::RULES,

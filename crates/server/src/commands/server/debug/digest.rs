@@ -31,12 +31,19 @@ struct Digest([u8; 20]);
 
 impl Digest {
     fn unordered(&mut self, bytes: &[u8]) {
-        let hash: [u8; 20] = Sha1::digest(bytes).into();
+        self.unordered_hash(Sha1::digest(bytes).into());
+    }
+
+    fn unordered_hash(&mut self, hash: [u8; 20]) {
         self.0.iter_mut().zip(hash).for_each(|(to, byte)| *to ^= byte);
     }
 
     fn ordered(&mut self, bytes: &[u8]) {
-        self.unordered(bytes);
+        self.ordered_hash(Sha1::digest(bytes).into());
+    }
+
+    fn ordered_hash(&mut self, hash: [u8; 20]) {
+        self.unordered_hash(hash);
         self.0 = Sha1::digest(self.0).into();
     }
 
@@ -46,7 +53,9 @@ impl Digest {
         match kind {
             Type::String => {
                 if let Some(string) = Str::of(record) {
-                    self.ordered(string.bytes(&mut Digits::new()));
+                    let mut sha = Sha1::new();
+                    string.text(&mut Digits::new()).all().for_each(|slice| sha.update(slice));
+                    self.ordered_hash(sha.finalize().into());
                 }
             }
             Type::List => {

@@ -7,7 +7,7 @@ use weft_commands::{CmdResult, Error, error};
 use weft_keyspace::{Db, Record, SHARDS};
 use weft_process::log_notice;
 use weft_table::Stats;
-use weft_types::string::{self, Digits, Str};
+use weft_types::string::{self, Str};
 use weft_types::{Kind, Type, value};
 
 const NOT_A_STRING: Error = Error::new("ERR Not an sds encoded string.");
@@ -92,7 +92,7 @@ fn serialized_string(string: Str<'_>) -> usize {
         Some(n) if INT_32.contains(&n) => return 5,
         Some(_) | None => {}
     }
-    let len = string.bytes(&mut Digits::new()).len();
+    let len = string.len();
     let head = match len {
         0..64 => 1,
         64..16384 => 2,
@@ -105,7 +105,7 @@ pub fn string_lengths(cx: &mut ConnCx<'_>) -> CmdResult {
     let text = with_record(cx, |record| {
         let len = match Str::of(record) {
             None | Some(Str::Int(_)) => return Err(NOT_A_STRING),
-            Some(Str::Bytes(bytes) | Str::Blob(bytes)) => bytes.len(),
+            Some(text @ (Str::Bytes(_) | Str::Blob(_) | Str::Pieces(_))) => text.len(),
         };
         let outside = string::memory(record) - record.alloc_size();
         let spare = outside.saturating_sub(len);
