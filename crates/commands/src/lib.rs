@@ -33,7 +33,7 @@ pub mod testing;
 mod told;
 pub mod zset;
 
-pub use ctx::{Block, CommandSettings, Ctx, FAST_WORK, Lane, Pause};
+pub use ctx::{Block, CommandSettings, Ctx, FAST_WORK, Lane, Meter, Pause};
 pub use error::{CmdResult, Error};
 pub use registry::{Command, REGISTRY};
 pub use spec::{Flags, Group, KeySpec, Spec};
