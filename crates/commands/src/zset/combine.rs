@@ -223,22 +223,23 @@ impl<'a> Source<'a> {
 
     /// Shows elements until `seen` breaks.
     fn each(self, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) {
-        /// A walk cannot be stopped: it goes over this many elements at a time.
-        const PART: usize = 256;
+        /// A walk cannot be stopped: it goes over so many elements at a time, the first ones being few.
+        const PARTS: [usize; 2] = [16, 256];
         let mut room = Digits::new();
         match self {
             Source::Nothing => {}
             Source::Zset(view) => {
                 let mut flow = ControlFlow::Continue(());
-                for skip in (0..view.len()).step_by(PART) {
-                    view.walk(Span { skip, count: PART }, false, |member, score| {
+                let [mut count, most] = PARTS;
+                let mut skip = 0;
+                while skip < view.len() && flow.is_continue() {
+                    view.walk(Span { skip, count }, false, |member, score| {
                         if flow.is_continue() {
                             flow = seen(member.bytes(&mut room), score);
                         }
                     });
-                    if flow.is_break() {
-                        return;
-                    }
+                    skip += count;
+                    count = most;
                 }
             }
             Source::Set(set) => {
