@@ -21,6 +21,7 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace_wide;
 pub mod list;
+pub mod queued;
 pub mod registry;
 pub mod set;
 pub mod sort;
