@@ -126,3 +126,87 @@ fn who_frees_what() {
     client.ok(&["SET", "replaced", "v"]);
     wait_for(&mut client, "lazyfreed_objects", 2);
 }
+
+/// `keys=`, `expires=` and whether `avg_ttl=` is about right, by database.
+fn databases(client: &mut Client) -> BTreeMap<String, (u64, u64, u64)> {
+    let lines = info(client, "keyspace");
+    let number = |line: &str, name: &str| -> u64 {
+        let part = line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        part.expect(name).parse().expect("a number")
+    };
+    let of = |line: &str| {
+        (number(line, "keys"), number(line, "expires"), number(line, "avg_ttl").div_ceil(1000))
+    };
+    lines.into_iter().map(|(name, line)| (name, of(&line))).collect()
+}
+
+/// With thousands of databases, what comes, goes, is exchanged and emptied is counted, and an INFO of all
+/// of them is made in the slow lane.
+#[test]
+fn keys_of_thousands_of_databases_are_counted() {
+    let server = Server::weft(&["--io-threads", "1", "--databases", "10000"]);
+    let mut client = server.client();
+    assert!(databases(&mut client).is_empty());
+    let requests: Vec<Vec<String>> = (0..4000)
+        .flat_map(|db| {
+            let words = |line: String| line.split(' ').map(str::to_owned).collect();
+            let select: Vec<String> = words(format!("SELECT {db}"));
+            let set = (0..9).map(|n| words(format!("SET k{n} v")));
+            [select].into_iter().chain(set).collect::<Vec<_>>()
+        })
+        .collect();
+    client.pipeline(&requests).expect("the server answers");
+    let found = databases(&mut client);
+    assert_eq!(found.len(), 4000);
+    assert!(found.values().all(|of| *of == (9, 0, 0)));
+    for db in 2..4000 {
+        client.ok(&["SELECT", &db.to_string()]);
+        client.ok(&["FLUSHDB"]);
+    }
+    client.ok(&["SELECT", "1"]);
+    assert_eq!(client.cmd(&["DEL", "k0", "k1", "k2"]).int(), 3);
+    client.ok(&["SET", "k3", "v", "EX", "1000"]);
+    client.ok(&["SWAPDB", "1", "9999"]);
+    assert_eq!(client.cmd(&["DBSIZE"]).int(), 0);
+    let wanted = [("db0", (9, 0, 0)), ("db9999", (6, 1, 1000))];
+    let wanted = wanted.map(|(name, of)| (name.to_owned(), of));
+    assert_eq!(databases(&mut client), BTreeMap::from(wanted.clone()));
+    // Passed over by then, and there again.
+    client.ok(&["SELECT", "500"]);
+    client.ok(&["SET", "k0", "v", "EX", "100"]);
+    let back = [("db500".to_owned(), (1, 1, 100))];
+    assert_eq!(databases(&mut client), BTreeMap::from_iter(wanted.into_iter().chain(back)));
+    client.ok(&["FLUSHALL"]);
+    assert!(databases(&mut client).is_empty());
+}
+
+/// Calls are exact for whoever has the answers to them, wherever they ran.
+#[test]
+fn calls_are_counted_when_they_are_answered() {
+    let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
+    let mut clients = [server.client(), server.client(), server.client()];
+    let words = (0..5000).map(|n| format!("m{n}"));
+    let add: Vec<String> = ["SADD".into(), "set".into()].into_iter().chain(words).collect();
+    clients[0].cmd(&add.iter().map(String::as_str).collect::<Vec<_>>());
+    let calls = "total_commands_processed";
+    let mut before = number(&mut clients[0], calls);
+    for round in 0..50 {
+        // Its own thread, that of another, and the slow lane.
+        clients[1].ok(&["SET", "k", "v"]);
+        clients[2].cmd(&["GET", "k"]);
+        assert_eq!(clients[1].cmd(&["SMEMBERS", "set"]).items().len(), 5000);
+        let now = number(&mut clients[0], calls);
+        assert_eq!(now - before, 4, "in round {round}");
+        before = now;
+    }
+    clients[0].ok(&["CONFIG", "RESETSTAT"]);
+    // RESETSTAT itself is counted after it.
+    assert_eq!(number(&mut clients[0], calls), 1);
+    clients[2].cmd(&["GET", "k"]);
+    let text = clients[0].cmd(&["INFO", "commandstats"]).text();
+    assert!(text.contains("cmdstat_get:calls=1,"), "{text}");
+    assert!(!text.contains("cmdstat_smembers"), "{text}");
+    let latency = info(&mut clients[0], "latencystats");
+    let of_get = &latency["latency_percentiles_usec_get"];
+    assert!(of_get.starts_with("p50=") && of_get.contains(",p99=") && of_get.contains(",p99.9="));
+}

@@ -205,3 +205,77 @@ fn a_client_that_leaves_its_long_transaction() {
     assert_eq!(client.cmd(&["SCARD", "large"]).int(), 100_000);
     assert!(server.is_alive());
 }
+
+fn field(client: &mut Client, section: &str, name: &str) -> u64 {
+    let text = client.cmd(&["INFO", section]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.expect(name).trim().parse().expect("a number")
+}
+
+/// Commands that may end early and do so never leave their thread; those that don't leave it once they
+/// have used up their allowance, and what they had done until then is not seen.
+#[test]
+fn commands_that_end_early_stay_and_others_begin_anew() {
+    let server = Server::weft(&[
+        "--io-threads",
+        "1",
+        "--maxmemory-policy",
+        "allkeys-lfu",
+        "--lfu-log-factor",
+        "0",
+        "--enable-debug-command",
+        "yes",
+    ]);
+    let mut client = server.client();
+    for part in 0..50 {
+        let words = (0..1000).map(|n| format!("e{}", part * 1000 + n));
+        let push: Vec<String> = ["RPUSH".into(), "list".into()].into_iter().chain(words).collect();
+        client.cmd(&push.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "1"]);
+    assert_eq!(client.cmd(&["LPOS", "list", "e5"]).int(), 5);
+    assert_eq!(client.cmd(&["LPOS", "list", "e49990", "RANK", "-1"]).int(), 49_990);
+    assert_eq!(client.cmd(&["LINSERT", "list", "BEFORE", "e5", "new"]).int(), 50_001);
+    assert_eq!(client.cmd(&["LREM", "list", "1", "new"]).int(), 1);
+    assert_eq!(
+        client.cmd(&["SORT", "list", "BY", "nosort", "LIMIT", "40000", "3"]).items().len(),
+        3
+    );
+    assert_eq!(field(&mut client, "threads", "slow_lane_jobs"), 0);
+
+    let mut other = server.client();
+    let hits = field(&mut client, "stats", "keyspace_hits");
+    let calls = field(&mut client, "stats", "total_commands_processed");
+    let frequency = client.cmd(&["OBJECT", "FREQ", "list"]).int();
+    other.send_raw(&weft_testkit::client::encode(&["LPOS", "list", "none"])).expect("it is sent");
+    while field(&mut client, "threads", "slow_lane_jobs") == 0 {}
+    let asked = field(&mut client, "stats", "total_commands_processed") - calls;
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
+    assert!(other.read_reply().expect("an answer").value.is_null());
+    // OBJECT counts a hit of its own.
+    assert_eq!(field(&mut client, "stats", "keyspace_hits") - hits, 2);
+    let now = client.cmd(&["OBJECT", "FREQ", "list"]).int();
+    assert_eq!(now - frequency, 1, "it was touched once");
+    // DEBUG, LPOS, INFO, OBJECT and the first of these two INFOs.
+    let counted = field(&mut client, "stats", "total_commands_processed") - calls;
+    assert_eq!(counted, asked + 5);
+}
+
+/// The queue is judged by what its arguments ask for.
+#[test]
+fn transactions_that_ask_for_little_stay_on_their_thread() {
+    let server = Server::weft(&["--io-threads", "1", "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    let words = (0..20_000).map(|n| format!("e{n}"));
+    let push: Vec<String> = ["RPUSH".into(), "list".into()].into_iter().chain(words).collect();
+    client.cmd(&push.iter().map(String::as_str).collect::<Vec<_>>());
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "1"]);
+    client.ok(&["MULTI"]);
+    for line in [&["LRANGE", "list", "0", "9"][..], &["LINDEX", "list", "-1"]] {
+        assert_eq!(client.cmd(line).text(), "QUEUED");
+    }
+    let replies = client.cmd(&["EXEC"]);
+    assert_eq!(replies.items()[0].items().len(), 10);
+    assert_eq!(replies.items()[1].text(), "e19999");
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
+}

@@ -34,6 +34,32 @@
 /// Groups of adjacent stars that a pattern may have before its last one.
 pub const MAX_STARS: usize = 1_000;
 
+/// A pattern that many texts are matched with, case counting: most texts part from most patterns at the
+/// plain bytes in front, and most patterns are such bytes and a star.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern<'a> {
+    whole: &'a [u8],
+    /// The plain bytes in front.
+    prefix: &'a [u8],
+    /// Nothing but one star is behind them, and there are some.
+    is_prefix: bool,
+}
+
+impl<'a> Pattern<'a> {
+    pub fn new(whole: &'a [u8]) -> Self {
+        let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
+        let plain = whole.iter().position(is_special).unwrap_or(whole.len());
+        let (prefix, rest) = whole.split_at(plain);
+        Pattern { whole, prefix, is_prefix: !prefix.is_empty() && rest == b"*" }
+    }
+
+    /// As [`matches`].
+    #[inline]
+    pub fn matches(&self, text: &[u8]) -> bool {
+        text.starts_with(self.prefix) && (self.is_prefix || matches(self.whole, text, false))
+    }
+}
+
 /// Whether `text` as a whole matches `pattern`; `nocase` ignores the case of ASCII
 /// letters. At most `pattern.len() * text.len()` steps.
 pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
@@ -152,6 +178,21 @@ mod tests {
 
     fn m(pattern: &str, text: &str) -> bool {
         matches(pattern.as_bytes(), text.as_bytes(), false)
+    }
+
+    #[test]
+    fn a_pattern_for_many_texts_is_the_same() {
+        let patterns: [&[u8]; 14] = [
+            b"", b"*", b"a", b"a*", b"ab*", b"a**", b"a*b", b"a?", b"a[b]", b"a\\*", b"*a", b"a*?",
+            b"[", b"\\a*",
+        ];
+        let texts: [&[u8]; 9] = [b"", b"a", b"ab", b"abc", b"b", b"a*", b"aab", b"*", b"["];
+        for pattern in patterns {
+            for text in texts {
+                let wanted = matches(pattern, text, false);
+                assert_eq!(Pattern::new(pattern).matches(text), wanted, "{pattern:?} {text:?}");
+            }
+        }
     }
 
     #[test]

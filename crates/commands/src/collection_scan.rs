@@ -9,7 +9,8 @@
 //! time whatever MATCH leaves over.
 
 use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
-use weft_base::{glob, num};
+use weft_base::glob::Pattern;
+use weft_base::num;
 use weft_resp::{Proto, Reply};
 use weft_types::Type;
 
@@ -35,15 +36,15 @@ pub(crate) fn count(text: &[u8]) -> Result<u64, Error> {
 
 /// The value of MATCH. A lone star also matches the empty text, which the language itself does
 /// not.
-pub(crate) fn pattern(text: &[u8]) -> Option<&[u8]> {
-    Some(text).filter(|pattern| *pattern != b"*")
+pub(crate) fn pattern(text: &[u8]) -> Option<Pattern<'_>> {
+    Some(text).filter(|pattern| *pattern != b"*").map(Pattern::new)
 }
 
 /// The options of a scan over the value of a key.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     count: u64,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<'a>>,
     /// NOVALUES or NOSCORES was given: fields or members alone are returned.
     pub(crate) names_only: bool,
 }
@@ -79,7 +80,7 @@ impl<'a> Options<'a> {
     /// Whether a field or member passes MATCH.
     #[inline]
     pub(crate) fn wants(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
+        self.pattern.is_none_or(|pattern| pattern.matches(name))
     }
 
     /// How many of `elements` a call looks at, about: for [`weigh`](crate::Ctx::weigh).
@@ -104,6 +105,13 @@ impl<'a> Options<'a> {
     }
 }
 
+/// What the options of a request say of COUNT, or its default; `None` if that is no number.
+pub(crate) fn asked_count(options: &[&[u8]]) -> Option<usize> {
+    let said = options.windows(2).rfind(|pair| pair[0].eq_ignore_ascii_case(b"count"));
+    let count = said.map_or(Ok(DEFAULT_COUNT), |pair| count(pair[1])).ok()?;
+    usize::try_from(count).ok()
+}
+
 /// What a call of a scan returns, while it is being collected.
 pub(crate) struct Found {
     texts: Reply,
@@ -112,7 +120,11 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn new(proto: Proto) -> Self {
-        Found { texts: Reply::new(proto), count: 0 }
+        // Room for what a call without COUNT finds, which else grows step by step.
+        const ROOM: usize = 1024;
+        let mut texts = Reply::with_capacity(ROOM);
+        texts.proto = proto;
+        Found { texts, count: 0 }
     }
 
     /// Adds a text: a member, or a field or value.

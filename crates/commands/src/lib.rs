@@ -21,6 +21,7 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace_wide;
 pub mod list;
+pub mod queued;
 pub mod registry;
 pub mod set;
 pub mod sort;
@@ -33,7 +34,7 @@ pub mod testing;
 mod told;
 pub mod zset;
 
-pub use ctx::{Block, CommandSettings, Ctx, FAST_WORK, Lane, Pause};
+pub use ctx::{Block, CommandSettings, Ctx, FAST_WORK, Lane, Meter, Pause};
 pub use error::{CmdResult, Error};
 pub use registry::{Command, REGISTRY};
 pub use spec::{Flags, Group, KeySpec, Spec};

@@ -122,11 +122,11 @@ pub(crate) struct Journal(Vec<(usize, Box<[u8]>, Event)>);
 
 impl Journal {
     /// Turns the keys of database `db` that were there at the visit into those at the cut.
-    pub(crate) fn undo(self, db: usize, at_ms: i64, keys: &mut Vec<Box<[u8]>>) {
+    pub(crate) fn undo(self, db: usize, at_ms: i64, keys: &mut Names) {
         if self.0.iter().all(|(of, _, _)| *of != db) {
             return;
         }
-        let mut set: HashSet<Box<[u8]>> = keys.drain(..).collect();
+        let mut set: HashSet<Box<[u8]>> = keys.iter().map(Box::from).collect();
         for (_, key, event) in self.0.into_iter().rev().filter(|(of, _, _)| *of == db) {
             match event {
                 Event::Went(expiry) if expiry.is_none_or(|at| at > at_ms) => {
@@ -137,7 +137,31 @@ impl Journal {
                 }
             }
         }
-        keys.extend(set);
+        *keys = Names::default();
+        set.iter().for_each(|name| keys.push(name));
+    }
+}
+
+/// Names of keys, one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    pub(crate) fn with_room(names: usize) -> Self {
+        Names { text: Vec::new(), ends: Vec::with_capacity(names) }
+    }
+
+    pub(crate) fn push(&mut self, name: &[u8]) {
+        self.text.extend_from_slice(name);
+        self.ends.push(self.text.len());
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 }
 

@@ -16,8 +16,10 @@ pub use alter::Change;
 pub use rework::Rework;
 
 use crate::Table;
+use crate::cut::Names;
 use crate::effect::Cause;
 use crate::guard::{Busy, Guard};
+use crate::interest::SNAPSHOT;
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
 use crate::notice::Classes;
 use crate::turn::{Expired, Rng, Turn};
@@ -272,6 +274,7 @@ impl<'g> Db<'g> {
             return Err(record);
         }
         table.insert(hash, record);
+        self.note_first(shard);
         Ok(())
     }
 
@@ -326,9 +329,9 @@ impl<'g> Db<'g> {
         self.update(key, |record| weft_types::string::refit(record.with_expiry(at)))
     }
 
-    /// Keys in this database. Exact when the I/O threads are stopped. O(shards).
+    /// Keys in this database. Exact when the I/O threads are stopped. O(shards with keys).
     pub fn len(&self) -> usize {
-        (0..SHARDS as u16).map(|shard| self.shard_len(shard)).sum()
+        self.keyspace().occupied_shards(self.index).map(|shard| self.shard_len(shard)).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -405,14 +408,14 @@ impl<'g> Db<'g> {
             None => left.pop_front(),
         };
         while let Some(shard) = next() {
-            if !self.names_of(shard).iter().all(|name| seen(name)) {
+            if !self.names_of(shard).iter().all(&mut seen) {
                 return;
             }
         }
     }
 
-    fn names_of(&mut self, shard: u16) -> Vec<Box<[u8]>> {
-        let mut names = Vec::new();
+    fn names_of(&mut self, shard: u16) -> Names {
+        let mut names = Names::with_room(self.shard_len(shard));
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
             self.copy_names(shard, self.turn.over_ms, &mut names);
@@ -423,10 +426,10 @@ impl<'g> Db<'g> {
         names
     }
 
-    fn copy_names(&mut self, shard: u16, now_ms: i64, names: &mut Vec<Box<[u8]>>) {
+    fn copy_names(&mut self, shard: u16, now_ms: i64, names: &mut Names) {
         self.table(shard).for_each(|record| {
             if record.expiry().is_none_or(|at| at > now_ms) {
-                names.push(record.key().into());
+                names.push(record.key());
             }
         });
     }
@@ -495,12 +498,13 @@ impl<'g> Db<'g> {
         let mut taken = Taken::default();
         self.rouse_all();
         self.as_whole(|db| {
-            for shard in 0..SHARDS as u16 {
+            for shard in db.keyspace().occupied_shards(db.index) {
                 let keys = db.shard_len(shard);
                 if keys > 0 {
                     db.watched_go(shard);
                     let contents = db.table(shard).take();
                     db.keyspace().noted.emptied(shard, db.index);
+                    db.note_table(shard);
                     taken.keys += keys as u64;
                     taken.contents.extend(db.unless_kept(shard, contents));
                 }
@@ -517,15 +521,27 @@ impl<'g> Db<'g> {
         self.turn.effects.push_exchange(self.index, other);
         self.as_whole(|db| {
             for shard in 0..SHARDS as u16 {
+                if !db.is_of_exchange(shard, other) {
+                    continue;
+                }
                 db.watched_change(shard, other);
                 let mut ours = db.table(shard);
                 // The two databases differ, so these are two tables.
                 let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
                 ours.swap(&mut theirs);
+                db.note_table(shard);
+                db.other(other).note_table(shard);
                 db.exchanged(shard, other);
                 db.keyspace().noted.exchanged(shard, db.index, other);
             }
         });
+    }
+
+    /// Whether there is something of this database or `other` in `shard`, or a snapshot walks over it.
+    fn is_of_exchange(&self, shard: u16, other: usize) -> bool {
+        let ks = self.keyspace();
+        [self.index, other].iter().any(|db| !ks.table(shard, *db).is_empty())
+            || ks.interest(shard) & SNAPSHOT != 0
     }
 
     /// Puts `table` in the place of this database's in `shard`, which is empty. O(1).
@@ -533,6 +549,12 @@ impl<'g> Db<'g> {
         let mut ours = self.table(shard);
         assert!(ours.is_empty(), "nobody has taken out what is there");
         ours.swap(&mut table.get_mut());
+        self.note_table(shard);
+    }
+
+    /// The table of `shard`, which the guard must hold, was found empty: sums pass over it from now on.
+    pub fn note_empty(&mut self, shard: u16) {
+        self.note_table(shard);
     }
 
     /// The shape of one shard's table, which the guard must hold. O(capacity).

@@ -7,6 +7,7 @@ use crate::interest::{self, Interest};
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
 use crate::notice::Listener;
+use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;
 use crate::running::{Entry, Running};
 use crate::sleepers::Sleepers;
@@ -50,6 +51,18 @@ pub struct Key<'a> {
     pub shard: u16,
 }
 
+/// What there is in one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub keys: usize,
+    /// Keys that have an expiry.
+    pub expiring: usize,
+    /// Keys that hold fields with an expiry.
+    pub timed: usize,
+    /// Bytes of the tables beside the records.
+    pub table_bytes: usize,
+}
+
 /// Wakes the connection that a waiter stands for. Called outside of all locks.
 pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 
@@ -60,6 +73,7 @@ pub struct Keyspace {
     /// each, and stay in the first-level cache. (Shard-major, their stride of a kilobyte made
     /// them compete for four sets of it.)
     pub(crate) tables: Box<[Table]>,
+    pub(crate) occupied: Occupied,
     databases: usize,
     pub(crate) gates: Gates,
     /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
@@ -107,6 +121,7 @@ impl Keyspace {
         Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
             tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),
+            occupied: Occupied::new(databases),
             databases,
             gates: Gates::new(threads, 1),
             slow: RwLock::new(()),
@@ -174,21 +189,38 @@ impl Keyspace {
         self.table(shard, db).len()
     }
 
-    /// Keys, and keys with an expiry, of one database; moment's values when the world runs.
+    /// What there is in one database; moment's values when the world runs. O(shards with keys).
+    pub fn sums(&self, db: usize) -> Sums {
+        let tables = self.occupied.shards(db).map(|shard| self.table(shard, db));
+        tables.fold(Sums::default(), |mut sums, table| {
+            sums.keys += table.len();
+            sums.expiring += table.expiring();
+            sums.timed += table.marked();
+            sums.table_bytes += table.memory_usage();
+            sums
+        })
+    }
+
+    /// Keys, and keys with an expiry, of one database; as [`Keyspace::sums`].
     pub fn counts(&self, db: usize) -> (usize, usize) {
-        (0..SHARDS as u16)
-            .map(|s| self.table(s, db))
-            .fold((0, 0), |(n, e), t| (n + t.len(), e + t.expiring()))
+        let sums = self.sums(db);
+        (sums.keys, sums.expiring)
     }
 
-    /// Keys of one database that hold fields with an expiry; as [`Keyspace::counts`].
-    pub fn timed(&self, db: usize) -> usize {
-        (0..SHARDS as u16).map(|s| self.table(s, db).marked()).sum()
+    /// How many tables may have keys, over all databases: what it takes to sum them up.
+    /// O(databases).
+    pub fn occupied(&self) -> usize {
+        self.occupied.count()
     }
 
-    /// Bytes of one database's tables beside the records; a moment's value when the world runs.
-    pub fn table_memory(&self, db: usize) -> usize {
-        (0..SHARDS as u16).map(|s| self.table(s, db).memory_usage()).sum()
+    /// The databases that may have keys. Others have none.
+    pub fn occupied_databases(&self) -> impl Iterator<Item = usize> + '_ {
+        self.occupied.databases()
+    }
+
+    /// The shards that may have keys of one database. Others have none.
+    pub fn occupied_shards(&self, db: usize) -> impl Iterator<Item = u16> + '_ {
+        self.occupied.shards(db)
     }
 
     /// The bits of a shard that tell who wants to know of its changes.

@@ -274,6 +274,11 @@ impl Clients {
     }
 
     /// Every client, oldest first. O(clients).
+    /// Shows every client to `seen`, which is quick: nobody connects meanwhile.
+    pub fn each(&self, seen: impl FnMut(&ClientShared)) {
+        self.map().values().map(|client| &**client).for_each(seen);
+    }
+
     pub fn all(&self) -> Vec<Arc<ClientShared>> {
         self.map().values().cloned().collect()
     }

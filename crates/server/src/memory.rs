@@ -11,6 +11,7 @@
 //! whole, and nothing is counted twice or left out in between.
 
 use std::cell::Cell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 #[cfg(weft_sanitizer)]
@@ -32,9 +33,42 @@ pub struct Memory {
     /// Bytes of statistics, which grow with what commands are used and are no data: `maxmemory` is
     /// not about them.
     statistics: AtomicUsize,
+    /// What was seen of pages last, and when (monotonic milliseconds).
+    pages: Mutex<Option<(i64, Pages)>>,
 }
 
+/// Pages, as the allocator and the kernel count them. To ask costs tens of microseconds and more, with
+/// every arena that there is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pages {
+    pub allocator: AllocatorStats,
+    /// Bytes in RAM.
+    pub resident: u64,
+}
+
+/// Milliseconds for which pages are not counted again: that is how often the reference's cron does.
+const PAGES_MS: i64 = 100;
+
 impl Memory {
+    /// Pages as they were at most [`PAGES_MS`] before `now_ms`.
+    pub fn pages(&self, now_ms: i64) -> Pages {
+        let mut seen = self.pages.lock().unwrap_or_else(|p| p.into_inner());
+        match *seen {
+            Some((at_ms, pages)) if now_ms - at_ms < PAGES_MS => pages,
+            Some(_) | None => {
+                let resident = weft_process::stats::memory().resident;
+                let pages = Pages { allocator: allocator_stats(), resident };
+                *seen = Some((now_ms, pages));
+                pages
+            }
+        }
+    }
+
+    /// Has the next look at pages count them anew.
+    pub fn forget_pages(&self) {
+        *self.pages.lock().unwrap_or_else(|p| p.into_inner()) = None;
+    }
+
     /// Remembers what the process uses before it serves, with all that its threads have allocated
     /// to begin with: the threads' nets count from here.
     pub fn begin(&self) {

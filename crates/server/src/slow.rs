@@ -294,7 +294,6 @@ fn run(srv: &'static Server, n: usize) {
         }
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
-            core.stats().requests.add(1);
         } else if let Some(waiting) = &job.retry {
             serve::abandon(srv, waiting);
         }
@@ -348,6 +347,8 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     if looked {
         session.no_touch = no_touch;
     }
+    // Before the answer: who has that finds the command in INFO.
+    core.stats().requests.add(1);
     let (client, thread) = (session.shared.id, session.shared.thread());
     let session = cmd.takes_session().then(|| Box::new(session));
     let message = match flow {

@@ -103,17 +103,29 @@ impl Distribution {
         self.0.iter_mut().zip(&base.0).for_each(|(s, b)| *s = s.saturating_sub(*b));
     }
 
-    /// The value in nanoseconds below which `percent` of the recorded ones lie.
-    pub fn percentile(&self, percent: f64) -> u64 {
-        let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        for (i, n) in self.0.iter().enumerate() {
-            seen += n;
-            if seen >= wanted {
-                return bucket_top(i);
+    /// Whether nothing was added up, not even an empty histogram.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// For each of `percents` the value in nanoseconds below which so many of the recorded ones lie.
+    /// One walk over the buckets if the percents ascend.
+    pub fn percentiles(&self, percents: &[f64]) -> Vec<u64> {
+        let count = self.count();
+        let (mut bucket, mut seen) = (0, 0);
+        let value = |percent: &f64| {
+            let wanted = (count as f64 * percent / 100.0).ceil().max(1.0) as u64;
+            // A smaller one than the one before: the walk starts anew.
+            if bucket > 0 && seen - self.0[bucket - 1] >= wanted {
+                (bucket, seen) = (0, 0);
             }
-        }
-        0
+            while seen < wanted && bucket < self.0.len() {
+                seen += self.0[bucket];
+                bucket += 1;
+            }
+            if seen < wanted { 0 } else { bucket_top(bucket - 1) }
+        };
+        percents.iter().map(value).collect()
     }
 
     /// For each non-empty bucket: its largest value in nanoseconds and its count.
@@ -261,9 +273,11 @@ mod tests {
         let mut d = Distribution::default();
         h.add_to(&mut d);
         assert_eq!(d.count(), 1000);
-        for (p, want) in [(50.0, 500_000.0), (99.0, 990_000.0), (100.0, 1_000_000.0)] {
-            let got = d.percentile(p) as f64;
-            assert!((got / want - 1.0).abs() < 0.07, "{p}: {got}");
+        let wanted = [500_000.0, 990_000.0, 1_000_000.0, 500_000.0];
+        let found = d.percentiles(&[50.0, 99.0, 100.0, 50.0]);
+        for (got, want) in found.into_iter().zip(wanted) {
+            assert!((got as f64 / want - 1.0).abs() < 0.07, "{want}: {got}");
         }
+        assert_eq!(Distribution::default().percentiles(&[50.0, 99.0]), [0, 0]);
     }
 }

@@ -14,7 +14,7 @@ use crate::transaction::Transaction;
 use smallvec::SmallVec;
 use weft_commands::spec::{Group, Spec};
 use weft_commands::string::range::BYTES_PER_ELEMENT;
-use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, stream, string};
+use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, queued, stream, string};
 use weft_keyspace::{Db, Guard, Record};
 use weft_types::value;
 
@@ -50,25 +50,27 @@ pub fn is_heavy(
     // Each of them is looked at.
     let mut work = session.watched.as_ref().map_or(0, |watched| watched.watched());
     let mut db = Db::new(guard, &mut core.turn, session.db);
-    for queued in &transaction.queue {
-        let spec = queued.cmd.spec;
-        let long = queued.args.iter().enumerate().filter_map(|(at, arg)| match arg {
+    for command in &transaction.queue {
+        let spec = command.cmd.spec;
+        let long = command.args.iter().enumerate().filter_map(|(at, arg)| match arg {
             ArgBuf::Blob(blob) => Some((at, blob.len())),
             ArgBuf::Bytes(_) => None,
         });
-        work = work.saturating_add(of_arguments(spec, queued.args.len()) + of_bytes(spec, long));
-        let measure = of_value(spec, queued.args.len());
+        work = work.saturating_add(of_arguments(spec, command.args.len()) + of_bytes(spec, long));
+        let measure = of_value(spec, command.args.len());
         let transfers = transfer::is_one(spec.name);
         let is_of_stream = spec.group == Group::Stream;
         if measure.is_none() && !transfers && !is_of_stream {
             continue;
         }
-        let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+        let args: SmallVec<[&[u8]; 16]> = command.args.iter().map(ArgBuf::bytes).collect();
         if transfers {
             work = work.saturating_add(transfer::work(spec.name, &args));
         }
         let of_key = |record: &Record| match measure {
-            Some(measure) => measure(record),
+            Some(measure) => {
+                queued::work(spec.name, &args, record).unwrap_or_else(|| measure(record))
+            }
             None if is_of_stream => stream::work(spec.name, &args, record),
             None => 0,
         };

@@ -29,7 +29,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
-use weft_base::glob;
+use weft_base::glob::Pattern;
 use weft_keyspace::{Keyspace, Record, SHARDS, ShardSet};
 use weft_resp::Reply;
 use weft_types::{Kind, Type};
@@ -86,7 +86,7 @@ impl Cursor {
 struct Options<'a> {
     cursor: Cursor,
     count: u64,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<'a>>,
     only: Only,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Options<'a> {
             Only::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
             Only::Nothing => false,
         };
-        of_type && self.pattern.is_none_or(|p| glob::matches(p, record.key(), false))
+        of_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
     }
 }
 

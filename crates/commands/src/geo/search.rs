@@ -9,7 +9,7 @@ use super::order::sort_first;
 use super::request::{Form, Order, Request, Target};
 use super::shape::Shape;
 use super::{coordinates, distance};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Meter};
 use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
@@ -203,8 +203,15 @@ impl Finds {
         &self.text[found.from..found.to]
     }
 
-    /// Looks at the elements of `set` in `spans`, in their order, until there are `most`.
-    fn collect(set: View<'_>, spans: &[Span], shape: &Shape, most: usize) -> Finds {
+    /// Looks at the elements of `set` in `spans`, in their order, until there are `most` or `meter`
+    /// does not let it.
+    fn collect(
+        set: View<'_>,
+        spans: &[Span],
+        shape: &Shape,
+        most: usize,
+        meter: &mut Meter,
+    ) -> Finds {
         /// A walk cannot be stopped: it goes over this many elements at a time.
         const PART: usize = 64;
         let mut finds = Finds::default();
@@ -212,20 +219,21 @@ impl Finds {
         for span in spans {
             let part = if most == usize::MAX { span.count.max(1) } else { PART };
             for skipped in (0..span.count).step_by(part) {
-                if finds.found.len() >= most {
+                if finds.found.len() >= most || meter.is_over() {
                     return finds;
                 }
                 let count = part.min(span.count - skipped);
                 let part = Span { skip: span.skip + skipped, count };
                 set.walk(part, false, |member, score| {
+                    if finds.found.len() >= most || !meter.step() {
+                        return;
+                    }
                     let place = Place::of_score(score);
                     let Some(distance) = shape.distance_inside(place) else { return };
-                    if finds.found.len() < most {
-                        let from = finds.text.len();
-                        finds.text.extend_from_slice(member.bytes(&mut room));
-                        let to = finds.text.len();
-                        finds.found.push(Found { from, to, place, score, distance });
-                    }
+                    let from = finds.text.len();
+                    finds.text.extend_from_slice(member.bytes(&mut room));
+                    let to = finds.text.len();
+                    finds.found.push(Found { from, to, place, score, distance });
                 });
             }
         }
@@ -260,9 +268,18 @@ fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
     if let (Some(set), Some(shape)) = (set, &request.shape) {
         let spans = spans(set, shape);
         let elements: usize = spans.iter().map(|span| span.count).sum();
-        ctx.lane.weigh(elements.saturating_mul(shape.cost()), &mut ctx.pause)?;
-        let most = request.count.filter(|_| request.any).unwrap_or(usize::MAX);
-        finds = Finds::collect(set, &spans, shape, most);
+        let work = elements.saturating_mul(shape.cost());
+        let most = request.count.filter(|_| request.any);
+        let mut meter = match most {
+            Some(_) => ctx.lane.meter(elements, work),
+            // All of them have to be looked at.
+            None => {
+                ctx.lane.weigh(work, &mut ctx.pause)?;
+                Meter::unlimited()
+            }
+        };
+        finds = Finds::collect(set, &spans, shape, most.unwrap_or(usize::MAX), &mut meter);
+        meter.settle(&mut ctx.pause)?;
     }
     let wanted = request.count.map_or(finds.found.len(), |count| count.min(finds.found.len()));
     // The first few are the nearest, unless any will do.

@@ -5,7 +5,7 @@ use crate::error::CmdResult;
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
 use std::sync::atomic::Ordering;
-use weft_base::glob;
+use weft_base::glob::Pattern;
 
 pub const KEYS: Command = Command {
     spec: Spec {
@@ -31,12 +31,13 @@ fn keys(ctx: &mut Ctx<'_>) -> CmdResult {
     let pattern = ctx.args[1];
     // A lone star also matches the empty key, which the language itself does not.
     let every = pattern == b"*";
+    let pattern = Pattern::new(pattern);
     ctx.weigh(ctx.db.len())?;
     let list = ctx.reply.array_deferred();
     let mut found = 0;
     let cancel = ctx.db.turn.cancel.clone();
     ctx.db.each_name(|name| {
-        if every || glob::matches(pattern, name, false) {
+        if every || pattern.matches(name) {
             ctx.reply.bulk(name);
             found += 1;
         }

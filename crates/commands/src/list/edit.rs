@@ -1,13 +1,15 @@
 //! LSET, LINSERT, LREM, LTRIM: changes within a list.
 
 use super::{discard, list, range};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Lane, Pause};
 use crate::error::{CmdResult, NO_SUCH_KEY, OUT_OF_RANGE, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key, Record};
-use weft_types::list::{self, End, Waste};
+use weft_types::list::{self, End, List, Waste};
+use weft_types::packed::Value;
+use weft_types::string::Digits;
 
 pub const LSET: Command = Command {
     spec: Spec {
@@ -113,6 +115,37 @@ fn weigh_way(ctx: &mut Ctx<'_>, key: &Key<'_>, places: &[usize]) -> CmdResult {
     ctx.weigh(work)
 }
 
+/// Looks in a long list for the first `most` elements like `text`, to see whether the command that
+/// changes them finds them within its allowance. It looks for them again: it can't stop once it has
+/// begun to change the list.
+fn seek(
+    list: List<'_>,
+    text: &[u8],
+    from: End,
+    most: usize,
+    lane: Lane,
+    pause: &mut Option<Pause>,
+) -> CmdResult {
+    let work = list.search_work(usize::MAX);
+    if most > list.len() {
+        return lane.weigh(work, pause);
+    }
+    if lane.may_do(work) {
+        return Ok(());
+    }
+    let (mut meter, mut left) = (lane.meter(list.len(), work), most);
+    let mut room = Digits::new();
+    let look = |value: Value<'_>| {
+        left -= usize::from(value.bytes(&mut room) == text);
+        left > 0 && meter.step()
+    };
+    match from {
+        End::Left => list.each_from(0, look),
+        End::Right => list.each_back_from(0, look),
+    }
+    meter.settle(pause)
+}
+
 fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
     let after = match (ctx.is(2, "before"), ctx.is(2, "after")) {
         (true, _) => false,
@@ -120,14 +153,13 @@ fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
         (false, false) => return Err(SYNTAX),
     };
     let key = ctx.key(1);
-    let work = match ctx.db.peek(&key) {
+    match ctx.db.peek(&key) {
         None => {
             ctx.reply.int(0);
             return Ok(());
         }
-        Some(record) => list(&record)?.search_work(usize::MAX),
-    };
-    ctx.weigh(work)?;
+        Some(record) => seek(list(&record)?, ctx.args[3], End::Left, 1, ctx.lane, &mut ctx.pause)?,
+    }
     let (pivot, text, limits) = (ctx.args[3], ctx.args[4], &ctx.settings.limits);
     let len = ctx.db.rework(&key, |record, _| {
         let Some(record) = record else { return (Rework::Absent, 0) };
@@ -161,16 +193,15 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(super::NOT_NEGATABLE);
     }
     let key = ctx.key(1);
-    let work = match ctx.db.peek(&key) {
+    let from = if count < 0 { End::Right } else { End::Left };
+    let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    match ctx.db.peek(&key) {
         None => {
             ctx.reply.int(0);
             return Ok(());
         }
-        Some(record) => list(&record)?.search_work(usize::MAX),
-    };
-    ctx.weigh(work)?;
-    let from = if count < 0 { End::Right } else { End::Left };
-    let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+        Some(record) => seek(list(&record)?, ctx.args[3], from, most, ctx.lane, &mut ctx.pause)?,
+    }
     let (text, limits) = (ctx.args[3], &ctx.settings.limits);
     let mut waste = Waste::default();
     let mut emptied = false;

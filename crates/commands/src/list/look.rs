@@ -1,7 +1,7 @@
 //! LLEN, LINDEX, LRANGE, LPOS: a look at a list.
 
 use super::{answer, list, range};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec, keys};
@@ -178,12 +178,16 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Shows the places of the matches in `list` to `found`, which says whether to go on.
-    fn run(&self, list: List<'_>, mut found: impl FnMut(usize) -> bool) {
+    /// Shows the places of the matches in `list` to `found`, which says whether to go on, while
+    /// `meter` lets it.
+    fn run(&self, list: List<'_>, meter: &mut Meter, mut found: impl FnMut(usize) -> bool) {
         let len = list.len();
         let mut left = if self.most == 0 { len } else { self.most };
         let (mut n, mut skip) = (0, self.skip);
         let look = |value: Value<'_>| {
+            if !meter.step() {
+                return false;
+            }
             let place = if self.back { len - 1 - n } else { n };
             n += 1;
             left -= 1;
@@ -207,23 +211,21 @@ impl<'a> Search<'a> {
 fn lpos(ctx: &mut Ctx<'_>) -> CmdResult {
     let search = Search::parse(ctx)?;
     let key = ctx.key(1);
-    let most = if search.most == 0 { usize::MAX } else { search.most };
-    let work = match ctx.db.read(&key) {
-        Some(record) => list(&record)?.search_work(most),
-        None => 0,
-    };
-    ctx.weigh(work)?;
     let mut places = Vec::new();
     let wanted = match search.count {
         None => 1,
         Some(0) => usize::MAX,
         Some(n) => n,
     };
-    if let Some(record) = ctx.db.peek(&key) {
-        search.run(list(&record)?, |place| {
+    if let Some(record) = ctx.db.read(&key) {
+        let list = list(&record)?;
+        let most = if search.most == 0 { list.len() } else { search.most.min(list.len()) };
+        let mut meter = ctx.lane.meter(most, list.search_work(most));
+        search.run(list, &mut meter, |place| {
             places.push(place);
             places.len() < wanted
         });
+        meter.settle(&mut ctx.pause)?;
     }
     match (search.count, places.first()) {
         (None, Some(place)) => ctx.reply.int(*place as i64),

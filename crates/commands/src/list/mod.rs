@@ -110,7 +110,7 @@ fn discard(ctx: &mut Ctx<'_>, waste: Waste) {
 
 /// The elements that `start` and `stop`, both of which count from the end when negative, cut out
 /// of `len`: the first and how many. `None` when there are none.
-fn range(start: i64, stop: i64, len: usize) -> Option<(usize, usize)> {
+pub(crate) fn range(start: i64, stop: i64, len: usize) -> Option<(usize, usize)> {
     let len = len as i64;
     let start = if start < 0 { start.saturating_add(len).max(0) } else { start };
     let stop = if stop < 0 { stop.saturating_add(len) } else { stop }.min(len - 1);

@@ -11,7 +11,7 @@
 //! have grown into meanwhile. What is only answered goes the way that costs least.
 
 use super::{bulk, set};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Lane, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
@@ -113,7 +113,7 @@ pub const SUNIONSTORE: Command = Command {
         tips: &[],
         ..SUNION.spec
     },
-    run: |ctx| store(ctx, "sunionstore", store_union),
+    run: |ctx| store(ctx, "sunionstore", |from| total(from.sets), store_union),
     ..SUNION
 };
 
@@ -124,7 +124,7 @@ pub const SDIFFSTORE: Command = Command {
         summary: "Stores what is in the first of several sets and in none of the others.",
         ..SUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, "sdiffstore", store_difference),
+    run: |ctx| store(ctx, "sdiffstore", difference_work, store_difference),
     ..SUNION
 };
 
@@ -136,7 +136,7 @@ pub const SINTERSTORE: Command = Command {
         complexity: SINTER.spec.complexity,
         ..SUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, "sinterstore", store_intersection),
+    run: |ctx| store(ctx, "sinterstore", intersection_work, store_intersection),
     ..SUNION
 };
 
@@ -207,19 +207,27 @@ fn sdiff(ctx: &mut Ctx<'_>) -> CmdResult {
     let keys = key_list(ctx, 1..ctx.args.len());
     let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let sets = sets(&records)?;
-    ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
     let answer = reply.set_deferred();
     let mut count = 0;
     if let Some(from) = minuend(&keys, &sets) {
+        ctx.lane.weigh(from.len(), &mut ctx.pause)?;
         let others: Vec<Set<'_>> = sets[1..].iter().flatten().copied().collect();
-        each_of_difference(from, others, |member| {
+        let mut meter = meter(ctx.lane, from, others.len());
+        each_of_difference(from, others, &mut meter, |member| {
             bulk(reply, member);
             count += 1;
         });
+        meter.settle(&mut ctx.pause)?;
     }
     reply.finish(answer, count);
     Ok(())
+}
+
+/// Counts the members of `from` and how often one is looked for in another of so many sets.
+fn meter(lane: Lane, from: Set<'_>, others: usize) -> Meter {
+    let most = from.len().saturating_mul(1 + others);
+    lane.meter(most, most)
 }
 
 /// The set to subtract from, unless nothing can be left of it.
@@ -228,13 +236,20 @@ fn minuend<'r>(keys: &[Key<'_>], sets: &[Option<Set<'r>>]) -> Option<Set<'r>> {
     sets[0].filter(|_| !itself)
 }
 
-/// Shows what is in `from` and in none of the others, which are asked largest first.
-fn each_of_difference(from: Set<'_>, mut others: Vec<Set<'_>>, mut seen: impl FnMut(Value<'_>)) {
+/// Shows what is in `from` and in none of the others, which are asked largest first, while `meter`
+/// lets it.
+fn each_of_difference(
+    from: Set<'_>,
+    mut others: Vec<Set<'_>>,
+    meter: &mut Meter,
+    mut seen: impl FnMut(Value<'_>),
+) {
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
-    from.each(|member| {
-        if !others.iter().any(|set| set.contains(member)) {
+    let _ = from.try_each(|member| {
+        if meter.step() && !others.iter().any(|set| !meter.step() || set.contains(member)) {
             seen(member);
         }
+        if meter.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
 }
 
@@ -246,15 +261,17 @@ fn sinter(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.set(0);
         return Ok(());
     };
-    ctx.lane.weigh(sets[0].len() * sets.len(), &mut ctx.pause)?;
+    ctx.lane.weigh(sets[0].len(), &mut ctx.pause)?;
+    let mut meter = meter(ctx.lane, sets[0], sets.len() - 1);
     let reply = &mut *ctx.reply;
     let answer = reply.set_deferred();
     let mut count = 0;
-    each_of_intersection(&sets, |member| {
+    each_of_intersection(&sets, &mut meter, |member| {
         bulk(reply, member);
         count += 1;
         ControlFlow::Continue(())
     });
+    meter.settle(&mut ctx.pause)?;
     reply.finish(answer, count);
     Ok(())
 }
@@ -266,11 +283,18 @@ fn by_size(sets: Vec<Option<Set<'_>>>) -> Option<Vec<Set<'_>>> {
     Some(sets)
 }
 
-/// Shows what is in all sets, of which the first is the smallest, until `seen` breaks.
-fn each_of_intersection(sets: &[Set<'_>], mut seen: impl FnMut(Value<'_>) -> ControlFlow<()>) {
+/// Shows what is in all sets, of which the first is the smallest, until `seen` breaks or `meter`
+/// does not let it.
+fn each_of_intersection(
+    sets: &[Set<'_>],
+    meter: &mut Meter,
+    mut seen: impl FnMut(Value<'_>) -> ControlFlow<()>,
+) {
     let _ = sets[0].try_each(|member| {
-        if sets[1..].iter().all(|set| set.contains(member)) {
+        if meter.step() && sets[1..].iter().all(|set| meter.step() && set.contains(member)) {
             seen(member)
+        } else if meter.is_over() {
+            ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
@@ -289,11 +313,12 @@ fn sintercard(ctx: &mut Ctx<'_>) -> CmdResult {
     let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let mut count = 0;
     if let Some(sets) = by_size(sets(&records)?) {
-        ctx.lane.weigh(sets[0].len() * sets.len(), &mut ctx.pause)?;
-        each_of_intersection(&sets, |_| {
+        let mut meter = meter(ctx.lane, sets[0], sets.len() - 1);
+        each_of_intersection(&sets, &mut meter, |_| {
             count += 1;
             if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        meter.settle(&mut ctx.pause)?;
     }
     ctx.reply.int(count as i64);
     Ok(())
@@ -336,6 +361,7 @@ impl<'s> Sources<'s, '_> {
 fn store(
     ctx: &mut Ctx<'_>,
     event: &'static str,
+    work: fn(&Sources<'_, '_>) -> usize,
     compute: fn(&Sources<'_, '_>) -> Option<Record>,
 ) -> CmdResult {
     ctx.weigh_args()?;
@@ -344,9 +370,10 @@ fn store(
     let keys = key_list(ctx, 2..ctx.args.len());
     let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let sets = sets(&records)?;
-    ctx.lane.weigh(total(&sets), &mut ctx.pause)?;
     let limits = &ctx.settings.limits;
-    let result = compute(&Sources { destination, keys: &keys, sets: &sets, clock, limits });
+    let sources = Sources { destination, keys: &keys, sets: &sets, clock, limits };
+    ctx.lane.weigh(work(&sources), &mut ctx.pause)?;
+    let result = compute(&sources);
     let stored = result.as_ref().map_or(0, len);
     match result {
         Some(record) if stored > 0 => {
@@ -375,13 +402,25 @@ fn store_union(from: &Sources<'_, '_>) -> Option<Record> {
     Some(result.finish())
 }
 
+/// Looks of a difference that asks the `others` about each member of `first`, if that is the way:
+/// it is taken to be twice as fast as adding or removing.
+fn asking(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
+    let looks = first.len().saturating_mul(1 + others);
+    (looks / 2 <= total).then_some(looks)
+}
+
+fn difference_work(from: &Sources<'_, '_>) -> usize {
+    let Some(first) = minuend(from.keys, from.sets) else { return 0 };
+    let total = total(from.sets);
+    asking(first, from.sets[1..].iter().flatten().count(), total).unwrap_or(total)
+}
+
 fn store_difference(from: &Sources<'_, '_>) -> Option<Record> {
     let first = minuend(from.keys, from.sets)?;
     let others: Vec<Set<'_>> = from.sets[1..].iter().flatten().copied().collect();
     let mut result = from.start(Start::Ints);
-    // Asking all sets about each member is taken to be twice as fast as adding or removing.
-    if first.len() * (1 + others.len()) / 2 <= total(from.sets) {
-        each_of_difference(first, others, |member| result.add(member));
+    if asking(first, others.len(), total(from.sets)).is_some() {
+        each_of_difference(first, others, &mut Meter::unlimited(), |member| result.add(member));
         return Some(result.finish());
     }
     first.each(|member| result.add(member));
@@ -394,6 +433,13 @@ fn store_difference(from: &Sources<'_, '_>) -> Option<Record> {
     Some(result.finish())
 }
 
+fn intersection_work(from: &Sources<'_, '_>) -> usize {
+    match by_size(from.sets.to_vec()) {
+        Some(sets) => sets[0].len().saturating_mul(sets.len()),
+        None => 0,
+    }
+}
+
 fn store_intersection(from: &Sources<'_, '_>) -> Option<Record> {
     let sets = by_size(from.sets.to_vec())?;
     let mut result = from.start(match sets[0] {
@@ -401,7 +447,7 @@ fn store_intersection(from: &Sources<'_, '_>) -> Option<Record> {
         Set::Packed { .. } | Set::Table(_) => Start::Packed,
     });
     let mut only_ints = true;
-    each_of_intersection(&sets, |member| {
+    each_of_intersection(&sets, &mut Meter::unlimited(), |member| {
         only_ints = only_ints && member.int().is_some();
         result.add(member);
         ControlFlow::Continue(())

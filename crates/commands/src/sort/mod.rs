@@ -26,11 +26,12 @@ use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use options::{Get, Options};
 use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
 use weft_base::num;
 use weft_keyspace::{Classes, Record};
 use weft_types::list::{self, End, List};
 use weft_types::set::Set;
-use weft_types::zset::View;
+use weft_types::zset::{Span, View};
 use weft_types::{Kind, TEXT_MAX, Type};
 
 /// The commands of this group.
@@ -147,44 +148,84 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
         None | Some(Type::List | Type::Set | Type::Zset) => {}
         Some(Type::String | Type::Hash | Type::Stream) => return Err(WRONG_TYPE),
     }
-    let len = ctx.db.peek(&key).map_or(0, |record| weft_types::value::elements(&record));
-    // Ordering an element costs about what answering ten does.
-    ctx.weigh(len.saturating_mul(5))?;
     if options.unsorted && kind == Some(Type::Set) && options.store.is_some() {
         // A stored result must not depend on how a set lies in memory.
         (options.unsorted, options.alpha, options.by) = (false, true, None);
     }
-    let elements = ctx.db.peek(&key).map_or(Vec::new(), |record| elements(&record));
+    let len = ctx.db.peek(&key).map_or(0, |record| weft_types::value::elements(&record));
+    let picked = options.window(len);
+    // A list and a sorted set have an order of their own, which can be turned round.
+    let turned = options.unsorted && options.descending && kind != Some(Type::Set);
+    let wanted = match (options.unsorted, turned) {
+        (false, _) => 0..len,
+        (true, false) => picked.clone(),
+        (true, true) => len - picked.end..len - picked.start,
+    };
+    let way = ctx.db.peek(&key).map_or(0, |record| way(&record, wanted.start));
+    // Ordering an element costs about what answering ten does.
+    ctx.weigh(wanted.len().saturating_mul(5).saturating_add(way))?;
+    let elements = ctx.db.peek(&key).map_or(Vec::new(), |record| elements(&record, wanted));
     let mut items = load(ctx, elements, &options)?;
-    order(&mut items, &options, kind);
-    let picked = options.window(items.len());
-    let items = &items[picked];
+    if turned {
+        items.reverse();
+    }
+    let items = match options.unsorted {
+        true => &items[..],
+        false => {
+            order(&mut items, &options);
+            &items[picked]
+        }
+    };
     match options.store {
         Some(at) => store(ctx, items, &options, at),
         None => answer(ctx, items, &options),
     }
 }
 
-/// The elements of a record in the order in which its type keeps them.
-fn elements(record: &Record) -> Vec<Vec<u8>> {
-    let mut elements = Vec::new();
+/// The work of coming to the element at `start` of a record, in its order: a set has to be walked.
+fn way(record: &Record, start: usize) -> usize {
+    match Kind::of(record.kind()).type_of() {
+        Type::List => List::of(record).map_or(0, |list| list.distance_work(start)),
+        Type::Set => start,
+        Type::Zset | Type::String | Type::Hash | Type::Stream => 0,
+    }
+}
+
+/// Those elements of a record, in the order in which its type keeps them.
+fn elements(record: &Record, wanted: Range<usize>) -> Vec<Vec<u8>> {
+    let mut elements = Vec::with_capacity(wanted.len());
+    if wanted.is_empty() {
+        return elements;
+    }
     match Kind::of(record.kind()).type_of() {
         Type::List => {
             if let Some(list) = List::of(record) {
-                list.each_from(0, |value| {
+                list.each_from(wanted.start, |value| {
                     elements.push(value.to_vec());
-                    true
+                    elements.len() < wanted.len()
                 });
             }
         }
         Type::Set => {
-            if let Some(set) = Set::of(record) {
-                set.each(|member| elements.push(member.to_vec()));
-            }
+            let mut place = 0;
+            let _ = Set::of(record).map(|set| {
+                set.try_each(|member| {
+                    if place >= wanted.start {
+                        elements.push(member.to_vec());
+                    }
+                    place += 1;
+                    if place < wanted.end {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                })
+            });
         }
         Type::Zset => {
             if let Some(zset) = View::of(record) {
-                zset.for_each(|member, _| elements.push(member.to_vec()));
+                let span = Span { skip: wanted.start, count: wanted.len() };
+                zset.walk(span, false, |member, _| elements.push(member.to_vec()));
             }
         }
         Type::String | Type::Hash | Type::Stream => {}
@@ -224,14 +265,7 @@ fn load(
     }
 }
 
-fn order(items: &mut [Item], options: &Options<'_>, kind: Option<Type>) {
-    if options.unsorted {
-        // A list and a sorted set have an order of their own, which can be turned round.
-        if options.descending && kind != Some(Type::Set) {
-            items.reverse();
-        }
-        return;
-    }
+fn order(items: &mut [Item], options: &Options<'_>) {
     items.sort_by(|a, b| {
         let order = if options.alpha {
             // No value comes before any.

@@ -188,8 +188,7 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         Some(most) => full_work(stream, most),
     };
-    // The nodes of the reference's tree are counted anew each time, some at a time.
-    ctx.lane.weigh(work.saturating_add(stream.log.blocks() / 10), &mut ctx.pause)?;
+    ctx.lane.weigh(work.saturating_add(stream.log.tree_work()), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
     reply.map(if full.is_some() { 9 } else { 10 });
     head(reply, &stream.log);

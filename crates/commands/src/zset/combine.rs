@@ -9,7 +9,7 @@
 
 use super::range::store_elements;
 use super::{element, header};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Meter};
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
@@ -223,22 +223,23 @@ impl<'a> Source<'a> {
 
     /// Shows elements until `seen` breaks.
     fn each(self, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) {
-        /// A walk cannot be stopped: it goes over this many elements at a time.
-        const PART: usize = 256;
+        /// A walk cannot be stopped: it goes over so many elements at a time, the first ones being few.
+        const PARTS: [usize; 2] = [16, 256];
         let mut room = Digits::new();
         match self {
             Source::Nothing => {}
             Source::Zset(view) => {
                 let mut flow = ControlFlow::Continue(());
-                for skip in (0..view.len()).step_by(PART) {
-                    view.walk(Span { skip, count: PART }, false, |member, score| {
+                let [mut count, most] = PARTS;
+                let mut skip = 0;
+                while skip < view.len() && flow.is_continue() {
+                    view.walk(Span { skip, count }, false, |member, score| {
                         if flow.is_continue() {
                             flow = seen(member.bytes(&mut room), score);
                         }
                     });
-                    if flow.is_break() {
-                        return;
-                    }
+                    skip += count;
+                    count = most;
                 }
             }
             Source::Set(set) => {
@@ -338,7 +339,7 @@ fn with_inputs<T>(
     name: &str,
     operation: Operation,
     purpose: Use,
-    compute: impl FnOnce(&Request, &mut [Input<'_>]) -> T,
+    compute: impl FnOnce(&Request, &mut [Input<'_>], &mut Meter) -> T,
 ) -> Result<(T, Request), Error> {
     let places = Request::numkeys(ctx, at, name)?;
     ctx.weigh_args()?;
@@ -362,13 +363,21 @@ fn with_inputs<T>(
     if operation != Operation::Diff {
         inputs.sort_by_key(|input| input.source.len());
     }
-    let work: usize = match operation {
-        Operation::Union => inputs.iter().map(|input| input.source.len()).sum(),
-        Operation::Inter | Operation::Diff => inputs[0].source.len() * inputs.len(),
+    let mut meter = match operation {
+        Operation::Union => {
+            let work = inputs.iter().map(|input| input.source.len()).sum();
+            ctx.lane.weigh(work, &mut ctx.pause)?;
+            Meter::unlimited()
+        }
+        // A count may end at its limit, and looking for a member at any input.
+        Operation::Inter | Operation::Diff => {
+            let most = inputs[0].source.len().saturating_mul(inputs.len());
+            ctx.lane.meter(most, most)
+        }
     };
-    ctx.lane.weigh(work, &mut ctx.pause)?;
-    let result = compute(&request, &mut inputs);
+    let result = compute(&request, &mut inputs, &mut meter);
     drop(records);
+    meter.settle(&mut ctx.pause)?;
     Ok((result, request))
 }
 
@@ -385,19 +394,22 @@ fn first_places(keys: &[Key<'_>]) -> Vec<usize> {
 }
 
 /// The elements of the result, in order.
-fn compute(request: &Request, inputs: &mut [Input<'_>]) -> Elements {
+fn compute(request: &Request, inputs: &mut [Input<'_>], meter: &mut Meter) -> Elements {
     let mut elements = match request.operation {
         Operation::Union => union(request, inputs),
         Operation::Inter => {
             let mut elements = Elements::new();
-            intersection(request, inputs, |member, score| {
+            intersection(request, inputs, meter, |member, score| {
                 elements.push((member.to_vec(), score));
                 ControlFlow::Continue(())
             });
             elements
         }
-        Operation::Diff => difference(inputs),
+        Operation::Diff => difference(inputs, meter),
     };
+    if meter.is_over() {
+        return Elements::new();
+    }
     elements.sort_unstable_by(|(a, x), (b, y)| {
         // No score is NaN, and zeros are equal whatever their sign.
         x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
@@ -424,16 +436,24 @@ fn union(request: &Request, inputs: &[Input<'_>]) -> Elements {
     scores.into_iter().collect()
 }
 
-/// Shows what is in all inputs, of which the first is the smallest, until `seen` breaks.
+/// Shows what is in all inputs, of which the first is the smallest, until `seen` breaks or `meter`
+/// does not let it.
 fn intersection(
     request: &Request,
     inputs: &[Input<'_>],
+    meter: &mut Meter,
     mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>,
 ) {
     let (first, others) = (inputs[0], &inputs[1..]);
     first.source.each(|member, score| {
         let mut sum = number(first.weight * score);
+        if !meter.step() {
+            return ControlFlow::Break(());
+        }
         for other in others {
+            if !meter.step() {
+                return ControlFlow::Break(());
+            }
             let found = match other.key == first.key {
                 true => Some(score),
                 false => other.source.score(member),
@@ -445,7 +465,7 @@ fn intersection(
     });
 }
 
-fn difference(inputs: &mut [Input<'_>]) -> Elements {
+fn difference(inputs: &mut [Input<'_>], meter: &mut Meter) -> Elements {
     let (first, others) = (inputs[0], &mut inputs[1..]);
     let mut elements = Elements::new();
     if others.iter().any(|other| other.key == first.key) {
@@ -454,10 +474,11 @@ fn difference(inputs: &mut [Input<'_>]) -> Elements {
     // The largest are the likeliest to have a member.
     others.sort_by_key(|other| std::cmp::Reverse(other.source.len()));
     first.source.each(|member, score| {
-        if others.iter().all(|other| other.source.score(member).is_none()) {
+        let is_alone = |other: &Input<'_>| meter.step() && other.source.score(member).is_none();
+        if others.iter().all(is_alone) {
             elements.push((member.to_vec(), score));
         }
-        ControlFlow::Continue(())
+        if meter.step() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     elements
 }
@@ -488,9 +509,9 @@ fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
 }
 
 fn zintercard(ctx: &mut Ctx<'_>) -> CmdResult {
-    let count = |request: &Request, inputs: &mut [Input<'_>]| {
+    let count = |request: &Request, inputs: &mut [Input<'_>], meter: &mut Meter| {
         let mut count = 0;
-        intersection(request, inputs, |_, _| {
+        intersection(request, inputs, meter, |_, _| {
             count += 1;
             if count == request.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -39,7 +39,7 @@ pub(super) fn members<'a>(min: &'a [u8], max: &'a [u8]) -> Result<Range<'a>, Err
 
 /// The ranks from `start` to `stop`, both included, negative ones counting from the end, of a set
 /// of `len` elements.
-pub(super) fn ranks(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+pub(crate) fn ranks(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let place = |rank: i64| match usize::try_from(rank) {
         Ok(rank) => Some(rank),
         Err(_) => len.checked_sub(usize::try_from(rank.unsigned_abs()).ok()?),

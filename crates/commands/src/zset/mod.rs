@@ -27,6 +27,7 @@ mod tests;
 
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
+pub(crate) use ends::ranks;
 use weft_base::num_format::fmt_f64;
 use weft_keyspace::Record;
 use weft_resp::Reply;

@@ -63,12 +63,24 @@ fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
         if !options.names_only {
             match set {
                 View::Packed(..) => found.push(&fmt_f64(score)),
-                View::Tree(_) => found.push(seventeen_digits(score).as_bytes()),
+                View::Tree(_) => match whole(score) {
+                    Some(score) => found.push(itoa::Buffer::new().format(score).as_bytes()),
+                    None => found.push(seventeen_digits(score).as_bytes()),
+                },
             }
         }
     });
     found.answer(ctx.reply, next);
     Ok(())
+}
+
+/// A score that 17 digits show as a plain integer: most are.
+fn whole(score: f64) -> Option<i64> {
+    // Exact below that, so that the way back tells; a negative zero has a sign to show.
+    const PLAIN: f64 = 1e15;
+    let whole = score as i64;
+    let is_plain = score.abs() < PLAIN && whole as f64 == score;
+    (is_plain && (whole != 0 || score.is_sign_positive())).then_some(whole)
 }
 
 /// A score with up to 17 digits, as `%.17g` prints it.
@@ -119,8 +131,13 @@ mod tests {
             (123456789.123, "123456789.123"),
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
+            (-7.0, "-7"),
+            (999_999_999_999_999.0, "999999999999999"),
         ] {
             assert_eq!(seventeen_digits(score), text);
+            if let Some(whole) = whole(score) {
+                assert_eq!(whole.to_string(), text);
+            }
         }
     }
 }

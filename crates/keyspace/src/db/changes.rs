@@ -77,10 +77,28 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn came(&mut self, key: &Key<'_>) {
         self.turn.effects.check_announced(self.index, key);
+        self.note_first(key.shard);
         if self.interest(key.shard) != 0 {
             self.tell(key, Became::New, Cause::Command);
         }
         self.notify(Classes::NEW, "new", key);
+    }
+
+    /// A key was put into the table of `shard`.
+    #[inline]
+    pub(super) fn note_first(&mut self, shard: u16) {
+        if self.table(shard).len() == 1 {
+            self.keyspace().occupied.note(shard, self.index);
+        }
+    }
+
+    /// The table of `shard`, which the guard must hold, has become another one.
+    pub(super) fn note_table(&mut self, shard: u16) {
+        let occupied = &self.keyspace().occupied;
+        match self.table(shard).is_empty() {
+            true => occupied.forget(shard, self.index),
+            false => occupied.note(shard, self.index),
+        }
     }
 
     /// `key`, which had this expiry, is no more.

@@ -10,7 +10,7 @@ use weft_process::stats::{Whose, cpu_time};
 
 pub fn write_stats(core: &mut Core, text: &mut Text) {
     core.publish();
-    let totals = Totals::since_reset(core.srv);
+    let totals = Totals::since_reset(core.srv, core.stats());
     write_traffic(core, &totals, text);
     write_keys(core, &totals, text);
     write_features(core, text);
@@ -25,7 +25,7 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     let srv = core.srv;
     let rates = srv.info.rates().per_second();
     text.field("total_connections_received", shared(&srv.totals.connections));
-    text.field("total_commands_processed", totals.calls());
+    text.field("total_commands_processed", totals.calls);
     text.field("instantaneous_ops_per_sec", rates.commands.round() as u64);
     text.field("total_net_input_bytes", totals.net_in);
     text.field("total_net_output_bytes", totals.net_out);
@@ -111,7 +111,7 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("eventloop_cycles", totals.turns);
     // A thread that turns is on a CPU but while it waits for something to do.
     text.field("eventloop_duration_sum", totals.busy_us);
-    text.field("eventloop_duration_cmd_sum", totals.command_ns() / 1000);
+    text.field("eventloop_duration_cmd_sum", totals.command_ns / 1000);
     let rates = core.srv.info.rates().per_second();
     text.field("instantaneous_eventloop_cycles_per_sec", rates.turns.round() as u64);
     let turn_us = if rates.turns > 0.0 { rates.busy_us / rates.turns } else { 0.0 };

@@ -2,46 +2,69 @@
 
 use super::peaks::Peak;
 use super::text::Text;
-use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::pause::PauseMode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The number of the first second of the server for [`Peaks`](super::peaks::Peaks), which has
 /// none for 0.
 pub const FIRST_SECOND: u64 = 100;
 
+/// What one look at all clients finds.
+#[derive(Default)]
+struct Seen {
+    /// Those that are no replicas, which INFO replication counts.
+    clients: usize,
+    blocked: usize,
+    subscribers: usize,
+    watching: usize,
+    watched: u64,
+    peak: Peak,
+}
+
+impl Seen {
+    fn of(core: &Core) -> Seen {
+        let mut seen = Seen::default();
+        core.srv.clients.each(|client| {
+            seen.clients += usize::from(!client.is_replica.load(Ordering::Relaxed));
+            seen.blocked += usize::from(client.blocked.load(Ordering::Relaxed));
+            seen.subscribers += usize::from(client.is_subscriber());
+            let watched = client.watched.load(Ordering::Relaxed);
+            seen.watching += usize::from(watched > 0);
+            seen.watched += watched;
+            seen.peak = seen.peak.or(Peak::of([client]));
+        });
+        seen
+    }
+}
+
 pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
-    let clients = srv.clients.all();
+    let seen = Seen::of(core);
     let second = srv.started.elapsed().as_secs() + FIRST_SECOND;
-    srv.info.peaks().add(second, Peak::of(clients.iter().map(|client| &**client)));
+    srv.info.peaks().add(second, seen.peak);
     let recent = srv.info.peaks().recent(second);
-    // Replicas are counted by INFO replication.
-    let is_replica = |client: &&Arc<ClientShared>| client.is_replica.load(Ordering::Relaxed);
-    text.field("connected_clients", clients.len() - clients.iter().filter(is_replica).count());
+    text.field("connected_clients", seen.clients);
     text.field("cluster_connections", 0);
     text.field("maxclients", core.settings.maxclients);
     text.field("client_recent_max_input_buffer", recent.input);
     text.field("client_recent_max_output_buffer", recent.output);
-    let blocked = clients.iter().filter(|c| c.blocked.load(Ordering::Relaxed)).count();
-    text.field("blocked_clients", blocked);
+    text.field("blocked_clients", seen.blocked);
     text.field("tracking_clients", srv.tracking.clients());
-    let subscribers = clients.iter().filter(|c| c.is_subscriber()).count();
-    text.field("pubsub_clients", subscribers);
-    let watched = |c: &ClientShared| c.watched.load(Ordering::Relaxed);
-    text.field("watching_clients", clients.iter().filter(|c| watched(c) > 0).count());
-    text.field(
-        "clients_in_timeout_table",
-        srv.lines.count(|waiting| waiting.deadline_ms.is_some()),
-    );
-    text.field("total_watched_keys", clients.iter().map(|c| watched(c)).sum::<u64>());
-    text.field("total_blocking_keys", srv.lines.keys_waited_for());
-    text.field(
-        "total_blocking_keys_on_nokey",
-        srv.lines.keys_followed_by(|waiting| waiting.wants_its_group()),
-    );
+    text.field("pubsub_clients", seen.subscribers);
+    text.field("watching_clients", seen.watching);
+    // The lines of all shards: only where somebody stands in one.
+    let waits = seen.blocked > 0;
+    let with_deadline = || srv.lines.count(|waiting| waiting.deadline_ms.is_some());
+    text.field("clients_in_timeout_table", if waits { with_deadline() } else { 0 });
+    text.field("total_watched_keys", seen.watched);
+    let keys = if waits { srv.lines.keys_waited_for() } else { 0 };
+    text.field("total_blocking_keys", keys);
+    let keys = |waits: bool| match waits {
+        true => srv.lines.keys_followed_by(|waiting| waiting.wants_its_group()),
+        false => 0,
+    };
+    text.field("total_blocking_keys_on_nokey", keys(waits));
     let now = srv.mono_ms();
     let (reason, actions, left) = match srv.pause.reason(now) {
         None => ("none", "none", 0),

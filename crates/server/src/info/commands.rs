@@ -1,7 +1,7 @@
 //! INFO commandstats, errorstats and latencystats.
 
 use super::text::Text;
-use super::totals::Totals;
+use super::totals;
 use crate::dispatch::{Cmd, Core};
 use weft_base::num_format::fmt_f64;
 
@@ -11,21 +11,27 @@ fn commands(core: &Core) -> impl Iterator<Item = &'static Cmd> {
 }
 
 pub fn write_counts(core: &mut Core, text: &mut Text) {
-    let totals = Totals::since_reset(core.srv);
+    let counts = totals::commands_since_reset(core.srv);
     for cmd in commands(core) {
-        let count = &totals.commands[cmd.number];
+        let count = &counts[cmd.number];
         if count.calls == 0 && count.rejected == 0 && count.failed == 0 {
             continue;
         }
-        let us = count.ns / 1000;
-        let each = if count.calls == 0 { 0.0 } else { count.ns as f64 / 1e3 / count.calls as f64 };
-        text.field(
-            &format!("cmdstat_{}", cmd.full_name),
-            format_args!(
-                "calls={},usec={us},usec_per_call={each:.2},rejected_calls={},failed_calls={}",
-                count.calls, count.rejected, count.failed
-            ),
-        );
+        text.begin("cmdstat_");
+        text.push(cmd.full_name);
+        text.push(":calls=");
+        text.int(count.calls);
+        text.push(",usec=");
+        text.int(count.ns / 1000);
+        text.push(",usec_per_call=");
+        // In hundredths, rounded.
+        let each = (count.ns + 5 * count.calls).checked_div(10 * count.calls).unwrap_or(0);
+        text.decimal(each, 2);
+        text.push(",rejected_calls=");
+        text.int(count.rejected);
+        text.push(",failed_calls=");
+        text.int(count.failed);
+        text.end();
     }
 }
 
@@ -41,20 +47,25 @@ pub fn write_latency(core: &mut Core, text: &mut Text) {
         return;
     }
     let percentiles = core.srv.config().latency_percentiles().to_vec();
-    let totals = Totals::since_reset(core.srv);
+    let names: Vec<String> =
+        percentiles.iter().map(|p| String::from_utf8_lossy(&fmt_f64(*p)).into_owned()).collect();
     for cmd in commands(core) {
-        let latency = &totals.latency[cmd.number];
+        let latency = totals::latency_since_reset(core.srv, cmd.number);
         if latency.count() == 0 {
             continue;
         }
-        let values: Vec<String> = percentiles
-            .iter()
-            .map(|p| {
-                let name = String::from_utf8_lossy(&fmt_f64(*p)).into_owned();
-                format!("p{name}={:.3}", latency.percentile(*p) as f64 / 1000.0)
-            })
-            .collect();
-        let name = format!("latency_percentiles_usec_{}", cmd.full_name);
-        text.field(&name, values.join(","));
+        text.begin("latency_percentiles_usec_");
+        text.push(cmd.full_name);
+        let values = latency.percentiles(&percentiles);
+        for (n, (name, ns)) in names.iter().zip(values).enumerate() {
+            text.push(if n == 0 { ":p" } else { ",p" });
+            text.push(name);
+            text.push("=");
+            text.decimal(ns, 3);
+        }
+        if names.is_empty() {
+            text.push(":");
+        }
+        text.end();
     }
 }

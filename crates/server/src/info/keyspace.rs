@@ -1,56 +1,172 @@
 //! INFO keyspace: the databases that have keys.
 //!
 //! `avg_ttl` is an estimate: the mean over the keys with an expiry in a few buckets of a few
-//! shards that happen to be free.
+//! shards that happen to be free. One INFO makes a few such estimates; with more databases than
+//! that the others keep those of an earlier INFO, so that it never takes long.
 
 use super::text::Text;
 use crate::dispatch::Core;
 use crate::dispatch::hold::Held;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use weft_keyspace::{Db, Guard, SHARDS, Turn};
 
 /// Shards that are looked at for one estimate.
-const SHARDS_SAMPLED: u64 = 8;
+const SHARDS_SAMPLED: usize = 8;
 /// Keys that make an estimate good enough.
 const KEYS_SAMPLED: u64 = 32;
+/// Estimates that one INFO makes: some microseconds each at worst.
+const ESTIMATES: usize = 16;
+/// Tables found empty in vain that one INFO has passed over from then on.
+const FORGOTTEN: usize = 64;
 
-pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
-    for db in 0..core.srv.ks.databases() {
-        let (keys, expires) = core.srv.ks.counts(db);
-        if keys == 0 {
-            continue;
+/// When the keys of a database that have an expiry expire, on average (Unix milliseconds). By
+/// database.
+pub type Expiries = HashMap<usize, i64>;
+
+/// The work of INFO keyspace, for [`ConnCx::weigh`](crate::dispatch::ConnCx::weigh): to add up a table costs
+/// about a quarter of what it costs to answer an element. O(databases).
+pub fn work(core: &Core) -> usize {
+    core.srv.ks.occupied() / 4
+}
+
+/// Which databases an INFO looks at for their `avg_ttl`: a few, and the next INFO goes on behind them.
+struct Estimates {
+    first: usize,
+    left: usize,
+}
+
+impl Estimates {
+    fn begin(core: &Core) -> Self {
+        let first = core.srv.info.next_estimate.load(Ordering::Relaxed);
+        Estimates { first, left: ESTIMATES }
+    }
+
+    /// Makes one of `db`, which has keys with an expiry, if it is its turn and this thread may look at keys.
+    fn make(&mut self, core: &mut Core, held: &mut Held<'_>, db: usize) {
+        if self.left == 0 || db < self.first {
+            return;
         }
-        let ttl = if expires == 0 { 0 } else { average_ttl(core, held, db) };
-        let timed = core.srv.ks.timed(db);
-        text.field(
-            &format!("db{db}"),
-            format_args!(
-                "keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={timed}"
-            ),
-        );
+        self.left -= 1;
+        if let Some(at) = average_expiry(core, held, db) {
+            core.srv.info.expiries().insert(db, at);
+        }
+        let next = if self.left == 0 { db + 1 } else { 0 };
+        core.srv.info.next_estimate.store(next, Ordering::Relaxed);
+    }
+
+    /// After the last database: the next INFO begins at the first one, unless this one was full.
+    fn end(&self, core: &Core) {
+        if self.left > 0 {
+            core.srv.info.next_estimate.store(0, Ordering::Relaxed);
+        }
     }
 }
 
-/// Milliseconds that a key with an expiry has left on average.
-fn average_ttl(core: &mut Core, held: &mut Held<'_>, db: usize) -> i64 {
-    let srv = core.srv;
-    let ks = &srv.ks;
-    let now = core.turn.now_ms;
-    let first = core.turn.random() % SHARDS as u64;
-    let (mut sum, mut count) = (0i128, 0u64);
-    let occupied = (0..SHARDS as u64)
-        .map(|n| ((first + n) % SHARDS as u64) as u16)
-        .filter(|shard| ks.shard_len(*shard, db) > 0);
-    for (looked, shard) in occupied.enumerate() {
-        if count >= KEYS_SAMPLED || (looked as u64 >= SHARDS_SAMPLED && count > 0) {
+/// Makes estimates for an INFO that is written in the slow lane, where nobody looks at keys.
+pub fn estimate(core: &mut Core, held: &mut Held<'_>) {
+    let mut estimates = Estimates::begin(core);
+    let ks = &core.srv.ks;
+    let first = estimates.first;
+    for db in ks.occupied_databases().skip_while(|db| *db < first) {
+        if estimates.left == 0 {
             break;
         }
-        let turn = &mut core.turn;
-        let mut look = |guard: &Guard<'_>, turn: &mut Turn| {
+        if ks.counts(db).1 > 0 {
+            estimates.make(core, held, db);
+        }
+    }
+    estimates.end(core);
+}
+
+pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
+    let ks = &core.srv.ks;
+    let mut forget = Vec::new();
+    let mut estimates = may_look(held).then(|| Estimates::begin(core));
+    for db in ks.occupied_databases() {
+        let sums = ks.sums(db);
+        if sums.keys == 0 {
+            let empty = ks.occupied_shards(db).map(|shard| (shard, db));
+            forget.extend(empty.take(FORGOTTEN - forget.len()));
+            continue;
+        }
+        let mut ttl = 0;
+        if sums.expiring > 0 {
+            if let Some(estimates) = &mut estimates {
+                estimates.make(core, held, db);
+            }
+            let at = core.srv.info.expiries().get(&db).copied();
+            ttl = at.map_or(0, |at| (at - core.turn.now_ms).max(0));
+        }
+        text.begin("db");
+        text.int(db);
+        text.push(":keys=");
+        text.int(sums.keys);
+        text.push(",expires=");
+        text.int(sums.expiring);
+        text.push(",avg_ttl=");
+        text.int(ttl);
+        text.push(",keys_with_volatile_items=");
+        text.int(sums.timed);
+        text.end();
+    }
+    if let Some(estimates) = estimates {
+        estimates.end(core);
+    }
+    for (shard, db) in forget {
+        with_shard(core, held, shard, |guard, turn| Db::new(guard, turn, db).note_empty(shard));
+    }
+}
+
+/// Whether single keys may be looked at.
+fn may_look(held: &Held<'_>) -> bool {
+    match held {
+        Held::Nothing(_) => true,
+        Held::Guard(guard) => (0..SHARDS as u16).any(|shard| guard.holds(shard)),
+        Held::Stop(_) | Held::Aside => false,
+    }
+}
+
+/// Shows the guard of `shard` to `look`, unless it is busy or not to be had here; whether it was
+/// shown.
+fn with_shard(
+    core: &mut Core,
+    held: &mut Held<'_>,
+    shard: u16,
+    look: impl FnOnce(&Guard<'_>, &mut Turn),
+) -> bool {
+    let turn = &mut core.turn;
+    match held {
+        Held::Nothing(inside) => match inside.guard_one(turn, shard) {
+            Ok(guard) => look(&guard, turn),
+            // What is done with it is not worth waiting for.
+            Err(_) => return false,
+        },
+        Held::Guard(guard) if guard.holds(shard) => look(guard, turn),
+        Held::Guard(_) | Held::Stop(_) | Held::Aside => return false,
+    }
+    true
+}
+
+/// When a key that has an expiry expires on average, if one was seen.
+fn average_expiry(core: &mut Core, held: &mut Held<'_>, db: usize) -> Option<i64> {
+    let srv = core.srv;
+    let first = core.turn.random() % SHARDS as u64;
+    let (mut sum, mut count) = (0i128, 0u64);
+    let mut occupied: Vec<u16> =
+        srv.ks.occupied_shards(db).filter(|shard| srv.ks.shard_len(*shard, db) > 0).collect();
+    let middle = occupied.partition_point(|shard| u64::from(*shard) < first);
+    occupied.rotate_left(middle);
+    for (looked, shard) in occupied.into_iter().enumerate() {
+        if count >= KEYS_SAMPLED || (looked >= SHARDS_SAMPLED && count > 0) {
+            break;
+        }
+        with_shard(core, held, shard, |guard, turn| {
             let mut cursor = 0;
             for _ in 0..KEYS_SAMPLED {
                 cursor = Db::new(guard, turn, db).scan_shard(shard, cursor, |record| {
                     if let Some(at) = record.expiry() {
-                        sum += i128::from(at - now);
+                        sum += i128::from(at);
                         count += 1;
                     }
                 });
@@ -58,16 +174,7 @@ fn average_ttl(core: &mut Core, held: &mut Held<'_>, db: usize) -> i64 {
                     break;
                 }
             }
-        };
-        // A busy shard is passed over: the estimate is not worth waiting for.
-        match held {
-            Held::Nothing(inside) => match inside.guard_one(turn, shard) {
-                Ok(guard) => look(&guard, turn),
-                Err(_) => continue,
-            },
-            Held::Guard(guard) if guard.holds(shard) => look(guard, turn),
-            Held::Guard(_) | Held::Stop(_) | Held::Aside => continue,
-        }
+        });
     }
-    (sum / i128::from(count.max(1))) as i64
+    (count > 0).then(|| (sum / i128::from(count)) as i64)
 }

@@ -12,7 +12,7 @@
 use super::text::{Text, percent, ratio};
 use crate::commandlog::LogKind;
 use crate::dispatch::Core;
-use crate::memory::{AllocatorStats, allocator_stats};
+use crate::memory::AllocatorStats;
 use std::sync::atomic::Ordering;
 
 /// The numbers at one moment, in bytes.
@@ -23,8 +23,8 @@ pub struct Usage {
     pub startup: u64,
     /// Everything in use that is not keys and values.
     pub overhead: u64,
-    /// Tables of keys, by database; 0 where there are no keys.
-    pub tables: Vec<u64>,
+    /// Databases that have keys, with the bytes of their tables.
+    pub tables: Vec<(usize, u64)>,
     /// Keys in all databases.
     pub keys: u64,
     /// Buffers and bookkeeping of clients that are no replicas, and of those that are.
@@ -63,19 +63,28 @@ impl Usage {
         core.memory.publish(&core.srv.memory);
         let srv = core.srv;
         let ks = &srv.ks;
-        let tables: Vec<u64> = (0..ks.databases()).map(|db| table_bytes(core, db)).collect();
-        let keys = (0..ks.databases()).map(|db| ks.counts(db).0 as u64).sum();
-        let (clients, replicas) = (clients_bytes(core, false), clients_bytes(core, true));
+        let mut keys = 0;
+        let mut tables = Vec::new();
+        for db in ks.occupied_databases() {
+            let sums = ks.sums(db);
+            // An empty database is left out, as its tables have no segments.
+            if sums.keys > 0 {
+                keys += sums.keys as u64;
+                tables.push((db, sums.table_bytes as u64));
+            }
+        }
+        let (clients, replicas) = clients_bytes(core);
         let (stream, behind) = stream_bytes(core);
         let startup = srv.memory.startup() as u64;
         let logs: usize = LogKind::ALL.iter().map(|kind| srv.commandlog.memory(*kind)).sum();
+        let pages = srv.memory.pages(srv.mono_ms());
         let (peak, _) = srv.memory.peak(srv.now_ms() / 1000);
         Usage {
             used: srv.memory.used() as u64,
             peak: peak as u64,
             startup,
             overhead: startup
-                + tables.iter().sum::<u64>()
+                + tables.iter().map(|(_, bytes)| bytes).sum::<u64>()
                 + clients
                 + replicas
                 + stream
@@ -87,8 +96,8 @@ impl Usage {
             stream,
             behind,
             not_counted: crate::eviction::not_counted(srv) as u64,
-            allocator: allocator_stats().into(),
-            resident: weft_process::stats::memory().resident,
+            allocator: pages.allocator.into(),
+            resident: pages.resident,
         }
     }
 
@@ -141,14 +150,6 @@ impl Overhead {
     }
 }
 
-/// Bytes of the tables of a database; an empty one is left out, as its tables have no segments.
-fn table_bytes(core: &Core, db: usize) -> u64 {
-    match core.srv.ks.counts(db) {
-        (0, _) => 0,
-        _ => core.srv.ks.table_memory(db) as u64,
-    }
-}
-
 /// What is kept of the stream in bytes, and how much of that is more than the backlog's size.
 fn stream_bytes(core: &Core) -> (u64, u64) {
     let state = core.srv.replication.lock();
@@ -157,17 +158,18 @@ fn stream_bytes(core: &Core) -> (u64, u64) {
     (backlog.memory() as u64, (kept.end - kept.start).saturating_sub(backlog.size()))
 }
 
-fn clients_bytes(core: &Core, of_replicas: bool) -> u64 {
-    let of = |client: &crate::clients::ClientShared| {
-        let buffers = &[&client.query_room, &client.output];
+/// What clients hold that are no replicas, and what those hold that are.
+fn clients_bytes(core: &Core) -> (u64, u64) {
+    let fixed = crate::io::held::FIXED as u64;
+    let (mut clients, mut replicas) = (0, 0);
+    core.srv.clients.each(|client| {
+        let buffers = [&client.query_room, &client.output];
         let buffers = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>();
-        buffers + client.holdings.total()
-    };
-    let all = core.srv.clients.all();
-    let fixed = crate::io::held::FIXED;
-    let is_one = |client: &crate::clients::ClientShared| client.is_replica.load(Ordering::Relaxed);
-    let chosen = all.iter().filter(|client| is_one(client) == of_replicas);
-    chosen.map(|client| of(client) + fixed as u64).sum()
+        let bytes = buffers + client.holdings.total() + fixed;
+        let is_replica = client.is_replica.load(Ordering::Relaxed);
+        *if is_replica { &mut replicas } else { &mut clients } += bytes;
+    });
+    (clients, replicas)
 }
 
 pub fn write(core: &mut Core, text: &mut Text) {

@@ -39,6 +39,21 @@ pub use text::Text;
 use crate::dispatch::Core;
 use crate::dispatch::hold::Held;
 use std::time::Instant;
+use weft_commands::Lane;
+
+/// What comes before [`render`]: how much work that is to be, in elements. With thousands of databases it
+/// is done in the slow lane.
+pub fn prepare(core: &mut Core, held: &mut Held<'_>, lane: Lane, selection: &Selection) -> usize {
+    let is_one = |section| matches!(section, Section::Keyspace | Section::Memory);
+    if !selection.sections().any(is_one) {
+        return 0;
+    }
+    let work = keyspace::work(core);
+    if !lane.may_do(work) && selection.sections().any(|section| section == Section::Keyspace) {
+        keyspace::estimate(core, held);
+    }
+    work
+}
 
 /// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
 /// `held`: what INFO holds, to look at a few keys.

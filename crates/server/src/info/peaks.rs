@@ -29,7 +29,7 @@ impl Peak {
     }
 
     /// The larger of each.
-    fn or(self, other: Peak) -> Peak {
+    pub fn or(self, other: Peak) -> Peak {
         Peak { input: self.input.max(other.input), output: self.output.max(other.output) }
     }
 }

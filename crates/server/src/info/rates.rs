@@ -30,30 +30,39 @@ pub struct Sums {
     pub busy_us: u64,
 }
 
-/// The calls of each thread when they were added up last. There are hundreds of commands on dozens of
-/// threads, most of which have nothing to do: an idle server would spend a third of its time here.
+/// The calls of each thread, and the nanoseconds spent in them, when they were added up last. There are
+/// hundreds of commands on dozens of threads, most of which have nothing to do: an idle server would
+/// spend a third of its time here.
 #[derive(Debug, Default)]
-struct Calls(Vec<(u64, u64)>);
+pub struct Calls(Vec<(u64, (u64, u64))>);
 
 impl Calls {
-    /// The calls of all threads; only those are looked at that have executed requests meanwhile.
-    /// (A thread counts calls first and then the batch's requests, so what is seen in the middle of a
-    /// batch is seen again after it.)
-    fn sum<'a>(&mut self, threads: impl Iterator<Item = &'a ThreadStats>) -> u64 {
-        let mut all = 0u64;
+    /// The calls of all threads and their nanoseconds; only those threads are looked at that have
+    /// executed requests meanwhile, and `own`. (A thread counts calls first and then the batch's
+    /// requests, and answers after that. So what is seen in the middle of a batch is seen again
+    /// after it, and what a client has an answer to is seen.)
+    pub fn sum<'a>(
+        &mut self,
+        threads: impl Iterator<Item = &'a ThreadStats>,
+        own: Option<&ThreadStats>,
+    ) -> (u64, u64) {
+        let (mut all, mut all_ns) = (0u64, 0u64);
         for (n, thread) in threads.enumerate() {
             let requests = thread.requests.get();
             if self.0.len() == n {
-                self.0.push((u64::MAX, 0));
+                self.0.push((u64::MAX, (0, 0)));
             }
-            let (then, calls) = &mut self.0[n];
-            if *then != requests {
+            let (then, sums) = &mut self.0[n];
+            if *then != requests || own.is_some_and(|own| std::ptr::eq(own, thread)) {
                 *then = requests;
-                *calls = thread.commands.iter().map(|command| command.calls.get()).sum();
+                *sums = thread.commands.iter().fold((0, 0), |(calls, ns), command| {
+                    (calls + command.calls.get(), ns + command.ns.get())
+                });
             }
-            all = all.wrapping_add(*calls);
+            all = all.wrapping_add(sums.0);
+            all_ns = all_ns.wrapping_add(sums.1);
         }
-        all
+        (all, all_ns)
     }
 }
 
@@ -63,7 +72,7 @@ impl Sums {
             srv.all_stats().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
         };
         Sums {
-            commands: calls.sum(srv.all_stats()),
+            commands: calls.sum(srv.all_stats(), None).0,
             net_in: sum(|t| &t.net_in),
             net_out: sum(|t| &t.net_out),
             turns: sum(|t| &t.turns),
@@ -143,21 +152,24 @@ mod tests {
     fn calls_of_whoever_has_executed_something() {
         let threads = [ThreadStats::new(3), ThreadStats::new(3)];
         let mut calls = Calls::default();
-        assert_eq!(calls.sum(threads.iter()), 0);
+        assert_eq!(calls.sum(threads.iter(), None), (0, 0));
         let execute = |thread: usize, command: usize| {
             threads[thread].commands[command].calls.add(1);
+            threads[thread].commands[command].ns.add(100);
             threads[thread].requests.add(1);
         };
         execute(0, 2);
         execute(1, 0);
         execute(1, 2);
-        assert_eq!(calls.sum(threads.iter()), 3);
+        assert_eq!(calls.sum(threads.iter(), None), (3, 300));
         // In the middle of a batch, and after it.
         threads[0].commands[0].calls.add(1);
-        let seen = calls.sum(threads.iter());
+        let (seen, _) = calls.sum(threads.iter(), None);
         assert!((3..=4).contains(&seen), "{seen}");
+        // The thread itself knows.
+        assert_eq!(calls.sum(threads.iter(), Some(&threads[0])).0, 4);
         threads[0].requests.add(1);
-        assert_eq!(calls.sum(threads.iter()), 4);
+        assert_eq!(calls.sum(threads.iter(), None).0, 4);
     }
 
     #[test]

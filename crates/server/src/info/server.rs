@@ -17,7 +17,8 @@ const VALKEY_VERSION: &str = "9.1.0";
 pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let as_redis = srv.config().bool(Id::EXTENDED_REDIS_COMPATIBILITY);
-    write_program(as_redis, build_id(&srv.executable), text);
+    let build = *srv.info.build.get_or_init(|| build_id(&srv.executable));
+    write_program(as_redis, build, text);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let uptime = srv.started.elapsed().as_secs();
     text.field("process_id", std::process::id());

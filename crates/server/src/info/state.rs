@@ -1,9 +1,10 @@
 //! What INFO, CONFIG and DEBUG need to know of the server and nothing else does.
 
+use super::keyspace::Expiries;
 use super::peaks::Peaks;
-use super::rates::Rates;
-use super::totals::Totals;
-use std::sync::atomic::AtomicBool;
+use super::rates::{Calls, Rates};
+use super::totals::Base;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use weft_process::memory_policy::OomScore;
 use weft_process::title::Title;
@@ -12,13 +13,19 @@ use weft_process::title::Title;
 #[derive(Debug, Default)]
 pub struct State {
     /// What INFO counts from.
-    base: Mutex<Totals>,
+    base: Mutex<Base>,
+    calls: Mutex<Calls>,
     rates: Mutex<Rates>,
     peaks: Mutex<Peaks>,
+    expiries: Mutex<Expiries>,
+    /// The database at which the next INFO begins to look at expiries.
+    pub next_estimate: AtomicUsize,
     oom_score: Mutex<OomScore>,
     title: Mutex<Option<Title>>,
     /// `no`, `systemd` or `upstart`.
     pub supervisor: OnceLock<&'static str>,
+    /// Tells one build from another: found at the first INFO.
+    pub build: OnceLock<u64>,
     /// DEBUG PAUSE-CRON.
     pub cron_paused: AtomicBool,
 }
@@ -29,8 +36,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl State {
     /// What all counters were at the last reset.
-    pub fn base(&self) -> MutexGuard<'_, Totals> {
+    pub fn base(&self) -> MutexGuard<'_, Base> {
         lock(&self.base)
+    }
+
+    /// The calls of each thread at the last INFO.
+    pub fn calls(&self) -> MutexGuard<'_, Calls> {
+        lock(&self.calls)
     }
 
     pub fn rates(&self) -> MutexGuard<'_, Rates> {
@@ -40,6 +52,11 @@ impl State {
     /// The largest buffers of clients.
     pub fn peaks(&self) -> MutexGuard<'_, Peaks> {
         lock(&self.peaks)
+    }
+
+    /// What INFO keyspace knows of expiries.
+    pub fn expiries(&self) -> MutexGuard<'_, Expiries> {
+        lock(&self.expiries)
     }
 
     pub fn oom_score(&self) -> MutexGuard<'_, OomScore> {

@@ -12,18 +12,49 @@ impl Text {
         if !self.0.is_empty() {
             self.0.push_str("\r\n");
         }
-        self.field_parts(format_args!("# {title}"));
+        self.begin("# ");
+        self.push(title);
+        self.end();
     }
 
     /// One line.
     pub fn field(&mut self, name: &str, value: impl Display) {
-        self.field_parts(format_args!("{name}:{value}"));
+        self.begin(name);
+        self.push(":");
+        // Writing to a String can't fail.
+        let _ = write!(self.0, "{value}");
+        self.end();
     }
 
-    fn field_parts(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a String can't fail.
-        let _ = self.0.write_fmt(line);
-        self.0.push_str("\r\n");
+    /// Starts a line that is written piece by piece: without the machinery of formatting, for the many
+    /// lines of commands and databases.
+    pub fn begin(&mut self, start: &str) {
+        self.push(start);
+    }
+
+    /// Goes on with the line.
+    pub fn push(&mut self, text: &str) {
+        self.0.push_str(text);
+    }
+
+    /// Goes on with a number.
+    pub fn int(&mut self, n: impl itoa::Integer) {
+        self.0.push_str(itoa::Buffer::new().format(n));
+    }
+
+    /// Goes on with `n`, which counts units of which 10 to the `places` are one.
+    pub fn decimal(&mut self, n: u64, places: u32) {
+        let unit = 10u64.pow(places);
+        self.int(n / unit);
+        self.push(".");
+        let fraction = n % unit;
+        (1..places).filter(|place| fraction < 10u64.pow(*place)).for_each(|_| self.0.push('0'));
+        self.int(fraction);
+    }
+
+    /// Ends the line.
+    pub fn end(&mut self) {
+        self.push("\r\n");
     }
 
     /// A number with two decimals.
@@ -34,7 +65,10 @@ impl Text {
     /// Bytes as a number, and as `1.50M` in a second line `name_human`.
     pub fn bytes(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
-        self.field(&format!("{name}_human"), human(bytes));
+        self.begin(name);
+        self.push("_human:");
+        self.push(&human(bytes));
+        self.end();
     }
 
     /// Several fields that are all 0: counters of what can't happen here.
@@ -86,6 +120,16 @@ mod tests {
         text.section("B");
         text.bytes("y", 1536);
         assert_eq!(text.into_string(), "# A\r\nx:1\r\n\r\n# B\r\ny:1536\r\ny_human:1.50K\r\n");
+    }
+
+    #[test]
+    fn decimals() {
+        let mut text = Text::default();
+        for n in [0, 7, 70, 700, 1234, 12_000] {
+            text.decimal(n, 3);
+            text.push(" ");
+        }
+        assert_eq!(text.into_string(), "0.000 0.007 0.070 0.700 1.234 12.000 ");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! report a thread may be in the middle of a command; then the report is off by that one.
 
 use crate::server::Server;
-use crate::stats::{CommandStats, Counter, Distribution, ThreadStats};
+use crate::stats::{Counter, Distribution, ThreadStats};
 use std::sync::atomic::Ordering;
 use weft_replication::primary::Counts;
 
@@ -19,13 +19,12 @@ pub struct CommandTotals {
     pub failed: u64,
 }
 
-/// Every counter, over all threads.
+/// The counters of INFO stats, over all threads.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// By the command's number.
-    pub commands: Vec<CommandTotals>,
-    /// By the command's number; empty where nothing was recorded.
-    pub latency: Vec<Distribution>,
+    /// Commands executed, and nanoseconds spent in them.
+    pub calls: u64,
+    pub command_ns: u64,
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
@@ -49,61 +48,52 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Everything since the start. O(threads x commands), and histograms are large.
-    pub fn since_start(srv: &Server) -> Totals {
-        let sum = |of: fn(&ThreadStats) -> &Counter| {
-            srv.all_stats().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
-        };
-        Totals {
-            commands: (0..srv.table.all().len()).map(|n| command(srv, n)).collect(),
-            latency: (0..srv.table.all().len()).map(|n| latency(srv, n)).collect(),
-            hits: sum(|t| &t.hits),
-            misses: sum(|t| &t.misses),
-            expired: sum(|t| &t.expired),
-            expired_fields: sum(|t| &t.expired_fields),
-            evicted: sum(|t| &t.evicted),
-            net_in: sum(|t| &t.net_in),
-            net_out: sum(|t| &t.net_out),
-            reads: sum(|t| &t.reads),
-            writes: sum(|t| &t.writes),
-            turns: sum(|t| &t.turns),
-            prefetch_batches: sum(|t| &t.prefetch_batches),
-            prefetched: sum(|t| &t.prefetched),
-            busy_us: sum(|t| &t.cpu_user_us) + sum(|t| &t.cpu_system_us),
-            error_replies: sum(|t| &t.error_replies),
-            unexpected_errors: sum(|t| &t.unexpected_errors),
+    /// Everything since the start. O(threads), and O(commands) for each that has executed some since
+    /// the last call. `own`: the thread that asks, which may be in the middle of a batch.
+    fn since_start(srv: &Server, own: &ThreadStats) -> Totals {
+        let mut totals = Totals {
             net_repl_out: srv.replication.published.sent.load(Ordering::Relaxed),
             syncs: srv.replication.lock().node.primary().counts(),
+            ..Totals::default()
+        };
+        for thread in srv.all_stats() {
+            totals.add(thread);
         }
-    }
-
-    /// Everything since the last reset.
-    pub fn since_reset(srv: &Server) -> Totals {
-        let mut totals = Totals::since_start(srv);
-        totals.subtract(&srv.info.base());
+        let (calls, ns) = srv.info.calls().sum(srv.all_stats(), Some(own));
+        (totals.calls, totals.command_ns) = (calls, ns);
         totals
     }
 
-    /// Commands executed.
-    pub fn calls(&self) -> u64 {
-        self.commands.iter().map(|c| c.calls).sum()
+    fn add(&mut self, thread: &ThreadStats) {
+        let add = |sum: &mut u64, counter: &Counter| *sum = sum.wrapping_add(counter.get());
+        add(&mut self.hits, &thread.hits);
+        add(&mut self.misses, &thread.misses);
+        add(&mut self.expired, &thread.expired);
+        add(&mut self.expired_fields, &thread.expired_fields);
+        add(&mut self.evicted, &thread.evicted);
+        add(&mut self.net_in, &thread.net_in);
+        add(&mut self.net_out, &thread.net_out);
+        add(&mut self.reads, &thread.reads);
+        add(&mut self.writes, &thread.writes);
+        add(&mut self.turns, &thread.turns);
+        add(&mut self.prefetch_batches, &thread.prefetch_batches);
+        add(&mut self.prefetched, &thread.prefetched);
+        add(&mut self.busy_us, &thread.cpu_user_us);
+        add(&mut self.busy_us, &thread.cpu_system_us);
+        add(&mut self.error_replies, &thread.error_replies);
+        add(&mut self.unexpected_errors, &thread.unexpected_errors);
     }
 
-    /// Nanoseconds spent in commands.
-    pub fn command_ns(&self) -> u64 {
-        self.commands.iter().map(|c| c.ns).sum()
+    /// Everything since the last reset, as [`Totals::since_start`].
+    pub fn since_reset(srv: &Server, own: &ThreadStats) -> Totals {
+        let mut totals = Totals::since_start(srv, own);
+        totals.subtract(&srv.info.base().totals);
+        totals
     }
 
     fn subtract(&mut self, base: &Totals) {
-        for (now, then) in self.commands.iter_mut().zip(&base.commands) {
-            take(&mut now.calls, then.calls);
-            take(&mut now.ns, then.ns);
-            take(&mut now.rejected, then.rejected);
-            take(&mut now.failed, then.failed);
-        }
-        for (now, then) in self.latency.iter_mut().zip(&base.latency) {
-            now.subtract(then);
-        }
+        take(&mut self.calls, base.calls);
+        take(&mut self.command_ns, base.command_ns);
         take(&mut self.hits, base.hits);
         take(&mut self.misses, base.misses);
         take(&mut self.expired, base.expired);
@@ -128,33 +118,73 @@ impl Totals {
     }
 }
 
+/// What was counted until the last reset.
+#[derive(Debug, Default)]
+pub struct Base {
+    totals: Totals,
+    /// By the command's number.
+    commands: Vec<CommandTotals>,
+    /// By the command's number; empty where nothing was recorded.
+    latency: Vec<Distribution>,
+}
+
 fn take(now: &mut u64, then: u64) {
     *now = now.saturating_sub(then);
 }
 
-fn of_threads(srv: &Server, number: usize) -> impl Iterator<Item = &CommandStats> {
-    srv.all_stats().map(move |thread| &thread.commands[number])
+/// The counters of every command since the last reset, by its number. O(threads x commands).
+pub fn commands_since_reset(srv: &Server) -> Vec<CommandTotals> {
+    let mut all = commands_since_start(srv);
+    for (now, then) in all.iter_mut().zip(&srv.info.base().commands) {
+        take(&mut now.calls, then.calls);
+        take(&mut now.ns, then.ns);
+        take(&mut now.rejected, then.rejected);
+        take(&mut now.failed, then.failed);
+    }
+    all
 }
 
-fn command(srv: &Server, number: usize) -> CommandTotals {
-    of_threads(srv, number).fold(CommandTotals::default(), |mut sum, stats| {
-        sum.calls += stats.calls.get();
-        sum.ns += stats.ns.get();
-        sum.rejected += stats.rejected.get();
-        sum.failed += stats.failed.get();
-        sum
-    })
+/// Thread by thread, whose counters lie side by side.
+fn commands_since_start(srv: &Server) -> Vec<CommandTotals> {
+    let mut all = vec![CommandTotals::default(); srv.table.all().len()];
+    for thread in srv.all_stats() {
+        for (sum, stats) in all.iter_mut().zip(&thread.commands) {
+            sum.calls += stats.calls.get();
+            sum.ns += stats.ns.get();
+            sum.rejected += stats.rejected.get();
+            sum.failed += stats.failed.get();
+        }
+    }
+    all
 }
 
-fn latency(srv: &Server, number: usize) -> Distribution {
+/// How long the calls of a command took since the last reset; empty where nothing was recorded.
+/// O(threads), and O(buckets) for each that has executed it.
+pub fn latency_since_reset(srv: &Server, number: usize) -> Distribution {
+    let mut sum = latency_since_start(srv, number);
+    if !sum.is_empty()
+        && let Some(base) = srv.info.base().latency.get(number)
+    {
+        sum.subtract(base);
+    }
+    sum
+}
+
+fn latency_since_start(srv: &Server, number: usize) -> Distribution {
     let mut sum = Distribution::default();
-    of_threads(srv, number).filter_map(|s| s.latency.get()).for_each(|h| h.add_to(&mut sum));
+    let threads = srv.all_stats().map(|thread| &thread.commands[number]);
+    threads.filter_map(|s| s.latency.get()).for_each(|h| h.add_to(&mut sum));
     sum
 }
 
 /// CONFIG RESETSTAT: INFO counts from here.
-pub fn reset(srv: &Server) {
-    *srv.info.base() = Totals::since_start(srv);
+pub fn reset(srv: &Server, own: &ThreadStats) {
+    let base = Base {
+        totals: Totals::since_start(srv, own),
+        commands: commands_since_start(srv),
+        latency: (0..srv.table.all().len()).map(|n| latency_since_start(srv, n)).collect(),
+    };
+    *srv.info.base() = base;
     srv.info.rates().clear();
     srv.bio.reset_stats();
     srv.errors.lock().unwrap_or_else(|p| p.into_inner()).clear();

@@ -12,10 +12,11 @@
 //! Full pages are counted, as the bytes of the blocks are: a clone copies the row of pages and the
 //! last page, and shares the others until one side changes something in them.
 
-use super::StreamId;
 use super::block::Block;
+use super::{StreamId, nodes};
 use crate::counted::{CountedRow, HEADER};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most blocks of a page: with what stands in front of them they fill a class of the allocator.
 /// Few in tests, so that small streams have several.
@@ -39,6 +40,17 @@ pub(super) struct Blocks {
     full: VecDeque<CountedRow<Block>>,
     /// Only empty when there is no block at all.
     last: Vec<Block>,
+    nodes: Counted,
+}
+
+/// A count of everything that was made once and holds until blocks come or go; 0: none.
+#[derive(Debug, Default)]
+struct Counted(AtomicUsize);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Counted(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 impl Blocks {
@@ -131,8 +143,28 @@ impl Blocks {
         self.full.iter().take(place.page).map(|page| page.len()).sum::<usize>() + place.at
     }
 
+    /// How many nodes a tree over the ids of the blocks has; at least one. O(blocks) for the first
+    /// time after a block has come or gone.
+    pub(super) fn tree_nodes(&self) -> usize {
+        match self.nodes.0.load(Ordering::Relaxed) {
+            0 => {
+                let id = |block: &Block| u128::from_be_bytes(block.master.to_bytes());
+                let nodes = nodes::count(&self.iter().map(id).collect::<Vec<_>>());
+                self.nodes.0.store(nodes, Ordering::Relaxed);
+                nodes
+            }
+            nodes => nodes,
+        }
+    }
+
+    /// Whether [`Blocks::tree_nodes`] is O(1).
+    pub(super) fn knows_tree(&self) -> bool {
+        self.nodes.0.load(Ordering::Relaxed) != 0
+    }
+
     /// Adds a block behind all others.
     pub(super) fn push(&mut self, block: Block) {
+        self.nodes = Counted::default();
         if self.last.len() == PAGE {
             let page = std::mem::replace(&mut self.last, Vec::with_capacity(PAGE));
             self.full.push_back(page.into());
@@ -145,6 +177,7 @@ impl Blocks {
 
     /// Takes the block at this place out. O(page).
     pub(super) fn remove(&mut self, place: Place) -> Block {
+        self.nodes = Counted::default();
         let Some(page) = self.full.get_mut(place.page) else {
             let block = self.last.remove(place.at);
             if self.last.is_empty() {

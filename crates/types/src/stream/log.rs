@@ -1,10 +1,10 @@
 //! The entries of a stream, and what it remembers of those that are gone.
 
+use super::StreamId;
 use super::block::{Block, NODE_MAX, Offsets};
 use super::entry::Entry;
 use super::index::{Blocks, Place};
 use super::trim::{Keep, Trim, Waste};
-use super::{StreamId, nodes};
 use crate::Limits;
 
 /// The most fields of an entry.
@@ -286,11 +286,15 @@ impl Log {
         self.blocks.len()
     }
 
-    /// How many nodes the tree over them would have there: XINFO's `radix-tree-nodes`. O(blocks).
+    /// How many nodes the tree over them would have there: XINFO's `radix-tree-nodes`.
+    /// [`Log::tree_work`] tells what it takes.
     pub fn tree_nodes(&self) -> usize {
-        let ids: Vec<u128> =
-            self.blocks.iter().map(|b| u128::from_be_bytes(b.master.to_bytes())).collect();
-        nodes::count(&ids)
+        self.blocks.tree_nodes()
+    }
+
+    /// The work of [`Log::tree_nodes`], in elements: it counts when a block has come or gone.
+    pub fn tree_work(&self) -> usize {
+        if self.blocks.knows_tree() { 0 } else { self.blocks.len() / 10 }
     }
 
     /// Bytes of memory beside the log itself, from up to `samples` blocks; 0: all. O(samples).
@@ -306,6 +310,9 @@ impl Log {
     #[cfg(test)]
     pub(super) fn check(&self) {
         self.blocks.check();
+        let ids: Vec<u128> =
+            self.blocks.iter().map(|b| u128::from_be_bytes(b.master.to_bytes())).collect();
+        assert_eq!(self.tree_nodes(), super::nodes::count(&ids));
         let ids: Vec<StreamId> = self.range(StreamId::MIN, StreamId::MAX).map(|e| e.id).collect();
         assert_eq!(ids.len() as u64, self.len);
         assert_eq!(self.blocks.iter().map(Block::len).sum::<usize>() as u64, self.len);

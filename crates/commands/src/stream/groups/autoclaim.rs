@@ -2,7 +2,7 @@
 
 use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
-use crate::ctx::{Ctx, FAST_WORK};
+use crate::ctx::{Ctx, FAST_WORK, Lane, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
@@ -81,16 +81,10 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// How much work it is at most, in elements.
-    fn work(&self, log: &Log, group: &Group, now_ms: i64) -> usize {
-        let looked_at = self.count.saturating_mul(LOOKED_AT).min(group.pending_len());
-        let look_up = looked_at.saturating_mul(log.look_up_work());
-        if self.just_ids || look_up > FAST_WORK {
-            return look_up;
-        }
-        let all = group.pending_from(self.from).take(looked_at);
-        let old = all.filter(|(_, pending)| self.is_old(pending, now_ms)).map(|(id, _)| id);
-        look_up.max(log.answer_work(old.take(self.count), FAST_WORK))
+    /// Counts what a sweep looks at: it ends when it has found enough.
+    fn meter(&self, lane: Lane, log: &Log, group: &Group) -> Meter {
+        let most = self.count.saturating_mul(LOOKED_AT).min(group.pending_len());
+        lane.meter(most, most.saturating_mul(log.look_up_work()))
     }
 
     fn is_old(&self, pending: &Pending, now_ms: i64) -> bool {
@@ -98,8 +92,8 @@ impl Sweep {
         idle_ms >= self.min_idle_ms || self.min_idle_ms == 0
     }
 
-    /// Looks for what is to be given away. Nothing is changed.
-    fn look(&self, log: &Log, group: &Group, now_ms: i64) -> Found {
+    /// Looks for what is to be given away, while `meter` lets it. Nothing is changed.
+    fn look(&self, log: &Log, group: &Group, now_ms: i64, meter: &mut Meter) -> Found {
         let mut found = Found::default();
         let mut attempts = self.count.saturating_mul(LOOKED_AT);
         for (id, pending) in group.pending_from(self.from) {
@@ -108,6 +102,9 @@ impl Sweep {
                 break;
             }
             attempts -= 1;
+            if !meter.step() {
+                break;
+            }
             if !log.contains(id) {
                 found.gone.push(id);
             } else if self.is_old(&pending, now_ms) {
@@ -129,7 +126,13 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let stream = record.as_deref().map(super::stream).transpose()?;
     let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
     let (log, group) = found.ok_or_else(|| no_group(args))?;
-    ctx.lane.weigh(sweep.work(log, group, now_ms), &mut ctx.pause)?;
+    let mut meter = sweep.meter(ctx.lane, log, group);
+    let found = sweep.look(log, group, now_ms, &mut meter);
+    meter.settle(&mut ctx.pause)?;
+    if !sweep.just_ids {
+        let claimed = found.claimed.iter().map(|(id, _)| *id);
+        ctx.lane.weigh(log.answer_work(claimed, FAST_WORK), &mut ctx.pause)?;
+    }
 
     let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
@@ -141,7 +144,6 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         if is_new {
             done.note_consumer(consumer_name);
         }
-        let found = sweep.look(log, group, now_ms);
         for id in &found.gone {
             done.note(group, *id);
             group.acknowledge(*id);

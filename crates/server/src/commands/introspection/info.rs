@@ -1,31 +1,48 @@
 //! COMMAND INFO: what a client or proxy has to know of a command to route it.
 
 use super::{categories, named};
-use crate::dispatch::{Cmd, ConnCx};
+use crate::dispatch::{Cmd, CommandTable, ConnCx};
+use std::sync::OnceLock;
 use weft_commands::spec::{Begin, Find, KeySpec};
 use weft_commands::{CmdResult, Flags};
-use weft_resp::Reply;
+use weft_resp::{Blob, Proto, Reply};
 
-/// COMMAND without a subcommand.
+/// COMMAND without a subcommand. Clients ask when they connect, and the answer is a long one that never
+/// changes: it is made once for each protocol.
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
-    answer(cx, &[])
+    static ANSWERS: [OnceLock<Blob>; 2] = [const { OnceLock::new() }; 2];
+    let proto = cx.reply.proto;
+    let answer = match proto {
+        Proto::Resp2 => &ANSWERS[0],
+        Proto::Resp3 => &ANSWERS[1],
+    };
+    let made = answer.get_or_init(|| {
+        let mut reply = Reply::new(proto);
+        answer_in(&mut reply, &cx.srv().table, &[]);
+        Blob::new(reply.slices(0, usize::MAX).concat())
+    });
+    // Bytes that are shared sooner than copied.
+    const SHARED: usize = 16 << 10;
+    cx.reply.raw_shared(made, SHARED);
+    Ok(())
 }
 
 pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;
-    answer(cx, &cx.args[2..])
+    let table = &cx.srv().table;
+    answer_in(cx.reply, table, &cx.args[2..]);
+    Ok(())
 }
 
-fn answer(cx: &mut ConnCx<'_>, names: &[&[u8]]) -> CmdResult {
-    let found: Vec<_> = named(&cx.srv().table, names).collect();
-    cx.reply.array(found.len());
+fn answer_in(reply: &mut Reply, table: &CommandTable, names: &[&[u8]]) {
+    let found: Vec<_> = named(table, names).collect();
+    reply.array(found.len());
     for cmd in found {
         match cmd {
-            Some(cmd) => describe(cx.reply, cmd),
-            None => cx.reply.null(),
+            Some(cmd) => describe(reply, cmd),
+            None => reply.null(),
         }
     }
-    Ok(())
 }
 
 fn describe(reply: &mut Reply, cmd: &Cmd) {

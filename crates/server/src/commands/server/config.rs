@@ -178,7 +178,7 @@ fn rewrite(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn reset_stat(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.core.publish();
-    totals::reset(cx.srv());
+    totals::reset(cx.srv(), cx.core.stats());
     cx.reply.ok();
     Ok(())
 }

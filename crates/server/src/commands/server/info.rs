@@ -23,7 +23,10 @@ pub const INFO: ServerCommand = command(
 );
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
-    let text = info::render(cx.core, &mut cx.held, &Selection::of(&cx.args[1..]));
+    let selection = Selection::of(&cx.args[1..]);
+    let work = info::prepare(cx.core, &mut cx.held, cx.lane, &selection);
+    cx.weigh(work)?;
+    let text = info::render(cx.core, &mut cx.held, &selection);
     cx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::latency_report;
 use crate::commands::shape::{ADMIN, EACH_NODE, answer_help, command, container, help, spec};
 use crate::dispatch::{Cmd, ConnCx, ServerCommand};
-use crate::info::totals::Totals;
+use crate::info::totals::latency_since_reset;
 use crate::stats::Distribution;
 use weft_commands::{CmdResult, Error, Spec};
 
@@ -133,18 +133,18 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
 fn histogram(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;
     let srv = cx.srv();
-    let totals = Totals::since_reset(srv);
-    let called = |cmd: &&'static Cmd| totals.latency[cmd.number].count() > 0;
-    let mut shown: Vec<&'static Cmd> = match &cx.args[2..] {
-        [] => srv.table.all().iter().copied().filter(called).collect(),
-        names => names.iter().flat_map(|name| named(cx, name)).filter(called).collect(),
+    let mut wanted: Vec<&'static Cmd> = match &cx.args[2..] {
+        [] => srv.table.all().to_vec(),
+        names => names.iter().flat_map(|name| named(cx, name)).collect(),
     };
     let mut seen = std::collections::HashSet::new();
-    shown.retain(|cmd| seen.insert(cmd.number));
-    cx.reply.map(shown.len());
-    for cmd in shown {
+    wanted.retain(|cmd| seen.insert(cmd.number));
+    let latencies = wanted.iter().map(|cmd| (cmd, latency_since_reset(srv, cmd.number)));
+    let called: Vec<_> = latencies.filter(|(_, latency)| latency.count() > 0).collect();
+    cx.reply.map(called.len());
+    for (cmd, latency) in called {
         cx.reply.bulk(cmd.full_name.as_bytes());
-        answer_histogram(cx, &totals.latency[cmd.number]);
+        answer_histogram(cx, &latency);
     }
     Ok(())
 }
@@ -170,10 +170,13 @@ fn answer_histogram(cx: &mut ConnCx<'_>, latency: &Distribution) {
     cx.reply.int(count as i64);
     cx.reply.bulk(b"histogram_usec");
     let bounds = cx.reply.map_deferred();
-    let (mut shown, mut told) = (0, 0);
+    let mut buckets = latency.buckets().peekable();
+    let (mut shown, mut told, mut below) = (0, 0, 0);
     for doubling in 0.. {
         let bound = 1024u64 << doubling;
-        let below = latency.buckets().filter(|(top, _)| *top < bound).map(|(_, n)| n).sum();
+        while let Some((_, n)) = buckets.next_if(|(top, _)| *top < bound) {
+            below += n;
+        }
         if below > told {
             cx.reply.int(((bound + bound / 128 - 1) / 1000) as i64);
             cx.reply.int(below as i64);

@@ -113,6 +113,7 @@ fn malloc_stats(cx: &mut ConnCx<'_>) -> CmdResult {
 fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
     crate::mallctl::purge()
         .map_err(|e| Error::owned(format!("ERR Error purging dirty pages: {e}")))?;
+    cx.srv().memory.forget_pages();
     cx.reply.ok();
     Ok(())
 }
@@ -187,11 +188,11 @@ fn lines(usage: &Usage) -> Vec<(String, Value)> {
     int("aof.buffer", 0);
     int("lua.caches", 0);
     int("functions.caches", 0);
-    for (db, bytes) in usage.tables.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
+    for (db, bytes) in &usage.tables {
         lines.push((format!("db.{db}"), Value::Tables(*bytes)));
     }
     let mut int = |name: &str, n: u64| lines.push((name.into(), Value::Int(n as i64)));
-    int("overhead.db.hashtable.lut", usage.tables.iter().sum());
+    int("overhead.db.hashtable.lut", usage.tables.iter().map(|(_, bytes)| bytes).sum());
     int("overhead.db.hashtable.rehashing", 0);
     int("overhead.total", usage.overhead);
     int("db.dict.rehashing.count", 0);

@@ -1,0 +1,109 @@
+//! Which shards of a database may have keys: sums over a database pass over the empty ones.
+//!
+//! A database is spread over all shards, and there may be thousands of databases: INFO would load
+//! 256 cache lines for each, most of them of empty tables. So there is a bit for each table, in a
+//! half cache line for each database. Who puts the first key into a table sets its bit, with the
+//! shard in hand. The bit stays when the table becomes empty again, so that a key that comes and
+//! goes all the time writes nothing that others share; it is taken away when a whole database is
+//! emptied, and by a sum that finds it in vain and can take the shard.
+
+use crate::keyspace::SHARDS;
+use crate::sync::{AtomicU64, Ordering};
+
+const BITS: usize = u64::BITS as usize;
+/// Words of one database.
+const WORDS: usize = SHARDS.div_ceil(BITS);
+
+#[derive(Debug)]
+pub(crate) struct Occupied {
+    /// A bit for each table.
+    tables: Box<[AtomicU64]>,
+    /// A bit for each database that has ever had a key. It stays: threads with other shards of the
+    /// database in hand could note a key while it is taken away.
+    databases: Box<[AtomicU64]>,
+}
+
+/// The numbers of the bits that are set in these words, in ascending order.
+fn bits(words: &[AtomicU64]) -> impl Iterator<Item = usize> + '_ {
+    words.iter().enumerate().flat_map(|(n, word)| {
+        let mut left = word.load(Ordering::Relaxed);
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (bit < u64::BITS).then(|| n * BITS + bit as usize)
+        })
+    })
+}
+
+fn set(word: &AtomicU64, bit: u64) {
+    if word.load(Ordering::Relaxed) & bit == 0 {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+impl Occupied {
+    pub(crate) fn new(databases: usize) -> Self {
+        let words = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Occupied { tables: words(databases * WORDS), databases: words(databases.div_ceil(BITS)) }
+    }
+
+    fn words(&self, db: usize) -> &[AtomicU64] {
+        &self.tables[db * WORDS..][..WORDS]
+    }
+
+    fn word(&self, shard: u16, db: usize) -> (&AtomicU64, u64) {
+        let shard = usize::from(shard);
+        (&self.words(db)[shard / BITS], 1 << (shard % BITS))
+    }
+
+    /// The table has a key. Only the holder of the shard calls it.
+    pub(crate) fn note(&self, shard: u16, db: usize) {
+        let (word, bit) = self.word(shard, db);
+        set(word, bit);
+        set(&self.databases[db / BITS], 1 << (db % BITS));
+    }
+
+    /// The databases that may have keys, in ascending order.
+    pub(crate) fn databases(&self) -> impl Iterator<Item = usize> + '_ {
+        bits(&self.databases)
+    }
+
+    /// The table has none. Only the holder of the shard calls it.
+    pub(crate) fn forget(&self, shard: u16, db: usize) {
+        let (word, bit) = self.word(shard, db);
+        if word.load(Ordering::Relaxed) & bit != 0 {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// The shards that may have keys of database `db`, in ascending order.
+    pub(crate) fn shards(&self, db: usize) -> impl Iterator<Item = u16> + '_ {
+        bits(self.words(db)).map(|shard| shard as u16)
+    }
+
+    /// How many tables may have keys. O(databases that have ever had keys).
+    pub(crate) fn count(&self) -> usize {
+        let of = |db| self.words(db).iter().map(|word| word.load(Ordering::Relaxed).count_ones());
+        self.databases().flat_map(of).sum::<u32>() as usize
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_by_database() {
+        let occupied = Occupied::new(3);
+        for shard in [255, 0, 63, 64, 0] {
+            occupied.note(shard, 1);
+        }
+        occupied.note(7, 2);
+        let of = |db| occupied.shards(db).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1), of(2)), (vec![], vec![0, 63, 64, 255], vec![7]));
+        occupied.forget(63, 1);
+        occupied.forget(62, 1);
+        assert_eq!((of(1), occupied.count()), (vec![0, 64, 255], 4));
+        assert_eq!(occupied.databases().collect::<Vec<_>>(), [1, 2]);
+    }
+}
