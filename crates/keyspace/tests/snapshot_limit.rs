@@ -3,8 +3,9 @@
 #![cfg(not(loom))]
 
 use weft_keyspace::commit::{end_group, seal, settle};
+use weft_keyspace::db::Rework;
 use weft_keyspace::snapshot::{Image, Snapshot, Step};
-use weft_keyspace::{Db, Key, Keyspace, Outside, Rework, SlowHand, Turn};
+use weft_keyspace::{Db, Key, Keyspace, Outside, SlowHand, Turn};
 use weft_types::string::{New, record};
 use weft_types::{Limits, hash};
 
