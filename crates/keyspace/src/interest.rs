@@ -120,6 +120,7 @@ fn id_of(watch: &Arc<Watch>) -> usize {
 #[derive(Debug)]
 enum Watchers {
     One(Watcher),
+    #[expect(clippy::box_collection, reason = "most keys have one watcher: entries stay small")]
     Many(Box<HashMap<usize, Watcher, RandomState>>),
 }
 

@@ -143,7 +143,7 @@ impl Released {
     fn len(&self) -> usize {
         match self {
             Released::Queue(transaction) => transaction.commands(),
-            Released::Watches(ended) => ended.len(),
+            Released::Watches(ended) => ended.keys(),
             Released::Wait(waiting) => waiting.keys.len(),
             Released::Subscriptions { subscriber, .. } => subscriber.all(),
             Released::Prefixes(tracker) => tracker.prefix_count(),

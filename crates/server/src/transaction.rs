@@ -193,7 +193,7 @@ pub struct EndedWatch {
 }
 
 impl EndedWatch {
-    pub fn len(&self) -> usize {
+    pub fn keys(&self) -> usize {
         self.keys.len()
     }
 
