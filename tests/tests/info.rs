@@ -144,7 +144,8 @@ fn databases(client: &mut Client) -> BTreeMap<String, (u64, u64, u64)> {
 /// of them is made in the slow lane.
 #[test]
 fn keys_of_thousands_of_databases_are_counted() {
-    let server = Server::weft(&["--io-threads", "1", "--databases", "10000"]);
+    let options = ["--io-threads", "1", "--databases", "10000", "--enable-debug-command", "yes"];
+    let server = Server::weft(&options);
     let mut client = server.client();
     assert!(databases(&mut client).is_empty());
     let requests: Vec<Vec<String>> = (0..4000)
@@ -159,6 +160,14 @@ fn keys_of_thousands_of_databases_are_counted() {
     let found = databases(&mut client);
     assert_eq!(found.len(), 4000);
     assert!(found.values().all(|of| *of == (9, 0, 0)));
+    // So many tables are no work for a thread with other clients.
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "1"]);
+    let mut other = server.client();
+    other.send_raw(&encode(&["INFO", "keyspace"])).expect("it is sent");
+    while info(&mut client, "threads")["slow_lane_jobs"] != "1" {}
+    client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
+    let text = other.read_reply().expect("an answer").value.text();
+    assert!(text.contains("db3999:keys=9,"), "{text}");
     for db in 2..4000 {
         client.ok(&["SELECT", &db.to_string()]);
         client.ok(&["FLUSHDB"]);

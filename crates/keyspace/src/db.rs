@@ -24,8 +24,8 @@ use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
 use crate::notice::Classes;
 use crate::turn::{Expired, Rng, Turn};
 use std::collections::VecDeque;
-use weft_table::TableMut;
-use weft_types::{Record, RecordRef, Values};
+use weft_table::{TableMut, Verdict, Which};
+use weft_types::{Record, RecordMut, RecordRef, Values};
 
 /// A logical database, through a guard.
 #[derive(Debug)]
@@ -476,10 +476,15 @@ impl<'g> Db<'g> {
     /// A shard that the guard holds, chosen with a chance in proportion to its keys; `None` when
     /// there are none.
     fn random_shard(&mut self) -> Option<u16> {
-        let lens: Vec<usize> = (0..SHARDS as u16)
-            .map(|shard| if self.guard.holds(shard) { self.shard_len(shard) } else { 0 })
-            .collect();
-        let total: usize = lens.iter().sum();
+        let mut lens = [0; SHARDS];
+        let mut total = 0;
+        for shard in self.keyspace().occupied_shards(self.index) {
+            if self.guard.holds(shard) {
+                let len = self.shard_len(shard);
+                lens[usize::from(shard)] = len;
+                total += len;
+            }
+        }
         if total == 0 {
             return None;
         }
@@ -560,6 +565,18 @@ impl<'g> Db<'g> {
     /// The shape of one shard's table, which the guard must hold. O(capacity).
     pub fn table_stats(&mut self, shard: u16) -> weft_table::Stats {
         self.table(shard).stats()
+    }
+
+    /// Shows when some live keys of `shard` expire, of those that do; where to go on, as
+    /// [`Db::scan_shard`]. O(1), and parts of the table where nothing expires are passed over.
+    pub fn some_expiries(&mut self, shard: u16, cursor: u64, mut seen: impl FnMut(i64)) -> u64 {
+        const BUCKETS: usize = 64;
+        let now = self.turn.over_ms;
+        let look = |record: RecordMut<'_>| {
+            record.expiry().filter(|at| *at > now).into_iter().for_each(&mut seen);
+            Verdict::Keep
+        };
+        self.table(shard).sweep(cursor, BUCKETS, Which::Expiring, look, drop)
     }
 
     /// Exclusive access to one shard's table for the sweeps of this crate.

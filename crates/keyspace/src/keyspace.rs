@@ -189,6 +189,11 @@ impl Keyspace {
         self.table(shard, db).len()
     }
 
+    /// How many keys of one shard have an expiry, in one database; as [`Keyspace::shard_len`].
+    pub fn shard_expiring(&self, shard: u16, db: usize) -> usize {
+        self.table(shard, db).expiring()
+    }
+
     /// What there is in one database; moment's values when the world runs. O(shards with keys).
     pub fn sums(&self, db: usize) -> Sums {
         let tables = self.occupied.shards(db).map(|shard| self.table(shard, db));

@@ -5,10 +5,11 @@
 //! half cache line for each database. Who puts the first key into a table sets its bit, with the
 //! shard in hand. The bit stays when the table becomes empty again, so that a key that comes and
 //! goes all the time writes nothing that others share; it is taken away when a whole database is
-//! emptied, and by a sum that finds it in vain and can take the shard.
+//! emptied, and by a sum that finds it in vain and can take the shard. Models don't try the bits out:
+//! they are set and taken away by the holder of the shard, and read as moment's values.
 
 use crate::keyspace::SHARDS;
-use crate::sync::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const BITS: usize = u64::BITS as usize;
 /// Words of one database.

@@ -210,7 +210,7 @@ mod tests {
         put(&ks, &mut turn, b"all", 5, 0, 0);
         put(&ks, &mut turn, b"none", 0, 40, 3);
         put(&ks, &mut turn, b"plain", 0, 0, 600);
-        assert_eq!(ks.timed(0), 4);
+        assert_eq!(ks.sums(0).timed, 4);
         sweep_often(&ks, &mut turn, 50);
         assert_eq!(len(&ks, &mut turn, b"some"), Some(30));
         assert_eq!(len(&ks, &mut turn, b"large"), Some(1));
@@ -218,10 +218,10 @@ mod tests {
         assert_eq!(len(&ks, &mut turn, b"none"), Some(43));
         assert_eq!(len(&ks, &mut turn, b"plain"), Some(600));
         assert_eq!(turn.tally.expired_fields, 20_305);
-        assert_eq!((turn.tally.expired, ks.timed(0)), (0, 2));
+        assert_eq!((turn.tally.expired, ks.sums(0).timed), (0, 2));
         turn.set_time(NOW + 1);
         sweep_often(&ks, &mut turn, 50);
-        assert_eq!(ks.timed(0), 0);
+        assert_eq!(ks.sums(0).timed, 0);
         assert_eq!(turn.tally.expired_fields, 20_365);
         turn.drop_trash();
     }
@@ -252,7 +252,7 @@ mod tests {
             let new = weft_types::string::New::Bytes(b"text");
             db.set(&key, weft_types::string::record(b"h", new, None, 0));
         }
-        assert_eq!(ks.timed(0), 0, "what takes the place of a hash is not marked");
+        assert_eq!(ks.sums(0).timed, 0, "what takes the place of a hash is not marked");
         sweep_often(&ks, &mut turn, 3);
         let before = turn.tally.expired_fields;
         sweep(&mut Outside::new(&ks, 0).enter(), &mut turn, &mut state, &shards, 1, &mut || true);

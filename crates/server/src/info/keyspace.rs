@@ -15,14 +15,27 @@ use weft_keyspace::{Db, Guard, SHARDS, Turn};
 const SHARDS_SAMPLED: usize = 8;
 /// Keys that make an estimate good enough.
 const KEYS_SAMPLED: u64 = 32;
+/// Steps of a walk over one shard for that.
+const STEPS: u64 = 8;
+/// For so long an estimate is good if as many keys have an expiry as then (milliseconds).
+const ESTIMATE_MS: i64 = 100;
 /// Estimates that one INFO makes: some microseconds each at worst.
 const ESTIMATES: usize = 16;
 /// Tables found empty in vain that one INFO has passed over from then on.
 const FORGOTTEN: usize = 64;
 
-/// When the keys of a database that have an expiry expire, on average (Unix milliseconds). By
-/// database.
-pub type Expiries = HashMap<usize, i64>;
+/// When the keys of a database that have an expiry expire.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimate {
+    /// On average (Unix milliseconds).
+    at: i64,
+    /// How many they were, and when that was.
+    expiring: usize,
+    made_ms: i64,
+}
+
+/// The estimates by database.
+pub type Expiries = HashMap<usize, Estimate>;
 
 /// The work of INFO keyspace, for [`ConnCx::weigh`](crate::dispatch::ConnCx::weigh): to add up a table costs
 /// about a quarter of what it costs to answer an element. O(databases).
@@ -43,13 +56,18 @@ impl Estimates {
     }
 
     /// Makes one of `db`, which has keys with an expiry, if it is its turn and this thread may look at keys.
-    fn make(&mut self, core: &mut Core, held: &mut Held<'_>, db: usize) {
-        if self.left == 0 || db < self.first {
+    fn make(&mut self, core: &mut Core, held: &mut Held<'_>, db: usize, expiring: usize) {
+        let now = core.turn.now_ms;
+        let is_fresh = |old: &Estimate| {
+            old.expiring == expiring && (0..ESTIMATE_MS).contains(&(now - old.made_ms))
+        };
+        let has_fresh = core.srv.info.expiries().get(&db).is_some_and(is_fresh);
+        if self.left == 0 || db < self.first || has_fresh {
             return;
         }
         self.left -= 1;
         if let Some(at) = average_expiry(core, held, db) {
-            core.srv.info.expiries().insert(db, at);
+            core.srv.info.expiries().insert(db, Estimate { at, expiring, made_ms: now });
         }
         let next = if self.left == 0 { db + 1 } else { 0 };
         core.srv.info.next_estimate.store(next, Ordering::Relaxed);
@@ -72,8 +90,9 @@ pub fn estimate(core: &mut Core, held: &mut Held<'_>) {
         if estimates.left == 0 {
             break;
         }
-        if ks.counts(db).1 > 0 {
-            estimates.make(core, held, db);
+        let expiring = ks.counts(db).1;
+        if expiring > 0 {
+            estimates.make(core, held, db, expiring);
         }
     }
     estimates.end(core);
@@ -93,10 +112,10 @@ pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
         let mut ttl = 0;
         if sums.expiring > 0 {
             if let Some(estimates) = &mut estimates {
-                estimates.make(core, held, db);
+                estimates.make(core, held, db, sums.expiring);
             }
-            let at = core.srv.info.expiries().get(&db).copied();
-            ttl = at.map_or(0, |at| (at - core.turn.now_ms).max(0));
+            let known = core.srv.info.expiries().get(&db).copied();
+            ttl = known.map_or(0, |known| (known.at - core.turn.now_ms).max(0));
         }
         text.begin("db");
         text.int(db);
@@ -153,28 +172,27 @@ fn average_expiry(core: &mut Core, held: &mut Held<'_>, db: usize) -> Option<i64
     let srv = core.srv;
     let first = core.turn.random() % SHARDS as u64;
     let (mut sum, mut count) = (0i128, 0u64);
-    let mut occupied: Vec<u16> =
-        srv.ks.occupied_shards(db).filter(|shard| srv.ks.shard_len(*shard, db) > 0).collect();
-    let middle = occupied.partition_point(|shard| u64::from(*shard) < first);
-    occupied.rotate_left(middle);
-    for (looked, shard) in occupied.into_iter().enumerate() {
-        if count >= KEYS_SAMPLED || (looked >= SHARDS_SAMPLED && count > 0) {
-            break;
-        }
+    let ks = &srv.ks;
+    let expire = ks.occupied_shards(db).filter(|shard| ks.shard_expiring(*shard, db) > 0);
+    let mut shards: Vec<u16> = expire.collect();
+    let middle = shards.partition_point(|shard| u64::from(*shard) < first);
+    shards.rotate_left(middle);
+    for shard in shards.into_iter().take(SHARDS_SAMPLED) {
         with_shard(core, held, shard, |guard, turn| {
             let mut cursor = 0;
-            for _ in 0..KEYS_SAMPLED {
-                cursor = Db::new(guard, turn, db).scan_shard(shard, cursor, |record| {
-                    if let Some(at) = record.expiry() {
-                        sum += i128::from(at);
-                        count += 1;
-                    }
+            for _ in 0..STEPS {
+                cursor = Db::new(guard, turn, db).some_expiries(shard, cursor, |at| {
+                    sum += i128::from(at);
+                    count += 1;
                 });
                 if cursor == 0 || count >= KEYS_SAMPLED {
                     break;
                 }
             }
         });
+        if count >= KEYS_SAMPLED {
+            break;
+        }
     }
     (count > 0).then(|| (sum / i128::from(count)) as i64)
 }
