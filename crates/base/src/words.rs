@@ -153,7 +153,7 @@ mod tests {
         check(r#"foo"bar"baz"#, &["foobarbaz"]);
         check(r#""foo"bar 'foo'bar"#, &["foobar", "foobar"]);
         check(r#"a"b c"'d e'f"#, &["ab cd ef"]);
-        check(r#""a""b" '''' """"#, &["ab", "", ""]);
+        check(r#""a""b" '''' """""#, &["ab", "", ""]);
         check(r#""\x41"b 'a\'b'c"#, &["Ab", "a'bc"]);
         check(r#""SET"'k'"#, &["SETk"]);
     }

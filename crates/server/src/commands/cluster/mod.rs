@@ -33,7 +33,7 @@ const KEYSLOT: ServerCommand = command(
     Spec {
         group: Group::Cluster,
         complexity: "O(N) where N is the number of bytes in the key",
-        ..spec("keyslot", 3, Flags::STALE, "3.0.0", "Returns the hash slot of a key.", "key")
+        ..spec("keyslot", 3, Flags::STALE, "3.0.0", "Returns the hash slot of a key.", "key:string")
     },
     keyslot,
 );
