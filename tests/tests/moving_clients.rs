@@ -104,6 +104,9 @@ impl Run<'_> {
     }
 }
 
+/// A name, how many threads, and what each does; it has a number of its own.
+type Kind = (&'static str, u64, fn(&Run<'_>, u64));
+
 /// Runs all kinds of clients beside threads that are sent to sleep and woken.
 fn run(name: &str, threads: usize, args: &[&str]) {
     let count = threads.to_string();
@@ -122,7 +125,7 @@ fn run(name: &str, threads: usize, args: &[&str]) {
     // Most kinds take two connections or more for each of their threads.
     let tenths = env_or::<u64>("MOVING_CONNECTIONS", 200).div_ceil(20);
     let without: String = env_or("MOVING_WITHOUT", String::new());
-    let kinds: [(&str, u64, fn(&Run<'_>, u64)); 11] = [
+    let kinds: [Kind; 11] = [
         ("counts", 2 * tenths, multiplexed::counts),
         ("transacts", 2 * tenths, values::transacts),
         ("reads_slowly", tenths, values::reads_slowly),

@@ -44,12 +44,12 @@ pub fn counts(run: &Run<'_>, nth: u64) {
         let long = client::encode(&["LRANGE", "long", "0", "-1"]);
         while run.goes_on() {
             // A client of one request at a time is one, too.
-            let count = if nth % 3 == 0 { 1 } else { 1 + rng.below(AT_ONCE) };
+            let count = if nth.is_multiple_of(3) { 1 } else { 1 + rng.below(AT_ONCE) };
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
             for _ in 0..count {
                 let (request, what) = match rng.below(2000) {
                     0 => (&long, Expected::Elements),
-                    n if n % 4 == 0 => (&shared, Expected::Higher),
+                    n if n.is_multiple_of(4) => (&shared, Expected::Higher),
                     _ => (&own, Expected::Next),
                 };
                 bytes.extend_from_slice(request);

@@ -7,7 +7,7 @@ use weft_testkit::{Client, Value, client};
 pub fn listens(run: &Run<'_>, nth: u64) {
     let (mut listens, mut publishes) = (run.client(), run.client());
     let mut rng = run.rng(nth);
-    let is_new = nth % 2 == 0;
+    let is_new = nth.is_multiple_of(2);
     if is_new {
         listens.hello(3);
     }

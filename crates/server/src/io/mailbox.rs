@@ -161,7 +161,7 @@ impl Mailbox {
     }
 
     /// How many messages there are. O(1).
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.queue.len()
     }
 

@@ -106,7 +106,7 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
     }
     let mailbox = &core.srv.threads[core.id].mailbox;
     // What comes from here on is published later, and may come without end.
-    let mut left = mailbox.len();
+    let mut left = mailbox.count();
     core.mail.stage(|| {
         left = left.checked_sub(1)?;
         mailbox.take()
