@@ -561,7 +561,7 @@ mod tests {
         assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
         assert!(!bench.is_too_long(&[b"SETBIT", b"string", b"7", b"1"]));
         // But many places of it are.
-        let set = [&b"SET"[..], b"u8", b"#9", b"1"].repeat(50);
+        let set = [&b"SET"[..], b"u8", b"#9", b"1"].repeat(200);
         assert!(bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..]].concat()));
         assert!(!bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
         assert!(bench.is_too_long(&[b"GETRANGE", b"string", b"1", b"-1"]));

@@ -16,7 +16,7 @@ mod tests;
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
 use weft_types::Record;
-use weft_types::hyperloglog::View;
+use weft_types::hyperloglog::{HEADER, View};
 use weft_types::string::Str;
 
 /// The commands of this group.
@@ -35,9 +35,8 @@ pub fn work(_: &Record) -> usize {
     WORK
 }
 
-/// The bytes of the HyperLogLog that `record` holds, and its registers. Of a string in pieces the
-/// first piece, which decides: no dense one is so long, and the runs of a sparse one cover more
-/// registers than there are before the piece ends.
+/// The bytes of the HyperLogLog that `record` holds, and its registers. Of a string in pieces no more
+/// than the first run: no dense one is so long, and no sparse one that is not corrupted.
 #[inline]
 fn view(record: &Record) -> Result<(&[u8], View<'_>), Error> {
     match Str::of(record).ok_or(WRONG_TYPE)? {
@@ -45,7 +44,8 @@ fn view(record: &Record) -> Result<(&[u8], View<'_>), Error> {
             View::of(bytes).map(|view| (bytes, view)).ok_or(INVALID)
         }
         Str::Pieces(pieces) => {
-            let bytes = pieces.slice_from(0);
+            let first = pieces.slice_from(0);
+            let bytes = &first[..first.len().min(HEADER + 1)];
             View::of(bytes).map(|view| (bytes, view)).ok_or(INVALID)
         }
         Str::Int(_) => Err(INVALID),

@@ -625,7 +625,7 @@ fn bit_at(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Bytes of a piece of a large string.
+/// Bytes of four pieces of a large string.
 const PIECE: i64 = 64 << 10;
 
 /// An offset that is near the end of a piece, as a rule.

@@ -135,6 +135,15 @@ fn bytes_at_both_ends() {
     assert_eq!(CountedRow::from(&b"abc"[..]).memory(), 3 + HEADER);
 }
 
+#[test]
+fn a_copy_of_bytes_is_a_vector_like_any_other() {
+    let mut copy = vec_beside(b"abc");
+    assert_eq!((&copy[..], copy.capacity()), (&b"abc"[..], 3));
+    copy.extend_from_slice(b"defgh");
+    assert_eq!(copy, b"abcdefgh");
+    drop(vec_beside(&copy));
+}
+
 /// One thread goes on changing what others look at, and everybody sees what was there when he got
 /// it.
 #[test]

@@ -4,7 +4,7 @@
 //!  len                                        bytes of the string
 //!  base   ──► Blob [ 0 ............ end ]     as it was received, or absent
 //!  pages  ──► [ page | none | page | ... ]    each counted
-//!               └─► [ own | none | own ... ]  128 slots, a slot for each 64 KiB of the string
+//!               └─► [ own | none | own ... ]  128 slots, a slot for each 16 KiB of the string
 //! ```
 //!
 //! A slot that holds a blob is the piece. Behind an empty slot the piece lies in the base, at its own
@@ -25,18 +25,19 @@ use crate::counted::{Counted, Piece, note_copy, vec_beside};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a piece; a size class of the allocator.
-pub const PIECE: usize = 64 << 10;
+/// Bytes of a piece; a size class of the allocator, and enough to be sent from where it is stored.
+/// Short ones: edits at random places beside a snapshot copy one each.
+pub const PIECE: usize = 16 << 10;
 
 /// The longest string that stays in one buffer whatever happens to it (bytes). Copying one takes
 /// some tens of microseconds.
-pub const PIECED_FROM: usize = 4 * PIECE;
+pub const PIECED_FROM: usize = 16 * PIECE;
 
 /// Slots of a page.
 const PAGE: usize = 128;
 
 /// Pieces that an edit puts back into the base at most.
-const PUT_BACK: usize = 2;
+const PUT_BACK: usize = 4;
 
 /// Slots that an edit looks at for pieces to put back.
 const LOOK_AT: usize = 256;
@@ -283,9 +284,13 @@ impl Pieces {
         &mut Arc::get_mut(own).expect("nobody else holds it")[..end - start]
     }
 
-    /// Writes `bytes` over what stands at `at`, in the string.
-    pub fn write(&mut self, at: usize, mut bytes: &[u8]) {
-        let mut at = at;
+    /// Writes `bytes` over what stands at `at`.
+    ///
+    /// # Panics
+    ///
+    /// If the string ends before them.
+    pub fn write(&mut self, mut at: usize, mut bytes: &[u8]) {
+        assert!(bytes.is_empty() || at + bytes.len() <= self.len, "in the string");
         while !bytes.is_empty() {
             let (start, end) = self.bounds(at / PIECE);
             let (part, rest) = bytes.split_at(bytes.len().min(end - at));
