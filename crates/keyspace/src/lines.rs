@@ -48,6 +48,14 @@ impl<W> Line<W> {
         }
     }
 
+    /// Whether a client in it satisfies `is`.
+    fn any(&self, is: impl Fn(&W) -> bool) -> bool {
+        match self {
+            Line::One(_, w) => is(w),
+            Line::Many(all) => all.values().any(|w| is(w)),
+        }
+    }
+
     /// The first client after `after` that satisfies `is_next`.
     fn first_after(
         &self,
@@ -325,6 +333,20 @@ impl<W: Waits> Lines<W> {
         let of_shard = |s| self.shard(s).lines.values().map(HashMap::len).sum::<usize>();
         (0..SHARDS as u16).map(of_shard).sum()
     }
+
+    /// How many keys have a client in their line that follows them and satisfies `is`. O(shards, and
+    /// clients in the lines of those in which somebody follows).
+    pub fn keys_followed_by(&self, is: impl Fn(&W) -> bool) -> usize {
+        let followed = |s: u16| {
+            let of_shard = self.shard(s);
+            if of_shard.followers == 0 {
+                return 0;
+            }
+            let lines = of_shard.lines.values().flat_map(HashMap::values);
+            lines.filter(|line| line.any(|w| w.follows() && is(w))).count()
+        };
+        (0..SHARDS as u16).map(followed).sum()
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -419,19 +441,5 @@ mod tests {
         lines.leave(&ks, &old);
         assert_eq!(line(&lines, "a"), [1]);
         assert!(lines.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
-    }
-
-    /// How many keys have a client in their line that follows them and satisfies `is`. O(shards, and
-    /// clients in the lines of those in which somebody follows).
-    pub fn keys_followed_by(&self, is: impl Fn(&W) -> bool) -> usize {
-        let followed = |s: u16| {
-            let of_shard = self.shard(s);
-            if of_shard.followers == 0 {
-                return 0;
-            }
-            let lines = of_shard.lines.values();
-            lines.filter(|line| line.iter().any(|(_, w)| w.follows() && is(w))).count()
-        };
-        (0..SHARDS as u16).map(followed).sum()
     }
 }
