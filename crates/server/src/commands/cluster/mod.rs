@@ -1,9 +1,9 @@
 //! CLUSTER and ASKING, on a server without a cluster.
 //!
-//! As in Valkey, only CLUSTER KEYSLOT and CLUSTER HELP answer; everything else says that cluster support
-//! is disabled. The subcommands that say so are listed in `dispatch/absent.rs`.
+//! As in Valkey, only CLUSTER KEYSLOT answers; everything else, HELP included, says that cluster support is
+//! disabled. The subcommands that say so are listed in `dispatch/absent.rs`.
 
-use super::shape::{ANYTIME, answer_help, command, container, help, spec};
+use super::shape::{ANYTIME, command, container, help, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_base::slot::key_slot;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec};
@@ -39,7 +39,7 @@ const KEYSLOT: ServerCommand = command(
 );
 
 const HELP: ServerCommand = {
-    let plain = help("5.0.0", |cx| answer_help(cx, TEXT));
+    let plain = help("5.0.0", |_| Err(DISABLED));
     let spec = Spec { group: Group::Cluster, flags: ANYTIME, ..plain.spec };
     ServerCommand { spec, ..plain }
 };
@@ -50,8 +50,6 @@ const CLUSTER: ServerCommand = {
     let spec = Spec { group: Group::Cluster, flags: Flags::NONE, ..plain.spec };
     ServerCommand { spec, ..plain }
 };
-
-const TEXT: &[&str] = &["KEYSLOT <key>", "    Return the hash slot of <key>."];
 
 fn keyslot(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.reply.int(i64::from(key_slot(cx.args[2])));
