@@ -116,7 +116,7 @@ pub const fn heap(bytes: usize) -> usize {
         9..=128 => (bytes + 15) & !15,
         _ => {
             // Four classes between two powers of two.
-            let step = (bytes - 1).next_power_of_two() / 8;
+            let step = bytes.next_power_of_two() / 8;
             if bytes.is_power_of_two() { bytes } else { bytes.div_ceil(step) * step }
         }
     }
