@@ -107,9 +107,9 @@ fn what_ends_the_note_of_a_key() {
     // A change of the value only.
     client.cmd(&["APPEND", "c", "w"]);
     assert_eq!(tracked(&mut client), "4");
-    // The primary's from here on.
+    // The primary's from here on. Another time: the same millisecond would be no change.
     writer.ok(&["SELECT", "1"]);
-    writer.ok(&["SET", "c", "v", "EX", "1000"]);
+    writer.ok(&["SET", "c", "v", "EX", "2000"]);
     assert_eq!(writer.cmd(&["WAIT", "1", "0"]).int(), 1);
     until("the write", || tracked(&mut client) == "3");
     client.ok(&["FLUSHDB"]);

@@ -150,7 +150,8 @@ fn nothing_is_left_of_watches_that_are_over() {
     let mut other = client(&server);
     other.ok(&["WATCH", "some:name:00000007", "some:name:00000008"]);
     let used = info(&mut admin, "used_memory");
-    let ends: [(&str, fn(Client)); 5] = [
+    type End = fn(Client);
+    let ends: [(&str, End); 5] = [
         ("UNWATCH", |mut client| client.ok(&["UNWATCH"])),
         ("EXEC", |mut client| {
             client.ok(&["MULTI"]);

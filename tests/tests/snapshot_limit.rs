@@ -156,6 +156,8 @@ fn a_rewrite_comes_to_its_end() {
     }
     no_rewrite(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
+    // The restart kills the server, and `everysec` promises nothing of the last second.
+    assert_eq!(writer.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     weft.restart_loading(&["--appendonly", "yes"]);
     let mut client = weft.client();
     until("the data", || info(&mut client, "loading") == "0");

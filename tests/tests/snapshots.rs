@@ -340,6 +340,8 @@ fn clients_are_told_that_the_server_is_loading() {
         assert_eq!(client.cmd(words).error(), loading, "{words:?}");
     }
     assert_eq!(info(&mut client, "loading"), "1");
+    // Answers come before the first piece of the file.
+    until(|| info(&mut client, "loading_loaded_bytes") != "0");
     for field in ["loading_start_time", "loading_total_bytes", "loading_loaded_bytes"] {
         assert!(info(&mut client, field).parse::<u64>().expect("a number") > 0, "{field}");
     }

@@ -73,7 +73,8 @@ impl NotedKeys {
         self.change(shard, |noted| noted.before = expiry);
     }
 
-    /// The key has changed and has this expiry now. `is_client`: a client has done that, not the primary.
+    /// The key has changed and has this expiry now. `is_client`: a client has done that, not the primary. Whoever
+    /// gives it the expiry that it has, to the millisecond, changes nothing here.
     pub(crate) fn changed(
         &self,
         shard: u16,
