@@ -89,6 +89,9 @@ const KINDS: &[(&str, Hold)] = &[
         let half = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8000000\r\n"[..], &vec![b'x'; 4 << 20]];
         client.send_raw(&half.concat()).expect("it is read");
     }),
+    ("untaken replies", |client| {
+        client.send_raw(b"LRANGE list 0 -1\r\n").expect("it is read");
+    }),
 ];
 
 /// Waits until a number does not change any more, and answers it. Threads tell of their memory at their ticks, so it
@@ -110,6 +113,10 @@ fn settled(mut number: impl FnMut() -> u64) -> u64 {
 fn what_clients_hold_is_what_is_shown() {
     let server = Server::weft(&["--io-threads", "2"]);
     let mut admin = client(&server);
+    // More than sockets hold.
+    for _ in 0..16 {
+        admin.cmd(&request(&["RPUSH", "list"], &vec!["v".repeat(1000); 1000], &[]));
+    }
     let mut wrong = Vec::new();
     for (kind, hold) in KINDS {
         let mut holder = client(&server);
@@ -136,7 +143,8 @@ fn what_clients_hold_is_what_is_shown() {
             wrong.push(format!("{kind}: {grown} bytes, tot-mem {total}, in all {added}"));
         }
         drop(holder);
-        until("what it held is freed", || info(&mut admin, "used_memory") < used + MB / 4);
+        // A thread of the slow lane may have begun meanwhile, with memory of its own.
+        until("what it held is freed", || info(&mut admin, "used_memory") < used + MB);
         until("it is not counted", || info(&mut admin, "mem_clients_normal") < shown + MB / 4);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -22,7 +22,7 @@ use crate::guard::Busy;
 use crate::interest::{Event, JOURNALED};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
-use crate::running::{self, Entry};
+use crate::running::{self, Entry, Wrote};
 use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -86,7 +86,7 @@ impl<'k> Cut<'k> {
         loop {
             let mut running = self.ks.running();
             if lock.try_lock() {
-                running.push(Entry::new(self.ks, shard));
+                running.push(Entry::new(self.ks, shard, Wrote::Nothing));
                 break;
             }
             drop(running);

@@ -545,7 +545,7 @@ impl<'g> Db<'g> {
     /// Whether there is something of this database or `other` in `shard`, or a snapshot walks over it.
     fn is_of_exchange(&self, shard: u16, other: usize) -> bool {
         let ks = self.keyspace();
-        [self.index, other].iter().any(|db| !ks.table(shard, *db).is_empty())
+        [self.index, other].iter().any(|db| ks.shard_len(shard, *db) > 0)
             || ks.interest(shard) & SNAPSHOT != 0
     }
 

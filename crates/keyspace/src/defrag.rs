@@ -47,7 +47,7 @@ impl Walk {
             return Step { is_last: true, ..done };
         };
         debug_assert!(usize::from(shard) < SHARDS);
-        let is_empty = inside.keyspace().table(shard, self.db).is_empty();
+        let is_empty = inside.keyspace().shard_len(shard, self.db) == 0;
         if !is_empty && let Ok(guard) = inside.guard_one(turn, shard) {
             let mut db = Db::new(&guard, turn, self.db);
             self.cursor = db.relocate_some(shard, self.cursor, &mut done, lies_badly);

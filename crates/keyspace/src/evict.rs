@@ -32,7 +32,7 @@ use crate::commit::commit;
 use crate::db::Db;
 use crate::effect::Cause;
 use crate::hold::Inside;
-use crate::keyspace::{Hasher, Keyspace, SHARDS};
+use crate::keyspace::{Hasher, Keyspace};
 use crate::turn::{Rng, Turn};
 use std::cell::Cell;
 use weft_table::{TableMut, Verdict, Which};
@@ -468,13 +468,13 @@ impl Weights {
         Some((shard, db))
     }
 
-    /// Looks at all tables and returns the sum of their weights. O(shards * databases).
+    /// Looks at all tables and returns the sum of their weights. O(shards * databases in use).
     fn weigh(&mut self, ks: &Keyspace, volatile: bool) -> u64 {
         self.left = STEPS_PER_WEIGHING;
         self.tables.clear();
         let mut sum = 0;
-        for shard in 0..SHARDS as u16 {
-            for db in 0..ks.databases() {
+        for db in ks.occupied_databases() {
+            for shard in ks.occupied_shards(db) {
                 let weight = weight(ks, shard, db, volatile);
                 if weight > 0 {
                     sum += weight;
@@ -488,8 +488,7 @@ impl Weights {
 
 /// How many keys of a table may be evicted; a moment's value.
 fn weight(ks: &Keyspace, shard: u16, db: usize, volatile: bool) -> u64 {
-    let table = ks.table(shard, db);
-    (if volatile { table.expiring() } else { table.len() }) as u64
+    (if volatile { ks.shard_expiring(shard, db) } else { ks.shard_len(shard, db) }) as u64
 }
 
 #[cfg(test)]

@@ -220,9 +220,8 @@ impl Walk<'_> {
     fn there(&self) -> There {
         let mut there = There::default();
         for &shard in self.shards {
-            let table = self.ks.table(shard, self.db);
-            there.keys |= table.expiring() > 0;
-            there.fields |= table.marked() > 0;
+            there.keys |= self.ks.shard_expiring(shard, self.db) > 0;
+            there.fields |= self.ks.shard_timed(shard, self.db) > 0;
             if there.keys && there.fields {
                 break;
             }
@@ -270,7 +269,7 @@ impl Walk<'_> {
         // One more than there are shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
             let shard = self.shards[place.nth % self.shards.len()];
-            let expiring = self.ks.table(shard, self.db).expiring() > 0;
+            let expiring = self.ks.shard_expiring(shard, self.db) > 0;
             if expiring && let Ok(guard) = inside.guard_one(turn, shard) {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());

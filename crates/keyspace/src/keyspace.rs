@@ -14,6 +14,7 @@ use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
 use crate::stale::Caches;
 use crate::sync::{Mutex, Ordering, RwLock};
+use crate::tables::Tables;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::fmt;
@@ -69,10 +70,7 @@ pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 /// All keys of all logical databases.
 pub struct Keyspace {
     pub(crate) locks: Box<[ShardLock]>,
-    /// Database-major: the roots of the database that everybody uses are contiguous, 64 bytes
-    /// each, and stay in the first-level cache. (Shard-major, their stride of a kilobyte made
-    /// them compete for four sets of it.)
-    pub(crate) tables: Box<[Table]>,
+    tables: Tables,
     pub(crate) occupied: Occupied,
     databases: usize,
     pub(crate) gates: Gates,
@@ -120,7 +118,7 @@ impl Keyspace {
     fn hashed(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
         Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
-            tables: (0..SHARDS * databases).map(|_| Table::new(hasher)).collect(),
+            tables: Tables::new(databases, hasher),
             occupied: Occupied::new(databases),
             databases,
             gates: Gates::new(threads, 1),
@@ -176,7 +174,7 @@ impl Keyspace {
 
     #[inline]
     pub(crate) fn table(&self, shard: u16, db: usize) -> &Table {
-        &self.tables[db * SHARDS + usize::from(shard)]
+        self.tables.get(shard, db)
     }
 
     /// What the slow lane holds; it takes and gives nothing back meanwhile.
@@ -186,12 +184,17 @@ impl Keyspace {
 
     /// How many keys one shard holds in one database; a moment's value when not locked.
     pub fn shard_len(&self, shard: u16, db: usize) -> usize {
-        self.table(shard, db).len()
+        self.tables.touched(shard, db).map_or(0, Table::len)
     }
 
     /// How many keys of one shard have an expiry, in one database; as [`Keyspace::shard_len`].
     pub fn shard_expiring(&self, shard: u16, db: usize) -> usize {
-        self.table(shard, db).expiring()
+        self.tables.touched(shard, db).map_or(0, Table::expiring)
+    }
+
+    /// How many keys of one shard hold fields with an expiry, in one database; as [`Keyspace::shard_len`].
+    pub(crate) fn shard_timed(&self, shard: u16, db: usize) -> usize {
+        self.tables.touched(shard, db).map_or(0, Table::marked)
     }
 
     /// What there is in one database; moment's values when the world runs. O(shards with keys).

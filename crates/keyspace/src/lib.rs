@@ -50,6 +50,7 @@ mod sleepers;
 pub mod snapshot;
 pub mod stale;
 mod sync;
+mod tables;
 pub mod turn;
 pub mod wait;
 

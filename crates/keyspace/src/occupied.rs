@@ -17,8 +17,12 @@ const WORDS: usize = SHARDS.div_ceil(BITS);
 
 #[derive(Debug)]
 pub(crate) struct Occupied {
-    /// A bit for each table.
+    /// A bit for each table, by database.
     tables: Box<[AtomicU64]>,
+    /// The same bits by shard, for who holds one and looks at its part of all databases.
+    by_shard: Box<[AtomicU64]>,
+    /// Words of one shard.
+    words: usize,
     /// A bit for each database that has ever had a key. It stays: threads with other shards of the
     /// database in hand could note a key while it is taken away.
     databases: Box<[AtomicU64]>,
@@ -45,7 +49,13 @@ fn set(word: &AtomicU64, bit: u64) {
 impl Occupied {
     pub(crate) fn new(databases: usize) -> Self {
         let words = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
-        Occupied { tables: words(databases * WORDS), databases: words(databases.div_ceil(BITS)) }
+        let of_shard = databases.div_ceil(BITS);
+        Occupied {
+            tables: words(databases * WORDS),
+            by_shard: words(SHARDS * of_shard),
+            words: of_shard,
+            databases: words(of_shard),
+        }
     }
 
     fn words(&self, db: usize) -> &[AtomicU64] {
@@ -61,6 +71,7 @@ impl Occupied {
     pub(crate) fn note(&self, shard: u16, db: usize) {
         let (word, bit) = self.word(shard, db);
         set(word, bit);
+        set(self.word_of(shard, db), 1 << (db % BITS));
         set(&self.databases[db / BITS], 1 << (db % BITS));
     }
 
@@ -74,7 +85,19 @@ impl Occupied {
         let (word, bit) = self.word(shard, db);
         if word.load(Ordering::Relaxed) & bit != 0 {
             word.fetch_and(!bit, Ordering::Relaxed);
+            self.word_of(shard, db).fetch_and(!(1 << (db % BITS)), Ordering::Relaxed);
         }
+    }
+
+    /// The word by shard with the bit of this table.
+    fn word_of(&self, shard: u16, db: usize) -> &AtomicU64 {
+        &self.by_shard[usize::from(shard) * self.words + db / BITS]
+    }
+
+    /// The databases of which `shard` may have keys, in ascending order; it has none of others. For the holder of the
+    /// shard. O(databases / 64).
+    pub(crate) fn databases_of(&self, shard: u16) -> impl Iterator<Item = usize> + '_ {
+        bits(&self.by_shard[usize::from(shard) * self.words..][..self.words])
     }
 
     /// The shards that may have keys of database `db`, in ascending order.
@@ -101,10 +124,13 @@ mod tests {
         }
         occupied.note(7, 2);
         let of = |db| occupied.shards(db).collect::<Vec<_>>();
+        let of_shard = |shard| occupied.databases_of(shard).collect::<Vec<_>>();
+        assert_eq!((of_shard(7), of_shard(63), of_shard(8)), (vec![2], vec![1], vec![]));
         assert_eq!((of(0), of(1), of(2)), (vec![], vec![0, 63, 64, 255], vec![7]));
         occupied.forget(63, 1);
         occupied.forget(62, 1);
         assert_eq!((of(1), occupied.count()), (vec![0, 64, 255], 4));
+        assert_eq!((of_shard(63), of_shard(62), of_shard(64)), (vec![], vec![], vec![1]));
         assert_eq!(occupied.databases().collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -66,25 +66,26 @@ impl Wrote {
 #[derive(Debug)]
 pub(crate) struct Entry {
     shard: u16,
-    /// The keys that it had when it was taken, by database.
-    keys: Box<[usize]>,
+    /// How many keys it had when it was taken: databases in ascending order, without those that had none.
+    keys: Vec<(usize, usize)>,
     /// Of the command that holds it. Changed under the mutex, by that command.
     wrote: RefCell<Wrote>,
 }
 
 impl Entry {
-    /// Of a shard that has just been taken, under the mutex.
-    pub(crate) fn new(ks: &Keyspace, shard: u16) -> Self {
-        let keys = (0..ks.databases()).map(|db| ks.shard_len(shard, db)).collect();
-        Entry { shard, keys, wrote: RefCell::new(Wrote::Nothing) }
+    /// Of a shard that has just been taken, under the mutex. O(databases of which it has keys + databases / 64).
+    pub(crate) fn new(ks: &Keyspace, shard: u16, wrote: Wrote) -> Self {
+        let keys = ks.occupied.databases_of(shard).map(|db| (db, ks.shard_len(shard, db)));
+        Entry { shard, keys: keys.collect(), wrote: RefCell::new(wrote) }
     }
 
     pub(crate) fn shard(&self) -> u16 {
         self.shard
     }
 
+    /// The keys that it had in database `db`. O(log databases).
     pub(crate) fn keys(&self, db: usize) -> usize {
-        self.keys[db]
+        self.keys.binary_search_by_key(&db, |(db, _)| *db).map_or(0, |at| self.keys[at].1)
     }
 
     /// See [`Wrote::is_plain`].
@@ -124,7 +125,7 @@ pub(crate) fn entry_of(running: &[Entry], shard: u16) -> Option<&Entry> {
 /// The keys of `shard` in database `db`, as they are before what is running.
 pub(crate) fn keys_of(ks: &Keyspace, running: &[Entry], shard: u16, db: usize) -> usize {
     let entry = entry_of(running, shard);
-    entry.map_or_else(|| ks.shard_len(shard, db), |entry| entry.keys[db])
+    entry.map_or_else(|| ks.shard_len(shard, db), |entry| entry.keys(db))
 }
 
 /// A command of the slow lane, as long as it holds its shards.
@@ -161,8 +162,7 @@ impl<'k> LongCommand<'k> {
     fn note(&mut self, shards: &ShardSet, running: &mut Vec<Entry>) {
         let wrote = self.wrote.get_mut();
         for shard in shards.iter() {
-            running
-                .push(Entry { wrote: RefCell::new(wrote.clone()), ..Entry::new(self.ks, shard) });
+            running.push(Entry::new(self.ks, shard, wrote.clone()));
             self.ks.set_interest(shard, RUNNING, true);
         }
         if let Some(account) = prepared(self.ks, wrote) {

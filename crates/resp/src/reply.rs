@@ -105,6 +105,11 @@ impl Reply {
         self.buf.capacity()
     }
 
+    /// Bytes of memory beside the buffer: shared values as far as they are part of this, and their list. O(1).
+    pub fn memory_of_shared(&self) -> usize {
+        self.shared_len + self.shared.capacity() * size_of::<Part>()
+    }
+
     pub fn is_resp3(&self) -> bool {
         self.proto == Proto::Resp3
     }

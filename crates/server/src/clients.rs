@@ -42,7 +42,7 @@ pub struct ClientShared {
     pub query_room: AtomicU64,
     /// Bytes of arguments of a request that is not complete.
     pub argv_mem: AtomicU64,
-    /// Bytes of replies that the client has not taken yet.
+    /// Memory of replies that the client has not taken yet (bytes).
     pub output: AtomicU64,
     /// Pieces that those are in.
     pub output_pieces: AtomicU64,

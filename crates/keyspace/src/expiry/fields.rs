@@ -80,7 +80,7 @@ impl Walk<'_> {
         let place = &mut at.place;
         for _ in 0..=self.shards.len() {
             let shard = self.shards[place.nth % self.shards.len()];
-            let marked = self.ks.table(shard, self.db).marked() > 0;
+            let marked = self.ks.shard_timed(shard, self.db) > 0;
             if marked && let Ok(guard) = inside.guard_one(turn, shard) {
                 let mut db = Db::new(&guard, turn, self.db);
                 place.cursor = db.sweep_table(shard).sweep(

@@ -203,7 +203,8 @@ impl Drop for Wish<'_> {
 /// the slow lane holds the shard, and what it has done so far does not count.
 fn count(ks: &Keyspace, shard: u16, held: Option<&Entry>, counts: &mut [Counts]) -> usize {
     let mut sum = 0;
-    for (db, counts) in counts.iter_mut().enumerate() {
+    for db in ks.occupied.databases_of(shard) {
+        let counts = &mut counts[db];
         let table = ks.table(shard, db);
         let keys = held.map_or_else(|| table.len(), |entry| entry.keys(db));
         counts.keys += keys;

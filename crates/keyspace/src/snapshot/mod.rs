@@ -19,7 +19,7 @@
 //! that lies beside the shard's lock ([`crate::interest`]).
 //!
 //! * `shards` - what each shard keeps: the walks of its tables, and images
-//! * `walk` - one table's cursor and its `kept`; `image`: what a visitor is given
+//! * `walk` - one table's cursor and its `kept`; `walks`: those of a shard; `image`: what a visitor is given
 //! * `begin` - the cut, and how commands of the slow lane come after it as a whole
 //! * `step` - the walkers; `account`: the memory that a snapshot takes, and when writers wait for it
 //!
@@ -51,6 +51,7 @@ mod step;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub(crate) mod walk;
+mod walks;
 
 pub use account::Progress;
 pub use begin::{BeginError, Counts};

@@ -7,7 +7,8 @@
 use super::account::{Account, Gauge, Written};
 use super::image::Image;
 use super::planted::{self, Fault};
-use super::walk::{Batch, Orphan, TableWalk};
+use super::walk::{Batch, Orphan};
+use super::walks::Walks;
 use crate::interest::SNAPSHOT;
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
@@ -32,8 +33,7 @@ pub(crate) struct Snapshots {
 /// What one shard keeps.
 pub(crate) struct Part {
     account: Arc<Account>,
-    /// By database as they are numbered now.
-    tables: Vec<TableWalk>,
+    walks: Walks,
     /// Emptied since the cut, and not walked over to the end before.
     orphans: Vec<Orphan>,
     images: Vec<Image>,
@@ -92,11 +92,10 @@ impl Snapshots {
 }
 
 impl Part {
-    /// Of the tables as they are now. O(databases).
+    /// Of the tables as they are now. O(databases in use).
     pub(super) fn new(ks: &Keyspace, shard: u16, account: &Arc<Account>) -> Part {
-        let walk = |db| TableWalk::new(shard, db, ks.table(shard, db).is_empty());
-        let tables = (0..ks.databases()).map(walk).collect();
-        Part { account: account.clone(), tables, orphans: Vec::new(), images: Vec::new() }
+        let walks = Walks::of(ks, shard);
+        Part { account: account.clone(), walks, orphans: Vec::new(), images: Vec::new() }
     }
 
     fn fetch(&mut self, batch: &mut Batch) {
@@ -134,9 +133,10 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
     if record.is_none() && planted::is(Fault::NewcomersForgotten) {
         return;
     }
-    let Some(mut bytes) = part.tables[db].keep(key) else { return };
+    let Some(walk) = part.walks.get_mut(db) else { return };
+    let Some(mut bytes) = walk.keep(key) else { return };
     if let Some(record) = record.filter(|record| part.account.is_live(record.expiry())) {
-        let mut image = part.tables[db].image(record).share(&part.account);
+        let mut image = walk.image(record).share(&part.account);
         image.urge(&part.account);
         bytes += image.weigh();
         part.images.push(image);
@@ -146,7 +146,7 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
 
 /// What a write of `key` in database `db` would mean to the snapshot.
 pub(super) fn written(ks: &Keyspace, db: usize, key: &Key<'_>) -> Written {
-    let would_keep = |part: &Part| part.tables[db].would_keep(key);
+    let would_keep = |part: &Part| part.walks.get(db).is_some_and(|walk| walk.would_keep(key));
     if planted::is(Fault::WritersNotHeld) {
         Written::Free
     } else if ks.snapshots.part(key.shard).as_ref().is_some_and(would_keep) {
@@ -158,17 +158,17 @@ pub(super) fn written(ks: &Keyspace, db: usize, key: &Key<'_>) -> Written {
     }
 }
 
-/// The contents of two databases in `shard` are exchanged. The caller holds the shard. O(1).
+/// The contents of two databases in `shard` are exchanged. The caller holds the shard. O(databases in use).
 pub(crate) fn swap(ks: &Keyspace, shard: u16, a: usize, b: usize) {
     if let Some(part) = ks.snapshots.part(shard).as_mut()
         && !planted::is(Fault::SwapsForgotten)
     {
-        part.tables.swap(a, b);
+        part.walks.swap(a, b);
     }
 }
 
 /// What was taken out of the table of database `db` in `shard`: back, unless the snapshot keeps it
-/// until it has walked over it. The caller holds the shard. O(1).
+/// until it has walked over it. The caller holds the shard. O(databases in use).
 pub(crate) fn take(
     ks: &Keyspace,
     shard: u16,
@@ -178,7 +178,7 @@ pub(crate) fn take(
     let mut guard = ks.snapshots.part(shard);
     let Some(part) = guard.as_mut() else { return Some(contents) };
     // Nothing that comes into the table from now on is of the cut.
-    let walk = part.tables[db].depart();
+    let Some(walk) = part.walks.remove(db) else { return Some(contents) };
     if walk.is_done() || planted::is(Fault::FlushesForgotten) {
         return Some(contents);
     }
@@ -204,13 +204,13 @@ pub(crate) fn step<'t>(
     let mut guard = ks.snapshots.part(shard);
     let Some(part) = guard.as_mut() else { return true };
     part.fetch(batch);
-    for (db, walk) in part.tables.iter_mut().enumerate() {
+    for (db, walk) in part.walks.iter_mut() {
         if batch.is_full() {
             break;
         }
         walk.step(&table(db), &part.account, batch);
     }
-    let is_done = part.tables.iter().all(TableWalk::is_done);
+    let is_done = part.walks.are_done();
     if is_done {
         *guard = None;
         ks.set_interest(shard, SNAPSHOT, false);

@@ -65,15 +65,8 @@ fn entry_bytes(name: &[u8]) -> usize {
 
 impl TableWalk {
     /// A walk over the contents of database `db`, of which there are none if it `is_empty`.
-    pub(super) fn new(shard: u16, db: usize, is_empty: bool) -> TableWalk {
-        let cursor = if is_empty { POSITIONS } else { 0 };
-        TableWalk { shard, db: db as u32, cursor, kept: Kept::new() }
-    }
-
-    /// A walk over nothing, in the place of this one, which goes where the contents go.
-    pub(super) fn depart(&mut self) -> TableWalk {
-        let nothing = TableWalk { cursor: POSITIONS, kept: Kept::new(), ..*self };
-        std::mem::replace(self, nothing)
+    pub(super) fn new(shard: u16, db: usize) -> TableWalk {
+        TableWalk { shard, db: db as u32, cursor: 0, kept: Kept::new() }
     }
 
     /// An image of a record that these contents had at the cut.

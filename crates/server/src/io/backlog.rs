@@ -6,6 +6,7 @@
 //! once than any other: copying it, or moving what is left of it to the front, would stop all
 //! its clients.
 
+use crate::holdings::heap;
 use std::collections::VecDeque;
 use weft_resp::Reply;
 
@@ -21,12 +22,20 @@ pub struct Backlog {
     pieces: VecDeque<Piece>,
     /// Bytes to be sent.
     len: usize,
+    /// Bytes of memory of all pieces.
+    memory: usize,
 }
 
 #[derive(Debug)]
 struct Piece {
     reply: Reply,
     sent: usize,
+}
+
+impl Piece {
+    fn memory(&self) -> usize {
+        size_of::<Piece>() + heap(self.reply.capacity()) + self.reply.memory_of_shared()
+    }
 }
 
 impl Backlog {
@@ -44,9 +53,24 @@ impl Backlog {
         self.pieces.len()
     }
 
-    /// Bytes of memory, values that are shared with the keyspace included. O(1).
+    /// Bytes of memory, values that are shared with the keyspace included. A piece stays as a whole until its last
+    /// byte is sent. O(1).
     pub fn memory(&self) -> usize {
-        self.len + self.pieces.len() * size_of::<Piece>()
+        self.memory
+    }
+
+    fn push_piece(&mut self, piece: Piece) {
+        self.memory += piece.memory();
+        self.pieces.push_back(piece);
+    }
+
+    /// Has `change` change the last piece, if there is one.
+    #[inline]
+    fn change_last(&mut self, change: impl FnOnce(&mut Reply)) {
+        let Some(last) = self.pieces.back_mut() else { return };
+        self.memory -= last.memory();
+        change(&mut last.reply);
+        self.memory += last.memory();
     }
 
     /// Takes over all of `reply` but its first `sent` bytes; `reply` is empty then. What is small
@@ -59,13 +83,17 @@ impl Backlog {
         }
         if left > JOIN {
             let reply = std::mem::replace(reply, Reply::new(reply.proto));
-            return self.pieces.push_back(Piece { reply, sent });
+            return self.push_piece(Piece { reply, sent });
         }
         let mut rest = reply.split_rest(sent);
-        match self.pieces.back_mut() {
-            Some(last) if last.reply.len() <= JOIN => last.reply.append(&mut rest),
-            _ => self.pieces.push_back(Piece { reply: rest, sent: 0 }),
+        match self.last_joins() {
+            true => self.change_last(|last| last.append(&mut rest)),
+            false => self.push_piece(Piece { reply: rest, sent: 0 }),
         }
+    }
+
+    fn last_joins(&self) -> bool {
+        self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN)
     }
 
     /// Has `write` append something small, or shared, to what is here.
@@ -77,15 +105,17 @@ impl Backlog {
     /// As [`Backlog::write`]; `room`: bytes that a new piece has room for.
     #[inline]
     pub fn write_with_room(&mut self, room: usize, write: impl FnOnce(&mut Reply)) {
-        let joins = self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN);
-        if !joins {
+        if !self.last_joins() {
             let reply = Reply::with_capacity(room.max(FIRST));
-            self.pieces.push_back(Piece { reply, sent: 0 });
+            self.push_piece(Piece { reply, sent: 0 });
         }
-        let Some(last) = self.pieces.back_mut() else { return };
-        let before = last.reply.len();
-        write(&mut last.reply);
-        self.len += last.reply.len() - before;
+        let mut added = 0;
+        self.change_last(|last| {
+            let before = last.len();
+            write(last);
+            added = last.len() - before;
+        });
+        self.len += added;
     }
 
     /// All that is to be sent, when it lies in one place.
@@ -100,6 +130,7 @@ impl Backlog {
     /// Puts all of `behind` behind what is here.
     pub fn append(&mut self, mut behind: Backlog) {
         self.len += behind.len;
+        self.memory += behind.memory;
         self.pieces.append(&mut behind.pieces);
     }
 
@@ -122,6 +153,7 @@ impl Backlog {
         if let Some(piece) = self.pieces.front_mut() {
             piece.sent += n;
             if piece.sent == piece.reply.len() {
+                self.memory -= piece.memory();
                 self.pieces.pop_front();
             }
         }
@@ -166,6 +198,28 @@ mod tests {
             }
             assert!(drain(&mut backlog, step) == want, "{step}");
         }
+    }
+
+    #[test]
+    fn a_piece_takes_memory_until_it_is_sent() {
+        let mut backlog = Backlog::default();
+        backlog.push(&mut reply(10 * JOIN, b'x'), 4 * JOIN);
+        backlog.sent(5 * JOIN);
+        assert_eq!((backlog.len(), backlog.memory()), (JOIN, 10 * JOIN + size_of::<Piece>()));
+        // Others join each other behind it.
+        for n in 0..100 {
+            backlog.write(|reply| reply.raw(&vec![b'y'; n]));
+            backlog.push(&mut reply(n, b'z'), 0);
+        }
+        let of_pieces = backlog.pieces.iter().map(Piece::memory).sum::<usize>();
+        assert_eq!((backlog.pieces(), backlog.memory()), (2, of_pieces));
+        let mut more = Backlog::default();
+        more.push(&mut reply(2 * JOIN, b'x'), 0);
+        let with_more = of_pieces + more.memory();
+        backlog.append(more);
+        assert_eq!(backlog.memory(), with_more);
+        drain(&mut backlog, 4096);
+        assert_eq!(backlog.memory(), 0);
     }
 
     #[test]

@@ -322,6 +322,11 @@ impl Conn {
         self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
+    /// Memory of all of that (bytes).
+    pub fn output_memory(&self) -> usize {
+        self.out.memory() + self.held_back.as_ref().map_or(0, |held_back| held_back.memory())
+    }
+
     /// Input that is not planned, in bytes.
     pub fn pending_input(&self) -> usize {
         self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())

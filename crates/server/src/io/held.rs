@@ -57,8 +57,7 @@ impl Conn {
     /// All that the connection holds, in bytes. O(1).
     pub fn memory(&self) -> usize {
         let holdings = self.session.shared.holdings.total() as usize;
-        let held_back = self.held_back.as_ref().map_or(0, |held| held.memory());
-        FIXED + self.input().room + holdings + held_back + self.out.memory()
+        FIXED + self.input().room + holdings + self.output_memory()
     }
 
     /// Shows others what input is there. A connection that has none, as is usual, has nothing to

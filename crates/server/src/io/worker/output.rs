@@ -110,7 +110,7 @@ impl Worker {
 
     pub(super) fn sent(&mut self, index: usize, sent: Sent) {
         let conn = &mut self.conns[index];
-        let pending = conn.pending_output() as u64;
+        let pending = conn.output_memory() as u64;
         conn.session.shared.output.store(pending, Ordering::Relaxed);
         if pending > 0 {
             let pieces = conn.out.pieces() as u64;

@@ -184,7 +184,7 @@ impl Worker {
         let pending = conn.untaken_output() as u64;
         if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
-            conn.session.shared.output.store(pending, Ordering::Relaxed);
+            conn.session.shared.output.store(conn.output_memory() as u64, Ordering::Relaxed);
         } else if !conn.pushed {
             conn.pushed = true;
             self.pushed.push_back(index);

@@ -135,7 +135,7 @@ impl Worker {
         }
         let conn = &self.conns[index];
         let shared = &conn.session.shared;
-        shared.output.store(conn.pending_output() as u64, Ordering::Relaxed);
+        shared.output.store(conn.out.memory() as u64, Ordering::Relaxed);
         shared.output_pieces.store(conn.out.pieces() as u64, Ordering::Relaxed);
         self.widen_interest(index);
     }
