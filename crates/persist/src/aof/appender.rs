@@ -655,6 +655,12 @@ impl Appender {
         &self.dir
     }
 
+    /// Whether nothing has been written to the last file.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.length == 0
+    }
+
     /// The name of the file that is written.
     #[must_use]
     pub fn file_name(&self) -> String {

@@ -73,7 +73,8 @@ fn not_opened(e: std::io::Error) -> String {
 
 /// Begins the log of a server that starts.
 fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
-    log_notice!("Opening AOF incr file {} on server start", appender.file_name());
+    let act = if appender.is_fresh() { "Creating" } else { "Opening" };
+    log_notice!("{act} AOF incr file {} on server start", appender.file_name());
     let seat = Seat::default();
     let log = begin_log(srv, &seat).ok_or("The log of effects has too many readers")?;
     appender.begin_at(log.position());
