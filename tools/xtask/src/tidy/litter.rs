@@ -20,6 +20,7 @@ const ROOT: &[&str] = &[
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "rustfmt.toml",
     "weft.conf",
     // Of a work tree of git.
