@@ -191,6 +191,28 @@ fn a_replica_that_takes_nothing_keeps_no_write_waiting() {
     assert!(copy.len() > 400 * long.len(), "{}", copy.len());
 }
 
+/// Nobody waits any more when the link of a replica goes whose stream waited.
+#[test]
+fn a_stream_that_waited_ends_with_its_link() {
+    let primary = server(&[]);
+    let more = ["--snapshot-memory-limit", "100kb", "--snapshot-max-write-delay", "1000000"];
+    let replica = follower("weft", weft_testkit::locate::weft(), primary.port(), &more);
+    caught_up(&primary, &replica);
+    let mut at_replica = replica.client();
+    pause(&mut at_replica, true);
+    at_replica.cmd(&["BGSAVE"]);
+    let mut client = primary.client();
+    for n in 0..KEYS {
+        client.ok(&["SET", &format!("k{n}"), "after"]);
+    }
+    until("the stream waits", || number(&mut at_replica, "snapshot_waiting_clients") == 1);
+    at_replica.ok(&["REPLICAOF", "NO", "ONE"]);
+    until("it waits no more", || number(&mut at_replica, "snapshot_waiting_clients") == 0);
+    pause(&mut at_replica, false);
+    until("the end of the save", || info(&mut at_replica, "rdb_bgsave_in_progress") == "0");
+    assert_eq!(info(&mut at_replica, "rdb_last_bgsave_status"), "ok");
+}
+
 /// A replica that takes a snapshot applies the stream of its primary in time.
 #[test]
 fn the_stream_of_a_primary_waits_too() {

@@ -115,6 +115,8 @@ impl Applier {
     pub fn apply(&mut self, link: LinkId, bytes: &[u8]) {
         self.splitter.push(bytes);
         while self.batch(link) {}
+        // The link may have gone while a unit waited.
+        self.snapshot_wait = None;
     }
 
     /// Applies some units; whether there may be more, and the link is what it was.
