@@ -144,7 +144,8 @@ fn who_is_killed_in_the_middle_of_a_transaction_does_nothing_behind_the_answer()
     held.release();
 }
 
-/// Killed while it comes to listen to very many channels: behind the answer it listens to none.
+/// A client is killed while it subscribes to very many channels. It listens to none soon after the reply: if it had
+/// subscribed to all, the freeing thread takes them away in steps.
 #[test]
 fn who_is_killed_while_it_subscribes_is_no_receiver() {
     const CHANNELS: usize = 200_000;
@@ -161,7 +162,7 @@ fn who_is_killed_while_it_subscribes_is_no_receiver() {
         until("it begins to listen", || receivers(&mut maker, &channels[0]) == 1);
         assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
         for channel in channels.iter().step_by(CHANNELS / 50) {
-            assert_eq!(receivers(&mut maker, channel), 0, "{channel}");
+            until("it is no receiver", || receivers(&mut maker, channel) == 0);
         }
         until_in_slow_lane(&mut maker, 0);
         assert_eq!(info(&mut maker, "pubsub_channels"), 0);
