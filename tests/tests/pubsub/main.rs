@@ -1,0 +1,9 @@
+//! Publish and subscribe, keyspace notifications, client-side caching.
+
+mod limits;
+mod notifications;
+mod order;
+mod sessions;
+mod states;
+mod tracking;
+mod tracking_states;

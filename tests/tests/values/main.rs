@@ -1,0 +1,10 @@
+//! Values of all types, their forms, expiry and transfer.
+
+mod all_types;
+mod dump;
+mod expiry;
+mod list_values;
+mod stream_groups;
+mod streams;
+mod time;
+mod transfer;
