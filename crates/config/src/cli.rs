@@ -42,32 +42,40 @@ pub enum Cli {
 
 /// The answer to `--help`.
 pub const USAGE: &str = "\
-Usage: weft-server [/path/to/weft.conf] [options] [-]
-       weft-server -v or --version
-       weft-server -h or --help
-       weft-server --check-rdb <file> [--stats] [--format table|info|csv] [--output <file>]
-       weft-server --check-aof [--fix|--truncate-to-timestamp <seconds>] <file>
-       weft-server --install-docs <folder>
+Usage: weft-server [CONFIG-FILE] [--DIRECTIVE VALUE ...] [-]
+       weft-server OPTION
 
-Options are directives of weft.conf behind two dashes and override the file.
-With - the configuration continues on standard input, before the options.
-With --check-rdb, a snapshot is read and what is wrong with it is told; with
---stats, how many keys of each type it has and how large they are, too, as a
-table or in another --format, here or in the file of --output.
-With --check-aof, the manifest and the files of an append-only log, or one file
-of it, are read, what is wrong is told, and on demand the end is repaired.
-Called by the name weft-check, a link, it checks the file that is named, snapshot
-or log, with the same options.
-With --install-docs, man pages and completions for bash, zsh and fish are
-written below a folder such as /usr/local/share or ~/.local/share.
+Starts a server. Without arguments it listens on 127.0.0.1 and ::1, port 6379.
+
+  CONFIG-FILE             weft.conf, redis.conf or valkey.conf
+  --DIRECTIVE VALUE ...   any directive of weft.conf; overrides the file
+  -                       reads more directives from standard input, before the
+                          options
+
+Options:
+  -h, --help              print this help
+  -v, --version           print the version
+  --check-rdb FILE        validate a snapshot and print its faults
+      --stats                 count keys and elements, by database and type
+      --format FORMAT         table, info or csv: the form of these numbers
+      --output FILE           write them to a file
+  --check-aof FILE        validate an append-only file, or the files that a
+                          manifest lists, and print their faults
+      --fix                   cut the last file after its valid part
+      --truncate-to-timestamp SECONDS
+                              cut it before later commands
+  --install-docs FOLDER   write man pages and completions for bash, zsh and fish
+                          below a folder, for example ~/.local/share
+
+A link named weft-check validates the file that it is given.
 
 Examples:
-       weft-server
-       weft-server /etc/weft/6379.conf
-       weft-server --port 7777
-       weft-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
-       weft-server /etc/weft/6379.conf --loglevel verbose -
-       echo 'maxmemory 128mb' | weft-server -
+  weft-server
+  weft-server /etc/weft/6379.conf
+  weft-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
+  weft-server /etc/weft/6379.conf --loglevel verbose -
+  echo 'maxmemory 128mb' | weft-server -
+  weft-server --check-aof --fix appendonlydir/appendonly.aof.manifest
 ";
 
 /// Reads a command line; `arguments` are those behind the program's name.
@@ -261,6 +269,8 @@ mod tests {
             "stats",
             "format",
             "output",
+            // A placeholder.
+            "DIRECTIVE",
         ];
         let directives: Vec<&str> = options.filter(|name| !own.contains(name)).collect();
         assert!(directives.len() >= 4, "{directives:?}");

@@ -51,17 +51,14 @@ fn program_page() -> String {
     out.push_str(".fi\n");
     heading(&mut out, "DESCRIPTION");
     for paragraph in USAGE.split("\n\n").skip(1) {
-        match paragraph.strip_prefix("Examples:\n") {
-            Some(examples) => {
-                heading(&mut out, "EXAMPLES");
-                out.push_str(".nf\n");
-                examples.lines().for_each(|line| {
-                    let _ = writeln!(out, "{}", text(line.trim()));
-                });
-                out.push_str(".fi\n");
-            }
-            None => {
-                let _ = writeln!(out, ".PP\n{}", text(&paragraph.replace('\n', " ")));
+        let titled = paragraph.split_once(":\n").filter(|(title, _)| !title.contains(' '));
+        if let Some((title, _)) = titled {
+            heading(&mut out, &title.to_uppercase());
+        }
+        match titled.map_or(paragraph, |(_, body)| body) {
+            table if table.starts_with(' ') => as_it_is(&mut out, table),
+            prose => {
+                let _ = writeln!(out, ".PP\n{}", text(&prose.replace('\n', " ")));
             }
         }
     }
@@ -70,6 +67,15 @@ fn program_page() -> String {
     heading(&mut out, "SEE ALSO");
     out.push_str(".BR weft.conf (5),\n.BR weft\\-benchmark (1),\n.BR weft\\-tune (1)\n");
     out
+}
+
+/// Lines that keep their breaks and columns.
+fn as_it_is(out: &mut String, lines: &str) {
+    out.push_str(".PP\n.nf\n");
+    lines.lines().for_each(|line| {
+        let _ = writeln!(out, "{}", text(line));
+    });
+    out.push_str(".fi\n");
 }
 
 /// `weft.conf.5`.

@@ -26,6 +26,9 @@
 /// Of the server, as its users see it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The first eight digits of the commit that this was built from; zeros if the build did not know it.
+pub const COMMIT: &str = env!("WEFT_COMMIT");
+
 pub mod announce;
 pub mod answers;
 pub mod aof;

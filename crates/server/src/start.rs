@@ -42,7 +42,11 @@ pub fn main() -> i32 {
     };
     match linked.clone().unwrap_or_else(|| cli::parse(arguments())) {
         Cli::Version => {
-            println!("Weft server v={VERSION} malloc=jemalloc bits={}", usize::BITS);
+            println!(
+                "Weft server v={VERSION} sha={} malloc=jemalloc bits={}",
+                crate::COMMIT,
+                usize::BITS
+            );
             0
         }
         Cli::Help => {

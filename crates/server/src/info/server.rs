@@ -51,8 +51,7 @@ fn write_program(as_redis: bool, build_id: u64, text: &mut Text) {
     text.field("weft_version", VERSION);
     text.field("valkey_version", VALKEY_VERSION);
     text.field("valkey_release_stage", "ga");
-    // Nobody knows from which commit a build is: zeros, as in the reference's releases.
-    text.field("redis_git_sha1", "00000000");
+    text.field("redis_git_sha1", crate::COMMIT);
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", format_args!("{build_id:x}"));
     text.field(if as_redis { "redis_mode" } else { "server_mode" }, "standalone");
