@@ -4,7 +4,7 @@
 //! ```text
 //! | command | why we have it | tested in |
 //! |---|---|---|
-//! | `mycommand` | ... | `tests/tests/mycommand.rs` |
+//! | `mycommand` | ... | `tests/tests/values/mycommand.rs` |
 //! ```
 
 const TABLE: &str = include_str!("../../../../tests/own_commands.md");
