@@ -11,10 +11,10 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --profile quick --test loom_moving`
 #![cfg(loom)]
 
-#[path = "../../server/src/io/interest.rs"]
+#[path = "../../net/src/interest.rs"]
 #[allow(dead_code, reason = "the server uses all of it")]
 mod interest;
-#[path = "../../server/src/io/state.rs"]
+#[path = "../../net/src/lifecycle.rs"]
 #[allow(dead_code, reason = "the server uses all of it")]
 mod state;
 

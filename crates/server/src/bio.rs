@@ -11,13 +11,13 @@
 //! asks for it: memory that is about to be free must not have more keys evicted for it.
 
 use crate::holdings::Released;
-use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::tracking;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_keyspace::{Beside, Record, db::Detached};
+use weft_memory::ThreadMemory;
 use weft_types::value::{is_long_to_free, memory_about};
 
 /// What is to be freed.
@@ -144,7 +144,7 @@ impl Bio {
 
 fn run(from: &Receiver<Garbage>, srv: &Server) {
     let _stack = weft_process::crash::second_stack();
-    crate::threads::bind_to(&srv.placement().bio);
+    weft_scheduler::placement::bind_to(&srv.placement().bio);
     let mut memory = ThreadMemory::new();
     while let Ok(garbage) = from.recv() {
         match garbage {

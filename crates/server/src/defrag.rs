@@ -12,14 +12,14 @@
 //! in values that do not move (see [`weft_keyspace::defrag`]), and no effort would change that.
 
 use crate::dispatch::Core;
-use crate::mallctl;
-use crate::memory::allocator_stats;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_config::{Config, Id};
 use weft_keyspace::Inside;
 use weft_keyspace::defrag::{Step, Walk};
+use weft_memory::allocator_stats;
+use weft_memory::mallctl;
 
 /// Steps between two looks at the clock.
 const STEPS_PER_LOOK: usize = 4;

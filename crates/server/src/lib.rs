@@ -38,8 +38,6 @@ pub mod client_eviction;
 pub mod clients;
 pub mod commandlog;
 pub mod commands;
-#[cfg(weft_sanitizer)]
-pub mod counted;
 pub mod defrag;
 pub mod dispatch;
 pub mod eviction;
@@ -49,8 +47,6 @@ pub mod info;
 pub mod io;
 pub mod latency;
 pub mod listening;
-pub mod mallctl;
-pub mod memory;
 pub mod monitor;
 pub mod notify;
 pub mod pause;

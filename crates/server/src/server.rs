@@ -4,11 +4,9 @@ use crate::bio::Bio;
 use crate::clients::Clients;
 use crate::dispatch::CommandTable;
 use crate::io::Message;
-use crate::memory::Memory;
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
-use crate::threads::placement::Placement;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +18,9 @@ use weft_base::machine::Machine;
 use weft_base::timeline::Timeline;
 use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, SlowHand, Waiter};
+use weft_memory::Memory;
 use weft_process::log_warning;
+use weft_scheduler::placement::Placement;
 
 /// Reasons to leave the straight path when a command is executed; see [`Server::attention`].
 pub mod attention {
@@ -91,7 +91,7 @@ pub struct Server {
     pub attention: AtomicU32,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
-    pub pubsub: crate::pubsub::Registry,
+    pub pubsub: weft_pubsub::registry::Registry,
     pub tracking: crate::tracking::Tracking,
     pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
@@ -190,7 +190,7 @@ impl Server {
             version: AtomicU64::new(1),
             attention: AtomicU32::new(0),
             monitors: Mutex::default(),
-            pubsub: crate::pubsub::Registry::default(),
+            pubsub: weft_pubsub::registry::Registry::default(),
             tracking: crate::tracking::Tracking::default(),
             pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),

@@ -6,12 +6,11 @@
 //! as a single command with much to do is. Here is what is queued and watched, and what it needs;
 //! the stages of [`crate::dispatch`] run it.
 
-use crate::commands::transfer;
 use crate::dispatch::Core;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::holdings::{self, Charge, Holding, Released, heap, map_entry};
+use crate::holdings::{self, Charge, Holding, Released};
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
 use crate::server::Server;
@@ -20,6 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
 use weft_keyspace::{Db, Guard, Keyspace, ShardSet, Watch};
+use weft_memory::size_class::{heap, map_entry};
+use weft_transfer as transfer;
 
 const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
 const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");

@@ -3,7 +3,7 @@
 use crate::clients::ClientShared;
 use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
-use crate::holdings::{Charge, Holding, heap, map_entry};
+use crate::holdings::{Charge, Holding};
 use crate::io::Session;
 use crate::io::conn::ArgBuf;
 use crate::tracking::Tracker;
@@ -15,6 +15,7 @@ use weft_commands::Group;
 use weft_keyspace::lines::{Name, Waits};
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
+use weft_memory::size_class::{heap, map_entry};
 use weft_replication::primary::Goal;
 use weft_resp::Proto;
 use weft_types::Type;

@@ -2,11 +2,8 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
-use crate::io::backlog::Backlog;
 use crate::io::held_back::HeldBack;
-use crate::io::interest::Interest;
 use crate::io::later::Later;
-use crate::io::state::{self, Pending};
 use crate::persistence::waits::Wait;
 use crate::replication::primary::Feed;
 use crate::tracking::Own;
@@ -17,6 +14,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_keyspace::stale::NOBODY;
+use weft_net::backlog::Backlog;
+use weft_net::interest::Interest;
+use weft_net::lifecycle as state;
+use weft_net::lifecycle::Pending;
 use weft_resp::reply::Mark;
 use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
 

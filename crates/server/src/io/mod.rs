@@ -8,23 +8,18 @@
 //!   [`held_back`]: pushes that wait for a reply; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages; [`look`]: before sleep
 
-pub mod backlog;
 pub mod batch;
 pub mod conn;
 pub mod cron;
 pub mod held;
 mod held_back;
-pub mod interest;
 pub mod later;
-pub mod listen;
 pub mod look;
 pub mod mailbox;
-pub mod poll;
 pub mod read;
-pub mod state;
 pub mod worker;
 pub mod write;
 
 pub use conn::{Conn, ReplyMode, Session};
-pub use listen::{Accepted, Listener};
+
 pub use mailbox::{Mailbox, Message};

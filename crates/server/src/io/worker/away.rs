@@ -9,7 +9,6 @@ use crate::dispatch::reply::{count_waited, refuse};
 use crate::holdings::{Charge, Holding};
 use crate::io::conn::{ArgBuf, Conn, Kept, State};
 use crate::io::later::Later;
-use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
 use crate::replication::primary::waits;
@@ -20,6 +19,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::{Error, FAST_WORK};
+use weft_net::lifecycle::Awaited;
 use weft_resp::Reply;
 
 /// How soon to look again at a client whose time is over while another thread is at it.

@@ -2,10 +2,10 @@
 
 use super::{LISTENERS, MAILBOX, Worker, token};
 use crate::io::mailbox::Message;
-use crate::io::poll::Ready;
-use crate::io::state::{Awaited, Ended};
-use crate::pubsub::run::Run;
 use std::sync::atomic::Ordering;
+use weft_net::lifecycle::{Awaited, Ended};
+use weft_net::poll::Ready;
+use weft_pubsub::run::Run;
 
 /// What is worked off of the mail before connections have a turn: in pushes that are appended to outputs,
 /// some milliseconds. Others may send faster than this thread works it off, and for ever.

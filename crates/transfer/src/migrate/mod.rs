@@ -15,16 +15,16 @@
 mod link;
 mod request;
 
-use super::payload;
-use link::Link;
-use request::Request;
+use crate::migrate::link::Link;
+use crate::migrate::request::Request;
+use crate::payload;
 use std::io::ErrorKind;
 use weft_commands::spec::{Begin, Find, KeySpec, Lock};
 use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Spec};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
-pub use request::keys;
+pub use crate::migrate::request::keys;
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];
 

@@ -2,7 +2,7 @@
 //!
 //! A sanitizer sees only what goes through its own allocator, but without an account of memory
 //! there would be no limit to keep and no eviction to watch. So each thread counts what it asks
-//! for and gives back. The names are those of `tikv_jemalloc_ctl`, as far as [`crate::memory`]
+//! for and gives back. The names are those of `tikv_jemalloc_ctl`, as far as [`crate::usage`]
 //! uses them.
 //!
 //! Compiled with `--cfg weft_sanitizer` only (`.ci/sanitize`).
@@ -99,14 +99,14 @@ pub mod thread {
     }
 
     pub mod allocatedp {
-        pub fn read() -> Result<super::ThreadLocal<u64>, std::convert::Infallible> {
-            Ok(super::ThreadLocal(&crate::counted::ALLOCATED, super::PhantomData))
+        pub fn read() -> Result<weft_server::ThreadLocal<u64>, std::convert::Infallible> {
+            Ok(weft_server::ThreadLocal(&crate::counted::ALLOCATED, weft_server::PhantomData))
         }
     }
 
     pub mod deallocatedp {
-        pub fn read() -> Result<super::ThreadLocal<u64>, std::convert::Infallible> {
-            Ok(super::ThreadLocal(&crate::counted::DEALLOCATED, super::PhantomData))
+        pub fn read() -> Result<weft_server::ThreadLocal<u64>, std::convert::Infallible> {
+            Ok(weft_server::ThreadLocal(&crate::counted::DEALLOCATED, weft_server::PhantomData))
         }
     }
 }

@@ -6,8 +6,8 @@
 //! once than any other: copying it, or moving what is left of it to the front, would stop all
 //! its clients.
 
-use crate::holdings::heap;
 use std::collections::VecDeque;
+use weft_memory::size_class::heap;
 use weft_resp::Reply;
 
 /// Pieces up to this size are joined by what follows.

@@ -1,6 +1,6 @@
 //! DUMP: the value of a key as bytes that RESTORE takes.
 
-use super::{payload, write_work};
+use crate::{payload, write_work};
 use std::sync::Arc;
 use weft_commands::spec::{Lock, keys};
 use weft_commands::{CmdResult, Command, Ctx, Flags, Group, Spec};

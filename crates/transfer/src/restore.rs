@@ -3,7 +3,7 @@
 //! The payload is checked and the value made before the key is looked at for a change; a payload that
 //! is refused has changed nothing.
 
-use super::read_work;
+use crate::read_work;
 use weft_commands::spec::{Lock, keys};
 use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Lane, Spec, error};
 use weft_keyspace::Classes;

@@ -1,11 +1,11 @@
 //! What one client listens to. It belongs to the client's session, as the registry's part of it
 //! belongs to everybody.
 
-use super::registry::{self, Kind, Name, Registry, at_once, give_back};
-use crate::clients::ClientShared;
-use crate::holdings::{Holding, map_entry};
+use crate::registry;
+use crate::registry::{Kind, Name, Registry, at_once, give_back};
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+use weft_memory::size_class::map_entry;
 
 /// Bytes that a subscription takes here and in the registry.
 fn cost(kind: Kind, name: &[u8]) -> usize {
@@ -107,12 +107,31 @@ impl Subscriber {
     }
 }
 
-/// Shows others what the client listens to.
-pub fn show(client: &ClientShared, subscriber: Option<&Subscriber>) {
-    let len = |kind| subscriber.map_or(0, |subscriber| subscriber.len(kind) as u32);
-    let shown = &client.subscriptions;
-    shown.channels.store(len(Kind::Channel), Ordering::Relaxed);
-    shown.patterns.store(len(Kind::Pattern), Ordering::Relaxed);
-    shown.shards.store(len(Kind::Shard), Ordering::Relaxed);
-    client.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
+/// Numbers of subscriptions as other threads may see them.
+#[derive(Debug, Default)]
+pub struct Shown {
+    pub channels: AtomicU32,
+    pub patterns: AtomicU32,
+    pub shards: AtomicU32,
+}
+
+impl Shown {
+    /// How many there are of all kinds.
+    pub fn all(&self) -> usize {
+        let all = [&self.channels, &self.patterns, &self.shards];
+        all.iter().map(|n| n.load(Ordering::Relaxed) as usize).sum()
+    }
+
+    /// Copies the numbers of `subscriber`; `None`: it listens to nothing.
+    pub fn renew(&self, subscriber: Option<&Subscriber>) {
+        let len = |kind| subscriber.map_or(0, |subscriber| subscriber.len(kind) as u32);
+        self.channels.store(len(Kind::Channel), Ordering::Relaxed);
+        self.patterns.store(len(Kind::Pattern), Ordering::Relaxed);
+        self.shards.store(len(Kind::Shard), Ordering::Relaxed);
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.all() > 0
+    }
 }

@@ -1,9 +1,9 @@
 //! What a connection's socket is watched for, and how that follows from what the connection does.
 //!
-//! Like [`super::state`] this file knows no sockets: the model of connections that change their thread
+//! Like [`crate::lifecycle`] this file knows no sockets: the model of connections that change their thread
 //! (`crates/keyspace/tests/loom_moving.rs`) works with it, too.
 
-use super::state::Watched;
+use crate::lifecycle::Watched;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

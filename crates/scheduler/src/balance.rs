@@ -3,7 +3,7 @@
 //! ```text
 //!  mean pressure of the active threads
 //!   1.0 ┬
-//!       │  try more: see [`super::trial`]
+//!       │  try more: see [`crate::trial`]
 //!  0.75 ┼────────────────────────────────
 //!       │  stay
 //!       │  shrink: to as many as would have a mean of 0.50, if it was so for 2 s
@@ -23,7 +23,7 @@
 //!
 //! A state machine: time and loads come in, decisions go out.
 
-use super::trial::{Served, Trials, Verdict};
+use crate::trial::{Served, Trials, Verdict};
 
 /// Mean pressure from which another thread is wanted.
 const GROW_ABOVE: f64 = 0.75;
@@ -56,7 +56,7 @@ const FULL: f64 = 0.85;
 /// One thread's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// See [`super::load`].
+    /// See [`crate::load`].
     pub pressure: f64,
     /// Connections that had requests of late.
     pub busy_connections: usize,

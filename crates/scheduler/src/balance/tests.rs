@@ -1,6 +1,6 @@
 //! The state machine against simulated loads.
 
-use super::*;
+use crate::balance::*;
 
 /// Time between two decisions.
 const TICK_MS: i64 = 100;

@@ -1,6 +1,6 @@
 //! What is much work is told before it is begun.
 
-use super::{read_work, waits_outside, work, write_work};
+use crate::{read_work, waits_outside, work, write_work};
 use weft_commands::FAST_WORK;
 use weft_types::Limits;
 use weft_types::string::{New, record};

@@ -19,7 +19,9 @@
 
 use weft_base::cpulist::{self, CpuSet};
 use weft_base::machine::Machine;
+use weft_base::topology;
 use weft_config::{Config, Id};
+use weft_process::log_warning;
 
 /// The value of one directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +108,13 @@ fn left_over(allowed: &CpuSet, io: &[CpuSet]) -> CpuSet {
     let free: CpuSet =
         allowed.iter().filter(|cpu| !io.iter().any(|mask| mask.contains(*cpu))).collect();
     if free.is_empty() { allowed.clone() } else { free }
+}
+
+/// Lets the calling thread run on `cpus`; an empty set leaves it where it is.
+pub fn bind_to(cpus: &CpuSet) {
+    if let Err(e) = topology::set_thread_affinity(cpus) {
+        log_warning!("A thread can't be bound to CPUs {cpus}: {e}");
+    }
 }
 
 #[cfg(test)]

@@ -323,5 +323,5 @@ impl<W, J> State<W, J> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "state_tests.rs"]
+#[path = "lifecycle_tests.rs"]
 mod tests;

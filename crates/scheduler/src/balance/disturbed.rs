@@ -3,7 +3,7 @@
 //! Many seeded runs of 20 s, as long as those of `benches/run managed`. What is served is compared with
 //! the better of one and two threads that stay as they are under the same noise.
 
-use super::*;
+use crate::balance::*;
 use weft_base::rng::Rng;
 
 const TICK_MS: i64 = 100;

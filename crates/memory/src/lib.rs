@@ -10,6 +10,11 @@
 //! count itself (the walk of a snapshot, a piece that is loaded) inside of something that is counted as a
 //! whole, and nothing is counted twice or left out in between.
 
+#[cfg(weft_sanitizer)]
+pub mod counted;
+pub mod mallctl;
+pub mod size_class;
+
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

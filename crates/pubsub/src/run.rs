@@ -7,7 +7,7 @@
 //! Nothing else is handled between the messages of a run, so a run is worth no more than the order of its messages:
 //! a client that has looked ahead into the middle of it gets the rest one by one.
 
-use super::message::{Ids, Part, Published};
+use crate::message::{Ids, Part, Published};
 use smallvec::{SmallVec, smallvec};
 use std::cell::OnceCell;
 use std::sync::Arc;

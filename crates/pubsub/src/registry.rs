@@ -17,15 +17,16 @@
 //!
 //! Who takes several parts takes them in ascending order, and the patterns last.
 
-use super::message::{self, Ids, Published};
-use super::subscriber::Subscriber;
-use crate::holdings::{heap, map_entry};
+use crate::message;
+use crate::message::{Ids, Published};
+use crate::subscriber::Subscriber;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weft_base::glob;
+use weft_memory::size_class::{heap, map_entry};
 use weft_resp::Blob;
 
 /// A channel or pattern; one allocation for all who listen to it.

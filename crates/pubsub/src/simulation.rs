@@ -5,11 +5,11 @@
 //! registry, the handling of one message of a mailbox, a command of a client with what comes in front
 //! of its reply. The registry, the mail and the messages are the real ones.
 
-use super::mail::{Addressed, Mail, To};
-use super::message::Published;
-use super::registry::{Kind, Patience, Post, Registry};
-use super::run::Run;
-use super::subscriber::Subscriber;
+use crate::mail::{Addressed, Mail, To};
+use crate::message::Published;
+use crate::registry::{Kind, Patience, Post, Registry};
+use crate::run::Run;
+use crate::subscriber::Subscriber;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use weft_keyspace::turn::Rng;

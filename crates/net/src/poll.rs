@@ -1,6 +1,6 @@
 //! One thread's epoll instance: which descriptors are ready.
 
-use super::interest::Interest;
+use crate::interest::Interest;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::time::Timespec;
