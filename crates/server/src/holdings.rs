@@ -13,17 +13,11 @@
 //! State that outlives the command that made it, or that another thread drops, carries a [`Charge`], which takes
 //! itself off. The account belongs to the client and not to a thread: it goes along when the connection moves.
 //!
-//! What takes long to take apart is taken apart by the freeing thread ([`Released`]): a client that closes
-//! with a million watched keys holds nobody up.
+//! What takes long to take apart is taken apart by the freeing thread ([`crate::bio::Bio::release`]): a client that
+//! closes with a million watched keys holds nobody up.
 
-use crate::blocking::Waiting;
-use crate::server::Server;
-use crate::tracking::{self, Tracker};
-use crate::transaction::{EndedWatch, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weft_commands::FAST_WORK;
-use weft_pubsub::subscriber::Subscriber;
 
 /// A kind of state that a client makes the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,53 +100,6 @@ impl Drop for Charge {
     fn drop(&mut self) {
         self.release();
     }
-}
-
-/// State of a client that has given it up, to be taken apart.
-#[derive(Debug)]
-pub enum Released {
-    Queue(Box<Transaction>),
-    Watches(EndedWatch),
-    Wait(Arc<Waiting>),
-    Subscriptions { client: u64, thread: usize, subscriber: Box<Subscriber> },
-    Prefixes(Arc<Tracker>),
-}
-
-impl Released {
-    /// How much there is of it.
-    fn len(&self) -> usize {
-        match self {
-            Released::Queue(transaction) => transaction.commands(),
-            Released::Watches(ended) => ended.keys(),
-            Released::Wait(waiting) => waiting.keys.len(),
-            Released::Subscriptions { subscriber, .. } => subscriber.all(),
-            Released::Prefixes(tracker) => tracker.prefix_count(),
-        }
-    }
-
-    /// Takes it apart. Where it is part of what others see (lines, watches, channels, prefixes) that is done in
-    /// small steps, each behind a lock of its own.
-    pub fn take_apart(self, srv: &Server) {
-        match self {
-            Released::Queue(transaction) => drop(transaction),
-            Released::Watches(ended) => ended.take_apart(&srv.ks),
-            Released::Wait(waiting) => srv.lines.leave(&srv.ks, &waiting),
-            Released::Subscriptions { client, thread, subscriber } => {
-                srv.pubsub.leave(client, thread, &subscriber);
-            }
-            Released::Prefixes(tracker) => tracking::leave_prefixes(srv, &tracker),
-        }
-    }
-}
-
-/// Takes apart what a client has given up: here if that is little, else in the background. Nobody may tell the
-/// difference but by memory, and by what INFO and PUBSUB count.
-#[inline]
-pub fn release(srv: &Server, state: Released) {
-    if state.len() > FAST_WORK {
-        return srv.bio.take_apart(state);
-    }
-    state.take_apart(srv);
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ pub mod clients;
 pub mod commandlog;
 pub mod commands;
 pub mod defrag;
+pub mod defrag_state;
 pub mod dispatch;
 pub mod eviction;
 mod failure;

@@ -8,7 +8,7 @@
 
 use crate::dispatch::Core;
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::transaction::Transaction;
 use smallvec::SmallVec;
 use weft_commands::spec::{Group, Spec};

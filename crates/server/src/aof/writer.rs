@@ -241,7 +241,7 @@ impl Writer {
             }
             Order::Rebase { base, done, .. } => {
                 let came = base.and_then(|base| {
-                    let began = self.srv.watch_latency();
+                    let began = self.srv.latency.begin();
                     let came = self.appender.rebase(&base.name, base.snapshot);
                     self.sample("aof-rename", began);
                     came.map_err(|e| super::base::told(&e))
@@ -404,7 +404,7 @@ impl Writer {
         if self.appender.buffered() == 0 && !self.is_failing {
             return;
         }
-        let began = self.srv.watch_latency();
+        let began = self.srv.latency.begin();
         // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
         match self.srv.aof.status.flush_sleep_us.load(Ordering::Relaxed) {
             0 => {}
@@ -490,7 +490,7 @@ impl Writer {
             return;
         }
         let job = self.appender.sync_job();
-        let (began, watched) = (Instant::now(), self.srv.watch_latency());
+        let (began, watched) = (Instant::now(), self.srv.latency.begin());
         let came = job.run();
         self.sample("aof-fsync-always", watched);
         self.appender.synced(&job, &came);

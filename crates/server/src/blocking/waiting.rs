@@ -5,7 +5,7 @@ use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
 use crate::holdings::{Charge, Holding};
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::tracking::Tracker;
 use smallvec::SmallVec;
 use std::borrow::Cow;

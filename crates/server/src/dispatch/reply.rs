@@ -8,7 +8,7 @@ use crate::dispatch::Core;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::stats::Histogram;
 use crate::transaction;
 use weft_commands::{CmdResult, Error, Flags};

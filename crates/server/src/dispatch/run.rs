@@ -8,7 +8,7 @@ use crate::dispatch::hold::Held;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{ConnCx, Core, commit, reply};
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::io::{Message, Session};
 use crate::pubsub;
 use crate::server::attention;

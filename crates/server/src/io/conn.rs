@@ -2,6 +2,7 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
+use crate::io::args::ArgBuf;
 use crate::io::held_back::HeldBack;
 use crate::io::later::Later;
 use crate::persistence::waits::Wait;
@@ -19,7 +20,7 @@ use weft_net::interest::Interest;
 use weft_net::lifecycle as state;
 use weft_net::lifecycle::Pending;
 use weft_resp::reply::Mark;
-use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
+use weft_resp::{Parser, Proto, ProtocolError, Span};
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,31 +143,6 @@ impl Session {
             last_unit: self.last_unit,
             snapshot_wait: None,
         }
-    }
-}
-
-/// An argument that is not a span of a buffer.
-#[derive(Clone, Debug)]
-pub enum ArgBuf {
-    Bytes(Vec<u8>),
-    /// A large value, where it will stay.
-    Blob(Blob),
-}
-
-impl ArgBuf {
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            ArgBuf::Bytes(b) => b,
-            ArgBuf::Blob(b) => b,
-        }
-    }
-
-    /// Bytes of memory, with the argument itself.
-    #[inline]
-    pub fn memory(&self) -> usize {
-        let len = self.bytes().len();
-        // As the allocator hands out small ones; of large ones the difference does not matter.
-        size_of::<ArgBuf>() + if len <= 8 { 8 } else { (len + 15) & !15 }
     }
 }
 

@@ -8,6 +8,7 @@
 //!   [`held_back`]: pushes that wait for a reply; [`listen`]: where they come from
 //! * [`poll`], [`mailbox`]: the kernel's readiness and other threads' messages; [`look`]: before sleep
 
+pub mod args;
 pub mod batch;
 pub mod conn;
 pub mod cron;

@@ -7,8 +7,9 @@
 //! what a pipeline has behind it.
 
 use crate::dispatch::table::CommandTable;
+use crate::io::args::ArgBuf;
 use crate::io::batch::{Batch, Job, READ_SIZE, Req, Source};
-use crate::io::conn::{ArgBuf, BigRead, Conn};
+use crate::io::conn::{BigRead, Conn};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use weft_keyspace::Keyspace;

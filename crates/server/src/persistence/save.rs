@@ -6,7 +6,6 @@
 use super::Running;
 use super::waits::{self, Taken};
 use crate::server::Server;
-use weft_scheduler::placement::bind_to;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -24,6 +23,7 @@ use weft_persist::rdb::{Form, VERSION, code_of};
 use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
 use weft_replication::Position;
+use weft_scheduler::placement::bind_to;
 use weft_scheduler::way;
 use weft_scheduler::way::GivesWay;
 
@@ -252,7 +252,7 @@ impl Begun {
         drop(snapshot);
         srv.persistence.saves().last_kept = kept;
         if let Err(failed) = done {
-            let began = srv.watch_latency();
+            let began = srv.latency.begin();
             drop(saver);
             srv.sample_latency("rdb-unlink-temp-file", began);
             return Err(failed);

@@ -24,7 +24,6 @@ pub use direct::push;
 
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
-use crate::holdings::{self, Released};
 use crate::io::{Message, Session};
 use crate::server::{Server, attention};
 use crate::threads::MAX_IO_THREADS;
@@ -133,10 +132,10 @@ pub fn leave(srv: &Server, client: &ClientShared) {
 
 /// As [`leave`], of a client that is gone or killed, and will listen to nothing again. Where it has listened to very
 /// much, what is left of it in the registry is taken out in the background, and counted until then.
-pub fn leave_for_good(srv: &Server, client: &ClientShared) {
+pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         client.show_subscriptions(None);
         let (client, thread) = (client.id, client.thread());
-        holdings::release(srv, Released::Subscriptions { client, thread, subscriber });
+        srv.bio.release(subscriber.all(), move || srv.pubsub.leave(client, thread, &subscriber));
     }
 }
