@@ -126,6 +126,8 @@ fn fail_transaction(session: &mut Session) {
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
     run::catch_up(&mut task);
+    // It may have waited for a snapshot before.
+    task.session.snapshot_wait = None;
     task.core.stats().commands[task.cmd.number].rejected.add(1);
     fail_transaction(task.session);
     let e = match task.cmd.run {

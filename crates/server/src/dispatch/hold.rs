@@ -232,6 +232,8 @@ fn begin_again(task: &mut Task<'_>, flags: Flags) {
 
 fn refuse(mut task: Task<'_>, guard: Guard<'_>, e: Error) -> Flow {
     run::catch_up(&mut task);
+    // It may have waited for a snapshot before.
+    task.session.snapshot_wait = None;
     commit::commit(task, guard, Outcome::Ended(Err(e)))
 }
 
@@ -382,6 +384,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
                 transaction::discard(task.core.srv, task.session);
                 transaction::renew_shared(task.session);
             }
+            task.session.snapshot_wait = None;
             return commit::commit(task, guard, Outcome::Ended(Err(e)));
         }
     }
