@@ -136,11 +136,12 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     let Request { count, at, streams, .. } = request;
     let mut wanted = SmallVec::<[Wanted; 8]>::new();
     let mut work = 0;
+    let mut other_type = None;
     for n in at..at + streams {
         let key = ctx.key(n);
         let text = ctx.args[n + streams];
         let enough = ctx.lane.enough();
-        let found = with_log(ctx, &key, |log| {
+        let found = match with_log(ctx, &key, |log| {
             let id = match text {
                 b"$" => log.last_id,
                 b"+" => log.last_id.previous().unwrap_or(StreamId::MAX),
@@ -153,7 +154,14 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
                 (true, None) | (false, _) => 0,
             };
             Ok((Wanted { id, served, missing: false }, work))
-        })?;
+        }) {
+            // A client that waits is told so when one of its streams grows, and not by other changes of these.
+            Err(e) if ctx.lane == Lane::Served => {
+                other_type = Some(e);
+                None
+            }
+            found => found?,
+        };
         let missing = |id| (Wanted { id, served: false, missing: true }, 0);
         let (one, here) = match (found, text) {
             (Some(found), _) => found?,
@@ -172,6 +180,9 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     }
     let served = wanted.iter().filter(|one| one.served).count();
+    if let Some(e) = other_type.filter(|_| served > 0) {
+        return Err(e);
+    }
     if served > 0 {
         return answer(ctx, &request, &wanted, served);
     }
