@@ -130,6 +130,7 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
     task.session.snapshot_wait = None;
     task.core.stats().commands[task.cmd.number].rejected.add(1);
     fail_transaction(task.session);
+    run::show_refused(&task);
     let e = match task.cmd.run {
         Run::Exec => {
             transaction::discard(task.core.srv, task.session);
