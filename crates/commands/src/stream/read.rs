@@ -126,8 +126,6 @@ struct Wanted {
     id: StreamId,
     /// There is something.
     served: bool,
-    /// There is no such key.
-    missing: bool,
 }
 
 fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -153,7 +151,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
                 (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, enough),
                 (true, None) | (false, _) => 0,
             };
-            Ok((Wanted { id, served, missing: false }, work))
+            Ok((Wanted { id, served }, work))
         }) {
             // A client that waits is told so when one of its streams grows, and not by other changes of these.
             Err(e) if ctx.lane == Lane::Served => {
@@ -162,7 +160,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
             }
             found => found?,
         };
-        let missing = |id| (Wanted { id, served: false, missing: true }, 0);
+        let missing = |id| (Wanted { id, served: false }, 0);
         let (one, here) = match (found, text) {
             (Some(found), _) => found?,
             (None, b"$" | b"+") => missing(StreamId::MIN),
@@ -173,9 +171,10 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
         wanted.push(one);
     }
     ctx.weigh(work)?;
-    // The reference looks at all of them twice, and tells twice of those that it misses.
+    // The reference looks at all of them twice: it counts each look, and tells twice of those that it misses. Those
+    // that are served are looked at again below.
     if ctx.lane != Lane::Served {
-        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| one.missing) {
+        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.served) {
             let _ = ctx.db.read(&ctx.key(at + n));
         }
     }
