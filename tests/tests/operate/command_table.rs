@@ -260,3 +260,20 @@ fn the_keys_of_a_request() {
         }
     }
 }
+
+#[test]
+fn categories_have_the_order_of_the_reference() {
+    let reference = Server::valkey(&[]);
+    if skip_without("categories_have_the_order_of_the_reference", &reference, "valkey-server") {
+        return;
+    }
+    let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));
+    let (mut ours, mut theirs) = (weft.client(), reference.client());
+    let categories = |client: &mut Client, name: &str| -> Vec<String> {
+        let reply = client.cmd(&["COMMAND", "INFO", name]);
+        reply.items()[0].items()[6].items().iter().map(Value::text).collect()
+    };
+    for name in names(&mut ours).iter().filter(|name| !own::is_own(name)) {
+        assert_eq!(categories(&mut ours, name), categories(&mut theirs, name), "{name}");
+    }
+}
