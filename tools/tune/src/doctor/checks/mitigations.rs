@@ -1,4 +1,4 @@
-//! Mitigations of the processor's vulnerabilities: what a system call costs.
+//! Mitigations of the processor's vulnerabilities, which make system calls slower.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -63,28 +63,27 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
     }
     let finding = Finding::new(check, subject, FOLDER, facts.join("; ")).lasting(boot(patient));
     let finding = match (calls.is_empty(), open.is_empty()) {
-        (true, true) => finding.all(Severity::Ok, "None makes each system call slower."),
+        (true, true) => finding.all(Severity::Ok, "No mitigation makes each system call slower."),
         (false, _) => finding
             .all(
                 Severity::Advice,
-                "Each system call pays for these, and a server makes at least two for each \
-                 client and turn of its loop. Pipelining and more connections per turn spread \
-                 the cost. Only where every program on the machine is trusted, and no other \
-                 tenant shares it, may they be given up.",
+                "These mitigations slow down each system call, and a server makes at least two for \
+                 each client and iteration of its loop.",
             )
-            .cure(
-                "none: it is decided at the start",
-                "mitigations=off on the kernel's command line, if at all",
+            .advise(
+                "Pipeline requests, so that one system call serves many",
+                "mitigations=off on the kernel's command line removes the cost; only where every \
+                 program is trusted and no other tenant shares the machine",
             ),
         (true, false) => finding
             .all(
                 Severity::Advice,
-                "Not all of the processor's vulnerabilities are mitigated, or not wholly: \
-                 nothing is slower for that, but programs or tenants may read what is not theirs.",
+                "Some vulnerabilities of the processor are open: other programs or tenants may \
+                 read the server's memory. Nothing is slower for it.",
             )
-            .cure(
-                "none: it is decided at the start",
-                "a newer kernel or microcode, and no mitigations=off on the kernel's command line",
+            .advise(
+                "Update the kernel and the microcode, unless every program here is trusted",
+                "remove mitigations=off from the kernel's command line",
             ),
     };
     vec![finding.see(PAGE)]
