@@ -52,7 +52,7 @@ fn doctor_prints_problems_only_unless_verbose() {
     let shown = |options: &[&str]| text(&tune("doctor", machine.root(), options));
     let short = shown(&[]);
     assert!(short.starts_with("warning    Set vm.overcommit_memory to 1: sysctl -w"), "{short}");
-    assert!(short.contains("\n1 problem: 1 warnings, 0 advice; "), "{short}");
+    assert!(short.contains("\n1 problem: 1 warning, 0 advice; "), "{short}");
     assert!(!short.contains("somaxconn") && !short.contains("/proc/"), "{short}");
     for flag in ["-v", "--verbose"] {
         let long = shown(&[flag]);

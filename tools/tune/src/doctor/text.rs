@@ -75,15 +75,21 @@ fn counts(found: &[Finding], server: Server, verbose: bool, out: &mut String) {
     if !out.is_empty() {
         out.push('\n');
     }
+    let plural = |count: usize, noun: &str| match count {
+        0 => format!("no {noun}s"),
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    };
     let problems = match warnings + advice {
         0 => "no problems".to_string(),
-        1 => "1 problem".to_string(),
-        all => format!("{all} problems"),
+        all => {
+            format!("{}: {}, {advice} advice", plural(all, "problem"), plural(warnings, "warning"))
+        }
     };
     let more = if verbose { "" } else { " (--verbose shows all)" };
     let _ = writeln!(
         out,
-        "{problems}: {warnings} warnings, {advice} advice; {} checks passed, {} not readable{more}",
+        "{problems}; {} checks passed, {} not readable{more}",
         count(Severity::Ok),
         count(Severity::Unknown),
     );

@@ -78,12 +78,15 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         (true, false) => finding
             .all(
                 Severity::Advice,
-                "Some vulnerabilities of the processor are open: other programs or tenants may \
-                 read the server's memory. Nothing is slower for it.",
+                "Other programs or tenants may read the server's memory. It matters only where \
+                 some of them are not trusted.",
             )
             .advise(
-                "Update the kernel and the microcode, unless every program here is trusted",
-                "remove mitigations=off from the kernel's command line",
+                match cmdline(patient).contains("mitigations=off") {
+                    true => "Remove mitigations=off from the kernel's command line",
+                    false => "Update the kernel and the microcode",
+                },
+                "the same: the processor's mitigations are chosen at each start",
             ),
     };
     vec![finding.see(PAGE)]
@@ -96,9 +99,12 @@ fn at_each_call(name: &str, state: &str) -> bool {
     listed.is_some_and(|(_, words)| words.contains(&main)) || done.contains(HISTORY_LOOP)
 }
 
+fn cmdline(patient: &Patient) -> String {
+    patient.host.text("proc/cmdline").unwrap_or_default()
+}
+
 fn boot(patient: &Patient) -> String {
-    let line = patient.host.text("proc/cmdline").unwrap_or_default();
-    match line.split_whitespace().find(|word| word.starts_with("mitigations=")) {
+    match cmdline(patient).split_whitespace().find(|word| word.starts_with("mitigations=")) {
         Some(word) => format!("yes: {word} on the kernel's command line"),
         None => "yes: the kernel's default".to_string(),
     }
