@@ -1,5 +1,5 @@
-//! `weft-benchmark`: a load generator with the options and the output of valkey-benchmark, for any
-//! server that speaks the protocol of Redis.
+//! `weft-benchmark`: a load generator with the options and the formats of valkey-benchmark, for any
+//! server that speaks the protocol of Redis. By default it prints one table of all tests.
 //!
 //! ```text
 //! options ─► suite (what to send) ─┐

@@ -10,7 +10,7 @@ use crate::fuzz;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
-use crate::report::{self, Progress, Standing};
+use crate::report::{self, Progress, Remarks, Standing, Table};
 use crate::result::{Comparison, Document, FORMAT, Settings, Skipped, TestResult};
 use crate::run::{self, Moment, Outcome};
 use crate::session::Session;
@@ -61,20 +61,26 @@ pub fn all(mut options: Options) -> Result<(), String> {
         options: &options,
         suite: &suite,
         progress: Progress::new(&options),
+        table: Table::new(&tests, options.versus.is_some()),
+        remarks: Remarks::default(),
         log: log.transpose()?,
         results: Vec::new(),
         comparisons: Vec::new(),
         skipped: Vec::new(),
         began: since_epoch(),
     };
+    if options.output == Output::Table {
+        say(&call.table.head(&session, &options));
+    }
     loop {
         let ended = call.round(&tests, &mut session, second.as_mut());
         let ended = ended.and_then(|()| call.has_measured());
         call.progress.clear();
-        if options.output == Output::Json {
-            call.print_document(&session, ended.as_ref().err());
-        } else if ended.is_ok() && options.command.is_empty() && options.output != Output::Csv {
-            say("");
+        match options.output {
+            Output::Json => call.print_document(&session, ended.as_ref().err()),
+            Output::Table => call.end_table(),
+            Output::Full | Output::Quiet if ended.is_ok() && options.command.is_empty() => say(""),
+            Output::Full | Output::Quiet | Output::Csv => {}
         }
         ended?;
         if !options.repeat {
@@ -132,6 +138,9 @@ struct Call<'a> {
     options: &'a Options,
     suite: &'a Suite<'a>,
     progress: Progress,
+    table: Table,
+    /// Of the table: they follow it.
+    remarks: Remarks,
     log: Option<HdrLog<'a>>,
     results: Vec<TestResult>,
     comparisons: Vec<Comparison>,
@@ -386,7 +395,8 @@ impl Call<'_> {
             server_cpu: cpu.and_then(|pairs| compare::ratio(pairs, confidence)),
         };
         match self.options.output {
-            Output::Json => {}
+            // the table is printed first
+            Output::Json | Output::Table => {}
             Output::Csv => eprint!("{}", report::versus(&comparison)),
             Output::Full | Output::Quiet => say(report::versus(&comparison).trim_end()),
         }
@@ -400,6 +410,10 @@ impl Call<'_> {
         let result = report::result(test, session, self.options, outcome);
         let name = self.options.versus.as_ref().map(|_| session.name());
         match self.options.output {
+            Output::Table => {
+                say(&self.table.rows(&result, name.as_deref()));
+                self.remarks.add(&result, name.as_deref());
+            }
             Output::Full => {
                 let text = report::full(test, session, self.options, outcome, &result);
                 say(text.trim_end_matches('\n'));
@@ -408,13 +422,24 @@ impl Call<'_> {
             Output::Csv => say(&report::csv(&result, name.as_deref())),
             Output::Json => {}
         }
-        if self.options.output != Output::Full {
+        if !matches!(self.options.output, Output::Table | Output::Full) {
             let at = name.map(|name| format!(" at {name}")).unwrap_or_default();
             for notice in report::notices(&result) {
                 eprintln!("{}{at}: {notice}", result.test);
             }
         }
         self.results.push(result);
+    }
+
+    /// Prints the sentences of `--vs` and the remarks after the table.
+    fn end_table(&mut self) {
+        for (at, comparison) in std::mem::take(&mut self.comparisons).iter().enumerate() {
+            let first = if at == 0 { "\n" } else { "" };
+            say(&format!("{first}{}", report::versus(comparison).trim_end()));
+        }
+        for remark in std::mem::take(&mut self.remarks).lines() {
+            eprintln!("{remark}");
+        }
     }
 
     fn print_document(&mut self, session: &Session, error: Option<&String>) {

@@ -138,7 +138,9 @@ fn fails_with(output: &Output, words: &str) {
 fn reports_are_as_without() {
     let Some(secure) = Secure::start("reports_are_as_without", &[]) else { return };
     let plain = secure.server.port();
-    for line in ["-n 200 -t set,get,lrange_100 --csv", "-n 200 -t set,get -q", "-n 200 -t get"] {
+    for line in
+        ["-n 200 -t set,get,lrange_100 --csv", "-n 200 -t set,get -q", "-n 200 -t get --full"]
+    {
         // How many percentiles there are is up to time, and on a busy machine who is the limit.
         let up_to_time =
             |line: &String| line.contains("<= N") || line.starts_with("client-limited");

@@ -1,7 +1,7 @@
 //! The command line: that of valkey-benchmark, and what is ours beyond it.
 //!
 //! Scripts that call valkey-benchmark or redis-benchmark must go on working, so its spelling holds:
-//! `-h` is the host, `--help` the help, an option given twice counts by its last value, and the
+//! `-h` is the host, and asks for a short help only without a value; `--help` is the help; an option given twice counts by its last value, and the
 //! first word that is no option begins a command that takes everything behind it. Wrong use ends
 //! with status 1 and `Invalid option "X" or option argument missing`. Unlike there, a number that
 //! is none is refused rather than read as 0.
@@ -9,12 +9,14 @@
 mod fuzz;
 mod raw;
 mod resolve;
+mod short;
 mod tls;
 mod uri;
 
 pub use fuzz::{Fuzz, Level};
 pub use raw::{Raw, ReadFrom};
 pub use resolve::{Amount, Options, Output, Target};
+use short::SHORT_HELP;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
@@ -32,7 +34,7 @@ pub enum Stop {
 }
 
 /// The second line of an error about an option.
-const SEE_HELP: &str = "weft-benchmark --help lists the options and the tests";
+const SEE_HELP: &str = "weft-benchmark -h shows examples, --help all options and tests";
 
 /// Reads a command line without the program's name.
 ///
@@ -76,6 +78,12 @@ fn explain(error: &clap::Error) -> Stop {
     let option = option.split([' ', '=']).next().unwrap_or_default().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Print(error.to_string()),
+        // clap reports an option without its value as one with an empty value
+        ErrorKind::InvalidValue
+            if option == "-h" && context(ContextKind::InvalidValue).is_empty() =>
+        {
+            Stop::Print(SHORT_HELP.to_string())
+        }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue
             if !context(ContextKind::InvalidValue).is_empty() =>
         {

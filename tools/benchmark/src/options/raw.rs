@@ -46,7 +46,7 @@ fn port(text: &str) -> Result<u16, String> {
     max_term_width = 100
 )]
 pub struct Raw {
-    /// Server hostname
+    /// Server hostname. Without a value: print a short help
     #[arg(short = 'h', value_name = "hostname", default_value = "127.0.0.1")]
     pub host: String,
     /// Server port
@@ -210,6 +210,9 @@ pub struct Raw {
     /// Count errors by kind instead of ending at the first
     #[arg(long, help_heading = "Beyond valkey-benchmark")]
     pub keep_going: bool,
+    /// Print the long report of each test: settings, percentile distribution, summary
+    #[arg(long, help_heading = "Beyond valkey-benchmark")]
+    pub full: bool,
     /// Output one JSON document
     #[arg(long, help_heading = "Beyond valkey-benchmark")]
     pub json: bool,

@@ -41,6 +41,9 @@ pub enum Amount {
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
+    /// One table, a row for each test.
+    Table,
+    /// The report of the reference for each test.
     Full,
     Quiet,
     Csv,
@@ -213,8 +216,10 @@ impl Options {
                 Output::Csv
             } else if raw.quiet {
                 Output::Quiet
-            } else {
+            } else if raw.full {
                 Output::Full
+            } else {
+                Output::Table
             },
             precision: if raw.precision < 0 { 3 } else { raw.precision.min(4) as u8 },
             repeat: raw.repeat,

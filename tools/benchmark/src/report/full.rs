@@ -1,4 +1,4 @@
-//! The long format, that of the reference, with what it does not tell at the end of the summary.
+//! The long format of `--full`: the report of the reference, with more figures in its summary.
 
 use std::fmt::Write;
 

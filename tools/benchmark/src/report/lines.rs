@@ -41,7 +41,7 @@ pub fn quiet(result: &TestResult, server: Option<&str>) -> String {
     format!("{}{server}: {:.2} requests per second, p50={p50:.3} msec", result.test, result.rps)
 }
 
-/// What must be known beside the figures: for standard error where the format has no place.
+/// Remarks on the figures: for standard error where the format has no place.
 pub fn notices(result: &TestResult) -> Vec<String> {
     let mut notices = Vec::new();
     if result.generator.client_limited {
@@ -53,6 +53,13 @@ pub fn notices(result: &TestResult) -> Vec<String> {
             GeneratorUse::LIMIT * 100.0
         ));
     }
+    notices.extend(other_notices(result));
+    notices
+}
+
+/// Remarks except that on the generator.
+pub(super) fn other_notices(result: &TestResult) -> Vec<String> {
+    let mut notices = Vec::new();
     if let Some(target) = result.target_rps
         && (result.rps < target * 0.99 || result.unsent > 0)
     {

@@ -16,7 +16,7 @@ pub struct Progress {
 impl Progress {
     /// Shown when standard output is a terminal, and for people.
     pub fn new(options: &Options) -> Progress {
-        let for_people = matches!(options.output, Output::Full | Output::Quiet);
+        let for_people = matches!(options.output, Output::Table | Output::Full | Output::Quiet);
         Progress { shown: for_people && std::io::stdout().is_terminal(), printed: 0 }
     }
 
