@@ -77,7 +77,7 @@ pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
 }
 
 /// Whether an entry of the list is this file or a folder that holds it.
-fn covers(allowed: &str, file: &Path) -> bool {
+pub fn covers(allowed: &str, file: &Path) -> bool {
     match allowed.strip_suffix('/') {
         Some(folder) => file.starts_with(folder),
         None => Path::new(allowed) == file,

@@ -25,6 +25,42 @@ pub fn code_only(text: &str) -> String {
     out
 }
 
+/// A comment, a string or a character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first line, from 1.
+    pub line: usize,
+    /// Whether nothing precedes it on that line.
+    pub alone: bool,
+    /// With its slashes or quotes.
+    pub text: String,
+}
+
+/// The comments, strings and characters of a text: the parts that [`code_only`] removes.
+pub fn pieces(text: &str) -> Vec<Piece> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut at, mut line, mut alone) = (0, 1, true);
+    let mut pieces = Vec::new();
+    while at < chars.len() {
+        match token(&chars[at..], chars[..at].last().copied()) {
+            Token::Prose(len) => {
+                let text: String = chars[at..(at + len).min(chars.len())].iter().collect();
+                let breaks = text.matches('\n').count();
+                pieces.push(Piece { line, alone, text });
+                (at, line, alone) = (at + len, line + breaks, false);
+            }
+            Token::Code => {
+                match chars[at] {
+                    '\n' => (line, alone) = (line + 1, true),
+                    c => alone &= c.is_whitespace(),
+                }
+                at += 1;
+            }
+        }
+    }
+    pieces
+}
+
 enum Token {
     /// One character of code.
     Code,
@@ -101,7 +137,7 @@ fn raw_string(rest: &[char]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::code_only;
+    use super::{Piece, code_only, pieces};
 
     fn squeezed(text: &str) -> String {
         code_only(text).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -115,6 +151,21 @@ mod tests {
         assert_eq!(
             squeezed("fn f<'a>(x: &'a str) -> r#type {}"),
             "fn f<'a>(x: &'a str) -> r#type {}"
+        );
+    }
+
+    #[test]
+    fn pieces_have_their_lines() {
+        let piece = |line, alone, text: &str| Piece { line, alone, text: text.to_string() };
+        assert_eq!(
+            pieces("a // b\n  // c\n\"d\ne\" /* f\n */ 'g'\n"),
+            [
+                piece(1, false, "// b"),
+                piece(2, true, "// c"),
+                piece(3, true, "\"d\ne\""),
+                piece(4, false, "/* f\n */"),
+                piece(5, false, "'g'"),
+            ]
         );
     }
 
