@@ -1,6 +1,6 @@
 //! Tasks of the repository that are programs: `cargo xtask TASK`.
 //!
-//! | task | what it does |
+//! | task | effect |
 //! |---|---|
 //! | `tidy [--update]` | checks the rules of style and layering; prints `file:line: message`. `--update` lowers the recorded numbers of words |
 //! | `words [FOLDER]`, `words --changed` | lists the words that are not plain, in a folder or on changed lines |

@@ -1,8 +1,8 @@
-//! What tests leave behind in the tree.
+//! Files that tests leave in the tree.
 //!
-//! A test that takes a random word for the name of a file writes wherever it runs, which is the
-//! folder of its crate; and what is there once is soon committed. So a crate's folder holds what
-//! Cargo knows and nothing else, the root what is listed here, and no file is empty.
+//! A test that takes a random word for a file name writes into the folder of its crate, and the
+//! file is soon committed. So a crate's folder holds only files that Cargo knows, the root only the
+//! files listed here, and no file is empty.
 
 use super::Problem;
 use std::path::Path;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_left_behind() {
+    fn files_of_tests_are_reported() {
         for file in ["generator.pids", "crates/config/1675kb", "tools/tune/4%"] {
             assert_eq!(problems(file, b"x"), 1, "{file}");
             assert_eq!(problems(file, b""), 2, "{file}");

@@ -1,4 +1,4 @@
-//! The rules of the tree as a program, so that nobody has to remember or to argue them.
+//! The rules of the tree as a program, so that reviews need not repeat them.
 //!
 //! | rule | where |
 //! |---|---|
@@ -34,7 +34,7 @@ pub struct Problem {
     pub file: PathBuf,
     /// From 1.
     pub line: usize,
-    /// What is wrong.
+    /// The broken rule.
     pub message: String,
 }
 

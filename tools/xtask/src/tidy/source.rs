@@ -1,8 +1,8 @@
 //! Rust source without its comments and strings.
 //!
 //! Rules about code must not stumble over words in prose. This is the part of a lexer that
-//! is needed to tell them apart: nested comments, strings with escapes, raw strings, and
-//! characters as against lifetimes.
+//! separates them: nested comments, strings with escapes, raw strings, and characters, which
+//! lifetimes resemble.
 
 /// The text with everything in comments, strings and characters replaced by blanks, line
 /// breaks excepted, so that line numbers stay right.
@@ -79,7 +79,7 @@ fn token(rest: &[char], before: Option<char>) -> Token {
                 None => Token::Code,
             }
         }
-        // a character ends by a quote right behind it; else it is a lifetime
+        // a quote right after a character ends it; otherwise it is a lifetime
         ['\'', '\\', ..] => Token::Prose(quoted_until(rest, '\'')),
         ['\'', _, '\'', ..] => Token::Prose(3),
         _ => Token::Code,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_ends_with_the_text() {
+    fn unterminated_piece_ends_with_the_text() {
         for text in ["\"a", "/* a", "r#\"a\"", "'\\", "// a"] {
             assert_eq!(code_only(text).trim(), "", "{text}");
         }
