@@ -1,4 +1,4 @@
-//! What a call does, from the first connection to the last line.
+//! The whole call, from the first connection to the last line.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn tests(suite: &Suite, options: &Options) -> Result<Vec<Test>, String> {
     Ok(suite.selected())
 }
 
-/// Prints the nodes of a cluster, and warns of what is not known.
+/// Prints the nodes of a cluster, and warns of unknown configurations.
 fn introduce(session: &Session, output: Output) {
     if let Some(cluster) = &session.cluster
         && output != Output::Json
@@ -121,7 +121,8 @@ fn introduce(session: &Session, output: Output) {
     }
 }
 
-/// Prints a line at once, so that who reads along sees it. Ends the program when nobody does.
+/// Prints and flushes a line, so that a reader sees it now. Ends the program when the pipe is
+/// closed.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -235,7 +236,7 @@ impl Call<'_> {
         })
     }
 
-    /// What a server says when it comes to it has the same effect.
+    /// Skips a test that the server refuses while it runs, or ends the call.
     fn skip_or_end(&mut self, test: &Test, server: &str, error: String) -> Result<(), String> {
         let lacking = ["unknown command", "not supported by this version"];
         if !self.is_whole_suite() || !lacking.iter().any(|words| error.contains(words)) {
@@ -263,7 +264,7 @@ impl Call<'_> {
         .map(|_| ())
     }
 
-    /// One run of a test, with a share of what was asked for.
+    /// One run of a test, with a share of its requests or its time.
     fn test(
         &mut self,
         test: &Test,
@@ -345,7 +346,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What is shown while a round runs.
+    /// The text of the progress line during a round.
     fn standing(&self, test: &Test, versus: &Versus, which: usize, round: u32) -> String {
         let (done, all) = versus.runs;
         let each = match self.options.amount {
@@ -364,7 +365,7 @@ impl Call<'_> {
         standing.text()
     }
 
-    /// What all tests say together, when there are several.
+    /// Compares all tests together, if there are several.
     fn conclude(&mut self, versus: &Versus) -> Result<(), String> {
         if versus.rps.len() < 2 {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What goes beyond the reference: open loop, mixes, distributions, JSON, comparison; and that it
-//! runs against all servers.
+//! Features beyond the reference: open loop, mixes, distributions, JSON, comparison; and runs
+//! against all servers.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn all_tests_run_against_all_servers() {
         {
             for more in ["", "-3", "-P 16 -r 100 --verify"] {
                 let output = ours(server.port(), &format!("-n 100 -c 5 -q -t {name} {more}"));
-                // what a server does not know yet is its own affair, but must be said
+                // a server may lack a command, but the tool must report it
                 let unknown = server.name() == "weft"
                     && ["xadd", "function_load", "fcall"].contains(&name)
                     && text(&output.stderr).contains("is not supported by this version");
@@ -156,7 +156,7 @@ fn the_whole_suite_skips_what_a_server_lacks() {
 }
 
 #[test]
-fn mixes_are_told_apart() {
+fn mix_counts_each_command() {
     let server = Server::weft(&[]);
     let document = json(server.port(), "-n 10000 -r 100 -d 16 --verify --mix GET:8,SET:2");
     let commands = document["tests"][0]["commands"].as_array().unwrap();
@@ -279,7 +279,7 @@ fn histogram_logs_hold_each_test() {
 }
 
 #[test]
-fn a_loop_goes_on_and_idle_connections_stay() {
+fn loop_repeats_and_idle_connections_stay() {
     let server = Server::weft(&[]);
     let spawn = |line: &str| {
         Command::new(OURS)

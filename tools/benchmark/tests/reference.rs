@@ -183,7 +183,7 @@ fn cluster_mode_is_taken_alike() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_by_name() {
+fn unsupported_option_is_refused_by_name() {
     for call in REFUSED {
         let output = ours(1, &format!("{call} -t get"));
         assert_eq!(output.status.code(), Some(1), "{call}");

@@ -101,7 +101,7 @@ fn wrong_options_are_named() {
 }
 
 #[test]
-fn what_measures_nothing_is_refused() {
+fn empty_measurement_is_refused() {
     for (line, words) in [
         ("-c 0", "-c takes a number from 1"),
         ("-c -3", "-c takes a number from 1"),
@@ -139,7 +139,7 @@ fn wrong_values_are_named() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradicting_options_are_refused() {
     for line in [
         "-n 5 --duration 1",
         "--duration 1 -n 5",

@@ -91,7 +91,7 @@ pub(super) fn pace(result: &TestResult) -> &'static str {
     }
 }
 
-/// Two servers side by side: a sentence for what was served, one for what it cost.
+/// Two servers side by side: a sentence for the throughput, one for the CPU time.
 pub fn versus(of: &Comparison) -> String {
     let mut text = format!("{}: {}\n", of.test, sentence(of, &of.rps, Word::SPEED));
     if let Some(cpu) = &of.server_cpu {
@@ -153,7 +153,7 @@ fn bound(factor: f64) -> String {
     }
 }
 
-/// A part of less than all, with as many digits as tell it from all.
+/// A share below 1, with enough digits to differ from 1.
 fn share(part: f64) -> String {
     let text = format!("{:.6}", part * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_string()

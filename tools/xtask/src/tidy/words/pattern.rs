@@ -5,7 +5,7 @@ use super::table::Rule;
 /// A word or a mark of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Token {
-    /// In lower case; code between backticks is a single backtick.
+    /// In lower case; code between backticks or braces is a single backtick.
     word: String,
     /// Where it begins, in bytes.
     at: usize,
@@ -29,10 +29,11 @@ impl Sentence {
         let mut rest = text.char_indices().peekable();
         while let Some((at, c)) = rest.next() {
             let mut end = at + c.len_utf8();
-            if c == '`' {
+            if c == '`' || c == '{' {
+                let close = if c == '`' { '`' } else { '}' };
                 for (next, c) in rest.by_ref() {
                     end = next + c.len_utf8();
-                    if c == '`' {
+                    if c == close {
                         break;
                     }
                 }
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(found("b", "B, ab b-c b's (b)"), ["B", "b"]);
         assert_eq!(found("a b|c", "a  b a, b A\nc"), ["a  b", "A\nc"]);
         assert_eq!(found("a *", "a. a `b` a d"), ["a d"]);
-        assert_eq!(found("b", "`b` x b `b"), Vec::<String>::new());
+        assert_eq!(found("b", "`b` {b} x b `b"), Vec::<String>::new());
     }
 
     #[test]
