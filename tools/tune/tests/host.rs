@@ -89,7 +89,7 @@ fn doctor_judges_a_running_server() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing listens on port"));
 }
 
-/// What topology and the header of a sweep say of memory is one number in one form.
+/// Topology and the header of a sweep print one number for memory, in one form.
 #[test]
 fn topology_and_reports_agree_on_memory() {
     let run = |args: &[&str]| {

@@ -49,7 +49,7 @@ pub struct Finding {
     pub redis: Severity,
     /// Why it matters, in a sentence or two.
     pub why: String,
-    /// What to do, as an imperative sentence without a full stop.
+    /// The action, as an imperative sentence without a full stop.
     pub action: Option<String>,
     /// The command, as root, that does it at once; none if no command can.
     pub change: Option<String>,

@@ -107,7 +107,7 @@ fn a_healthy_host_has_nothing_to_complain_of() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_judged() {
+fn unreadable_value_is_not_judged() {
     for finding in findings(&Machine::empty()) {
         // That there are no interfaces is seen, not guessed.
         if finding.check != "interrupts" {
@@ -116,7 +116,7 @@ fn what_cannot_be_read_is_not_judged() {
             assert!(finding.lasting.is_none() && !finding.why.is_empty(), "{finding:?}");
         }
     }
-    // A folder in the place of a file is neither missing nor forbidden.
+    // A folder instead of a file is neither missing nor forbidden.
     let machine = Machine::empty();
     machine.write("proc/sys/vm/swappiness/x", "");
     let finding = finding(&machine, "swappiness");

@@ -29,7 +29,7 @@ pub fn print(found: &[Finding], server: Server, verbose: bool) -> String {
     out
 }
 
-/// What to do, then why; with `verbose` also the details.
+/// The action, then the reason; with `verbose` also the details.
 fn problem(finding: &Finding, server: Server, verbose: bool, out: &mut String) {
     let action = finding.action.as_deref().unwrap_or(&finding.subject);
     let action = match &finding.change {

@@ -46,7 +46,7 @@ pub struct Node {
     pub cpus: Cpus,
     /// Its memory.
     pub memory_kib: Option<u64>,
-    /// What of it was unused.
+    /// Its unused part.
     pub free_kib: Option<u64>,
     /// To each node, in the order of the list of nodes.
     pub distances: Vec<u32>,
@@ -74,7 +74,7 @@ pub struct Core {
     pub cpus: Cpus,
     /// The highest frequency of its first CPU.
     pub max_khz: Option<u64>,
-    /// Speed beside the fastest core, which has 1024; known on few machines.
+    /// Speed relative to the fastest core, which has 1024; known on few machines.
     pub capacity: Option<u32>,
 }
 

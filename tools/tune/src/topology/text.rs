@@ -1,7 +1,7 @@
 //! The text for people.
 //!
-//! It must stay readable on a machine of a thousand CPUs: what is regular is said once (a
-//! list with a stride, "each CPU n with n+24"), and only what is irregular is listed.
+//! It must stay readable on a machine of a thousand CPUs: regular facts are printed once (a list
+//! with a stride, "each CPU n with n+24"), and only exceptions are listed.
 
 use std::fmt::Write;
 

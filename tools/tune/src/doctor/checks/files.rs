@@ -62,7 +62,7 @@ fn limit(word: &str) -> Option<Option<u64>> {
     if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
 }
 
-/// `fs.file-max` against what is open.
+/// `fs.file-max` compared with the open files.
 pub fn file_max(patient: &Patient) -> Vec<Finding> {
     let (check, subject, file) = ("file-max", "fs.file-max", "proc/sys/fs/file-nr");
     let page = "https://docs.kernel.org/admin-guide/sysctl/fs.html#file-max-file-nr";

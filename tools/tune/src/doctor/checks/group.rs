@@ -70,7 +70,7 @@ pub fn memory(patient: &Patient) -> Vec<Finding> {
     let least = [limits.memory_bytes, limits.memory_high_bytes].into_iter().flatten().min();
     let Some(bytes) = least else {
         let finding = Finding::new(check, subject, FILE, "no limit visible");
-        let why = "The server may use the host's memory; set 'maxmemory' all the same.";
+        let why = "The server may use the host's memory; set 'maxmemory' anyway.";
         return vec![finding.all(Severity::Ok, why).see(PAGE)];
     };
     let finding = Finding::new(check, subject, FILE, numbers::memory(bytes));

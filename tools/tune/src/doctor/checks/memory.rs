@@ -156,7 +156,7 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
 }
 
 /// Whether this kernel, in mode 0, looks at single mappings only (Linux 5.2, "mm: fix
-/// false-positive OVERCOMMIT_GUESS failures"), and not at what is free.
+/// false-positive OVERCOMMIT_GUESS failures"), and not at free memory.
 fn counts_only_mappings(patient: &Patient) -> bool {
     let release = patient.host.text("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());

@@ -6,11 +6,11 @@ use crate::doctor::finding::Severity;
 const FOLDER: &str = "sys/devices/system/cpu/vulnerabilities";
 const PAGE: &str = "https://docs.kernel.org/admin-guide/hw-vuln/index.html";
 
-/// What is done at each entry to the kernel, or at each return from it: the file, and what it
-/// says behind `Mitigation: ` and before the first semicolon. Other mitigations act when tasks
-/// are switched, when guests are entered, or where a program asks for them. `mmio_stale_data`
-/// is not here: where its clearing of buffers is done for programs at all, that is because of
-/// another vulnerability, which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
+/// Mitigations at each entry to the kernel, or at each return from it: the file, and its text
+/// between `Mitigation: ` and the first semicolon. Other mitigations act when tasks are switched,
+/// when guests are entered, or where a program asks for them. `mmio_stale_data` is not here: where
+/// its clearing of buffers is done for programs at all, that is because of another vulnerability,
+/// which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
 const AT_EACH_CALL: &[(&str, &[&str])] = &[
     ("meltdown", &["PTI"]),
     ("mds", &["Clear CPU buffers"]),
@@ -46,8 +46,8 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         let so = states.iter().filter(|(name, state)| is_so(name, state));
         so.map(|(name, _)| name.as_str()).collect()
     };
-    // With a capital: also a part of what is otherwise mitigated, such as "BHI: Vulnerable".
-    // "SMT vulnerable" is only that siblings may see each other.
+    // With a capital: also a part of a mitigated one, such as "BHI: Vulnerable". "SMT vulnerable"
+    // is only that siblings may see each other.
     let open = those(|_, state| state.contains("Vulnerable"));
     let calls = those(at_each_call);
     let mut facts = vec![format!(

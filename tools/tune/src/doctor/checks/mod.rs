@@ -29,7 +29,7 @@ pub struct Check {
     pub look: fn(&Patient) -> Vec<Finding>,
 }
 
-/// What a check needs.
+/// The input that a check needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Files of the host only: the check always returns a finding.
