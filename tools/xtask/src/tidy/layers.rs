@@ -40,10 +40,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-tests", &["weft-testkit"]),
 ];
 
-/// What any crate may use in its tests.
+/// The crate that any crate may use in its tests.
 const FOR_TESTS: &str = "weft-testkit";
 
-/// Tools beside the server: they use crates of ours only to read what the server reads.
+/// Tools: they use crates of ours only to read the files that the server reads.
 const TOOLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("weft-manual", &["weft-base"]),
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_list_only_what_is_below() {
+    fn layers_list_only_lower_layers() {
         for (i, (layer, below)) in LAYERS.iter().enumerate() {
             for name in *below {
                 let at = LAYERS.iter().position(|(other, _)| other == name);
