@@ -106,7 +106,7 @@ impl Conn {
     }
 
     fn wanted(&self) -> Interest {
-        Interest::of(self.state.watched(), self.out > 0 && !self.withheld)
+        Interest::of(self.state.watches_input(), self.out > 0 && !self.withheld)
     }
 }
 

@@ -81,14 +81,6 @@ pub enum Awaited {
     Output,
 }
 
-/// What the socket is watched for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watched {
-    pub input: bool,
-    /// That the peer sends no more, although nothing is read.
-    pub hangup: bool,
-}
-
 /// What is to be done when the client has said that it sends no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -262,6 +254,13 @@ impl<W, J> State<W, J> {
         matches!(self, State::Reading)
     }
 
+    /// Whether what the client sends is read and left unparsed. As in the reference: a hang-up comes behind all that
+    /// was sent before it, and a client that hangs up while it waits is gone.
+    #[inline]
+    pub fn reads_ahead(&self) -> bool {
+        matches!(self, State::Waiting(_) | State::Paused)
+    }
+
     /// Whether its requests may be in the present batch.
     #[inline]
     pub fn is_in_batch(&self) -> bool {
@@ -278,16 +277,16 @@ impl<W, J> State<W, J> {
         matches!(self, State::Reading | State::Full | State::Closing)
     }
 
-    /// What the socket is to be watched for. States that last as long as a turn change nothing.
-    pub fn watched(&self) -> Watched {
+    /// Whether the socket is to be watched for input. States that last as long as a turn change nothing.
+    pub fn watches_input(&self) -> bool {
         match self {
-            State::Reading | State::Ready | State::Executing => {
-                Watched { input: true, hangup: false }
-            }
-            // As in servers of one thread: who hangs up while it waits is gone.
-            State::Waiting(_) | State::Paused => Watched { input: false, hangup: true },
+            State::Reading
+            | State::Ready
+            | State::Executing
+            | State::Waiting(_)
+            | State::Paused => true,
             State::Parked | State::Slow(_) | State::Withheld(_) | State::Full | State::Closing => {
-                Watched { input: false, hangup: false }
+                false
             }
         }
     }

@@ -338,22 +338,22 @@ fn every_planted_fault_is_found() {
 
 #[test]
 fn what_is_watched_follows_from_the_state() {
-    let watched = |machine: &Machine| (machine.watched().input, machine.watched().hangup);
     let states: [(Machine, (bool, bool), Ended); 10] = [
         (State::Reading, (true, false), Ended::Close),
         (State::Ready, (true, false), Ended::Later),
         (State::Executing, (true, false), Ended::Later),
         (State::Parked, (false, false), Ended::Later),
         (State::Slow(1), (false, false), Ended::Later),
-        (State::Waiting(1), (false, true), Ended::Close),
-        (State::Paused, (false, true), Ended::Close),
+        (State::Waiting(1), (true, true), Ended::Close),
+        (State::Paused, (true, true), Ended::Close),
         (State::Withheld(1), (false, false), Ended::Later),
         (State::Full, (false, false), Ended::Later),
         (State::Closing, (false, false), Ended::Later),
     ];
     for (mut machine, want, ended) in states {
-        assert_eq!((watched(&machine), machine.peer_ended()), (want, ended), "{machine:?}");
+        let reads = (machine.watches_input(), machine.reads_ahead());
+        assert_eq!((reads, machine.peer_ended()), (want, ended), "{machine:?}");
         machine.close();
-        assert!(machine.is_closing() && !machine.reads());
+        assert!(machine.is_closing() && !machine.reads() && !machine.reads_ahead());
     }
 }

@@ -11,14 +11,10 @@ const EVENTS: usize = 256;
 
 /// What epoll is told to report.
 fn flags(interest: Interest) -> EventFlags {
-    let mut flags = EventFlags::RDHUP;
-    flags.set(EventFlags::IN, interest.read);
+    let mut flags = EventFlags::empty();
+    // A half-closed peer of a connection that is not being read would be reported again and again.
+    flags.set(EventFlags::IN | EventFlags::RDHUP, interest.read);
     flags.set(EventFlags::OUT, interest.write);
-    if !interest.read && !interest.hangup {
-        // A half-closed peer of a connection that is not being read would be reported
-        // again and again.
-        flags.remove(EventFlags::RDHUP);
-    }
     flags
 }
 

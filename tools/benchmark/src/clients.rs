@@ -1,10 +1,10 @@
 //! The clients of a run: connects them, and where that ends early says how far it got and what
 //! limit it met.
 //!
-//! A server that has enough clients accepts one more, says so and hangs up. Nobody would see that
-//! before the load begins, when all connections speak at once. So now and then, and at the end, the
-//! latest connection sends a PING: servers accept in order, and when the latest is served, so are
-//! those before it.
+//! A server that has enough clients accepts one more, says so and hangs up. The tool would notice
+//! only under load, when all connections speak at once. So now and then, and at the end, the latest
+//! connection sends a PING: servers accept in order, and when the latest is served, so are those
+//! before it.
 
 use std::io;
 
@@ -77,7 +77,7 @@ fn turned_away(control: &mut Control) -> Option<io::Error> {
         Ok(Reply::Error(error)) if error.contains("max number of clients") => {
             Some(io::Error::other(error))
         }
-        // what makes no sense is for the test to find
+        // the test itself reports a malformed reply
         Err(e) if e.kind() != io::ErrorKind::InvalidData => Some(e),
         Ok(_) | Err(_) => None,
     }

@@ -79,7 +79,7 @@ impl Cluster {
         self.tags[usize::from(slot)]
     }
 
-    /// What the nodes are, in the words of the reference.
+    /// The role of the nodes, in the words of the reference.
     pub fn roles(&self) -> &'static str {
         match self.mode {
             ReadFrom::No => "primary",
@@ -88,7 +88,7 @@ impl Cluster {
         }
     }
 
-    /// Asks again, unless somebody did since `seen`.
+    /// Asks again, unless another thread did since `seen`.
     ///
     /// # Errors
     /// When no node answers.

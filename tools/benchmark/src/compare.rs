@@ -1,10 +1,10 @@
 //! Two servers in turns: the ratio of their figures, and how far it may be trusted.
 //!
-//! Two runs one after the other differ by what else the machine did meanwhile. In rounds, with
-//! the order turned in each (A B, B A, A B ...), a drift hits both alike, and the differences
-//! between rounds tell how much chance there is in the result. Each round gives one ratio. Ratios
-//! are averaged by their logarithms, so that A to B is the inverse of B to A, and the interval is
-//! Student's for their mean. It holds as far as rounds are independent of each other.
+//! Two runs one after the other differ by what else the machine did meanwhile. In rounds, with the
+//! order turned in each (A B, B A, A B ...), a drift hits both alike, and the differences between
+//! rounds show how much chance is in the result. Each round gives one ratio. Ratios are averaged by
+//! their logarithms, so that A to B is the inverse of B to A, and the interval is Student's for
+//! their mean. It holds as far as rounds are independent of each other.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

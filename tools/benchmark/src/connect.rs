@@ -24,7 +24,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// What the options ask for.
+    /// The transport that the options ask for.
     ///
     /// # Errors
     /// When certificates or keys can't be used.
@@ -108,7 +108,7 @@ impl Address {
     /// A connection that waits for input and output, for either no longer than `patience`.
     ///
     /// # Errors
-    /// When nobody accepts it, or one of the sides does not accept the other by TLS.
+    /// When no server accepts it, or one side rejects the other by TLS.
     pub fn connect(&self, patience: Duration) -> io::Result<Waiting> {
         let socket = File::from(self.connect_waiting()?);
         let stream = match &self.transport.tls {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_an_error() {
+    fn closed_port_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = address(&listener);
         drop(listener);

@@ -1,4 +1,4 @@
-//! A plain client beside the load: greetings, CONFIG, INFO, CLUSTER, redirected requests.
+//! A plain client apart from the load: greetings, CONFIG, INFO, CLUSTER, redirected requests.
 //!
 //! It waits for each reply and builds it whole, so nothing that is measured goes through it.
 
@@ -96,7 +96,7 @@ impl Control {
         }
     }
 
-    /// The next value, be it a reply or a push.
+    /// The next value: a reply or a push.
     ///
     /// # Errors
     /// As [`Control::ask`].
@@ -125,7 +125,7 @@ impl Control {
     fn value(&mut self) -> io::Result<Reply> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_string());
         let mut line = Vec::new();
-        // what is quoted in an error may hold half a line's end
+        // a quotation in an error may contain half a line end
         while self.stream.read_until(b'\n', &mut line)? > 0 && !line.ends_with(b"\r\n") {}
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return Err(io::Error::new(
@@ -173,7 +173,7 @@ impl Control {
     }
 }
 
-/// What is sent first on every connection.
+/// The first commands on every connection.
 pub fn greetings(options: &Options) -> Vec<Vec<String>> {
     let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<String>>();
     let mut all = Vec::new();
@@ -205,7 +205,7 @@ mod tests {
     use crate::options::Target;
     use std::net::TcpListener;
 
-    /// What a client reads when the server says this and goes away.
+    /// The replies that a client reads when the server sends this and closes.
     fn read(text: &'static str) -> Vec<io::Result<Reply>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());

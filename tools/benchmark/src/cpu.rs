@@ -1,9 +1,9 @@
-//! What the load costs: CPU time of the server and of the generator's own threads.
+//! The cost of the load: CPU time of the server and of the generator's own threads.
 //!
-//! A rate alone misleads: a server that answers as fast with half of the CPU is the better one.
-//! The server's time is asked from itself (INFO, `used_cpu_user` and `used_cpu_sys`, to the
-//! microsecond) or, when it does not tell and is on this machine, from `/proc`, where the process
-//! is found by the socket that it listens on.
+//! A rate alone misleads: a server that answers as fast with half of the CPU is the better one. The
+//! server itself reports its time (INFO, `used_cpu_user` and `used_cpu_sys`, to the microsecond).
+//! If it does not and runs on this machine, `/proc` has it; the listening socket identifies the
+//! process.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// What was used since an earlier sample.
+    /// The CPU time since an earlier sample.
     pub fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime {
             user_us: (self.user_us - earlier.user_us).max(0.0),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_who_listens_is_found() {
+    fn listening_process_is_found() {
         let listener_socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::Tcp("127.0.0.1".into(), listener_socket.local_addr().unwrap().port());
         let address = Address::resolve(&target, &Transport::default()).unwrap();

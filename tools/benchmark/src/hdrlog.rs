@@ -11,15 +11,15 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
-/// What a log is written with; it must outlive the log.
+/// The parts of a log, which must outlive it.
 #[derive(Default)]
 pub struct Parts {
     file: Option<File>,
     serializer: V2DeflateSerializer,
 }
 
-/// A log that is being written. Each line goes to the file at once, so what was measured before
-/// an end without notice is there.
+/// A log that is being written. Each line goes to the file immediately, so a killed run keeps its
+/// measurements.
 pub struct HdrLog<'a> {
     writer: IntervalLogWriter<'a, 'a, File, V2DeflateSerializer>,
     began: SystemTime,
@@ -73,7 +73,7 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn log_reads_back_as_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut parts = Parts::default();

@@ -44,7 +44,7 @@ pub fn wait(session: &mut Session, options: &Options, suite: &Suite) -> Result<(
         }
         for event in events.drain(..) {
             match streams[event.data.u64() as usize].recv(&mut input) {
-                // over TLS a server sends things beside replies, such as tickets
+                // over TLS a server sends more than replies, for example tickets
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 Ok(_) | Err(_) => return Err("Error: Server closed the connection".to_string()),
             }

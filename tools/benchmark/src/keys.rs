@@ -1,4 +1,4 @@
-//! Which key comes next: the distributions of the numbers behind the placeholders.
+//! Which key comes next: the distributions of the numbers that replace placeholders.
 //!
 //! | text | numbers in `0..space` |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! `weft-benchmark`: a load generator with the options and the output of valkey-benchmark, for any
-//! server that speaks the protocol of Redis.
+//! `weft-benchmark`: a load generator with the options and the formats of valkey-benchmark, for any
+//! server that speaks the protocol of Redis. By default it prints one table of all tests.
 //!
 //! ```text
 //! options ─► suite (what to send) ─┐
@@ -10,14 +10,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`options`] | the command line |
-//! | [`suite`], [`template`], [`keys`], [`sizes`] | what is sent |
-//! | [`skipper`], [`verify`] | what comes back |
+//! | [`suite`], [`template`], [`keys`], [`sizes`] | requests |
+//! | [`skipper`], [`verify`] | replies |
 //! | [`schedule`] | when, for an open loop |
 //! | [`connect`], [`clients`], [`stream`], [`tls`] | connections |
 //! | [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
 //! | [`fuzz`] | random commands instead of load |
-//! | [`cpu`], [`compare`] | what it costs, and against whom |
+//! | [`cpu`], [`compare`] | CPU time, comparison of two servers |
 //! | [`result`], [`report`], [`hdrlog`] | the figures |
 //!
 //! The exit status is 0 when everything ran, 1 when something did not.

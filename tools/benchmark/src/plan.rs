@@ -1,4 +1,5 @@
-//! What all generator threads of one run share: what to send, how, and what is left to send.
+//! The plan that all generator threads of one run share: the requests, the pace, and the number
+//! left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +44,7 @@ pub struct Plan {
     pub clock: Clock,
 }
 
-/// What threads tell each other during a run.
+/// The state that threads share during a run.
 #[derive(Debug, Default)]
 pub struct Shared {
     claimed: AtomicU64,
@@ -51,12 +52,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Everybody ends at the next opportunity.
+    /// All threads end at the next opportunity.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody wants the run to end.
+    /// Whether the run should end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

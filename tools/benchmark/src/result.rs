@@ -1,7 +1,7 @@
 //! The result of a call, as `--json` prints it: one document for other programs to read.
 //!
 //! The field `format` is 1 and grows when a field changes its meaning or goes away; new fields may
-//! come at any time. Times are in the unit that the name ends in. What is not known is null.
+//! come at any time. Times are in the unit that the name ends in. Unknown values are null.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Document {
     pub tool: String,
     /// When it began, in seconds since the Unix epoch.
     pub started: f64,
-    /// What was asked for.
+    /// The options of the call.
     pub settings: Settings,
     /// One for each test and server, in the order in which they ran.
     pub tests: Vec<TestResult>,
@@ -30,7 +30,7 @@ pub struct Document {
     pub error: Option<String>,
 }
 
-/// What was asked for.
+/// The options of the call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
     /// host:port or the path of a socket.
@@ -68,7 +68,7 @@ pub struct TestResult {
     pub test: String,
     /// host:port or the path of a socket.
     pub server: String,
-    /// What the server calls itself, with its version; null when it does not say.
+    /// The server's name and version; null when it does not report them.
     pub server_version: Option<String>,
     /// Requests that were answered well, not counting the warm-up.
     pub requests: u64,
@@ -134,7 +134,7 @@ pub struct ServerUse {
     pub source: &'static str,
 }
 
-/// What the generator used.
+/// The resources that the generator used.
 #[derive(Clone, Debug, Serialize)]
 pub struct GeneratorUse {
     /// Share of the time in which a thread could not have sent more, from 0 to 1, by thread.

@@ -10,7 +10,7 @@ use crate::stream::NonBlocking;
 use crate::tally::Tally;
 use crate::worker::{Message, TICK_NS, Usage, Worker};
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Counts of all threads.
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub rates: Vec<f64>,
 }
 
-/// How far a run is, for who watches it.
+/// The progress of a run, for a watcher.
 pub struct Moment<'a> {
     /// Counts since the moment before, and their time.
     pub recent: &'a Tally,
@@ -87,7 +87,7 @@ pub fn run(
             }
         }
         let gathered = gatherer.gather(&inbox, watch);
-        // who is still at work stops; the end of the scope waits for them
+        // threads still at work stop; the end of the scope waits for them
         shared.stop();
         gathered
     })?;
@@ -171,7 +171,7 @@ impl Gatherer<'_> {
             warming_up: !self.begun,
         });
         if self.begun {
-            // what is left at the end is too short for a rate
+            // the remainder at the end is too short for a rate
             if lasted_ns > TICK_NS / 2 {
                 self.rates.push(self.recent.replies() as f64 * 1e9 / lasted_ns as f64);
             }

@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_due_agrees_with_when(
+        fn due_number_agrees_with_due_time(
             rate in 1.0..5e6f64, threads in 1usize..9, now in 0u64..100_000_000_000,
         ) {
             for thread in 0..threads {

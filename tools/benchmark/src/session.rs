@@ -24,7 +24,7 @@ const CLIENTS_PER_THREAD: usize = 16;
 /// Requests per second that a thread surely sends, by the clock.
 const RATE_PER_THREAD: f64 = 50_000.0;
 
-/// What a server says about its persistence: `save` and `appendonly`.
+/// The persistence settings of a server: `save` and `appendonly`.
 pub type Config = Option<(String, String)>;
 
 /// A server, or a cluster.
@@ -36,7 +36,7 @@ pub struct Session {
     pub names: Vec<String>,
     addresses: Vec<Address>,
     greetings: Vec<Vec<String>>,
-    /// What it calls itself, with its version, where it says so.
+    /// Its name and version, if it reports them.
     pub version: Option<String>,
     /// By node.
     pub config: Vec<Config>,
@@ -47,7 +47,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Gets to know a server.
+    /// Connects to a server and reads its facts.
     ///
     /// # Errors
     /// When it can't be reached, or refuses.
@@ -98,7 +98,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What people call it, with its place: two may call themselves alike.
+    /// Its name and version with its address, because two servers may have one name.
     pub fn name(&self) -> String {
         match &self.version {
             Some(version) => format!("{version} ({})", self.target),
@@ -106,8 +106,8 @@ impl Session {
         }
     }
 
-    /// The first command of a test that the server says it does not know. None also where it does
-    /// not tell, and when it can't be asked: then the test will find out.
+    /// The first command of a test that the server says it does not know. None also if the server
+    /// does not answer: then the test reports it.
     pub fn lacks(&self, test: &Test) -> Option<String> {
         let mut control = self.control(0).ok()?;
         let unknown = |name: &&str| match control.ask(&["COMMAND", "INFO", name]) {
@@ -128,12 +128,12 @@ impl Session {
         Ok(control)
     }
 
-    /// What is sent first on every connection.
+    /// The first commands on every connection.
     pub fn greetings(&self) -> &[Vec<String>] {
         &self.greetings
     }
 
-    /// What must be there before a test, sent once.
+    /// Sends the preparation of a test, once.
     ///
     /// # Errors
     /// When the server is gone. An error that it answers is left to the test to find.
@@ -147,7 +147,7 @@ impl Session {
         Ok(())
     }
 
-    /// A run of a test, with a share of what was asked for.
+    /// A run of a test, with a share of its requests or its time.
     pub fn plan(&self, options: &Options, suite: &Suite, test: Test, share: u32) -> Plan {
         let (requests, duration_ns) = match options.amount {
             Amount::Requests(n) => (Some(n.div_ceil(u64::from(share))), None),
@@ -207,7 +207,7 @@ impl Session {
     }
 }
 
-/// `save` and `appendonly`; none when the server does not tell.
+/// `save` and `appendonly`; none when the server does not answer.
 fn configuration(control: &mut Control, target: &Target) -> Result<Config, String> {
     let mut values = Vec::new();
     for name in ["save", "appendonly"] {

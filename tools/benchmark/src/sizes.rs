@@ -11,9 +11,8 @@
 //! | `64:7,1024-2048:2,65536:1` | by weight 7, 2 and 1 |
 //! | `lognormal:MEDIAN:SIGMA` | median and the deviation of the logarithm; at most [`MAX`] |
 //!
-//! The requests are prepared, one for each of at most [`STEPS`] sizes, which stand at evenly
-//! spaced quantiles. So the distribution is met in steps of a 256th, and drawing one costs a
-//! random number.
+//! The requests are prepared, one for each of at most [`STEPS`] sizes at evenly spaced quantiles.
+//! So the distribution is met in steps of a 256th, and drawing one costs a random number.
 
 use std::str::FromStr;
 
@@ -22,7 +21,7 @@ use statrs::distribution::{ContinuousCDF, LogNormal};
 /// The largest value, as in the reference: 1 GiB.
 pub const MAX: usize = 1 << 30;
 
-/// Most sizes that are told apart when their law is continuous or their ranges are wide.
+/// The most distinct sizes of a continuous law or of wide ranges.
 pub const STEPS: usize = 256;
 
 /// A distribution of sizes, as asked for.

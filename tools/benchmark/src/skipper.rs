@@ -8,8 +8,7 @@
 //! Input comes in pieces that end anywhere. All that is carried from one to the next is the state
 //! of one value, so the connection needs no input buffer of its own.
 //!
-//! Who wants to see the values, to compare them, gives a [`Leaves`]; with `()` that is compiled
-//! away.
+//! A caller that compares the values passes a [`Leaves`]; with `()` that is compiled away.
 
 use memchr::memchr;
 
@@ -70,7 +69,7 @@ impl std::fmt::Display for Types {
     }
 }
 
-/// Who sees the plain values of replies, in their order. Text may come in pieces.
+/// Receives the plain values of replies, in their order. Text may come in pieces.
 pub trait Leaves {
     /// A value begins; `len` is the length of its text where it is known before.
     fn begin(&mut self, of: Types, len: Option<u64>);
@@ -89,7 +88,7 @@ impl Leaves for () {
     fn end(&mut self) {}
 }
 
-/// What is no reply of any version of the protocol.
+/// Input that is no reply of any version of the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
@@ -116,7 +115,7 @@ enum State {
     Type,
     /// In a value of one line, whose end is not known.
     Line(Types),
-    /// In the line that tells how long a string or an aggregate is.
+    /// In the line with the length of a string or an aggregate.
     Length {
         of: u8,
         number: u64,
@@ -143,8 +142,8 @@ impl Default for Skipper {
 }
 
 impl Skipper {
-    /// Goes on in `input`, which is shortened by what was read: the type of the reply that ended,
-    /// or none when the input ended first. Linear in the input that it consumes, with bulk
+    /// Continues in `input` and removes the bytes it read. Returns the type of the reply that
+    /// ended, or none when the input ended first. Linear in the input that it consumes, with bulk
     /// strings jumped over.
     ///
     /// # Errors
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
+    fn malformed_reply_is_refused() {
         for text in ["HTTP/1.1", "$x\r\n", "*99999999999999999999\r\n", "\r\n"] {
             let mut rest = text.as_bytes();
             assert!(Skipper::default().next(&mut rest, &mut ()).is_err(), "{text:?}");

@@ -1,8 +1,7 @@
 //! The tests: their names, their titles, what they send and what they expect.
 //!
-//! Names, titles, order, keys and values are those of valkey-benchmark, so that a result can be
-//! laid beside one of its. A test is one or more kinds of requests with weights; all but mixes
-//! have one kind.
+//! Names, titles, order, keys and values are those of valkey-benchmark, so that results are
+//! comparable. A test is one or more kinds of requests with weights; all but mixes have one kind.
 
 use std::ops::Range;
 
@@ -20,7 +19,7 @@ pub struct Kind {
     pub variants: Vec<Template>,
     /// The types a reply may have.
     pub expect: Types,
-    /// What its content must be.
+    /// The right content of a reply.
     pub check: Check,
 }
 
@@ -38,13 +37,13 @@ pub struct Test {
     pub kinds: Vec<Kind>,
     /// Weight of each kind.
     pub weights: Vec<u32>,
-    /// What the report calls payload.
+    /// The payload of the report.
     pub data_size: usize,
     /// A request to send once before the test; its error is not one of the test.
     pub prepare: Option<Vec<Vec<u8>>>,
 }
 
-/// Name of each default test, with the names that select it beside its own.
+/// Name of each default test, with other names that select it.
 const TESTS: &[(&str, &[&str])] = &[
     ("ping_inline", &["ping"]),
     ("ping_mbulk", &["ping"]),
@@ -112,7 +111,7 @@ pub struct Suite<'a> {
     options: &'a Options,
     sizes: Vec<usize>,
     filler: Vec<u8>,
-    /// What stands between the name of a key and its number: `:{tag}` in cluster mode.
+    /// The text between the name of a key and its number: `:{tag}` in cluster mode.
     tag: &'static str,
 }
 
@@ -124,7 +123,7 @@ impl<'a> Suite<'a> {
         Suite { options, sizes, filler, tag }
     }
 
-    /// What values look like.
+    /// The form of values.
     pub fn content(&self) -> Content {
         let bound = |size: Option<&usize>| size.map_or(1, |size| *size as u64);
         Content {
@@ -146,7 +145,7 @@ impl<'a> Suite<'a> {
     /// A mix of default tests, as in `GET:8,SET:2`.
     ///
     /// # Errors
-    /// With what is wrong with the text.
+    /// With the reason why the text is invalid.
     pub fn mix(&self, text: &str) -> Result<Test, String> {
         let (mut kinds, mut weights, mut prepare) = (Vec::new(), Vec::new(), None);
         for part in text.split(',') {

@@ -1,10 +1,10 @@
-//! What a thread counts, and hands over every quarter of a second.
+//! The counts of a thread, which it hands over every quarter of a second.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// Longest latency that is told apart, in nanoseconds: an hour.
+/// Longest latency that is recorded exactly, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies in nanoseconds.

@@ -1,4 +1,4 @@
-//! What a call does, from the first connection to the last line.
+//! The whole call, from the first connection to the last line.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::fuzz;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
-use crate::report::{self, Progress, Standing};
+use crate::report::{self, Progress, Remarks, Standing, Table};
 use crate::result::{Comparison, Document, FORMAT, Settings, Skipped, TestResult};
 use crate::run::{self, Moment, Outcome};
 use crate::session::Session;
@@ -61,20 +61,26 @@ pub fn all(mut options: Options) -> Result<(), String> {
         options: &options,
         suite: &suite,
         progress: Progress::new(&options),
+        table: Table::new(&tests, options.versus.is_some()),
+        remarks: Remarks::default(),
         log: log.transpose()?,
         results: Vec::new(),
         comparisons: Vec::new(),
         skipped: Vec::new(),
         began: since_epoch(),
     };
+    if options.output == Output::Table {
+        say(&call.table.head(&session, &options));
+    }
     loop {
         let ended = call.round(&tests, &mut session, second.as_mut());
         let ended = ended.and_then(|()| call.has_measured());
         call.progress.clear();
-        if options.output == Output::Json {
-            call.print_document(&session, ended.as_ref().err());
-        } else if ended.is_ok() && options.command.is_empty() && options.output != Output::Csv {
-            say("");
+        match options.output {
+            Output::Json => call.print_document(&session, ended.as_ref().err()),
+            Output::Table => call.end_table(),
+            Output::Full | Output::Quiet if ended.is_ok() && options.command.is_empty() => say(""),
+            Output::Full | Output::Quiet | Output::Csv => {}
         }
         ended?;
         if !options.repeat {
@@ -93,7 +99,7 @@ fn tests(suite: &Suite, options: &Options) -> Result<Vec<Test>, String> {
     Ok(suite.selected())
 }
 
-/// Prints the nodes of a cluster, and warns of what is not known.
+/// Prints the nodes of a cluster, and warns of unknown configurations.
 fn introduce(session: &Session, output: Output) {
     if let Some(cluster) = &session.cluster
         && output != Output::Json
@@ -115,7 +121,8 @@ fn introduce(session: &Session, output: Output) {
     }
 }
 
-/// Prints a line at once, so that who reads along sees it. Ends the program when nobody does.
+/// Prints and flushes a line, so that a reader sees it now. Ends the program when the pipe is
+/// closed.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -132,6 +139,9 @@ struct Call<'a> {
     options: &'a Options,
     suite: &'a Suite<'a>,
     progress: Progress,
+    table: Table,
+    /// Of the table: they follow it.
+    remarks: Remarks,
     log: Option<HdrLog<'a>>,
     results: Vec<TestResult>,
     comparisons: Vec<Comparison>,
@@ -226,7 +236,7 @@ impl Call<'_> {
         })
     }
 
-    /// What a server says when it comes to it has the same effect.
+    /// Skips a test that the server refuses while it runs, or ends the call.
     fn skip_or_end(&mut self, test: &Test, server: &str, error: String) -> Result<(), String> {
         let lacking = ["unknown command", "not supported by this version"];
         if !self.is_whole_suite() || !lacking.iter().any(|words| error.contains(words)) {
@@ -254,7 +264,7 @@ impl Call<'_> {
         .map(|_| ())
     }
 
-    /// One run of a test, with a share of what was asked for.
+    /// One run of a test, with a share of its requests or its time.
     fn test(
         &mut self,
         test: &Test,
@@ -336,7 +346,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What is shown while a round runs.
+    /// The text of the progress line during a round.
     fn standing(&self, test: &Test, versus: &Versus, which: usize, round: u32) -> String {
         let (done, all) = versus.runs;
         let each = match self.options.amount {
@@ -355,7 +365,7 @@ impl Call<'_> {
         standing.text()
     }
 
-    /// What all tests say together, when there are several.
+    /// Compares all tests together, if there are several.
     fn conclude(&mut self, versus: &Versus) -> Result<(), String> {
         if versus.rps.len() < 2 {
             return Ok(());
@@ -386,7 +396,8 @@ impl Call<'_> {
             server_cpu: cpu.and_then(|pairs| compare::ratio(pairs, confidence)),
         };
         match self.options.output {
-            Output::Json => {}
+            // the table is printed first
+            Output::Json | Output::Table => {}
             Output::Csv => eprint!("{}", report::versus(&comparison)),
             Output::Full | Output::Quiet => say(report::versus(&comparison).trim_end()),
         }
@@ -400,6 +411,10 @@ impl Call<'_> {
         let result = report::result(test, session, self.options, outcome);
         let name = self.options.versus.as_ref().map(|_| session.name());
         match self.options.output {
+            Output::Table => {
+                say(&self.table.rows(&result, name.as_deref()));
+                self.remarks.add(&result, name.as_deref());
+            }
             Output::Full => {
                 let text = report::full(test, session, self.options, outcome, &result);
                 say(text.trim_end_matches('\n'));
@@ -408,13 +423,24 @@ impl Call<'_> {
             Output::Csv => say(&report::csv(&result, name.as_deref())),
             Output::Json => {}
         }
-        if self.options.output != Output::Full {
+        if !matches!(self.options.output, Output::Table | Output::Full) {
             let at = name.map(|name| format!(" at {name}")).unwrap_or_default();
             for notice in report::notices(&result) {
                 eprintln!("{}{at}: {notice}", result.test);
             }
         }
         self.results.push(result);
+    }
+
+    /// Prints the sentences of `--vs` and the remarks after the table.
+    fn end_table(&mut self) {
+        for (at, comparison) in std::mem::take(&mut self.comparisons).iter().enumerate() {
+            let first = if at == 0 { "\n" } else { "" };
+            say(&format!("{first}{}", report::versus(comparison).trim_end()));
+        }
+        for remark in std::mem::take(&mut self.remarks).lines() {
+            eprintln!("{remark}");
+        }
     }
 
     fn print_document(&mut self, session: &Session, error: Option<&String>) {

@@ -1,8 +1,8 @@
 //! Requests as templates: encoded once, patched where they differ, never formatted again.
 //!
 //! A generator that formats each request measures its own formatting. Here a request is encoded
-//! when the test is set up; what remains per request is a copy and, for each placeholder, twelve
-//! digits written in place:
+//! when the test is set up; each request costs a copy and, for each placeholder, twelve digits
+//! written in place:
 //!
 //! ```text
 //! *2\r\n$3\r\nGET\r\n$16\r\nkey:__rand_int__\r\n

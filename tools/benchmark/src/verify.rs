@@ -1,9 +1,9 @@
 //! The content of replies, for `--verify`.
 //!
 //! A reply of the right type can still be the wrong one: another key's value, a value cut short, a
-//! reply that belongs to the request before. With `--verify` the values that are written tell
-//! which key they belong to: they begin with the twelve digits of the key's number, and go on with
-//! the same filler up to their size. What comes back is compared as it streams by.
+//! reply that belongs to the request before. With `--verify`, written values name their key: they
+//! begin with the twelve digits of the key's number, and the same filler follows up to their size.
+//! Replies are compared as they stream by.
 //!
 //! | test | checked |
 //! |---|---|
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use crate::skipper::{Leaves, Types};
 use crate::template::{DIGITS, write_digits};
 
-/// What the values of a reply must be.
+/// The right values of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Anything.
@@ -30,15 +30,15 @@ pub enum Check {
     Filler,
 }
 
-/// What the values that are written look like.
+/// The form of the written values.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// As long as the largest value.
     pub filler: Vec<u8>,
     /// Smallest and largest size that is written.
     pub sizes: (u64, u64),
-    /// Whether values begin with their key's digits; they are all the same when they are too
-    /// short for that, or when there is one key only.
+    /// Whether values begin with their key's digits. All values are equal when they are too short
+    /// for that, or when there is only one key.
     pub keyed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong is said, and ends with status 1.
+//! Failures are reported, and end with status 1.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn more_clients_than_there_may_be() {
     let count = error.lines().find_map(|line| {
         line.split_once(" of 1000 connections were made; the server")?.0.parse::<u32>().ok()
     });
-    // a few are the tool's own beside the load
+    // a few belong to the tool itself
     assert!(count.is_some_and(|count| (290..=300).contains(&count)), "{error}");
     let limited = Command::new("sh")
         .args(["-c", "ulimit -n 100; exec \"$@\"", "sh", OURS, "-p"])
@@ -124,16 +124,16 @@ fn replies_of_a_wrong_type() {
 }
 
 #[test]
-fn what_is_no_reply() {
+fn malformed_reply_ends_the_run() {
     fails_with(&ours(parrot("HTTP/1.1 400\r\n"), "-n 10 -c 1 -t set"), "Protocol error, got \"H\"");
     let twice = parrot("+OK\r\n+OK\r\n");
-    fails_with(&ours(twice, "-n 10 -c 1 -t set"), "a reply that nobody asked for");
+    fails_with(&ours(twice, "-n 10 -c 1 -t set"), "a reply without a request");
 }
 
 #[test]
 fn content_of_others() {
     let server = Server::weft(&[]);
-    server.client().ok(&["SET", "key:000000000000", "what somebody else wrote"]);
+    server.client().ok(&["SET", "key:000000000000", "value of another client"]);
     let line = "-n 20 -r 1 -d 24 -t get";
     assert!(ours(server.port(), line).status.success());
     fails_with(

@@ -1,5 +1,4 @@
-//! `--fuzz` against real servers: it runs to its end with sound totals, its lines are those of the
-//! reference, and it tells when a server dies.
+//! `--fuzz` against real servers: it runs to its end with sound totals, its lines are those of the reference, and it reports a dying server.
 
 mod common;
 
@@ -11,7 +10,7 @@ use std::time::Duration;
 use common::{OURS, describe, masked, ours, ours_ok, run, start, text, theirs};
 use weft_testkit::{Server, skip_without};
 
-/// The number behind a title in the summary.
+/// The number after a title in the summary.
 #[track_caller]
 fn total(out: &str, title: &str) -> u64 {
     let rest =
@@ -160,10 +159,10 @@ fn a_cluster_gets_keys_of_its_nodes() {
 }
 
 #[test]
-fn a_server_that_dies_is_told() {
+fn dying_server_is_reported() {
     let Some(mut server) = Server::valkey(&[]) else {
         weft_testkit::skipped::note(
-            "a_server_that_dies_is_told",
+            "dying_server_is_reported",
             "no valkey-server in PEERS_BIN or PATH",
         );
         return;
@@ -211,7 +210,7 @@ fn pretender(answer: &'static [u8]) -> u16 {
 }
 
 #[test]
-fn what_is_no_reply_is_told() {
+fn malformed_reply_is_reported() {
     let output = ours(pretender(b"HTTP/1.1 400\r\n"), "--fuzz -n 10 -c 1");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("\"HTTP/1.1 400\" begins no reply (client 1)"));

@@ -1,5 +1,5 @@
-//! What goes beyond the reference: open loop, mixes, distributions, JSON, comparison; and that it
-//! runs against all servers.
+//! Features beyond the reference: open loop, mixes, distributions, JSON, comparison; and runs
+//! against all servers.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn all_tests_run_against_all_servers() {
         {
             for more in ["", "-3", "-P 16 -r 100 --verify"] {
                 let output = ours(server.port(), &format!("-n 100 -c 5 -q -t {name} {more}"));
-                // what a server does not know yet is its own affair, but must be said
+                // a server may lack a command, but the tool must report it
                 let unknown = server.name() == "weft"
                     && ["xadd", "function_load", "fcall"].contains(&name)
                     && text(&output.stderr).contains("is not supported by this version");
@@ -156,7 +156,7 @@ fn the_whole_suite_skips_what_a_server_lacks() {
 }
 
 #[test]
-fn mixes_are_told_apart() {
+fn mix_counts_each_command() {
     let server = Server::weft(&[]);
     let document = json(server.port(), "-n 10000 -r 100 -d 16 --verify --mix GET:8,SET:2");
     let commands = document["tests"][0]["commands"].as_array().unwrap();
@@ -229,10 +229,44 @@ fn two_servers_give_a_ratio() {
     let of_rows: Vec<&str> = rows.collect();
     assert_eq!(of_rows.len(), 4, "{csv}");
     assert!((0..4).all(|i| of_rows[i].contains(&names[i % 2])), "{csv}");
-    let full = ours_ok(first.port(), &versus);
+    let table = ours_ok(first.port(), &versus);
+    let rows: Vec<&str> = table.lines().skip(3).take_while(|line| !line.is_empty()).collect();
+    assert_eq!(rows.len(), 4, "{table}");
+    for (at, row) in rows.iter().enumerate() {
+        let title = if at < 2 { "SET " } else { "GET " };
+        assert!(row.starts_with(title) && row.ends_with(&names[at % 2]), "{table}");
+    }
+    assert!(table.contains("\n\nSET: ") && table.contains("\nall 2 tests: "), "{table}");
+    let full = ours_ok(first.port(), &format!("{versus} --full"));
     let heads = full.lines().filter(|line| line.starts_with("====== "));
     let named = heads.filter(|line| names.iter().any(|name| line.contains(name.as_str())));
     assert_eq!(named.count(), 4, "{full}");
+}
+
+#[test]
+fn default_output_is_one_table() {
+    let server = Server::weft(&[]);
+    let out = ours_ok(server.port(), "-t set,get,lrange_100 -n 500 -c 5 -P 2");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(
+        lines[0].starts_with("weft ")
+            && lines[0].contains("5 clients, pipeline 2, 500 requests, closed loop"),
+        "{out}"
+    );
+    assert_eq!((lines[1], lines.len()), ("", 7), "{out}");
+    let columns: Vec<&str> =
+        lines[2].split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!(columns[..3], ["test", "requests/s", "avg ms"], "{out}");
+    assert_eq!(columns.len(), 8, "{out}");
+    for (line, title) in lines[3..].iter().zip(["SET", "GET", "LPUSH", "LRANGE_100"]) {
+        assert!(line.starts_with(title) && line.len() == lines[2].len(), "{out}");
+        let figures: Vec<&str> = line.split_whitespace().rev().take(7).collect();
+        for figure in &figures {
+            assert!(figure.parse::<f64>().is_ok_and(|figure| figure > 0.0), "{figure}: {out}");
+        }
+    }
+    let full = ours_ok(server.port(), "-t get -n 500 --full");
+    assert!(full.contains("====== GET ======") && full.contains("Latency by percentile"), "{full}");
 }
 
 #[test]
@@ -245,7 +279,7 @@ fn histogram_logs_hold_each_test() {
 }
 
 #[test]
-fn a_loop_goes_on_and_idle_connections_stay() {
+fn loop_repeats_and_idle_connections_stay() {
     let server = Server::weft(&[]);
     let spawn = |line: &str| {
         Command::new(OURS)

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use weft_base::share::{self, Completion};
 
 /// Writes the pages and completions of `command` below `root`, a folder like `/usr/local/share`:
-/// one page for the command and one for each subcommand that is shown. Answers what was written.
+/// one page for the command and one for each subcommand that is shown. Returns the written files.
 ///
 /// # Errors
 /// Those of writing files.

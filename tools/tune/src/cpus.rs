@@ -1,9 +1,9 @@
 //! Sets of CPUs as the files of the kernel and ours spell them.
 //!
-//! Two spellings are in use below `/proc` and `/sys`: lists (`0-3,8`), and masks of
-//! hexadecimal digits in groups of 32 bits, the highest first (`ff,00000001`). The same set
-//! has many masks, since leading zeros depend on how many CPUs the kernel was built for.
-//! So values are compared as sets, and only what is put back is put back as text.
+//! Two spellings are in use below `/proc` and `/sys`: lists (`0-3,8`), and masks of hexadecimal
+//! digits in groups of 32 bits, the highest first (`ff,00000001`). The same set has many masks,
+//! since leading zeros depend on how many CPUs the kernel was built for. So values are compared as
+//! sets, and only restored values stay text.
 
 use std::fmt;
 use std::ops::Deref;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn list_reads_back_as_written() {
         for list in ["", "0", "0-31", "5,63-64,1024", "65535"] {
             let cpus = Cpus(cpulist::parse(list).unwrap());
             assert_eq!(parse_mask(&cpus.mask()), Some(cpus.clone()));

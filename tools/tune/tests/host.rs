@@ -27,7 +27,7 @@ fn topology_of_another_machine() {
 }
 
 #[test]
-fn doctor_fails_only_when_told_to() {
+fn doctor_fails_only_with_strict() {
     let machine = Machine::empty();
     let status = |options: &[&str]| tune("doctor", machine.root(), options).status.code();
     machine.write("proc/sys/vm/overcommit_memory", "2\n");
@@ -41,6 +41,25 @@ fn doctor_fails_only_when_told_to() {
     let output = tune("doctor", machine.root(), &["--json", "--check", "overcommit"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json[0]["value"], &json[0]["weft"]), (&"0".into(), &"ok".into()));
+    assert_eq!(json[0]["action"], "Set vm.overcommit_memory to 1");
+}
+
+#[test]
+fn doctor_prints_problems_only_unless_verbose() {
+    let machine = Machine::empty();
+    machine.write("proc/sys/vm/overcommit_memory", "2\n");
+    machine.write("proc/sys/net/core/somaxconn", "4096\n");
+    let shown = |options: &[&str]| text(&tune("doctor", machine.root(), options));
+    let short = shown(&[]);
+    assert!(short.starts_with("warning    Set vm.overcommit_memory to 1: sysctl -w"), "{short}");
+    assert!(short.contains("\n1 problem: 1 warning, 0 advice; "), "{short}");
+    assert!(!short.contains("somaxconn") && !short.contains("/proc/"), "{short}");
+    for flag in ["-v", "--verbose"] {
+        let long = shown(&[flag]);
+        assert!(long.contains("\nok         net.core.somaxconn: 4096\n"), "{long}");
+        assert!(long.contains("\n  file     /proc/sys/vm/overcommit_memory\n"), "{long}");
+    }
+    assert_eq!(tune("doctor", machine.root(), &["-v", "--json"]).status.code(), Some(2));
 }
 
 #[test]
@@ -70,7 +89,7 @@ fn doctor_judges_a_running_server() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing listens on port"));
 }
 
-/// What topology and the header of a sweep say of memory is one number in one form.
+/// Topology and the header of a sweep print one number for memory, in one form.
 #[test]
 fn topology_and_reports_agree_on_memory() {
     let run = |args: &[&str]| {

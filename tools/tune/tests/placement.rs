@@ -21,7 +21,7 @@ struct Setup {
     folder: TempDir,
 }
 
-/// What Weft shares the machine with.
+/// The other server on the machine.
 enum Peer {
     Redis,
     Valkey,
@@ -155,7 +155,7 @@ fn real_servers_are_placed_and_put_back() {
     let again = setup.run(&["apply", &plan, "--yes"]);
     assert!(!again.status.success(), "the state before is never overwritten");
 
-    // somebody binds a thread to other CPUs
+    // another program binds a thread to other CPUs
     let main = setup.servers[0].pid();
     let as_placed = &placed[0][&main];
     let other = [all, first_of(&all), last_of(&all)].into_iter().find(|cpus| {
@@ -194,7 +194,7 @@ fn an_apply_that_is_killed_in_the_middle_can_be_reverted() {
             .stdout(Stdio::null())
             .spawn()
             .expect("weft-tune runs");
-        // looks as often as it can: what is seen is some moment behind that step
+        // looks as often as it can: it sees some moment after that step
         while apply.try_wait().expect("our child").is_none() && begun(&state) < steps {}
         apply.kill().expect("our child");
         let killed = apply.wait().expect("our child").code().is_none();
@@ -204,7 +204,7 @@ fn an_apply_that_is_killed_in_the_middle_can_be_reverted() {
             true => drop(setup.done(&["revert", "--state", state_arg])),
             false => assert!(!setup.run(&["revert", "--state", state_arg]).status.success()),
         }
-        assert_eq!(setup.masks(), start, "killed behind step {steps}");
+        assert_eq!(setup.masks(), start, "killed after step {steps}");
         let _ = fs::remove_file(&state);
     }
     eprintln!("killed in the middle: {in_the_middle} times");
@@ -259,7 +259,7 @@ fn union(masks: &Masks) -> String {
     format!("{cpus:?}")
 }
 
-/// What a plan gives to each server, read without our own code.
+/// The CPUs of each server in a plan, read without our own code.
 fn planned_masks(plan: &str, servers: &[Server]) -> Vec<String> {
     let text = fs::read_to_string(plan).expect("a plan");
     let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");

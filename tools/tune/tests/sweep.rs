@@ -132,7 +132,7 @@ fn killed_again_and_again_it_ends_with_the_same_cells() {
     let output = place.sweep(&place.server).output().unwrap();
     passed(&output);
     assert!(said(&output).contains("cut in half"), "{}", said(&output));
-    assert!(said(&output).contains("going on"), "{}", said(&output));
+    assert!(said(&output).contains("continuing: "), "{}", said(&output));
     let cells = place.cells();
     assert_eq!((cells.len(), cells.iter().collect::<BTreeSet<_>>().len()), (8, 8));
 }
@@ -158,7 +158,7 @@ fn ctrl_c_ends_it_cleanly_and_leaves_no_server() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("goes on from there"), "{}", said(&output));
+    assert!(said(&output).contains("continues from there"), "{}", said(&output));
     assert!(!Path::new(&format!("/proc/{generator}")).exists());
     assert_eq!(fs::read_dir(place.path("tmp")).unwrap().count(), 0, "a server's folder is left");
     assert!(place.cells().is_empty() && place.lines().len() == 1);
@@ -188,7 +188,7 @@ fn a_killed_sweep_leaves_no_server_either() {
     child.wait().unwrap();
     let last = pids().lines().last().unwrap().to_string();
     for _ in 0..3000 {
-        // a zombie that nobody has waited for yet holds no port any more
+        // a zombie holds no port any more, although its parent has not waited for it
         let stat = fs::read_to_string(format!("/proc/{last}/stat")).unwrap_or_default();
         if stat.is_empty() || stat.contains(") Z ") {
             return;
@@ -217,7 +217,7 @@ fn two_sweeps_on_one_file_are_refused() {
 }
 
 #[test]
-fn a_file_that_cannot_grow_keeps_what_was_recorded() {
+fn file_that_cannot_grow_keeps_recorded_cells() {
     let Some(place) = Place::new() else { return };
     // The limit on the size of files stands in for the end of the disk. It holds for the server's
     // log as well, which stays below it.
@@ -277,7 +277,7 @@ fn a_server_that_dies_costs_its_cells_only() {
     let report = place.tune(&["report", "r.jsonl"]);
     passed(&report);
     assert!(String::from_utf8_lossy(&report.stdout).contains("Runs that failed"));
-    // nothing is left to do, and the failed cells are there all the same
+    // nothing is left to do, and the failed cells are still there
     let output = place.sweep(&server).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     fs::remove_file(place.path("unlucky")).unwrap();
@@ -297,7 +297,7 @@ fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
             place.server.display()
         ),
     );
-    // nobody sets it, so nothing is to be said
+    // no grid sets it, so there is no remark
     passed(&place.sweep(&server).output().unwrap());
     let remarks = place.lines()[1]["cell"]["remarks"].to_string();
     assert!(!remarks.contains("io-threads-do-reads"), "{remarks}");
@@ -308,7 +308,7 @@ fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
     assert!(place.lines()[1]["cell"]["outcome"]["measured"].is_object());
 }
 
-/// A server that knows auto, and says what it was told; the other does not.
+/// A server that knows auto, and writes its options to a file; the other does not.
 #[test]
 fn servers_keep_their_own_settings_and_auto_is_for_those_that_know_it() {
     let Some(place) = Place::new() else { return };
@@ -345,7 +345,7 @@ fn servers_keep_their_own_settings_and_auto_is_for_those_that_know_it() {
     let lines = place.lines();
     assert!(lines[1..].iter().all(|line| line["cell"]["key"]["reads"] == "own"));
     assert_eq!(lines[0]["header"]["servers"][0]["own_io_threads"], 1);
-    // the cells of the sweep: nobody has told the server how to read
+    // the cells of the sweep: none sets reads on the server
     let told = fs::read_to_string(place.path("told")).unwrap();
     assert!(told.lines().rev().take(2).all(|line| !line.contains("do-reads")), "{told}");
     let report = place.tune(&["report", "r.jsonl"]);
@@ -356,7 +356,7 @@ fn servers_keep_their_own_settings_and_auto_is_for_those_that_know_it() {
 }
 
 #[test]
-fn advice_asks_what_is_configured() {
+fn advice_asks_for_the_configuration() {
     let Some(place) = Place::new() else { return };
     recorded(place.dir.path());
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -384,14 +384,14 @@ fn advice_asks_what_is_configured() {
         "{text}"
     );
     assert!(text.contains("**No change**"), "{text}");
-    // without it nobody knows, since the file was written by hand
+    // without it, it is not known, since the file was written by hand
     let text = place.tune(&["advise", "hand.jsonl"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("What is configured now is not known"), "{text}");
+    assert!(text.contains("The present configuration is not known"), "{text}");
     for symbol in ["* λ: ", "* σ, contention: ", "* κ, coherency: "] {
         assert!(text.contains(symbol), "{symbol}: {text}");
     }
-    // four threads were limited by the generator; what is beyond three is a guess
+    // four threads were limited by the generator; more than three is a guess
     assert!(text.contains("about ") && text.contains("a guess"), "{text}");
 }
 

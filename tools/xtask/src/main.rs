@@ -1,40 +1,81 @@
 //! Tasks of the repository that are programs: `cargo xtask TASK`.
 //!
-//! | task | what it does |
+//! | task | effect |
 //! |---|---|
-//! | `tidy` | checks the rules of style and layering; prints `file:line: message` |
+//! | `tidy [--update]` | checks the rules of style and layering; prints `file:line: message`. `--update` lowers the recorded numbers of words |
+//! | `words [FOLDER]`, `words --changed` | lists the words that are not plain, in a folder or on changed lines |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
 mod instructions;
 mod tidy;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+
+use tidy::Checked;
+use tidy::words::Which;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut args = std::env::args().skip(1);
     let task = args.next();
     match task.as_deref() {
-        Some("tidy") => tidy(&root),
+        Some("tidy") => match args.next().as_deref() {
+            None => tidy(&root, false),
+            Some("--update") => tidy(&root, true),
+            Some(other) => wrong(&format!("unknown option {other:?}")),
+        },
+        Some("words") => words(&root, args.next().as_deref()),
         Some("instructions") => instructions(&root, args),
-        other => {
-            if let Some(other) = other {
-                eprintln!("unknown task {other:?}");
+        Some(other) => wrong(&format!("unknown task {other:?}")),
+        None => wrong("no task"),
+    }
+}
+
+fn wrong(why: &str) -> ExitCode {
+    eprintln!("{why}");
+    eprintln!(
+        "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | instructions [--write \
+         REASON]"
+    );
+    ExitCode::from(2)
+}
+
+fn words(root: &Path, which: Option<&str>) -> ExitCode {
+    let which = match which {
+        Some("--changed") => Which::Changed,
+        Some(option) if option.starts_with('-') => {
+            return wrong(&format!("unknown option {option:?}"));
+        }
+        folder => {
+            let folder = folder.unwrap_or_default().trim_end_matches('/');
+            if !root.join(folder).exists() {
+                return wrong(&format!("no folder {folder:?}"));
             }
-            eprintln!("usage: cargo xtask tidy | instructions [--write REASON]");
-            ExitCode::from(2)
+            Which::Below(folder.into())
+        }
+    };
+    match tidy::words::list(root, &which) {
+        Ok(text) => {
+            // A closed pipe, as of `head`, is no error.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("words: {e}");
+            ExitCode::FAILURE
         }
     }
 }
 
-fn tidy(root: &Path) -> ExitCode {
-    match tidy::check(root) {
-        Ok((files, problems)) if problems.is_empty() => {
+fn tidy(root: &Path, update: bool) -> ExitCode {
+    match tidy::check(root, update) {
+        Ok(Checked { files, problems }) if problems.is_empty() => {
             println!("tidy: {files} files are in order");
             ExitCode::SUCCESS
         }
-        Ok((_, problems)) => {
+        Ok(Checked { problems, .. }) => {
             for problem in &problems {
                 eprintln!("{problem}");
             }

@@ -2,6 +2,7 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
+use crate::io::ahead::ReadAhead;
 use crate::io::args::ArgBuf;
 use crate::io::held_back::HeldBack;
 use crate::io::later::Later;
@@ -194,6 +195,8 @@ pub struct Conn {
     pub parser: Parser,
     /// Bytes that were read and not executed: usually none.
     pub inbuf: Vec<u8>,
+    /// Bytes that follow those, read while the client was blocked.
+    pub ahead: ReadAhead,
     /// Arguments of the incomplete request at the start of `inbuf`.
     pub spans: Vec<Span>,
     /// Arguments of an incomplete request that had to be taken out of the buffer.
@@ -239,6 +242,7 @@ impl Conn {
             session,
             parser: Parser::default(),
             inbuf: Vec::new(),
+            ahead: ReadAhead::default(),
             spans: Vec::new(),
             args: Vec::new(),
             args_bytes: 0,
@@ -259,19 +263,26 @@ impl Conn {
         }
     }
 
-    /// Whether there is something to execute, or to answer, before more is read.
+    /// Whether there is something to execute, or to answer, before the socket is read.
     pub fn has_requests(&self) -> bool {
-        !self.inbuf.is_empty()
-            || !self.kept.is_empty()
-            || !self.later.is_empty()
-            || self.protocol_error.is_some()
+        !self.inbuf.is_empty() || !self.ahead.is_empty() || self.has_parsed()
+    }
+
+    /// Whether some of that is parsed already.
+    fn has_parsed(&self) -> bool {
+        !self.kept.is_empty() || !self.later.is_empty() || self.protocol_error.is_some()
+    }
+
+    /// Whether the next requests are, at least in part, in what was read ahead.
+    pub fn goes_on_ahead(&self) -> bool {
+        !self.ahead.is_empty() && !self.has_parsed()
     }
 
     /// What the socket is to be watched for.
     pub fn wanted(&self) -> Interest {
         let writes =
             self.pending_output() > 0 && (self.sends() || self.replica.is_some_and(Feed::sends));
-        Interest::of(self.state.watched(), writes)
+        Interest::of(self.state.watches_input(), writes)
     }
 
     /// What of it would have to be known where it goes.
@@ -315,12 +326,12 @@ impl Conn {
     }
 
     /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
-    /// and queued commands. To be asked when something is read: then no requests wait.
+    /// and queued commands. To be asked when something is read: then no requests wait, unless the client is blocked.
     pub fn held_input(&self) -> usize {
         let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
-        // Of a large value, all that is to come.
+        // Of a large value, all that is to come. What was read ahead begins with that.
         let coming = self.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
-        self.pending_input() + coming + queued
+        self.pending_input() + coming.max(self.ahead.len()) + queued
     }
 
     /// Counts `work` done in `period`; whether it is the first of that period.

@@ -71,16 +71,33 @@ impl<'a> Options<'a> {
 /// The positions of the keys, as far as they can be told: those of a request that will be refused
 /// are looked for, too. `None` if there is a key in both places.
 pub fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+    keys_behind(args, word_of_keys(args))
+}
+
+/// The same as COMMAND GETKEYS tells it: to the reference KEYS as the last word is none.
+pub fn told_keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+    keys_behind(args, word_of_keys(args).filter(|at| at + 1 < args.len()))
+}
+
+fn keys_behind(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
+    match word {
+        Some(at) => args[3].is_empty().then(|| (at + 1..args.len()).collect()),
+        None => Some(vec![3]),
+    }
+}
+
+/// Where KEYS stands.
+fn word_of_keys(args: &[&[u8]]) -> Option<usize> {
     let mut at = OPTIONS;
     while let Some(word) = args.get(at) {
         at += match word.to_ascii_lowercase().as_slice() {
-            b"keys" => return args[3].is_empty().then(|| (at + 1..args.len()).collect()),
+            b"keys" => return Some(at),
             b"auth" => 2,
             b"auth2" => 3,
             _ => 1,
         };
     }
-    Some(vec![3])
+    None
 }
 
 impl<'a> Request<'a> {
@@ -138,6 +155,10 @@ mod tests {
             assert_eq!(keys(&words(line)), Some(expected), "{line}");
         }
         assert_eq!(keys(&words("migrate h 1 k 0 5 KEYS a")), None);
+        for line in ["migrate h 1 k 0 5 KEYS", "migrate h 1 '' 0 5 COPY KEYS"] {
+            assert_eq!(told_keys(&words(line)), Some(vec![3]), "{line}");
+        }
+        assert_eq!(told_keys(&words("migrate h 1 '' 0 5 KEYS KEYS")), Some(vec![7]));
     }
 
     #[test]

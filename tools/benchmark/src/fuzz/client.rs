@@ -2,10 +2,10 @@
 //!
 //! A command has one reply, with these exceptions:
 //!
-//! | command | what is done |
+//! | command | treatment |
 //! |---|---|
 //! | SUBSCRIBE and its kinds | sent with an UNSUBSCRIBE and a PING; all up to the PING's reply is its own |
-//! | what may wait for ever | sent between MULTI and EXEC |
+//! | commands that may wait for ever | sent between MULTI and EXEC |
 //! | QUIT | the server closes the connection: a new one |
 //! | RESET | the greetings are sent again |
 //! | AUTH and others, which may take rights away | once something is refused for that, a new connection |
@@ -28,7 +28,7 @@ const KEPT: usize = 100;
 /// Bytes of an argument in the lines of the log.
 const SHORT: usize = 60;
 
-/// What is to be read for the command that was sent.
+/// The replies to read for the command that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Nothing,
@@ -191,7 +191,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What the reply means for the connection.
+    /// Applies the reply to the state of the connection.
     fn follow(&mut self, reply: &Reply) -> io::Result<()> {
         let error = if let Reply::Error(error) = reply { error.as_str() } else { "" };
         if self.altered && takes_rights(error) {
@@ -220,7 +220,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Tells of a reply.
+    /// Logs a reply.
     fn note(&mut self, reply: &Reply) {
         if self.log.0 < crate::options::Level::Debug {
             return;
@@ -236,8 +236,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Tells of the errors that it had, in the form of the reference.
-    pub fn tell_errors(&self) {
+    /// Prints its errors in the form of the reference.
+    pub fn print_errors(&self) {
         if self.errors.is_empty() {
             return;
         }
@@ -255,7 +255,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What ends the subscriptions of a kind.
+/// The command that ends the subscriptions of a kind.
 fn ending(name: &[u8]) -> &'static [u8] {
     match name.first().map(u8::to_ascii_uppercase) {
         Some(b'P') => b"PUNSUBSCRIBE",

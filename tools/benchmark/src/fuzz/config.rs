@@ -1,7 +1,7 @@
 //! CONFIG SET of the parameters that a server has, with values of their kind.
 //!
 //! CONFIG GET does not say of what kind a parameter is, but its value does: `yes`, a number, or one
-//! of some words that are listed here. What is none of these gets what it has, or some text.
+//! of some words that are listed here. Other parameters get their own value, or some text.
 
 use crate::control::Reply;
 
@@ -44,7 +44,7 @@ const WORDS: &[(&str, &[&str])] = &[
 pub struct Parameters(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Parameters {
-    /// Reads a reply of `CONFIG GET *`; what is never set is left out.
+    /// Reads a reply of `CONFIG GET *`; parameters that are never set are left out.
     pub fn new(reply: &Reply) -> Parameters {
         let pairs = reply.items().chunks_exact(2);
         let pairs = pairs.map(|pair| (pair[0].text().to_vec(), pair[1].text().to_vec()));

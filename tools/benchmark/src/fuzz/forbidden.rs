@@ -1,4 +1,4 @@
-//! What is never sent, and why.
+//! The commands that are never sent, and the reasons.
 //!
 //! The last word before a command leaves is here, whatever the generator and the mutations did to
 //! it. Most of this the reference leaves out, too.
@@ -27,14 +27,14 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["CONFIG", "REWRITE"], "writes the configuration file"),
     (&["ACL", "SAVE"], "writes the file of the users"),
     (&["ACL", "LOAD"], "replaces all users"),
-    (&["ACL", "DELUSER"], "closes connections: a crash could not be told from it"),
+    (&["ACL", "DELUSER"], "closes connections, as a crash does"),
     (&["MODULE", "LOAD"], "loads code from files"),
     (&["MODULE", "LOADEX"], "loads code from files"),
     (&["MODULE", "UNLOAD"], "takes commands away"),
     (&["SCRIPT", "DEBUG"], "turns the connection into a debugger's"),
-    (&["CLIENT", "REPLY"], "ends replies: a hang could not be told from it"),
+    (&["CLIENT", "REPLY"], "ends replies, as a hang does"),
     (&["CLIENT", "PAUSE"], "stops all clients"),
-    (&["CLIENT", "KILL"], "closes connections: a crash could not be told from it"),
+    (&["CLIENT", "KILL"], "closes connections, as a crash does"),
     (&["FLUSHALL"], "leaves no values to the commands that follow"),
     (&["FLUSHDB"], "leaves no values to the commands that follow"),
     (&["POST"], "servers close the connection: they take it for an attack from a browser"),
@@ -87,7 +87,7 @@ const WAIT: &[&str] = &[
     "WAITAOF",
 ];
 
-/// What may become of a command.
+/// The verdict on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is sent as it is.
@@ -114,7 +114,7 @@ impl Judge {
             || WAIT.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// What may become of a command. `mutated` is whether its timeout may be any number.
+    /// Judges a command. `mutated` is whether its timeout may be any number.
     pub fn verdict(&self, args: &[Vec<u8>], mutated: bool) -> Verdict {
         let is = |at: usize, word: &str| {
             args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_wait_for_ever_goes_into_a_transaction() {
+    fn blocking_command_goes_into_a_transaction() {
         assert_eq!(verdict("blpop list:0 0", true), Verdict::InTransaction);
         assert_eq!(verdict("LPOP list:0 0", true), Verdict::Send);
         let judge = Judge { blocking: HashSet::from([b"NEW".to_vec()]), config: false };

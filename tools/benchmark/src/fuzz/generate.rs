@@ -1,8 +1,8 @@
 //! Commands from trees of arguments.
 //!
-//! What is generated is right in itself: every argument of the right type and in its place, every
-//! count followed by as many arguments as it says. That a score is a number and a key holds a list
-//! when it should is up to chance, as among real clients.
+//! Generated commands are well-formed: every argument has the right type and place, and every count
+//! precedes as many arguments. That a score is a number and a key holds a list when it should is up
+//! to chance, as among real clients.
 
 use super::table::{Arg, Kind, Spec};
 use super::values::Values;

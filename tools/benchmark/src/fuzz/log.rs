@@ -31,7 +31,8 @@ impl Log {
     }
 }
 
-/// Prints at once, so that who reads along sees it. Ends the program when nobody does.
+/// Prints and flushes, so that a reader sees the line now. Ends the program when the pipe is
+/// closed.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {

@@ -5,8 +5,8 @@
 //! CONFIG GET * ─► config ──────┘                                          one thread per group
 //! ```
 //!
-//! The server may refuse what it likes; it may not close a connection, fall silent, or answer
-//! what is no reply. Then the run ends, with the last command of each client.
+//! The server may refuse what it likes; it may not close a connection, hang, or send a malformed
+//! reply. Then the run ends, with the last command of each client.
 //!
 //! Unlike the reference, where a few errors count as errors and the others as success, each error
 //! counts; and a broken connection is not made again, since that would hide a crash.
@@ -48,7 +48,7 @@ const TAGS: usize = 8;
 /// Bytes of an argument when a run has failed.
 const LONG: usize = 1000;
 
-/// What all threads see.
+/// The state that all threads share.
 struct Shared {
     stop: AtomicBool,
     answered: AtomicU64,
@@ -64,7 +64,7 @@ impl Shared {
 /// Runs the fuzzer.
 ///
 /// # Errors
-/// When the server can't be reached or does not tell of its commands, and with the last command of
+/// When the server can't be reached or does not list its commands, and with the last command of
 /// each client when it failed.
 pub fn run(session: &Session, options: &Options, fuzz: &Fuzz) -> Result<(), String> {
     let log = Log(fuzz.level);
@@ -168,7 +168,7 @@ fn run_all<'a>(clients: Vec<Client<'a>>, shared: &Shared, all: Option<u64>) -> V
     ended
 }
 
-/// What a thread gave; its panic goes on here.
+/// The result of a thread; a panic is passed on.
 fn joined<T>(result: std::thread::Result<T>) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -217,7 +217,7 @@ fn watch(inbox: &mpsc::Receiver<()>, shared: &Shared, all: Option<u64>) {
     }
 }
 
-/// What went wrong, if anything did.
+/// The failure, if there was one.
 fn failure(ended: &[Ended], seed: u64) -> Option<String> {
     let (first, error) =
         ended.iter().find_map(|(client, failed)| failed.as_ref().map(|e| (client, e)))?;
@@ -252,7 +252,7 @@ fn summarize(ended: &[Ended], log: Log) {
     log.info(&format!("All client threads completed. {succeeded} succeeded, {failed} failed."));
     totals.lines().iter().for_each(|line| log.info(line));
     if log.0 == crate::options::Level::Debug {
-        ended.iter().for_each(|(client, _)| client.tell_errors());
+        ended.iter().for_each(|(client, _)| client.print_errors());
     } else if totals.has_errors() {
         log.info("To see full error details, run with --fuzz-loglevel debug");
     }

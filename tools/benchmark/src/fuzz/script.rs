@@ -1,4 +1,4 @@
-//! What one client sends, one command after the other.
+//! The commands of one client, one after the other.
 //!
 //! It follows from the seed and from whether the client is in a transaction, but for points in time
 //! around now, so that a run can be repeated.
@@ -24,7 +24,7 @@ const CONFIG: f64 = 6.0;
 /// How many commands of 100 are drawn among those on keys.
 const ON_KEYS: f64 = 75.0;
 
-/// What all clients draw from.
+/// The material that all clients draw from.
 #[derive(Debug)]
 pub struct Material {
     specs: Vec<Spec>,

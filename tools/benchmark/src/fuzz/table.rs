@@ -1,7 +1,8 @@
-//! What a server says about its commands: COMMAND DOCS as trees of arguments, COMMAND as flags.
+//! The server's own description of its commands: COMMAND DOCS as trees of arguments, COMMAND as
+//! flags.
 //!
-//! Nothing is taken for granted: what has another form than expected is left out or taken for a
-//! string, so that a table of a new version, or of a server with few commands, is as good.
+//! Nothing is taken for granted: parts of an unexpected form are left out or taken for a string, so
+//! that a table of a new version, or of a server with few commands, is as good.
 
 use std::collections::HashSet;
 use std::io;
@@ -35,7 +36,7 @@ pub struct Arg {
     pub multiple_token: bool,
 }
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Kind {
     Key,
@@ -56,7 +57,7 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     pub specs: Vec<Spec>,
-    /// Those that may wait, in upper case.
+    /// The commands that may wait, in upper case.
     pub blocking: HashSet<Vec<u8>>,
 }
 
@@ -114,7 +115,7 @@ fn add_command(name: &str, doc: &Reply, depth: usize, all: &mut Vec<Spec>) {
                     add_command(&name, doc, depth + 1, all);
                 }
             }
-            // summary, since, complexity, history and what is to come
+            // summary, since, complexity, history and future fields
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What was sent and what came back.
+//! Counts of commands and replies.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Totals {
     success: BTreeMap<String, u64>,
     /// Errors by their first word.
     errors: BTreeMap<String, u64>,
-    /// Replies that are none by the protocol.
+    /// Replies that violate the protocol.
     pub malformed: u64,
 }
 

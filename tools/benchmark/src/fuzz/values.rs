@@ -53,7 +53,7 @@ const INTEGERS: &[&str] = &[
     "-9223372036854775808",
 ];
 
-/// What is no number of 64 bits.
+/// Texts that are no number of 64 bits.
 const BROKEN_NUMBERS: &[&str] = &[
     "",
     " 1",
@@ -277,7 +277,7 @@ impl Values<'_> {
         bytes.map(|byte| if byte == b'\r' { 0 } else { byte }).collect()
     }
 
-    /// What is wrong nearly everywhere.
+    /// A value that is wrong nearly everywhere.
     pub fn odd(&mut self) -> Vec<u8> {
         match self.below(8) {
             0 => self.pick(INTEGERS).into(),

@@ -1,8 +1,8 @@
-//! The options of `--fuzz`: what they may be, and which others mean nothing beside it.
+//! The options of `--fuzz`: their values, and the options that have no effect with it.
 
 use super::raw::Raw;
 
-/// How much the fuzzer tells.
+/// How much the fuzzer prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     None,
@@ -12,7 +12,7 @@ pub enum Level {
     Debug,
 }
 
-/// What is fuzzed.
+/// The mode and output of the fuzzer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fuzz {
     /// Commands that are wrong in themselves are sent, too.
@@ -20,7 +20,7 @@ pub struct Fuzz {
     /// CONFIG SET is sent, too.
     pub config: bool,
     pub level: Level,
-    /// A level that there is not, for which the default stands in.
+    /// An unknown level, replaced by the default.
     pub unknown_level: Option<String>,
 }
 

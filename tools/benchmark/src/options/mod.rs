@@ -1,20 +1,22 @@
-//! The command line: that of valkey-benchmark, and what is ours beyond it.
+//! The command line: that of valkey-benchmark, with more options.
 //!
-//! Scripts that call valkey-benchmark or redis-benchmark must go on working, so its spelling holds:
-//! `-h` is the host, `--help` the help, an option given twice counts by its last value, and the
-//! first word that is no option begins a command that takes everything behind it. Wrong use ends
-//! with status 1 and `Invalid option "X" or option argument missing`. Unlike there, a number that
-//! is none is refused rather than read as 0.
+//! Scripts that call valkey-benchmark or redis-benchmark must keep working, so its spelling holds.
+//! `-h` is the host, and asks for a short help only without a value; `--help` is the help. The last
+//! value of a repeated option counts. The first word that is no option begins a command, which
+//! takes all following words. Wrong use ends with status 1 and `Invalid option "X" or option
+//! argument missing`. Unlike there, an invalid number is refused and not read as 0.
 
 mod fuzz;
 mod raw;
 mod resolve;
+mod short;
 mod tls;
 mod uri;
 
 pub use fuzz::{Fuzz, Level};
 pub use raw::{Raw, ReadFrom};
 pub use resolve::{Amount, Options, Output, Target};
+use short::SHORT_HELP;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
@@ -25,25 +27,25 @@ use crate::suite;
 /// Why there is nothing to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// What was asked for is this text: status 0.
+    /// The user asked for this text: status 0.
     Print(String),
     /// Wrong use, in a line or two for standard error: status 1.
     Wrong(String),
 }
 
 /// The second line of an error about an option.
-const SEE_HELP: &str = "weft-benchmark --help lists the options and the tests";
+const SEE_HELP: &str = "weft-benchmark -h shows examples, --help all options and tests";
 
 /// Reads a command line without the program's name.
 ///
 /// # Errors
-/// When there is nothing to run, be it that help was asked for or that something is wrong.
+/// When there is nothing to run: the user asked for help, or an option is wrong.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> {
     let program = OsString::from("weft-benchmark");
     let args = std::iter::once(program).chain(args);
     let tests = format!("Tests of -t:\n{}", suite::list_of_tests());
     let command = Raw::command().args_override_self(true).after_help(tests).mut_args(|arg| {
-        // the value of an option is whatever follows it, be it another option
+        // the value of an option is the next word, even if it looks like an option
         let takes_value = arg.get_action().takes_values() && !arg.is_positional();
         if takes_value { arg.allow_hyphen_values(true) } else { arg }
     });
@@ -76,6 +78,12 @@ fn explain(error: &clap::Error) -> Stop {
     let option = option.split([' ', '=']).next().unwrap_or_default().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Print(error.to_string()),
+        // clap reports an option without its value as one with an empty value
+        ErrorKind::InvalidValue
+            if option == "-h" && context(ContextKind::InvalidValue).is_empty() =>
+        {
+            Stop::Print(SHORT_HELP.to_string())
+        }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue
             if !context(ContextKind::InvalidValue).is_empty() =>
         {

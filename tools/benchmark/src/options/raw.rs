@@ -46,7 +46,7 @@ fn port(text: &str) -> Result<u16, String> {
     max_term_width = 100
 )]
 pub struct Raw {
-    /// Server hostname
+    /// Server hostname. Without a value: print a short help
     #[arg(short = 'h', value_name = "hostname", default_value = "127.0.0.1")]
     pub host: String,
     /// Server port
@@ -160,14 +160,14 @@ pub struct Raw {
     /// config-commands (CONFIG SET, too) [default: right commands only]
     #[arg(long, value_name = "modes")]
     pub fuzz_mode: Option<String>,
-    /// What --fuzz tells: none, error, info, debug (every command and reply) [default: info]
+    /// Log level of --fuzz: none, error, info, debug (every command and reply) [default: info]
     #[arg(long, value_name = "level")]
     pub fuzz_loglevel: Option<String>,
 
     /// Establish a TLS connection
     #[arg(long, help_heading = "TLS")]
     pub tls: bool,
-    /// Server name indication: the name that the server is told
+    /// Server name indication: the name sent to the server
     #[arg(long, value_name = "host", help_heading = "TLS")]
     pub sni: Option<String>,
     /// CA certificates to verify the server with. Names are not compared
@@ -204,12 +204,15 @@ pub struct Raw {
     /// SET every key of -r first, unmeasured
     #[arg(long, help_heading = "Beyond valkey-benchmark")]
     pub preload: bool,
-    /// Compare the content of replies with what was written
+    /// Compare the content of replies with the written values
     #[arg(long, help_heading = "Beyond valkey-benchmark")]
     pub verify: bool,
     /// Count errors by kind instead of ending at the first
     #[arg(long, help_heading = "Beyond valkey-benchmark")]
     pub keep_going: bool,
+    /// Print the long report of each test: settings, percentile distribution, summary
+    #[arg(long, help_heading = "Beyond valkey-benchmark")]
+    pub full: bool,
     /// Output one JSON document
     #[arg(long, help_heading = "Beyond valkey-benchmark")]
     pub json: bool,

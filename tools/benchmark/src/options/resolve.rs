@@ -1,4 +1,4 @@
-//! From the options as written to what is to be done: defaults, limits, contradictions.
+//! Turns the options as written into checked ones: defaults, limits, contradictions.
 
 use std::time::Duration;
 
@@ -41,13 +41,16 @@ pub enum Amount {
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
+    /// One table, a row for each test.
+    Table,
+    /// The report of the reference for each test.
     Full,
     Quiet,
     Csv,
     Json,
 }
 
-/// What to do, checked.
+/// The checked options.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub target: Target,
@@ -103,7 +106,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Checks what was written.
+    /// Checks the options as written.
     ///
     /// # Errors
     /// With a message for what contradicts itself or cannot be done.
@@ -213,8 +216,10 @@ impl Options {
                 Output::Csv
             } else if raw.quiet {
                 Output::Quiet
-            } else {
+            } else if raw.full {
                 Output::Full
+            } else {
+                Output::Table
             },
             precision: if raw.precision < 0 { 3 } else { raw.precision.min(4) as u8 },
             repeat: raw.repeat,
@@ -253,8 +258,8 @@ fn amount(requests: Option<i64>, duration: Option<f64>) -> Result<Amount, String
     }
 }
 
-/// A number of things of which none makes no sense. The reference takes 0 for some number of its
-/// own choice, and measures what nobody asked for.
+/// A number of things of which none makes no sense. The reference replaces 0 by a number of its
+/// own, and measures something else than the user asked for.
 fn at_least_one(option: &str, number: i64) -> Result<u64, String> {
     let number = u64::try_from(number).ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("Option {option} takes a number from 1 on."))

@@ -27,7 +27,7 @@ fn nothing_is_the_default_of_the_reference() {
     assert_eq!((o.clients, o.pipeline, o.amount), (50, 1, Amount::Requests(100_000)));
     assert_eq!((o.keyspace, o.rate, o.keepalive, o.precision), (None, None, true, 3));
     assert_eq!(o.sizes, SizeDistribution::fixed(3));
-    assert_eq!((o.output, o.login, o.db), (Output::Full, None, 0));
+    assert_eq!((o.output, o.login, o.db), (Output::Table, None, 0));
 }
 
 #[test]
@@ -48,8 +48,27 @@ fn short_options_are_those_of_the_reference() {
 fn the_first_word_begins_a_command() {
     let o = options("-n 5 lpush list -1 -q --csv");
     assert_eq!(o.command.join(&b' '), b"lpush list -1 -q --csv");
-    assert_eq!(o.output, Output::Full);
+    assert_eq!(o.output, Output::Table);
     assert_eq!(options("-q -- -x a").command.join(&b' '), b"-x a");
+}
+
+#[test]
+fn full_report_gives_way_to_formats_for_programs() {
+    let output = |line: &str| options(line).output;
+    assert_eq!((output("--full"), output("--full -q")), (Output::Full, Output::Quiet));
+    assert_eq!((output("--full --csv"), output("--full --json")), (Output::Csv, Output::Json));
+}
+
+#[test]
+fn host_option_without_a_value_prints_the_short_help() {
+    for line in ["-h", "-t get -h"] {
+        match read(line) {
+            Err(Stop::Print(text)) => assert_eq!(text, SHORT_HELP, "{line}"),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    assert!(refused("-p").contains("option argument missing"));
+    assert_eq!(options("-h box").target, Target::Tcp("box".into(), 6379));
 }
 
 #[test]
@@ -82,7 +101,7 @@ fn wrong_options_are_named() {
 }
 
 #[test]
-fn what_measures_nothing_is_refused() {
+fn empty_measurement_is_refused() {
     for (line, words) in [
         ("-c 0", "-c takes a number from 1"),
         ("-c -3", "-c takes a number from 1"),
@@ -120,7 +139,7 @@ fn wrong_values_are_named() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradicting_options_are_refused() {
     for line in [
         "-n 5 --duration 1",
         "--duration 1 -n 5",

@@ -5,8 +5,8 @@ use rustls::pki_types::ServerName;
 use super::raw::Raw;
 use crate::tls::{Suites, TlsOptions};
 
-/// What is asked for; none without TLS, be it by `--tls` or by the URI. What has no effect is
-/// accepted as in the reference, with a warning.
+/// The TLS options; none without TLS, by `--tls` or by the URI. Options without effect are accepted
+/// as in the reference, with a warning.
 ///
 /// # Errors
 /// When a name can't be one, or nothing is left of a list of ciphers.
@@ -62,7 +62,7 @@ fn server_name(name: &str, warnings: &mut Vec<String>) -> Result<ServerName<'sta
         .map_err(|e| format!("--sni: {name:?} is not the name of a host: {e}"))?;
     if matches!(parsed, ServerName::IpAddress(_)) {
         // RFC 6066: literal addresses are not permitted
-        warnings.push("WARNING: --sni: an address can't be told as a name.".to_string());
+        warnings.push("WARNING: --sni: an address can't be sent as a name.".to_string());
     }
     Ok(parsed)
 }

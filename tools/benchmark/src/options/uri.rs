@@ -14,7 +14,7 @@ pub struct Uri {
 /// Reads a URI.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// With the reason why it is invalid.
 pub fn parse(text: &str) -> Result<Uri, String> {
     let (scheme, rest) = text.split_once("://").ok_or("Invalid URI scheme")?;
     let tls = match scheme {

@@ -1,4 +1,4 @@
-//! The long format, that of the reference, with what it does not tell at the end of the summary.
+//! The long format of `--full`: the report of the reference, with more figures in its summary.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::run::Outcome;
 use crate::session::{Config, Session};
 use crate::suite::Test;
 
-/// Steps of the cumulative distribution, in nanoseconds: fine ones first, coarse ones behind.
+/// Steps of the cumulative distribution, in nanoseconds: fine ones first, then coarse ones.
 const FINE: u64 = 100_000;
 const COARSE: u64 = 1_000_000;
 const FINE_UNTIL: u64 = 2_000_000;

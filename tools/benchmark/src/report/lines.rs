@@ -41,7 +41,7 @@ pub fn quiet(result: &TestResult, server: Option<&str>) -> String {
     format!("{}{server}: {:.2} requests per second, p50={p50:.3} msec", result.test, result.rps)
 }
 
-/// What must be known beside the figures: for standard error where the format has no place.
+/// Remarks on the figures: for standard error where the format has no place.
 pub fn notices(result: &TestResult) -> Vec<String> {
     let mut notices = Vec::new();
     if result.generator.client_limited {
@@ -53,6 +53,13 @@ pub fn notices(result: &TestResult) -> Vec<String> {
             GeneratorUse::LIMIT * 100.0
         ));
     }
+    notices.extend(other_notices(result));
+    notices
+}
+
+/// Remarks except that on the generator.
+pub(super) fn other_notices(result: &TestResult) -> Vec<String> {
+    let mut notices = Vec::new();
     if let Some(target) = result.target_rps
         && (result.rps < target * 0.99 || result.unsent > 0)
     {
@@ -84,7 +91,7 @@ pub(super) fn pace(result: &TestResult) -> &'static str {
     }
 }
 
-/// Two servers side by side: a sentence for what was served, one for what it cost.
+/// Two servers side by side: a sentence for the throughput, one for the CPU time.
 pub fn versus(of: &Comparison) -> String {
     let mut text = format!("{}: {}\n", of.test, sentence(of, &of.rps, Word::SPEED));
     if let Some(cpu) = &of.server_cpu {
@@ -146,7 +153,7 @@ fn bound(factor: f64) -> String {
     }
 }
 
-/// A part of less than all, with as many digits as tell it from all.
+/// A share below 1, with enough digits to differ from 1.
 fn share(part: f64) -> String {
     let text = format!("{:.6}", part * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_string()

@@ -1,12 +1,14 @@
-//! Results as text: the formats of the reference, and figures for all of them.
+//! Results as text: the table, the formats of the reference, and the figures of all of them.
 
 mod full;
 mod lines;
 mod progress;
+mod table;
 
 pub use full::full;
 pub use lines::{csv, csv_header, notices, quiet, versus};
 pub use progress::{Progress, Standing};
+pub use table::{Remarks, Table};
 
 use hdrhistogram::Histogram;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::options::{Options, Output};
 use crate::run::Moment;
 
-/// The line, or nothing where nobody looks.
+/// The line, or nothing if the output is no terminal.
 #[derive(Debug)]
 pub struct Progress {
     shown: bool,
@@ -16,7 +16,7 @@ pub struct Progress {
 impl Progress {
     /// Shown when standard output is a terminal, and for people.
     pub fn new(options: &Options) -> Progress {
-        let for_people = matches!(options.output, Output::Full | Output::Quiet);
+        let for_people = matches!(options.output, Output::Table | Output::Full | Output::Quiet);
         Progress { shown: for_people && std::io::stdout().is_terminal(), printed: 0 }
     }
 
@@ -42,7 +42,7 @@ impl Progress {
     }
 }
 
-/// Where a comparison stands: what the line says in the place of the test's name.
+/// The progress of a comparison: the line shows it instead of the test's name.
 #[derive(Clone, Debug)]
 pub struct Standing<'a> {
     /// Title of the test.
@@ -98,7 +98,7 @@ mod tests {
     use crate::tally::Tally;
 
     #[test]
-    fn a_comparison_tells_where_it_stands() {
+    fn comparison_shows_its_progress() {
         let mut standing = Standing {
             test: "GET",
             server: "weft 1 at h:1",

@@ -1,8 +1,8 @@
 //! A connection that never waits, for the threads that put on the load.
 //!
-//! The library of TLS reads no more than 4 KiB at a time from a socket. So it does not read from
-//! it here, but from what one large read of ours brought, and all of that is decrypted at once:
-//! nothing stays behind of which the kernel would not tell.
+//! The library of TLS reads no more than 4 KiB at a time from a socket. So it does not read from it
+//! here, but from what one large read of ours brought, and all of that is decrypted at once: no
+//! data stays here that the kernel would not report.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,10 +11,10 @@ use rustix::io::{Errno, writev};
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use rustls::ClientConnection;
 
-/// Bytes of space for what is read at once.
+/// Bytes of space for one read.
 pub const INPUT: usize = 128 << 10;
 
-/// The share of the space for input that is used for what is not decrypted yet, in eighths.
+/// The share of the input space for encrypted data, in eighths.
 const ENCRYPTED: usize = 3;
 
 /// A connection that never waits.
@@ -40,8 +40,8 @@ impl NonBlocking {
         }
     }
 
-    /// Reads what is there: how much, 0 at the end of the connection. The space must be of
-    /// [`INPUT`] bytes.
+    /// Reads available data and returns its length, 0 at the end of the connection. The space must
+    /// have [`INPUT`] bytes.
     ///
     /// # Errors
     /// `WouldBlock` when there is nothing, or what became of the connection.
@@ -68,8 +68,7 @@ impl NonBlocking {
         }
     }
 
-    /// Whether something that [`NonBlocking::send`] took waits for the socket. To go on, send
-    /// nothing.
+    /// Whether data that [`NonBlocking::send`] took waits for the socket. An empty send continues.
     #[inline]
     pub fn holds_output(&self) -> bool {
         match self {
@@ -78,7 +77,7 @@ impl NonBlocking {
         }
     }
 
-    /// Whether a handshake is to be done first. It goes on with what is received and sent.
+    /// Whether a handshake must come first. Each receive and send continues it.
     pub fn is_shaking(&self) -> bool {
         match self {
             NonBlocking::Plain(_) => false,
@@ -99,7 +98,7 @@ impl AsFd for NonBlocking {
 
 impl Encrypted {
     fn recv(&mut self, input: &mut [u8]) -> io::Result<usize> {
-        // decrypted data is less than that, and what is left of an earlier read is a record at most
+        // decrypted data is shorter, and an earlier read leaves at most one record
         let (plain, encrypted) = input.split_at_mut(input.len() / 8 * (8 - ENCRYPTED));
         let received = receive(&self.socket, encrypted)?;
         let mut rest = &encrypted[..received];
@@ -111,7 +110,7 @@ impl Encrypted {
             let state = match self.session.process_new_packets() {
                 Ok(state) => state,
                 Err(e) => {
-                    // tells the server why; that it can't be told changes nothing
+                    // sends the server the reason; a failure to send it changes nothing
                     let _ = self.flush();
                     return Err(io::Error::new(io::ErrorKind::InvalidData, e));
                 }
@@ -126,7 +125,7 @@ impl Encrypted {
         if filled == 0 && !is_over { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(filled) }
     }
 
-    /// Takes all, be it that the socket does not.
+    /// Takes all bytes, even if the socket does not.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.session.writer().write_all(bytes)?;
         self.flush()?;

@@ -22,7 +22,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// Does the handshake. How long input is waited for is to be set again then.
+    /// Does the handshake. Set the time limit for input again after it.
     ///
     /// # Errors
     /// When one of the sides does not accept the other, or the connection is gone.

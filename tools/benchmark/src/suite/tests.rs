@@ -1,4 +1,4 @@
-//! Tests of the suite: what is sent, byte for byte.
+//! Tests of the suite: the requests, byte for byte.
 
 use super::*;
 use crate::options::parse;
@@ -49,7 +49,7 @@ fn requests_are_those_of_the_reference() {
 }
 
 #[test]
-fn values_tell_their_key_when_they_are_verified() {
+fn values_contain_their_key_when_they_are_verified() {
     with("--verify -r 5 -d 20", |suite| {
         let set = sent(&suite.named("set"));
         assert!(set.contains("key:__rand_1st__ $20 __rand_1st__"), "{set}");

@@ -14,7 +14,7 @@ const TLS13: &[(SupportedCipherSuite, &str)] = &[
 ];
 
 /// Suites of TLS 1.2, with OpenSSL's name and the official one, and the words of a cipher string
-/// that mean this suite among others; beside [`FOR_ALL`].
+/// that mean this suite among others; in addition to [`FOR_ALL`].
 const TLS12: &[(SupportedCipherSuite, [&str; 2], &[&str])] = &[
     (
         suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
@@ -97,7 +97,7 @@ impl Suites {
     }
 }
 
-/// The suites if there are any; warns of what was left out.
+/// The suites if there are any; warns of those left out.
 fn some(
     option: &str,
     list: &str,
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said() {
+    fn omitted_suite_is_reported() {
         let mut warnings = Vec::new();
         let suites = Suites::parse(
             Some("AES128-SHA:ECDHE-RSA-AES128-GCM-SHA256"),

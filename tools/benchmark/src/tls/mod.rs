@@ -24,10 +24,10 @@ use rustls_native_certs::{CertificateResult, load_certs_from_paths, load_native_
 
 use verify::{Anyone, Chain};
 
-/// What the options say about TLS.
+/// The options of TLS.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// The name that the server is told.
+    /// The name that is sent to the server.
     pub sni: Option<ServerName<'static>>,
     pub ca_file: Option<PathBuf>,
     pub ca_dir: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub struct TlsOptions {
     pub suites: Suites,
 }
 
-/// What all connections over TLS share.
+/// The state that all TLS connections share.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -74,7 +74,7 @@ impl Tls {
         };
         config.resumption = Resumption::disabled();
         config.enable_sni = options.sni.is_some();
-        // without a name to tell, any will do: it is neither sent nor compared
+        // without a name to send, any will do: it is neither sent nor compared
         let nobody = || ServerName::IpAddress(IpAddr::V4(Ipv4Addr::from([0; 4])));
         let name = options.sni.clone().unwrap_or_else(nobody);
         Ok(Tls { config: Arc::new(config), name })
@@ -98,12 +98,12 @@ pub fn is_failure(e: &io::Error) -> bool {
     e.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
-/// What went wrong in a handshake, for people.
+/// The failure of a handshake, for people.
 pub fn words(e: &io::Error) -> String {
     use rustls::{CertificateError, Error};
     let error = e.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match error {
-        // the library tells this by the name of the error only
+        // the library reports this by the name of the error only
         Some(Error::InvalidCertificate(CertificateError::Other(inner)))
             if inner.to_string() == "UnsupportedCertVersion" =>
         {
@@ -172,7 +172,7 @@ LA==
 -----END CERTIFICATE-----";
 
     #[test]
-    fn certificates_of_version_1_are_told_by_name() {
+    fn certificate_of_version_1_is_named_in_the_error() {
         let cert = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
         let error = rustls::server::ParsedCertificate::try_from(&cert).map(|_| ()).unwrap_err();
         let words = words(&io::Error::new(io::ErrorKind::InvalidData, error));

@@ -1,5 +1,4 @@
-//! Whether a server is who it should be: signed by a trusted certificate, whatever its name; or
-//! anybody.
+//! Verification of servers: signed by a trusted certificate, with any name; or not verified.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -45,8 +44,7 @@ impl ServerCertVerifier for Chain {
         );
         match verified {
             Ok(()) => Ok(ServerCertVerified::assertion()),
-            // `openssl req -x509` marks what it makes as an authority, which the library refuses
-            // as a server, but OpenSSL does not. One that is trusted itself needs no signature,
+            // `openssl req -x509` marks its certificates as an authority, which the library refuses as a server, but OpenSSL does not. A certificate that is trusted itself needs no signature,
             // and this is found after its dates were checked.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.certs.iter().any(|cert| cert == end_entity) =>
@@ -80,8 +78,8 @@ impl ServerCertVerifier for Chain {
     }
 }
 
-/// Accepts everybody. A signature by a key that nobody vouches for proves nothing, so it is not
-/// verified either.
+/// Accepts every server. A signature by an untrusted key proves nothing, so it is not verified
+/// either.
 #[derive(Debug)]
 pub struct Anyone(pub WebPkiSupportedAlgorithms);
 
@@ -147,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_trusted_himself_is_accepted_within_his_time() {
+    fn trusted_server_certificate_is_accepted_while_valid() {
         for is_ca in [false, true] {
             let (good, other) =
                 (own(is_ca, (2020, 4000)).unwrap(), own(true, (2020, 4000)).unwrap());
             let (late, early) =
                 (own(is_ca, (2000, 2001)).unwrap(), own(is_ca, (3999, 4000)).unwrap());
             assert!(verify(&good, &good));
-            assert!(!verify(&good, &other), "nobody signed it");
+            assert!(!verify(&good, &other), "not signed");
             assert!(!verify(&late, &late) && !verify(&early, &early));
         }
     }

@@ -19,7 +19,7 @@ pub struct Flight {
     pub expect: Types,
 }
 
-/// The kind of what is sent at the beginning of a connection.
+/// The kind of the first commands of a connection.
 pub const GREETING: u16 = u16::MAX;
 
 /// How far a connection is.
@@ -39,7 +39,7 @@ pub struct Conn {
     pub skipper: Skipper,
     flights: VecDeque<Flight>,
     in_flight: u64,
-    /// What the socket did not take.
+    /// Bytes that the socket did not take.
     pub unsent: Vec<u8>,
     /// How much of it was taken since.
     pub sent: usize,

@@ -63,11 +63,11 @@ pub enum Message {
     Counts(Tally, bool),
     /// The thread is done: its index and what it used.
     Done(usize, Usage),
-    /// The run cannot go on.
+    /// The run cannot continue.
     Failed(String),
 }
 
-/// What a thread used while it counted.
+/// The time that a thread used while it counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub wall_ns: u64,
@@ -118,7 +118,7 @@ pub struct Worker {
     last_reply_ns: u64,
 }
 
-/// What ends a run early, in words.
+/// The reason of an early end, in words.
 pub type Failure = String;
 
 impl Worker {
@@ -184,7 +184,7 @@ impl Worker {
     /// Runs to the end and reports it.
     pub fn run(mut self) {
         let ended = self.work();
-        // nobody listens any more when the run has failed elsewhere
+        // the receiver is gone when the run has failed elsewhere
         let _ = match ended {
             Ok(()) => self.reports.send(Message::Done(self.index, self.usage)),
             Err(failure) => {
@@ -257,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// What is due by time: true when counting begins.
+    /// Does the work that is due by time: true when counting begins.
     fn tick(&mut self, now: u64) -> Result<bool, Failure> {
         if now >= self.next_tick_ns {
             self.hand_over();
@@ -298,7 +298,7 @@ impl Worker {
     fn on_event(&mut self, event: epoll::Event, input: &mut [u8]) -> Result<(), Failure> {
         let data = event.data.u64();
         if data == TIMER {
-            // read so that it becomes quiet; what is due is seen by the clock
+            // read only to reset it; the clock decides which requests are due
             if let Some((timer, armed)) = &mut self.timer {
                 let _ = rustix::io::read(timer, &mut [0u8; 8]);
                 *armed = 0;
@@ -336,7 +336,7 @@ impl Worker {
                 continue;
             }
             let Some(&flight) = self.conns[i].next() else {
-                return Err("Error: the server sent a reply that nobody asked for".to_string());
+                return Err("Error: the server sent a reply without a request".to_string());
             };
             self.open -= 1;
             last = flight.kind;
@@ -397,7 +397,7 @@ impl Worker {
         }
     }
 
-    /// Whether a reply is what was expected; if not, it is counted, or ends the run.
+    /// Whether a reply is as expected; if not, it is counted, or ends the run.
     #[inline]
     fn is_good(
         &mut self,
@@ -428,11 +428,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_is_what_is_left_of_waiting() {
+    fn busy_is_the_time_without_waiting() {
         let usage = |cpu_ns, idle_ns| Usage { wall_ns: 100, cpu_ns, idle_ns }.busy();
         assert_eq!(usage(20, 80), 0.2);
         assert_eq!(usage(50, 80), 0.5, "waiting costs CPU too");
-        assert_eq!(usage(50, 0), 1.0, "somebody else had the CPU");
+        assert_eq!(usage(50, 0), 1.0, "another process had the CPU");
         assert_eq!(Usage::default().busy(), 1.0);
     }
 }

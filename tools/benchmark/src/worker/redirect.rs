@@ -1,4 +1,4 @@
-//! What happens to replies that are not as they should be.
+//! Handles errors, redirections and closed connections.
 
 use super::conn::{Conn, Flight, GREETING, Phase};
 use super::{Failure, Worker};
@@ -94,7 +94,7 @@ impl Worker {
         self.node_target(i).map_or(String::new(), |target| format!(" {target}"))
     }
 
-    /// A new connection in the place of one whose batch is done.
+    /// Replaces a connection whose batch is done.
     pub(super) fn reconnect(&mut self, i: usize) -> Result<(), Failure> {
         let node = self.conns[i].node;
         let address = self.plan.addresses.get(node).or(self.plan.addresses.first());

@@ -29,7 +29,7 @@ impl Worker {
         self.send_batch(i, self.plan.pipeline, now)
     }
 
-    /// Sends what is due, in an open loop, over connections that are free.
+    /// Sends due requests of an open loop over free connections.
     #[inline]
     pub(super) fn dispatch(&mut self, now: u64) -> Result<(), Failure> {
         let Some(schedule) = &self.schedule else { return Ok(()) };
@@ -52,7 +52,7 @@ impl Worker {
             next = self.schedule.as_ref().map_or(u64::MAX, |schedule| schedule.next_due());
         }
         if next >= self.end_ns {
-            // what was due before the end has been sent
+            // all requests due before the end were sent
             self.is_over = true;
             return Ok(());
         }
@@ -191,7 +191,8 @@ impl Worker {
                 due
             }
         };
-        // what was due in the warm-up belongs to it, unless it was taken from the requests to count
+        // a request due in the warm-up belongs to it, unless it was taken from the requests to
+        // count
         let counted = self.begun && (due_ns >= self.begin_ns || self.plan.requests.is_some());
         let left = template.replies();
         self.open += u64::from(left);
@@ -210,7 +211,7 @@ impl Worker {
         self.settle(i)
     }
 
-    /// Goes on writing, or with the beginning of a connection.
+    /// Continues writing, or continues the beginning of a connection.
     pub(super) fn on_writable(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
         match conn.phase {

@@ -1,4 +1,4 @@
-//! What the black-box tests share: running both tools, and comparing what they print.
+//! Shared by the black-box tests: runs both tools, and compares their output.
 
 // each test file uses a part of this
 #![allow(dead_code)]
@@ -31,7 +31,7 @@ pub fn run_with(tool: &Path, line: &str, input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|e| panic!("cannot run {}: {e}", tool.display()));
-    // who reads nothing may have ended already
+    // a program that reads nothing may have ended already
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     child.wait_with_output().expect("our own child can be waited for")
 }
@@ -53,7 +53,7 @@ pub fn start(port: u16, line: &str) -> Child {
 }
 
 /// Moves a slot from one node to another for good. By the rules, so that the new owner gets an
-/// epoch of its own: else the two go on to dispute it.
+/// epoch of its own: otherwise both claim the slot.
 pub fn move_slot(slot: u32, from: &mut Client, to: &mut Client) {
     let [from_id, to_id] = [&mut *from, &mut *to].map(|c| c.cmd(&["CLUSTER", "MYID"]).text());
     let slot = slot.to_string();

@@ -7,7 +7,7 @@ use super::trust::{self, BackTest, FAR, Level};
 use super::usl::{Fitted, Interval};
 use crate::report::summary::Series;
 
-/// What is asked for.
+/// The request of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Threads to fit to; none: those that follow the law.
@@ -95,7 +95,7 @@ pub struct BackTestResult {
     pub worst: f64,
 }
 
-/// What more threads would bring.
+/// The predicted gain of more threads.
 #[derive(Debug, Serialize)]
 pub struct Prediction {
     /// How many.
@@ -245,7 +245,7 @@ fn trust_in(
     }
 }
 
-/// The spread of runs around their laws, pooled; what stands in for that of repeats.
+/// The spread of runs around their laws, pooled. It replaces the spread of repeats.
 pub fn spread(laws: &[SeriesLaws]) -> Option<Spread> {
     let scatters =
         laws.iter().flat_map(|series| &series.laws).filter_map(|law| law.fit.as_ref()?.scatter);
@@ -271,8 +271,8 @@ mod tests {
         laws.collect()
     }
 
-    /// What the published sweep must show: the law of 1 to 6 threads predicts 7 to 10 within
-    /// 10 % for every command but MSET, and 11 is outside.
+    /// Requirement on the published sweep: the law of 1 to 6 threads predicts 7 to 10 within 10 %
+    /// for every command but MSET, and 11 is outside.
     #[test]
     fn six_threads_predict_ten_and_eleven_is_outside() {
         let mut checked = 0;

@@ -39,7 +39,7 @@ pub struct Args {
     /// redis-server. May be repeated.
     #[arg(long = "server", value_name = "NAME=PROGRAM", value_parser = sweep::server)]
     servers: Vec<ServerSpec>,
-    /// Where that sweep is recorded; the same command goes on where it was stopped.
+    /// Where that sweep is recorded; the same command continues a stopped sweep.
     #[arg(long, value_name = "FILE", default_value = "advise.jsonl")]
     record: PathBuf,
     /// Measure each cell of that sweep for so many seconds.
@@ -58,8 +58,8 @@ pub struct Args {
     /// Predict for these numbers of threads; 1.5 and 2 times the most measured otherwise.
     #[arg(long, value_name = "LIST", value_parser = numbers)]
     predict: Option<Numbers>,
-    /// Ask the server that listens on this port of this machine what is configured now [default:
-    /// what the server of the sweep said by itself].
+    /// Ask the server on this port of this machine for its present configuration [default: the
+    /// configuration that the server of the sweep reported].
     #[arg(long, value_name = "PORT", conflicts_with_all = ["now", "now_reads"])]
     port: Option<u16>,
     /// io-threads that are configured now: a number, or auto.
@@ -98,7 +98,7 @@ pub struct ServerAdvice {
     pub source: String,
     /// Name of the server.
     pub server: String,
-    /// What to configure.
+    /// The recommended configuration.
     pub advice: Advice,
     /// How single runs spread, as a share; none without repeats and laws.
     pub spread: Option<f64>,
@@ -163,9 +163,9 @@ fn servers(summary: &Summary) -> Vec<(usize, String)> {
     servers
 }
 
-/// What a running server has configured.
+/// Asks a running server for its configuration.
 fn ask(port: u16) -> Result<Now> {
-    let asked = || format!("cannot ask the server on port {port} what is configured");
+    let asked = || format!("cannot ask the server on port {port} for its configuration");
     let mut client = Client::connect(port).with_context(asked)?;
     let io_threads = setting(&mut client, "io-threads").with_context(asked)?;
     let reads = setting(&mut client, "io-threads-do-reads");
@@ -173,8 +173,8 @@ fn ask(port: u16) -> Result<Now> {
     Ok(Now { io_threads: Some(io_threads), reads, own_reads: None, source })
 }
 
-/// What is configured as the command line tells, else as the server of the sweep said before its
-/// first cell.
+/// The present configuration by the command line, or else as the server of the sweep reported it
+/// before its first cell.
 fn now(args: &Args, summary: &Summary, sweep: usize, server: &str) -> Now {
     let programs = &summary.sweeps[sweep].header.servers;
     let program = programs.iter().find(|program| program.name == server);

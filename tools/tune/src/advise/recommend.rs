@@ -1,4 +1,4 @@
-//! What to configure: io-threads, io-threads-do-reads and placement of one server.
+//! The recommended configuration: io-threads, io-threads-do-reads and placement of one server.
 //!
 //! All three are settings of the server, not of a command, so they are chosen for all commands
 //! and loads of the sweep together. The gain of a setting is the geometric mean of its gains over
@@ -33,14 +33,14 @@ pub struct Setting {
     pub placement: String,
 }
 
-/// What a setting gains over the present one.
+/// The gain of a setting over the present one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gain {
     /// Which.
     pub setting: Setting,
     /// As a factor; 1 is none.
     pub factor: f64,
-    /// 95 % for all settings at once. None when runs cannot tell.
+    /// 95 % for all settings at once. None when runs cannot decide.
     pub interval: Option<(f64, f64)>,
     /// CPU time per request as a factor, where it was measured.
     pub cpu_factor: Option<f64>,
@@ -57,16 +57,16 @@ impl Gain {
     }
 }
 
-/// What is configured now, and how that is known.
+/// The present configuration and its source.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
-    /// None where nobody knows.
+    /// None if it is not known.
     pub io_threads: Option<Threads>,
-    /// None where nobody knows.
+    /// None if it is not known.
     pub reads: Option<Reads>,
-    /// What the server does when nobody tells it how to read; none where it does not say.
+    /// The server's own default for reads; none if it does not report it.
     pub own_reads: Option<Reads>,
-    /// Who said so, for people.
+    /// The source, for people.
     pub source: String,
 }
 
@@ -85,14 +85,14 @@ impl Now {
     }
 }
 
-/// What to do.
+/// The advice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// What is compared with: the present setting, as far as it was measured.
+    /// The base of the comparison: the present setting, as far as it was measured.
     pub now: Setting,
     /// How that is known, or that it is not, for people.
     pub known: String,
-    /// What to change to; none: no change.
+    /// The setting to change to; none: no change.
     pub change: Option<Gain>,
     /// Why, for people.
     pub reason: String,
@@ -157,8 +157,8 @@ pub fn advise(
         }
         (None, measured) => {
             let first = measured.or(settings.keys().next())?;
-            let known = "What is configured now is not known (--port asks a running server, --now \
-                         tells it); compared with";
+            let known = "The present configuration is not known (--port asks a running server, --now \
+                         sets it); compared with";
             (known.to_string(), first.clone())
         }
     };
@@ -172,7 +172,7 @@ pub fn advise(
     let (change, reason) = match best {
         None => (None, "there is nothing to compare with".to_string()),
         Some(best) if best.interval.is_none() => {
-            (None, "one run a cell cannot tell gain from chance: use more repeats".to_string())
+            (None, "one run a cell cannot separate gain from chance: use more repeats".to_string())
         }
         Some(best) if !gains.iter().any(Gain::is_sure) => {
             let other = format!("{}: {}", describe(&best.setting), percent(best));
@@ -328,17 +328,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_is_not_guessed() {
+    fn present_configuration_is_not_guessed() {
         let summary = Summary::of(vec![sweep(&[(1, &[100.0, 101.0]), (2, &[150.0, 151.0])])]);
         let series: Vec<&Series> = summary.series.iter().collect();
         let with = |io_threads, reads| {
-            let now =
-                Now { io_threads, reads, source: "as somebody says".into(), ..Now::default() };
+            let now = Now { io_threads, reads, source: "as a test says".into(), ..Now::default() };
             let advice = advise(&series, &now, None, |_| 1.0).unwrap();
             (advice.now.io_threads, advice.known)
         };
         let (now, known) = with(Some(Threads::Count(2)), Some(Reads::Off));
-        assert_eq!((now, known.as_str()), (Threads::Count(2), "Now, as somebody says"));
+        assert_eq!((now, known.as_str()), (Threads::Count(2), "Now, as a test says"));
         let (now, known) = with(Some(Threads::Auto), None);
         assert_eq!(now, Threads::Count(1));
         assert!(known.contains("io-threads auto, which the sweep did not measure"), "{known}");

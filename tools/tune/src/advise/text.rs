@@ -68,7 +68,7 @@ fn recommendation(out: &mut String, advice: &Advice, spread: Option<f64>) {
     table(out, &names.map(String::from), rows.collect());
 }
 
-/// What the columns of a law mean, a line each.
+/// The meaning of the columns of a law, a line each.
 const SYMBOLS: [&str; 6] = [
     "λ: requests per second of one thread.",
     "σ, contention: the share of the work that threads can do only one after the other; with 0.1 no \
@@ -118,7 +118,8 @@ fn laws(out: &mut String, series: &SeriesLaws) {
 
 fn law_row(law: &CommandLaw, fit: &FitResult) -> Vec<String> {
     let outside: Vec<u32> = fit.points.iter().filter(|p| p.outside).map(|p| p.threads).collect();
-    // what the measurements break, or what was far off when it was asked, has no digits to tell
+    // a law that the measurements break, or that was far off in the back test, has no meaningful
+    // digits
     let holds = outside.is_empty() && fit.back_test.is_none_or(|test| test.worst <= FAR);
     let between = |value: f64, interval: Option<Interval>| match interval {
         _ if !holds => format!("about {value:.2}"),

@@ -1,11 +1,10 @@
 //! Which points follow the law, and how far beyond them it may be believed.
 //!
 //! A point is *outside the law* when it is more than 10 % away from what the law says of it, and
-//! also outside of the 95 % interval of a law that has not seen it: the one in question, or the
-//! one fitted to all points with fewer threads. Both are asked because a law from few points has a
-//! wide interval far away, while the step from the last point before to this one may be beyond
-//! any doubt. Such a point tells of something that the law does not know: no CPU left, a second
-//! socket, SMT.
+//! also outside of the 95 % interval of a law that has not seen it: the one in question, or the one
+//! fitted to all points with fewer threads. Both are asked because a law from few points has a wide
+//! interval far away, while the step from the last point before to this one may be beyond any
+//! doubt. Such a point shows an effect outside the law: no CPU left, a second socket, SMT.
 //!
 //! When the points to fit are not chosen by hand, points that are outside of the law of all
 //! others are set aside one by one, the farthest first, as long as four remain.
@@ -49,9 +48,9 @@ pub fn runs_of<'a>(levels: impl IntoIterator<Item = &'a Level>) -> Vec<(f64, f64
 pub struct Judged {
     /// Threads.
     pub threads: u32,
-    /// What was measured, requests per second.
+    /// The measured requests per second.
     pub measured: f64,
-    /// What the law says.
+    /// The requests per second by the law.
     pub predicted: f64,
     /// Whether the law was fitted to it.
     pub fitted: bool,
@@ -121,13 +120,13 @@ fn distance(law: Law, level: &Level) -> f64 {
     (law.at(level.n()) / level.typical() - 1.0).abs()
 }
 
-/// Whether a level is outside of the interval of the law of others. Not when these cannot tell.
+/// Whether a level is outside of the interval of the law of others. Not when these cannot decide.
 fn is_beyond(others: &[Level], level: &Level, seed: u64) -> bool {
     let expected = Fitted::of(&runs_of(others), seed).and_then(|law| law.expected(level.n()));
     expected.is_some_and(|(low, high)| !(low..=high).contains(&level.typical()))
 }
 
-/// What happened when the law of the lower part of the levels was asked for the others.
+/// The result of predicting the upper levels by the law of the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackTest {
     /// The law was fitted up to here.
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_points_are_what_is_fitted() {
+    fn law_is_fitted_to_the_chosen_points() {
         let kept = choose(&levels(&lawful(10)), Some(&[1, 2, 3, 99]), 1);
         assert_eq!(kept.iter().map(|l| l.threads).collect::<Vec<_>>(), [1, 2, 3]);
     }

@@ -22,7 +22,7 @@ use weft_base::rng::Rng;
 use crate::stats::{quantile, t95};
 
 const STEPS: usize = 60;
-/// Fits of a bootstrap. Percentiles of 2.5 % stand on 15 of them.
+/// Fits of a bootstrap. Percentiles of 2.5 % rest on 15 of them.
 const DRAWS: usize = 600;
 const NORMAL95: f64 = 1.959_964;
 
@@ -61,7 +61,7 @@ impl Law {
     }
 }
 
-/// What `a`, `b` and `c` are multiplied with.
+/// The factors of `a`, `b` and `c`.
 fn terms(n: f64) -> [f64; 3] {
     [1.0, n - 1.0, n * (n - 1.0)]
 }
@@ -79,7 +79,7 @@ pub fn fit(runs: &[(f64, f64)]) -> Option<Law> {
     if threads.len() < 3 || runs.iter().any(|&(n, x)| !(n > 0.0 && x > 0.0 && x.is_finite())) {
         return None;
     }
-    // A start: the same problem with the errors of N/X in the place of those of its logarithm.
+    // A start: the same problem with the errors of N/X instead of those of its logarithm.
     let start = runs.iter().map(|&(n, x)| (terms(n), n / x, x / n));
     let mut linear = bounded(start)?;
     for _ in 0..STEPS {
@@ -130,7 +130,7 @@ fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Optio
         left[i][i] = 1.0;
         right[i] = 0.0;
     }
-    // Elimination without pivoting is sound for what is positive definite.
+    // Elimination without pivoting is sound for positive definite matrices.
     let scale = [left[0][0], left[1][1], left[2][2]];
     for i in 0..3 {
         if left[i][i] <= 1e-12 * scale[i] {
@@ -151,7 +151,7 @@ fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Optio
     Some(x)
 }
 
-/// A law with what is known about its certainty.
+/// A law with its certainty.
 #[derive(Clone, Debug)]
 pub struct Fitted {
     /// The best law.
@@ -193,13 +193,14 @@ impl Fitted {
         self.residuals[rng.below(self.residuals.len() as u64) as usize]
     }
 
-    /// The interval of a property of the law. None when the runs cannot tell.
+    /// The interval of a property of the law. None when the runs cannot decide.
     pub fn interval(&self, of: impl Fn(&Law) -> f64) -> Option<Interval> {
         let values: Vec<f64> = self.draws.iter().map(of).collect();
         (!values.is_empty()).then(|| (quantile(&values, 0.025), quantile(&values, 0.975)))
     }
 
-    /// Where a single new run with `n` threads is to be expected. None when the runs cannot tell.
+    /// The interval in which a single new run with `n` threads is expected. None when the runs
+    /// cannot decide.
     pub fn expected(&self, n: f64) -> Option<Interval> {
         let mut rng = Rng::new(self.seed ^ 0x5eed);
         let values: Vec<f64> =

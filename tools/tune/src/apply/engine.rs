@@ -1,8 +1,8 @@
 //! Doing the steps, and undoing them.
 //!
-//! The order within a step is what makes it safe to be killed at any time: announce it in
-//! the state file, do it, read it back. Whatever may have been done has been announced, and
-//! what was there before stands in the state file since before the first step.
+//! The order within a step is what makes it safe to be killed at any time: announce it in the state
+//! file, do it, read it back. Every change is announced before it happens, and the state file has
+//! held the old values since before the first step.
 //!
 //! Undoing goes backwards over all steps that were announced and sets the old value wherever
 //! another one is found. It can be repeated any number of times, and stopped at any time.
@@ -19,20 +19,20 @@ use super::processes::{self, ProcessId};
 use super::steps::{self, Step, Target, Trouble};
 use super::system::System;
 
-/// How often we look for threads that were started meanwhile. Each time there may be more,
-/// but nobody starts threads for ever.
+/// How often we look for threads that were started meanwhile. Each time there may be more, but no
+/// program starts threads for ever.
 const LOOKS: usize = 5;
 
 /// Why a plan was not carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong.
+    /// The reason of the failure.
     pub reason: String,
-    /// What of the state before could not be put back; nothing, mostly.
+    /// Old values that could not be restored; mostly none.
     pub left: Vec<String>,
 }
 
-/// What was done.
+/// The result of carrying out a plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Values that are others now.
@@ -154,10 +154,10 @@ fn newcomers(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> 
     Ok(found)
 }
 
-/// What a thread that was started while a plan was applied would have had without it: where
-/// its mask is one that the plan gave to a thread of its process, it comes from there, and
-/// that thread's mask before is the answer. The first thread is asked first, since most
-/// threads are started by it.
+/// The mask that a thread, started while a plan was applied, would have without the plan. If its
+/// mask is one that the plan gave to a thread of its process, it inherited it, and the answer is
+/// that thread's mask before. The first thread is asked first, since most threads are started by
+/// it.
 fn inherited(before: &Before, id: ProcessId, mask: &str) -> Option<String> {
     let gave = |step: &&Step| {
         let target = &step.target;
@@ -197,7 +197,7 @@ fn shown(value: &str) -> &str {
     if value.is_empty() { "empty" } else { value }
 }
 
-/// What undoing came to.
+/// The result of undoing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// Values put back.
@@ -206,13 +206,13 @@ pub struct Undone {
     pub unchanged: usize,
     /// Threads that have ended, with or without their process.
     pub ended: usize,
-    /// Values that were neither what we had set nor what was there before; put back too.
+    /// Values that were neither ours nor the old ones; restored too.
     pub changed_by_others: Vec<String>,
-    /// What could not be put back.
+    /// Values that could not be restored.
     pub left: Vec<String>,
 }
 
-/// Puts back what was there before the steps that were begun, the last first.
+/// Restores the old values of the steps that were begun, the last first.
 pub fn undo(system: &mut dyn System, before: &Before, begun: &[usize]) -> Undone {
     let mut undone = Undone::default();
     for &at in begun.iter().rev() {

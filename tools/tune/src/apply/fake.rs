@@ -1,8 +1,7 @@
 //! A machine for tests: a folder of files, a table of masks, and faults on demand.
 //!
 //! Everything that changes anything, in the machine or in the state file, passes two
-//! *moments*: before it takes effect and behind it. A test names a moment and what happens
-//! then: the program is killed (a panic that nothing catches but the test), a thread ends or
+//! *moments*: before it takes effect and after it. A test names a moment and an event at it: the program is killed (a panic that nothing catches but the test), a thread ends or
 //! starts, a process id becomes another's. Counting the moments of an undisturbed run first,
 //! it can try every one of them. Single changes can also be made to fail, once or always.
 
@@ -21,7 +20,7 @@ use super::journal::{End, Journal, Record};
 use super::steps::Step;
 use super::system::System;
 
-/// What happens at a moment.
+/// The event at a moment.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// The program is killed.
@@ -74,7 +73,7 @@ pub struct Fake {
     /// Number of the change that fails, counted from 0.
     pub fail_at: Option<usize>,
     changes: usize,
-    /// What can never be changed again: paths, or thread ids as text.
+    /// Targets that reject every change: paths, or thread ids as text.
     pub stuck: BTreeSet<String>,
 }
 

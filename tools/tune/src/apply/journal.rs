@@ -1,10 +1,9 @@
-//! The state file: what was there before a plan was applied, and how far that went.
+//! The state file: the values before a plan was applied, and the progress of applying it.
 //!
-//! It must tell the truth whenever the program is killed, so it is written like a
-//! database's log. The first line holds the plan, the processes and every value as it was;
-//! it is written to a file beside, synced, and renamed into place before anything is
-//! changed, so it is there whole or not at all. Then each event adds a line and is synced
-//! before what it announces is done:
+//! It must be right whenever the program is killed, so it is written like a database's log. The
+//! first line holds the plan, the processes and every old value. It is written to a temporary file,
+//! synced, and renamed into place before anything is changed, so it is there whole or not at all.
+//! Then each event adds a line and is synced before what it announces is done:
 //!
 //! ```text
 //! {"version":1,"boot":"...","plan":{...},"processes":[...],"steps":[...]}
@@ -18,9 +17,9 @@
 //! A last line without its line end was being written when the program was killed; what it
 //! announces has not been done, and it counts for nothing.
 //!
-//! A state file that was not reverted is never overwritten: it would be the only place where
-//! the machine's own values stand. A lock on a file beside keeps two programs from working
-//! on one state at the same time; the kernel releases it however its holder ends.
+//! A state file that was not reverted is never overwritten: it would be the only place of the
+//! machine's own values. A lock on another file keeps two programs from working on one state at the
+//! same time; the kernel releases it however its holder ends.
 
 use std::env;
 use std::fs::{self, File};
@@ -45,7 +44,7 @@ pub struct Before {
     pub version: u32,
     /// Which run of the machine this is about: the next one knows nothing of it.
     pub boot: String,
-    /// What is applied.
+    /// The applied plan.
     pub plan: Plan,
     /// To which processes, in the order of the plan's instances.
     pub processes: Vec<ProcessId>,
@@ -54,7 +53,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// What is recorded before anything is done.
+    /// The record that precedes all changes.
     pub fn new(boot: String, plan: Plan, processes: Vec<ProcessId>, steps: Vec<Step>) -> Before {
         Before { version: VERSION, boot, plan, processes, steps }
     }
@@ -70,7 +69,7 @@ pub enum End {
     Reverted,
 }
 
-/// A line behind the first.
+/// A line after the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Event {
@@ -79,7 +78,7 @@ enum Event {
     End(End),
 }
 
-/// Everything that a state file tells.
+/// The whole content of a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
     /// Its first line, with the steps that were added.
@@ -129,7 +128,7 @@ impl Journal {
         Ok(Journal::append(path)?)
     }
 
-    /// Goes on with a state file.
+    /// Opens a state file to append to it.
     ///
     /// # Errors
     /// Those of the file.
@@ -181,7 +180,7 @@ fn sibling(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// What a state file tells, or `None` where there is none.
+/// The content of a state file, or `None` if there is none.
 ///
 /// # Errors
 /// Where it cannot be read or is none of ours.

@@ -1,13 +1,13 @@
 //! `weft-tune apply`: carries a plan out on running servers.
 //!
-//! Works on any server whose threads have names that tell what they are for, without
-//! restarting it, and can be undone value for value by `weft-tune revert`:
+//! Works on any server whose thread names show their purpose, without restarting it, and can be
+//! undone value for value by `weft-tune revert`:
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`system`] | the machine, behind a trait that tests replace |
+//! | [`system`] | the machine, as a trait that tests replace |
 //! | [`processes`] | processes, their threads and what those are for |
-//! | [`steps`] | what a plan changes on given processes, value by value |
+//! | [`steps`] | the changes of a plan on given processes, value by value |
 //! | [`journal`] | the state file |
 //! | [`engine`] | doing the steps and undoing them |
 //!
@@ -144,8 +144,8 @@ pub fn state_path(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 /// The subcommand.
 ///
 /// # Errors
-/// Where the plan was not carried out; everything is as before then, or the error says what
-/// is not.
+/// When the plan was not carried out. Everything is as before then, or the error names the
+/// exceptions.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &mut Real::new();
     let plan = read_plan(&args.plan)?;
@@ -201,7 +201,7 @@ fn print_steps(steps: &[Step]) {
     }
 }
 
-/// What the plan cannot see to, on standard error.
+/// Prints remarks on what the plan does not cover to standard error.
 fn remark(system: &dyn System, plan: &Plan, processes: &[Process]) {
     for (instance, process) in plan.instances.iter().zip(processes) {
         let (planned, has) = (instance.threads, process.io_threads());

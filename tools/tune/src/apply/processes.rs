@@ -1,7 +1,7 @@
 //! Running servers and their threads, from `/proc`.
 //!
-//! A process is known by its id together with the time at which it started, since ids are
-//! used again; so is a thread. What a thread is for shows in its name:
+//! A process is known by its id together with the time at which it started, since ids are reused;
+//! so is a thread. The name of a thread shows its purpose:
 //!
 //! | role | Weft | Valkey, Redis |
 //! |---|---|---|
@@ -11,9 +11,9 @@
 //! | background | `weft-*`, `jemalloc_bg_thd`, the thread that started the process | `bio_*`, `jemalloc_bg_thd` |
 //! | unknown | anything else | a module's threads |
 //!
-//! The thread that started the process is told by its id, not by its name, because it carries the
-//! name of the program file, whatever that is. It serves connections unless another thread has the
-//! name of I/O thread 0.
+//! The first thread of a process is known by its id, not by its name, because it has the name of
+//! the program file, which may be any. It serves connections unless another thread has the name of
+//! I/O thread 0.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::system::System;
 
-/// What a thread is for.
+/// The purpose of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Serves connections; counted from 0.
@@ -96,7 +96,7 @@ pub fn started(system: &dyn System, pid: u32, thread: u32) -> Option<u64> {
     // the second field is a name in parentheses and may hold anything; the time is the 22nd
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // the third is the state; what has ended keeps its number until its parent has looked
+    // the third field is the state; an ended process keeps its id until its parent waits for it
     let state = fields.next()?;
     let started = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X")).then_some(started)
@@ -135,7 +135,7 @@ fn thread(system: &dyn System, pid: u32, tid: u32) -> Option<Thread> {
 /// The process that listens on a TCP port, by way of its socket's inode.
 ///
 /// # Errors
-/// In words: nobody listens there, or it cannot be seen who does.
+/// In words: no process listens there, or it is not visible.
 pub fn listening_on(system: &dyn System, port: u16) -> Result<u32, String> {
     let sockets: Vec<String> = ["proc/net/tcp", "proc/net/tcp6"]
         .iter()

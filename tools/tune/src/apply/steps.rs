@@ -1,7 +1,7 @@
-//! What carrying out a plan changes: a list of steps, each with one value before and after.
+//! The changes of a plan: a list of steps, each with one value before and after.
 //!
-//! A step is a thread's mask or a file's text. Both are kept as text, because what is put
-//! back must be what was there, digit for digit; they are compared as sets of CPUs.
+//! A step is a thread's mask or a file's text. Both are kept as text, because a restored value must
+//! equal the old one digit for digit; they are compared as sets of CPUs.
 
 use std::fmt;
 use std::io;
@@ -41,7 +41,7 @@ impl Spelling {
     }
 }
 
-/// What is changed.
+/// The target of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Target {
@@ -79,7 +79,7 @@ impl fmt::Display for Target {
 /// One value to change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What.
+    /// The target.
     pub target: Target,
     /// The value that was there.
     pub before: String,
@@ -90,7 +90,7 @@ pub struct Step {
 /// Why a value cannot be read or set.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The thread has ended; its process goes on.
+    /// The thread has ended; its process runs.
     ThreadEnded,
     /// The process has ended, or its id is another's now.
     ProcessEnded,
@@ -187,8 +187,8 @@ impl Target {
     }
 }
 
-/// What a plan wants, target by target: threads first, which fail for lack of rights before
-/// anything of the whole machine is touched.
+/// The values that a plan sets, target by target: threads first, which fail for lack of rights
+/// before anything of the whole machine is touched.
 ///
 /// `processes` are those of the plan's instances, in its order.
 pub fn wanted(plan: &Plan, processes: &[Process]) -> Vec<(Target, String)> {
@@ -243,8 +243,8 @@ fn interface_targets(interface: &Interface) -> Vec<(Target, String)> {
         .collect()
 }
 
-/// The steps that lead from the present state to what is wanted, also those that change
-/// nothing: they are recorded and checked all the same. Threads that have ended are left out.
+/// The steps from the present state to the plan. Steps that change nothing are recorded and
+/// checked, too. Threads that have ended are left out.
 ///
 /// # Errors
 /// In words, where a value cannot be read.

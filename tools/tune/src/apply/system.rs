@@ -1,9 +1,8 @@
 //! The machine as `apply`, `verify` and `revert` see it: files and masks of threads.
 //!
-//! Behind a trait, for one reason: that an operation which stops in the middle leaves
-//! nothing half done can only be tested by stopping it at every single step, which takes a
-//! machine that fails on demand. Paths are relative to the root of the machine, `proc/...`
-//! and `sys/...`, so that a folder of fixtures can stand for it.
+//! A trait for one reason: a test of an interrupted operation must stop it at every single step,
+//! which takes a machine that fails on demand. Paths are relative to the root of the machine,
+//! `proc/...` and `sys/...`, so that a folder of fixtures can stand for it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 
-/// What is read and changed. Errors are those of the kernel.
+/// Reads and changes a machine. Errors are those of the kernel.
 pub trait System {
     /// A whole file.
     fn read(&self, path: &str) -> io::Result<String>;

@@ -1,5 +1,5 @@
 //! The promise of `apply` and `revert`, tried at every step: whatever fails and whenever the
-//! program is killed, what was there before comes back.
+//! program is killed, the old values come back.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,8 +25,8 @@ fn cpus(list: &str) -> Cpus {
     Cpus(cpulist::parse(list).unwrap())
 }
 
-/// Two servers on eight CPUs and an interface, everything as after a fresh start but for one
-/// thread that somebody has bound already.
+/// Two servers on eight CPUs and an interface, everything as after a fresh start except one thread
+/// that is bound already.
 fn machine() -> Fake {
     let fake = Fake::new(8);
     let all = cpulist::parse("0-7").unwrap();
@@ -234,7 +234,7 @@ fn a_kill_while_undoing_a_failure_can_be_reverted() {
 }
 
 #[test]
-fn a_state_file_cut_anywhere_behind_its_first_line_tells_what_was_written() {
+fn cut_state_file_holds_its_whole_lines() {
     let (mut fake, state) = (machine(), State::new());
     apply(&mut fake, &state).unwrap();
     let text = std::fs::read_to_string(state.path()).unwrap();
@@ -245,7 +245,7 @@ fn a_state_file_cut_anywhere_behind_its_first_line_tells_what_was_written() {
         let lines = text[first..cut].matches('\n').count();
         let story = state.story().unwrap();
         assert_eq!(story.begun, whole.begun[..lines]);
-        // what is added then stands on a line of its own
+        // a later addition begins a new line
         let mut journal = Journal::append(&state.path()).unwrap();
         journal::Record::end(&mut journal, End::Reverted).unwrap();
         assert_eq!(state.story().unwrap().end, Some(End::Reverted));
@@ -283,7 +283,7 @@ fn a_process_id_that_is_used_again_is_a_failure_and_left_alone() {
             continue;
         }
         struck += 1;
-        // behind the last look it may go unseen, as if it had happened a little later
+        // after the last look it may be missed, as if it had happened a little later
         if let Err(failure) = outcome {
             assert!(failure.reason.contains("has ended"), "{failure:?}");
         }
@@ -329,7 +329,7 @@ fn threads_that_start_later_are_freed_by_revert() {
 }
 
 #[test]
-fn what_the_kernel_does_not_allow_is_noticed_and_undone() {
+fn forbidden_change_is_noticed_and_undone() {
     let (mut fake, state) = (machine(), State::new());
     let start = fake.everything();
     // a module's thread shall have 6-7, and gets 6 without a word
@@ -345,7 +345,7 @@ fn what_the_kernel_does_not_allow_is_noticed_and_undone() {
 }
 
 #[test]
-fn what_cannot_be_undone_is_said_and_tried_again() {
+fn failed_undo_is_reported_and_retried() {
     let (mut fake, state) = (machine(), State::new());
     let start = fake.everything();
     apply(&mut fake, &state).unwrap();
@@ -432,7 +432,7 @@ fn verify_names_each_deviation() {
 }
 
 #[test]
-fn threads_are_told_by_their_names() {
+fn thread_roles_follow_from_names() {
     let fake = Fake::new(1);
     let one = cpulist::parse("0").unwrap();
     for (tid, name) in [

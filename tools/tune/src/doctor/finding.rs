@@ -1,4 +1,4 @@
-//! What a check says.
+//! The result of a check: a value of the host, its judgement, and what to do.
 
 use std::io;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::Server;
 
-/// How grave a finding is.
+/// How serious a finding is, from harmless to serious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// As it should be, or without effect.
+    /// Good, or without effect.
     Ok,
-    /// It could not be read here, so nothing is said.
+    /// The value could not be read, so it is not judged.
     Unknown,
-    /// Costs something under some loads, or is worth knowing.
+    /// Costs performance under some loads, or is worth knowing.
     Advice,
-    /// Costs much, or breaks something when it matters.
+    /// Costs much performance, or breaks a server under load.
     Warning,
 }
 
@@ -32,36 +32,38 @@ impl Severity {
     }
 }
 
-/// One thing about the host.
+/// One fact about the host or the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The name of the check, for programs.
     pub check: &'static str,
-    /// What was looked at, as people call it.
+    /// The setting or resource, in words.
     pub subject: String,
-    /// The file that holds it.
+    /// The file that holds the value.
     pub file: String,
-    /// What stands there; none where it cannot be read.
+    /// The value; none if it cannot be read.
     pub value: Option<String>,
-    /// What that means to Weft.
+    /// The judgement for Weft.
     pub weft: Severity,
-    /// What it means to Redis and Valkey, which fork to save.
+    /// The judgement for Redis and Valkey, which fork to save.
     pub redis: Severity,
-    /// Why it matters.
+    /// Why it matters, in a sentence or two.
     pub why: String,
-    /// The command, as root, that changes it at once.
+    /// The action, as an imperative sentence without a full stop.
+    pub action: Option<String>,
+    /// The command, as root, that does it at once; none if no command can.
     pub change: Option<String>,
-    /// Where the present value comes from: whether it outlasts a restart.
+    /// Where the present value comes from, and whether it survives a restart.
     pub lasting: Option<String>,
-    /// How to make the change last.
+    /// How to make the change survive a restart.
     pub keep: Option<String>,
     /// A page of the kernel's documentation, or of the manual.
     pub see: &'static str,
 }
 
 impl Finding {
-    /// A finding of `value` in `file`, good until it is judged. `file` is relative to the root,
-    /// as it was read.
+    /// A finding of `value` in `file`, with severity `Ok` until it is judged. `file` is relative
+    /// to the root folder.
     pub fn new(check: &'static str, subject: &str, file: &str, value: impl ToString) -> Finding {
         Finding {
             check,
@@ -71,6 +73,7 @@ impl Finding {
             weft: Severity::Ok,
             redis: Severity::Ok,
             why: String::new(),
+            action: None,
             change: None,
             lasting: None,
             keep: None,
@@ -78,7 +81,7 @@ impl Finding {
         }
     }
 
-    /// What cannot be read: no value and no judgement, only why not.
+    /// A file that cannot be read: no value and no judgement, only the reason.
     pub fn unreadable(
         check: &'static str,
         subject: &str,
@@ -93,10 +96,10 @@ impl Finding {
             io::ErrorKind::PermissionDenied => "permission denied".to_string(),
             _ => error.to_string(),
         };
-        finding.unknown(&format!("Not readable here: {error}. {meaning}"))
+        finding.unknown(&format!("Not readable: {error}. {meaning}"))
     }
 
-    /// A value that makes no sense to us: said as it is, and not judged.
+    /// Marks a value that this program does not understand as not judged.
     pub fn unknown(mut self, why: &str) -> Finding {
         (self.weft, self.redis) = (Severity::Unknown, Severity::Unknown);
         self.why = why.trim_end().to_string();
@@ -115,28 +118,35 @@ impl Finding {
         self
     }
 
-    /// What changes it, and how to make that last; nothing where there is no value to change.
-    pub fn cure(mut self, change: &str, keep: &str) -> Finding {
+    /// Adds what to do, the command that does it at once, and how to make that survive a restart.
+    /// Adds nothing if there is no value to change.
+    pub fn fix(self, action: &str, change: &str, keep: &str) -> Finding {
+        let change = self.value.is_some().then(|| change.to_string());
+        Finding { change, ..self.advise(action, keep) }
+    }
+
+    /// Adds what to do where no command on this host can do it.
+    pub fn advise(mut self, action: &str, keep: &str) -> Finding {
         if self.value.is_some() {
-            self.change = Some(change.to_string());
+            self.action = Some(action.to_string());
             self.keep = Some(keep.to_string());
         }
         self
     }
 
-    /// Whether the present value lasts.
+    /// Adds whether the present value survives a restart.
     pub fn lasting(mut self, lasting: impl Into<String>) -> Finding {
         self.lasting = self.value.is_some().then(|| lasting.into());
         self
     }
 
-    /// Where it is described.
+    /// Adds the page that documents the setting.
     pub fn see(mut self, page: &'static str) -> Finding {
         self.see = page;
         self
     }
 
-    /// How grave it is for whom it concerns.
+    /// The severity for the chosen kind of server.
     pub fn severity(&self, server: Server) -> Severity {
         match server {
             Server::Any => self.weft.max(self.redis),

@@ -1,18 +1,20 @@
-//! `weft-tune doctor`: what a host does to an in-memory server, and what to do about it.
+//! `weft-tune doctor`: problems of a host and its server, and how to solve them.
 //!
-//! Each check reads a file or two, says what stands there, whether that is good, why it
-//! matters, which command changes it at once, and whether the present value would outlast a
-//! restart. What cannot be read is said to be so and never guessed. The verdict is given twice
-//! where it differs: servers that fork to save (Redis, Valkey) suffer from things that Weft,
-//! which does not fork, does not mind, and Weft asks for huge pages where they avoid them.
+//! Each check reads a file or two and judges the value. A problem names the action, the command, the
+//! reason, and whether the present value survives a restart. A value that cannot be read is reported
+//! and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate judgements:
+//! forking servers suffer from settings that don't matter to Weft, and Weft asks for huge pages.
+//!
+//! Problems come first, the most important first: by severity, then by the order of
+//! [`checks::TABLE`]. `--verbose` adds details and the checks that passed.
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`finding`] | what a check says |
-//! | [`checks`] | the table of checks, a file for each tight family |
-//! | [`neighbours`] | who else uses the CPUs, by two looks |
+//! | [`finding`] | the result of a check |
+//! | [`checks`] | the table of checks, a file for each family |
+//! | [`neighbours`] | the CPU time of other processes, measured for half a second |
 //! | [`running`] | the server of `--port` |
-//! | [`sysctl`] | what the files of sysctl would set at the next start |
+//! | [`sysctl`] | the values that the files of sysctl set at the next start |
 //! | [`text`] | the text for people |
 
 mod checks;
@@ -38,26 +40,29 @@ use neighbours::Neighbours;
 use running::Running;
 use sysctl::Sysctl;
 
-/// Examines what the host does to a server, and says what to do about it.
+/// Finds problems of this host and its server, and says how to solve them.
 ///
-/// Changes nothing. Most limits are those of the shell that it runs in: run it the way the
-/// server is run.
+/// Prints the problems, the most important first: what to do, then why. Changes nothing. Most limits
+/// belong to the calling shell, so start it the way you start the server.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print JSON
-    #[arg(long)]
+    /// Print details and the checks that passed, too
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// Print all findings as JSON
+    #[arg(long, conflicts_with = "verbose")]
     json: bool,
 
     /// Read the files of the host below this folder
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::host::folder)]
     root: PathBuf,
 
-    /// Which servers run here
+    /// The kind of server on this host
     #[arg(long, value_enum, default_value_t = Server::Any)]
     server: Server,
 
-    /// Judge the server that listens on this port of this machine as well: its limits, memory,
-    /// threads
+    /// Also check the server on this port of this machine: its limits, memory, threads
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
@@ -70,10 +75,10 @@ pub struct Args {
     strict: bool,
 }
 
-/// For whom findings are judged.
+/// The kind of server that findings are judged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Server {
-    /// Either: the graver judgement counts
+    /// Either: the more serious judgement counts
     Any,
     /// Weft
     Weft,
@@ -81,17 +86,17 @@ pub enum Server {
     Redis,
 }
 
-/// What checks look at.
+/// The input of the checks.
 pub struct Patient {
     /// The files.
     pub host: Host,
     /// The machine.
     pub machine: Machine,
-    /// What is set at start.
+    /// The values that sysctl sets at the next start.
     pub sysctl: Sysctl,
-    /// The server that is to be judged.
+    /// The server of `--port`.
     pub running: Option<Running>,
-    /// Who else uses the CPUs; none where nobody looked.
+    /// The CPU time of other processes; none if it was not measured.
     pub neighbours: Option<Neighbours>,
 }
 
@@ -106,22 +111,22 @@ impl Patient {
 
 /// The names of the checks.
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(checks::TABLE.iter().chain(checks::LIVE).map(|check| check.name))
+    PossibleValuesParser::new(checks::TABLE.iter().map(|check| check.name))
 }
 
-/// All findings, or those of the named checks, the gravest first.
+/// All findings, or those of the named checks, the most important first.
 pub fn examine(patient: &Patient, server: Server, only: &[String]) -> Vec<Finding> {
     let mut found: Vec<Finding> = checks::TABLE
         .iter()
-        .chain(checks::LIVE)
         .filter(|check| only.is_empty() || only.iter().any(|name| name == check.name))
         .flat_map(|check| (check.look)(patient))
         .collect();
+    // A stable sort: the order of the table decides within a severity.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity(server)));
     found
 }
 
-/// What stands in the way of good figures on this host, a line for each warning.
+/// The warnings that spoil measurements on this host, a line for each.
 pub fn warnings() -> Vec<String> {
     let mut patient = Patient::new(Host::new(std::path::Path::new("/")));
     patient.neighbours = neighbours::watch(&patient.host, &[std::process::id()]);
@@ -142,9 +147,9 @@ pub fn warnings() -> Vec<String> {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let mut patient = Patient::new(Host::new(&args.root));
     let here = args.root == std::path::Path::new("/");
-    ensure!(here || args.port.is_none(), "--port asks a server of this machine, --root is another");
+    ensure!(here || args.port.is_none(), "--port needs this machine, --root names another");
     patient.running = args.port.map(|port| running::find(&patient.host, port)).transpose()?;
-    // who runs the server is no neighbour
+    // The server and this program are not other processes.
     let own: Vec<u32> =
         patient.running.iter().map(|running| running.pid).chain([std::process::id()]).collect();
     if here && (args.check.is_empty() || args.check.iter().any(|name| name == "others")) {
@@ -155,9 +160,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let found = examine(&patient, server, &args.check);
     let out = match args.json {
         true => serde_json::to_string_pretty(&found)? + "\n",
-        false => text::print(&found, server),
+        false => text::print(&found, server, args.verbose),
     };
     io::stdout().write_all(out.as_bytes())?;
+    if let Some(running) = patient.running.as_ref()
+        && let Some(error) = &running.silent
+    {
+        let port = running.port;
+        eprintln!("weft-tune: port {port}: settings not checked, the server said: {error}");
+    }
     let warnings =
         found.iter().filter(|finding| finding.severity(server) == Severity::Warning).count();
     if args.strict && warnings > 0 {

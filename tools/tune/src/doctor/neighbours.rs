@@ -1,8 +1,8 @@
-//! Who else uses the CPUs: two looks at the kernel's counts, half a second apart.
+//! CPU time of other processes: two looks at the kernel's counts, half a second apart.
 //!
-//! An average over a minute tells of the past, and of the server's own work as well. What counts is
-//! what others use now, and who they are. Time that the hypervisor gave away counts too: it is gone
-//! for this machine, whoever got it.
+//! An average over a minute shows the past, and includes the server's own work. The check needs the
+//! present use by other processes, and their names. Steal counts too: that time is lost for this
+//! machine.
 
 use std::collections::HashMap;
 use std::thread;
@@ -17,12 +17,12 @@ const NAMED: usize = 3;
 /// CPUs below which a process is not worth a name.
 const SMALL: f64 = 0.05;
 
-/// What others used.
+/// The CPU time of other processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Neighbours {
     /// CPUs that they used, on the average.
     pub cpus: f64,
-    /// Those of them that can be named, the busiest first: name, id, CPUs.
+    /// The busiest of them first: name, id, CPUs.
     pub named: Vec<(String, u32, f64)>,
 }
 
@@ -35,8 +35,8 @@ struct Look {
     processes: HashMap<u32, (String, u64)>,
 }
 
-/// Watches for half a second. `own` are processes that are no neighbours. None where the kernel does
-/// not tell.
+/// Watches for half a second. `own` are processes that don't count. None if the kernel does not
+/// report it.
 pub fn watch(host: &Host, own: &[u32]) -> Option<Neighbours> {
     let (first, begun) = (look(host)?, Instant::now());
     thread::sleep(BETWEEN);
@@ -67,7 +67,7 @@ fn look(host: &Host) -> Option<Look> {
 fn between(first: &Look, last: &Look, ticks: f64, own: &[u32]) -> Neighbours {
     let used = |pid: &u32| {
         let after = last.processes.get(pid).map_or(0, |process| process.1);
-        // who began in between has used all of it since
+        // a process started in between has used all of it since
         after.saturating_sub(first.processes.get(pid).map_or(0, |process| process.1)) as f64 / ticks
     };
     let ours: f64 = own.iter().map(used).sum();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_from_the_server_itself() {
+    fn other_processes_exclude_the_server() {
         let first = at(1000, &[(7, "server", 100), (8, "com) piler", 50), (9, "idle", 3)]);
         let last = at(
             1160,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_nothing() {
+    fn unreadable_counts_are_none() {
         assert!(look(&Host::new(Machine::empty().root())).is_none());
     }
 }

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::sweep::client::{Client, Reply};
 use crate::sweep::server::setting;
 
-/// A running server. What it does not tell is none; a password keeps it from telling anything.
+/// A running server. Values that it does not report are none; with a password it reports nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
     /// Where it listens.
@@ -17,7 +17,7 @@ pub struct Running {
     pub pid: u32,
     /// Weft, or one of those that fork; none where it does not say.
     pub kind: Option<Server>,
-    /// Why nothing of what follows is known.
+    /// Why the following values are unknown.
     pub silent: Option<String>,
     /// `maxclients`.
     pub max_clients: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Running {
 /// Finds the server on a port of this machine and asks it.
 ///
 /// # Errors
-/// When nobody listens there, or it can't be seen who does.
+/// When no process listens there, or it is not visible.
 pub fn find(host: &Host, port: u16) -> anyhow::Result<Running> {
     let pid = listening_on(&Real::at(host.root()), port).map_err(anyhow::Error::msg)?;
     let mut running = Running { port, pid, ..Running::default() };

@@ -1,8 +1,8 @@
-//! What the configuration files of sysctl would set at the next start.
+//! The values that the configuration files of sysctl set at the next start.
 //!
-//! As sysctl.d(5) has it: the `*.conf` of several folders are read in the order of their
-//! names, one that stands in `/etc` hides those of the same name elsewhere, and of several
-//! lines for one variable the last counts. `/etc/sysctl.conf` comes last, which is what
+//! As sysctl.d(5) has it: the `*.conf` of several folders are read in the order of their names, a
+//! file in `/etc` hides those of the same name elsewhere, and of several lines for one variable the
+//! last counts. `/etc/sysctl.conf` comes last, which is what
 //! `sysctl --system` does; where it is not read at all, as by systemd alone, distributions
 //! link it as `99-sysctl.conf`.
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use weft_testkit::machines::{Layout, Machine, known};
 
+use super::checks::Needs;
 use super::finding::{Finding, Severity};
 use super::neighbours::Neighbours;
 use super::running::Running;
@@ -72,6 +73,12 @@ fn healthy(layout: &Layout) -> Machine {
     machine
 }
 
+/// The names of the checks that always return a finding.
+fn of_files() -> Vec<&'static str> {
+    let files = checks::TABLE.iter().filter(|check| check.needs == Needs::Files);
+    files.map(|check| check.name).collect()
+}
+
 fn six_cores() -> Machine {
     healthy(&Layout { cache_kib: 0, ..known::six_cores() })
 }
@@ -84,16 +91,23 @@ fn a_healthy_host_has_nothing_to_complain_of() {
         assert_eq!((finding.weft, finding.redis), (Fine, Fine), "{finding:?}");
     }
     let names: Vec<&str> = found.iter().map(|finding| finding.check).collect();
-    let table: Vec<&str> = checks::TABLE.iter().map(|check| check.name).collect();
-    assert_eq!(names, table, "each check says one thing, under its own name");
-    assert!(
-        text::print(&found, Server::Any)
-            .ends_with("\nwarnings: 0, advice: 0, not readable or not known: 0, ok: 19\n")
+    assert_eq!(names, of_files(), "each check returns one finding, under its own name");
+    let counts = "no problems; 19 checks passed, 0 not readable";
+    assert_eq!(
+        text::print(&found, Server::Any, false),
+        format!("{counts} (--verbose shows all)\n")
     );
+    let verbose = text::print(&found, Server::Any, true);
+    assert!(verbose.ends_with(&format!("\n\n{counts}\n")), "{verbose}");
+    let lines: Vec<&str> = verbose.lines().collect();
+    for finding in &found {
+        let line = format!("ok         {}: {}", finding.subject, finding.value.as_deref().unwrap());
+        assert!(lines.contains(&line.as_str()), "{line}: {verbose}");
+    }
 }
 
 #[test]
-fn what_cannot_be_read_is_not_judged() {
+fn unreadable_value_is_not_judged() {
     for finding in findings(&Machine::empty()) {
         // That there are no interfaces is seen, not guessed.
         if finding.check != "interrupts" {
@@ -102,7 +116,7 @@ fn what_cannot_be_read_is_not_judged() {
             assert!(finding.lasting.is_none() && !finding.why.is_empty(), "{finding:?}");
         }
     }
-    // A folder in the place of a file is neither missing nor forbidden.
+    // A folder instead of a file is neither missing nor forbidden.
     let machine = Machine::empty();
     machine.write("proc/sys/vm/swappiness/x", "");
     let finding = finding(&machine, "swappiness");
@@ -110,19 +124,52 @@ fn what_cannot_be_read_is_not_judged() {
 }
 
 #[test]
-fn all_findings_tell_where_to_read_more_and_the_bad_ones_what_to_do() {
+fn problems_have_an_action_and_a_page() {
     let machine = bad();
     let found = findings(&machine);
     let bad: BTreeSet<&str> =
         found.iter().filter(|f| f.severity(Server::Any) > Unknown).map(|f| f.check).collect();
-    let all: BTreeSet<&str> = checks::TABLE.iter().map(|check| check.name).collect();
+    let all: BTreeSet<&str> = of_files().into_iter().collect();
     assert_eq!(bad, all, "each check can complain");
     for finding in &found {
         assert!(finding.see.starts_with("https://"), "{finding:?}");
         assert!(finding.file.starts_with("/proc") || finding.file.starts_with("/sys"));
-        assert!(finding.change.is_some() && finding.keep.is_some(), "{finding:?}");
+        assert!(finding.action.is_some() && finding.keep.is_some(), "{finding:?}");
+        // No command on this machine ends these two.
+        let beyond = matches!(finding.check, "steal" | "mitigations");
+        assert_eq!(finding.change.is_none(), beyond, "{finding:?}");
     }
     assert!(found.is_sorted_by_key(|f| std::cmp::Reverse(f.severity(Server::Any))));
+}
+
+#[test]
+fn problems_are_printed_in_order_of_importance() {
+    let machine = bad();
+    let mut patient = Patient::new(Host::new(machine.root()));
+    patient.running =
+        Some(Running { pid: 7, port: 6379, max_memory: Some(0), ..Running::default() });
+    patient.neighbours = Some(Neighbours { cpus: 9.0, named: Vec::new() });
+    let found = examine(&patient, Server::Any, &[]);
+    let shown = text::print(&found, Server::Any, false);
+    let mut problems = shown.lines().filter(|line| line.starts_with("warning "));
+    for first in [
+        "warning    Limit the server's memory: CONFIG SET maxmemory ",
+        "warning    Free memory, then empty the swap: swapoff -a",
+        "warning    Set vm.overcommit_memory to 1: sysctl -w vm.overcommit_memory=1",
+        "warning    Stop the other processes, or give the server its own CPUs: weft-tune plan --port 6379",
+        "warning    Move the server to a machine with dedicated CPUs",
+    ] {
+        let line = problems.next().unwrap_or_default();
+        assert!(line.starts_with(first), "{first}: {shown}");
+    }
+    let last = found.iter().rposition(|f| f.severity(Server::Any) > Unknown).unwrap() + 1;
+    assert!(shown.lines().last().unwrap().starts_with(&format!("{last} problems: ")), "{shown}");
+    assert_eq!(shown.matches("\nadvice  ").count() + shown.matches("warning  ").count(), last);
+    // An action, then its reason on at most three lines.
+    for problem in shown.split("warning  ").flat_map(|part| part.split("advice  ")) {
+        assert!(problem.lines().count() <= 6, "{problem}");
+    }
+    assert!(!shown.contains("  file ") && !shown.contains("\nok "), "{shown}");
 }
 
 /// A host on which nothing is well.
@@ -372,8 +419,10 @@ fn mitigations() {
         (severity, shown.as_str()),
         (Advice, "1 known, 1 of them mitigated; open: spectre_v2")
     );
+    assert!(finding(&machine, "mitigations").action.unwrap().starts_with("Update"));
     assert_eq!(state("mds", "Vulnerable; SMT vulnerable").0, Advice);
     machine.write("proc/cmdline", "mitigations=off\n");
+    assert!(finding(&machine, "mitigations").action.unwrap().starts_with("Remove mitigations=off"));
     assert!(finding(&machine, "mitigations").lasting.unwrap().contains("mitigations=off"));
 }
 
@@ -399,7 +448,9 @@ fn clocks() {
     assert_eq!(clock("kvm-clock"), (Fine, Fine));
     assert_eq!(clock("sundial"), (Unknown, Unknown));
     assert_eq!(clock("acpi_pm"), (Warning, Warning));
-    assert_eq!(finding(&machine, "clocksource").change, None, "nothing better is known of");
+    let slow = finding(&machine, "clocksource");
+    assert_eq!(slow.change, None, "nothing better is known of");
+    assert!(slow.action.is_some_and(|action| action.contains("a fast clock source")));
     machine.write(&format!("{folder}/available_clocksource"), "hpet kvm-clock acpi_pm\n");
     assert!(finding(&machine, "clocksource").change.unwrap().starts_with("echo kvm-clock >"));
 }
@@ -424,6 +475,12 @@ fn limits_of_the_group() {
         assert_eq!(judged(&machine, "memory-limit"), (Advice, Advice));
         assert_eq!(finding(&machine, "memory-limit").value.as_deref(), Some("4.0 GiB"));
     }
+    // The check server-memory compares a running server's maxmemory with the same limit.
+    let machine = healthy(&Layout { cache_kib: 0, ..known::limited(2) });
+    let mut patient = Patient::new(Host::new(machine.root()));
+    patient.running = Some(Running { max_memory: Some(1 << 20), ..Running::default() });
+    let found = examine(&patient, Server::Any, &["memory-limit".to_string()]);
+    assert_eq!(found[0].weft, Fine);
     // One CPU's time on one CPU is no limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::container() });
     assert_eq!(judged(&machine, "cpu-quota"), (Fine, Fine));
@@ -441,11 +498,18 @@ fn servers_are_judged_apart() {
                 &["thp-enabled".to_string()],
             ),
             server,
+            true,
         )
     };
     assert!(text_for(Server::Weft).starts_with("ok         transparent huge pages: [always]"));
     let any = text_for(Server::Any);
-    assert!(any.starts_with("warning    transparent huge pages: [always]"), "{any}");
+    let action =
+        format!("warning    Let programs ask for huge pages: echo madvise > /{THP}/enabled\n");
+    assert!(any.starts_with(&action), "{any}");
+    assert!(
+        any.contains("\n           transparent huge pages: [always] madvise never. Every"),
+        "{any}"
+    );
     assert!(any.contains("  for      Weft: ok; Redis and Valkey: warning\n"), "{any}");
     assert!(any.contains("  file     /sys/kernel/mm/transparent_hugepage/enabled\n"), "{any}");
     assert!(!text_for(Server::Redis).contains("  for  "));
@@ -475,8 +539,9 @@ proptest! {
             machine.write(file, text);
         }
         let found = findings(&machine);
-        prop_assert_eq!(found.len(), checks::TABLE.len());
-        text::print(&found, Server::Any);
+        prop_assert_eq!(found.len(), of_files().len());
+        text::print(&found, Server::Any, false);
+        text::print(&found, Server::Any, true);
     }
 }
 
@@ -532,7 +597,7 @@ fn a_running_server_is_judged_by_its_own_limits() {
     }
     assert_eq!(found.len(), 5, "{found:?}");
     let unlimited = served(Running { max_memory: Some(0), ..good }, |_| {});
-    assert!(unlimited.contains(&("server-memory", Advice, Advice)), "{unlimited:?}");
+    assert!(unlimited.contains(&("server-memory", Warning, Warning)), "{unlimited:?}");
     let silent = served(Running { silent: Some("NOAUTH".into()), ..Running::default() }, |_| {});
     assert!(silent.contains(&("server-answers", Unknown, Unknown)), "{silent:?}");
 }

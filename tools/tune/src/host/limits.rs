@@ -1,4 +1,4 @@
-//! What control groups leave to this process: CPU time, CPUs, memory.
+//! The limits that control groups set for this process: CPU time, CPUs, memory.
 //!
 //! Limits of all groups on the way up hold at once, so the tightest counts. The files are
 //! described in `Documentation/admin-guide/cgroup-v2.rst` and, for the older version, in
@@ -15,7 +15,7 @@ use crate::cpus::Cpus;
 /// number from here on means that.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// The limits; what is not limited is none.
+/// The limits; none is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// CPU time.
@@ -51,7 +51,7 @@ impl CpuTime {
 pub struct Throttling {
     /// Periods in which the group ran.
     pub periods: u64,
-    /// Those of them in which it was stopped.
+    /// Periods in which it was stopped.
     pub throttled: u64,
     /// For how long, in microseconds, summed over CPUs.
     pub throttled_us: u64,
@@ -89,7 +89,7 @@ fn each_folder(chains: &[Chain]) -> impl Iterator<Item = (Generation, String)> +
     })
 }
 
-/// The nearest group that says so: the file holds what is left of all groups above.
+/// The nearest group with such a file: the file already includes the limits of all groups above.
 fn read_cpuset(host: &Host) -> Option<Cpus> {
     let chains = cgroup::chains(host.root(), "cpuset");
     each_folder(&chains).find_map(|(generation, folder)| {

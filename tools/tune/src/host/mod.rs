@@ -1,4 +1,4 @@
-//! What the kernel's files say about a host: the part that several commands need.
+//! A host by the kernel's files: the part that several commands need.
 //!
 //! Everything is read below a root folder, which tests replace by a machine of their own.
 
@@ -10,7 +10,8 @@ pub use files::Host;
 
 use std::path::PathBuf;
 
-/// A root folder by its name, for the command line: what is not there would look like a host that tells nothing.
+/// A root folder by its name, for the command line. A missing folder would look like a host without
+/// files.
 ///
 /// # Errors
 /// When it is no folder.

@@ -27,7 +27,7 @@ pub struct Interface {
     pub state: String,
     /// Mbit/s, where it is known.
     pub speed_mbit: Option<u32>,
-    /// The driver's name; none for what is only software.
+    /// The driver's name; none for a software interface.
     pub driver: Option<String>,
     /// The address of its PCI device.
     pub pci: Option<String>,
@@ -78,7 +78,7 @@ impl Queue {
 pub struct Irq {
     /// As in `/proc/irq`.
     pub number: u32,
-    /// What drivers called it; several names where it is shared.
+    /// The drivers' name for it; several names if it is shared.
     pub name: String,
     /// The CPUs that may take it.
     pub affinity: Option<Cpus>,
@@ -169,7 +169,7 @@ fn irq_numbers(
     let of_device = pci.map(|pci| device_irqs(host, pci)).unwrap_or_default();
     let mut numbers: Vec<u32> = of_device
         .into_iter()
-        // A driver asks for more than it uses; without the table there is no telling.
+        // A driver asks for more than it uses; without the table all count.
         .filter(|number| table.is_empty() || table.contains_key(number))
         .filter(|number| named(number, name) || !of_another(number))
         .collect();

@@ -1,8 +1,8 @@
 //! Where interrupts and the work that they bring go.
 //!
-//! The kernel's part of the work for a packet is done on the CPU that took its interrupt. If
-//! all interrupts go to one CPU, which is how machines may come up, that CPU limits everybody.
-//! Two cures were published, both 20 % faster with SET and 40 % with GET:
+//! The kernel's part of the work for a packet is done on the CPU that took its interrupt. If all
+//! interrupts go to one CPU, which is how machines may come up, that CPU limits every server. Two
+//! cures were published, both 20 % faster with SET and 40 % with GET:
 //!
 //! * *dedicated*: two of six CPUs take all interrupts, servers use the others. The steadier of
 //!   the two; but the CPUs are gone for servers.
@@ -114,7 +114,7 @@ fn place_card(
     }
 }
 
-/// Those of a set that are on the card's node, or all where none is.
+/// The CPUs of a set on the card's node, or all if none is.
 fn near_ones(machine: &Machine, node: Option<usize>, cpus: &Cpus) -> Vec<usize> {
     let node = node.and_then(|node| machine.node(node));
     let near: Vec<usize> =
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn dealing_gives_everybody_something() {
+    fn dealing_gives_each_queue_a_cpu() {
         let dealt = |cpus: &[usize], queues| -> Vec<String> {
             deal(cpus, queues).iter().map(ToString::to_string).collect()
         };

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`request`] | what is asked for |
+//! | [`request`] | the request |
 //! | [`planner`] | machine and request in, plan out; a pure function |
 //! | [`place`] | the servers' part of it |
 //! | [`pairs`] | the same, with primaries and their replicas apart; [`replicas`]: which are such |
@@ -42,8 +42,8 @@ use pairs::Pair;
 use replicas::ReplicaOf;
 use request::{Card, Choice, Request, Server};
 
-/// The most threads that a server is planned with where the number is left to us. What it
-/// does not use sleeps, but each needs a CPU that nobody else has.
+/// The most threads of a planned server if the user names no number. Unused threads sleep, but each
+/// needs its own CPU.
 const THREADS: usize = 4;
 
 /// Plans where servers, their background threads and interrupts should go.
@@ -130,8 +130,8 @@ fn make(args: &Args, machine: &Machine) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// Which of the servers are replicas of which, and what is to be said of that: as it is named, or else as those
-/// that run say.
+/// The pairs of primary and replica among the servers, with remarks: by the command line, or else
+/// by the running servers.
 fn pairs_of(args: &Args, servers: usize) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
     if !args.replica_of.is_empty() || args.servers.is_empty() {
         return Ok((replicas::named(&args.replica_of, servers)?, Vec::new()));
@@ -170,7 +170,7 @@ fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
     Ok(found.iter().enumerate().map(server).collect())
 }
 
-/// What a process is, by the names of its threads.
+/// The kind of a process, by the names of its threads.
 fn kind(process: &Process) -> Kind {
     match process.threads.iter().any(|thread| thread.name.starts_with("weft-")) {
         true => Kind::Weft,

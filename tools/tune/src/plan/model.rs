@@ -1,8 +1,8 @@
-//! A plan, as it stands in its file.
+//! A plan, in the form of its file.
 //!
-//! A plan is complete in itself: what `apply` does follows from the plan and the processes
-//! it is given, not from another look at the machine, so that what was read and agreed to is
-//! what is done. Threads of servers appear in it by role, not by id.
+//! A plan is complete in itself: `apply` uses only the plan and the given processes and does not
+//! look at the machine again, so that it does what the operator read and agreed to. Threads of
+//! servers appear in it by role, not by id.
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -42,11 +42,11 @@ pub struct Plan {
     pub instances: Vec<Instance>,
     /// Network interfaces whose interrupts are placed.
     pub interfaces: Vec<Interface>,
-    /// What could not be had as asked, and what else to know.
+    /// Requests that could not be met, and other remarks.
     pub notes: Vec<String>,
 }
 
-/// What a server is, as far as it decides what can be asked of it.
+/// The kind of a server, which decides which settings it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -72,13 +72,13 @@ pub struct Instance {
     pub background: Cpus,
     /// The process that it was planned for.
     pub process: Option<ProcessId>,
-    /// What runs there, where something does.
+    /// The kind of the running server, if one runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
 }
 
 impl Instance {
-    /// All CPUs that a thread of it may run on; what `taskset` on the process is told.
+    /// All CPUs that a thread of it may run on; the argument of `taskset` for the process.
     pub fn mask(&self) -> Cpus {
         self.server.and(&self.background)
     }
@@ -91,10 +91,10 @@ pub struct Interface {
     pub name: String,
     /// Its interrupts.
     pub irqs: Vec<Irq>,
-    /// Who works on what its receive queues bring (RPS); the empty set is the CPU that
-    /// takes the interrupt.
+    /// CPUs that process packets of its receive queues (RPS); the empty set is the CPU that takes
+    /// the interrupt.
     pub receive: Vec<Queue>,
-    /// Who sends by its transmit queues (XPS).
+    /// CPUs that send by its transmit queues (XPS).
     pub transmit: Vec<Queue>,
 }
 

@@ -60,7 +60,7 @@ pub fn place(
     instances
 }
 
-/// Instances and what is to be said about them.
+/// Instances and remarks about them.
 type Placed = (Vec<Instance>, Vec<String>);
 
 /// Those pairs of which a thread of one may run on a core of the other.
@@ -122,8 +122,8 @@ fn on_sides(
     Some((all.into_iter().map(|(_, instance)| instance).collect(), notes))
 }
 
-/// On which side each server is: two that replicate from each other on different ones, the others where less
-/// is to do. Three that replicate in a circle can't be told apart by two sides.
+/// On which side each server is: two that replicate from each other on different ones, the others
+/// on the side with less work. Three that replicate in a circle don't fit two sides.
 fn sides(servers: &[Server], pairs: &[Pair]) -> Vec<bool> {
     let mut sides: Vec<Option<bool>> = vec![None; servers.len()];
     for &(_, first) in pairs {
@@ -254,7 +254,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        /// Each server but the first follows one before it, or nobody.
+        /// Each server but the first follows an earlier one, or none.
         #[test]
         fn no_pair_shares_a_core_while_there_are_two(
             machine in any_machine(),
@@ -272,7 +272,7 @@ mod tests {
             if machine.cores(&machine.usable()) > 1 {
                 prop_assert_eq!(wrong, 0, "{:?} of {:?}", masks(&instances), pairs);
             }
-            // What is asked of every plan.
+            // Requirements on every plan.
             for (instance, &threads) in instances.iter().zip(&threads) {
                 prop_assert_eq!(instance.threads, threads);
                 prop_assert!(!instance.background.is_empty() && !instance.server.is_empty());

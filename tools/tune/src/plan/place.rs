@@ -113,7 +113,7 @@ impl Placer<'_> {
         self.nodes(&taken).into_iter().find_map(|node| self.whole_cores(node, size, &taken))
     }
 
-    /// `count` CPUs on a core each, on one node, beside what is taken.
+    /// `count` CPUs on a core each, on one node, that are not taken.
     fn whole_cores(&self, node: usize, count: usize, taken: &Cpus) -> Option<Vec<usize>> {
         let here = self.on_node(node);
         let found = self.machine.preferred_beside(&here, count, taken);
@@ -121,7 +121,7 @@ impl Placer<'_> {
         (whole && found.iter().all(|&cpu| !self.shares_core(cpu, taken))).then_some(found)
     }
 
-    /// CPUs that do something already, be it in the background.
+    /// CPUs with work already, also in the background.
     fn taken(&self) -> Cpus {
         self.windows.iter().fold(self.threads.clone(), |all, window| all.and(&window.cpus))
     }
@@ -187,7 +187,7 @@ impl Placer<'_> {
         let is_free = |&cpu: &usize| !self.shares_core(cpu, taken);
         let free: CpuSet = from.iter().filter(is_free).collect();
         let mut found = self.machine.preferred_beside(&free, count, taken);
-        // a sibling of what was just found is no free core any more
+        // a sibling of a CPU just found is no longer a free core
         let mut whole = CpuSet::new();
         found.retain(|&cpu| {
             let first = !self.shares_core(cpu, &Cpus(whole.clone()));
@@ -199,8 +199,8 @@ impl Placer<'_> {
         found
     }
 
-    /// CPUs for background work outside of a window: free cores, else siblings of the own
-    /// threads that nobody uses, else the window with the fewest tenants that was not
+    /// CPUs for background work outside of a window: free cores, else unused siblings of the own
+    /// threads, else the window with the fewest tenants that was not
     /// `visited`, else wherever the threads are.
     fn background(&mut self, io: &[usize], visited: &[usize], count: usize) -> Cpus {
         let taken = self.taken();
@@ -325,7 +325,7 @@ fn share(
     };
     let one = |(at, server): (usize, &Server)| {
         let cpus = part(at);
-        // a server that has a CPU for each thread all the same
+        // a server that has a CPU for each thread nevertheless
         let fits = each > 0 && server.threads <= cpus.len();
         let io = if fits { machine.preferred(&cpus, server.threads) } else { Vec::new() };
         Instance {

@@ -1,7 +1,7 @@
 //! The planner: a machine and a request in, a plan out. Reads and changes nothing.
 //!
-//! Interrupts first, since CPUs that are set aside for them are gone for servers; then the
-//! servers; then what is left of the interrupts follows the servers.
+//! Interrupts first, since CPUs that are set aside for them are gone for servers; then the servers;
+//! then the remaining interrupts follow the servers.
 
 use weft_base::cpulist::CpuSet;
 use weft_base::machine::Machine;
@@ -129,7 +129,7 @@ fn choose(
     }
 }
 
-/// What else to know.
+/// Adds other remarks.
 fn remark(machine: &Machine, usable: &Cpus, request: &Request, notes: &mut Vec<String>) {
     if let Some(only) = &request.only {
         let missing = Cpus(only.clone()).without(usable);

@@ -45,8 +45,8 @@ pub fn named(named: &[ReplicaOf], servers: usize) -> anyhow::Result<Vec<Pair>> {
     Ok(named.iter().map(|pair| (pair.replica, pair.primary)).collect())
 }
 
-/// The pairs among running servers, and what to say of those that could not be asked. Nobody is asked on a
-/// machine that is not this one: `here`.
+/// The pairs among running servers, and remarks on servers that could not be asked. None is asked
+/// on another machine than this one: `here`.
 pub fn running(system: &dyn System, processes: &[Process], here: bool) -> (Vec<Pair>, Vec<String>) {
     let ports: Vec<Vec<u16>> =
         processes.iter().map(|process| ports_of(system, process.id.pid)).collect();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_say_of_themselves() {
+    fn replica_reports_its_primary() {
         let of = |info: &str| primary_of(info).ok().flatten();
         let replica = "# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n\
                        master_link_status:down\r\n";
@@ -126,7 +126,7 @@ mod tests {
     fn which_hosts_are_this_machine() {
         assert!(is_here("127.0.0.1"));
         assert!(is_here("localhost"));
-        // An address for documentation, which nobody has.
+        // An address for documentation, which no machine has.
         assert!(!is_here("203.0.113.77"));
     }
 

@@ -1,4 +1,4 @@
-//! What is asked of the planner.
+//! The planner's input.
 
 use weft_base::cpulist::CpuSet;
 
@@ -13,7 +13,7 @@ pub struct Request {
     pub servers: Vec<Server>,
     /// Which of them are replicas of which.
     pub pairs: Vec<Pair>,
-    /// Network interfaces whose interrupts are to be placed.
+    /// Network interfaces whose interrupts the plan places.
     pub cards: Vec<Card>,
     /// Where to.
     pub irq: Choice,
@@ -30,7 +30,7 @@ pub struct Server {
     pub threads: usize,
     /// The process, where it runs already.
     pub process: Option<ProcessId>,
-    /// What it is, and how many I/O threads it has now.
+    /// Its kind, and its present number of I/O threads.
     pub runs: Option<(Kind, usize)>,
 }
 
@@ -43,9 +43,9 @@ pub struct Card {
     pub node: Option<usize>,
     /// Its interrupts: number and name.
     pub irqs: Vec<(u32, String)>,
-    /// Receive queues that can be told who works for them.
+    /// Receive queues with a settable CPU mask.
     pub receive: Vec<String>,
-    /// Transmit queues that can.
+    /// Transmit queues with one.
     pub transmit: Vec<String>,
 }
 

@@ -63,7 +63,7 @@ fn three_servers_on_six_cores_as_published_with_dedicated_interrupts() {
     assert_eq!(masks(&plan), ["2-3", "4-5", "3-5"]);
     let io: Vec<&[usize]> = plan.instances.iter().map(|instance| &instance.io[..]).collect();
     assert_eq!(io, [[2], [4], [3]], "no two main threads on one CPU");
-    // one queue: its packets are worked on by both all the same
+    // one queue: both CPUs process its packets nevertheless
     let plan = self::plan(&machine, &[1, 1, 1], &[card(1, None)], Choice::Dedicated);
     assert_eq!(irqs(&plan), ["0"]);
     assert_eq!(plan.interfaces[0].receive[0].cpus.to_string(), "0-1");
@@ -211,7 +211,7 @@ fn small_and_limited_machines() {
 }
 
 #[test]
-fn only_what_is_named_and_allowed_is_used() {
+fn only_named_and_allowed_cpus_are_used() {
     let machine = read(&known::six_cores());
     let request = |only: &str| Request {
         servers: servers(&[2]),
@@ -227,7 +227,7 @@ fn only_what_is_named_and_allowed_is_used() {
 }
 
 #[test]
-fn what_people_read_names_everything() {
+fn text_for_people_names_everything() {
     let machine = read(&known::interleaved());
     let plan = plan(&machine, &[4, 2], &[card(4, Some(0))], Choice::Dedicated);
     let text = show::text(&machine, &plan);
@@ -321,7 +321,7 @@ proptest! {
         prop_assert_eq!(plan.instances.len(), threads.len());
         prop_assert_eq!(Plan::parse(&plan.to_json()).unwrap(), plan.clone());
 
-        // never outside of what is allowed, nothing without a place
+        // never outside of the allowed CPUs, nothing without a place
         for (instance, &threads) in plan.instances.iter().zip(&threads) {
             prop_assert!(within(&instance.mask()) && !instance.background.is_empty());
             prop_assert_eq!(instance.threads, threads);
@@ -349,7 +349,7 @@ proptest! {
         let distinct: CpuSet = io.iter().copied().collect();
         prop_assert_eq!(io.len(), distinct.len());
         if total > room.len() {
-            prop_assert!(!plan.notes.is_empty(), "what cannot be had is said");
+            prop_assert!(!plan.notes.is_empty(), "an unmet request is reported");
             // then all of them are used
             if threads.len() <= room.len() {
                 prop_assert_eq!(interrupts::servers_cpus(&plan.instances), room);
@@ -402,7 +402,7 @@ proptest! {
     }
 }
 
-/// What the command line would plan for a machine of files.
+/// The plan of the command line for a machine of files.
 fn planned_by_command(files: &machines::Machine, args: &[&str]) -> Plan {
     #[derive(clap::Parser)]
     struct Line {
@@ -461,7 +461,7 @@ fn all_machines_can_be_planned_for() {
 
 /// A plan for servers that run knows what can be asked of them.
 #[test]
-fn what_a_server_cannot_do_is_not_asked_of_it() {
+fn unsupported_setting_is_not_asked_of_a_server() {
     let machine = read(&known::six_cores());
     let shown = |kind: Kind| {
         let server =

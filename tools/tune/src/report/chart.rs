@@ -1,11 +1,11 @@
 //! Small charts as SVG, in the page itself.
 //!
-//! Many small charts of one command each are legible where one large chart of nine commands is
-//! not: on a phone they stand in a column, at a desk side by side, on paper they keep together.
-//! Each is drawn for 360 units of width, so a phone shows its text nearly at full size. Series are
-//! told apart by shape, dashes and a letter at the end of the line, colours come on top (those of
-//! Okabe and Ito, which differ for colour-blind eyes as well). Every mark has a tooltip; the
-//! tables beside the charts hold the same numbers.
+//! Many small charts of one command each are legible where one large chart of nine commands is not:
+//! on a phone they form a column, at a desk side by side, on paper they keep together. Each is
+//! drawn for 360 units of width, so a phone shows its text nearly at full size. Series differ by
+//! shape, dashes and a letter at the end of the line, colours come on top (those of Okabe and Ito,
+//! which differ for colour-blind eyes as well). Every mark has a tooltip; the tables next to the
+//! charts hold the same numbers.
 //!
 //! Drawn by hand because charting libraries place legends, not labels at line ends, know no
 //! shapes for the marked runs, and draw for one fixed width.
@@ -32,15 +32,15 @@ pub struct Chart {
     pub title: String,
     /// Below the horizontal axis.
     pub x_name: String,
-    /// What the vertical axis counts; stands above it.
+    /// The unit of the vertical axis, written above it.
     pub y_name: String,
-    /// Places on the horizontal axis with what is written there.
+    /// Places on the horizontal axis with their text.
     pub x_ticks: Vec<(f64, String)>,
     /// Whether the vertical axis begins at 0.
     pub from_zero: bool,
     /// A horizontal line to compare with.
     pub reference: Option<f64>,
-    /// What is drawn.
+    /// The drawn lines.
     pub lines: Vec<Line>,
 }
 
@@ -49,7 +49,7 @@ pub struct Chart {
 pub struct Line {
     /// Which style and letter.
     pub style: usize,
-    /// For those who hear the page.
+    /// For screen readers.
     pub name: String,
     /// Whether neighbours are joined.
     pub joined: bool,
@@ -194,7 +194,7 @@ fn axes(chart: &Chart, scale: &Scale) -> Markup {
     }
 }
 
-/// What lies between the lowest and the highest runs: an area along a line, a bar at a single mark.
+/// The range between the lowest and the highest runs: an area along a line, a bar at a single mark.
 fn band(line: &Line, scale: &Scale) -> Markup {
     let colour = COLOURS[line.style % COLOURS.len()];
     let edge = |dot: &Dot, y: f64| format!("{},{}", at(scale.x(dot.x)), at(scale.y(y)));
@@ -374,7 +374,7 @@ mod tests {
         };
         assert!(page(true, [90.0, 100.0]).contains(">requests per second</text>"));
         assert!(page(false, [90.0, 100.0]).contains("per second (axis not from 0)</text>"));
-        // it may begin there all the same
+        // it may begin there nevertheless
         assert!(page(false, [1.0, 100.0]).contains(">requests per second</text>"));
     }
 

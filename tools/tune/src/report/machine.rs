@@ -1,4 +1,4 @@
-//! What the machine did while a sweep ran: quiet or not, in a sentence or two that stand on top of
+//! The state of the machine while a sweep ran: quiet or not, in a sentence or two at the top of
 //! each report, since figures of a machine that others use are figures of them as well.
 
 use crate::results::{Cell, Sweep};
@@ -8,7 +8,7 @@ use crate::stats::median;
 pub const OTHERS: f64 = 0.2;
 /// Share of disturbed runs from which on the machine was not quiet.
 const FEW: f64 = 0.05;
-/// Load average, as a share of the CPUs, from which on somebody was at work before it began.
+/// Load average, as a share of the CPUs, from which on other programs ran before it began.
 const LOAD: f64 = 0.5;
 
 /// Quiet or not.
@@ -16,11 +16,11 @@ const LOAD: f64 = 0.5;
 pub enum State {
     Quiet,
     Disturbed,
-    /// Nobody looked.
+    /// Not recorded.
     Unknown,
 }
 
-/// What the machine did.
+/// The state of the machine.
 #[derive(Debug)]
 pub struct Account {
     pub state: State,
@@ -40,7 +40,7 @@ pub fn account(sweep: &Sweep) -> Account {
         }
     };
     if others.is_empty() {
-        let text = format!("Nobody noted whether the machine was quiet.{shared}");
+        let text = format!("It was not recorded whether the machine was quiet.{shared}");
         return Account { state: State::Unknown, text };
     }
     let disturbed = others.iter().filter(|cpus| **cpus > OTHERS).count();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn who_used_the_cpus_is_said_first() {
+    fn busy_neighbours_are_named_first() {
         let quiet = with(&[Some(0.01), Some(0.02), Some(0.0)]);
         assert_eq!(quiet.state, State::Quiet, "{}", quiet.text);
         let busy = with(&[Some(0.01), Some(0.9), Some(1.5)]);

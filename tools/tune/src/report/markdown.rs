@@ -9,8 +9,8 @@ use super::tables::{self, FAILED, Figure, LIMITED, OUTLIER, Table};
 use crate::results::model::CLIENT_LIMIT;
 
 /// Over the table of the servers' ratios.
-pub const RATIOS: &str = "Servers beside each other";
-/// What it means.
+pub const RATIOS: &str = "Servers compared";
+/// The meaning of that table.
 pub const RATIOS_MEAN: &str = "Requests per second of the one server divided by those of the other, \
     with the 95 % interval that the spread of repeated runs leaves; more than 1 is in favour of the \
     first. In the last column less than 1 is.";
@@ -72,10 +72,10 @@ pub fn text(summary: &Summary, title: &str) -> String {
     out
 }
 
-/// What the marks mean.
+/// The meaning of the marks.
 pub fn legend() -> String {
     format!(
-        "Figures are medians of runs, behind them stands the band from the lowest run to the highest. \
+        "Figures are medians of runs, followed by the band from the lowest run to the highest. \
          {OUTLIER} holds an outlier. {LIMITED} limited by the client: a thread of the generator \
          was busy {:.0} % or more, so the server may be faster. {FAILED} holds a run that failed. \
          {OUTLIER_RULE}",
@@ -149,7 +149,7 @@ mod tests {
         assert!(text.starts_with("# A title\n"));
         assert!(text.contains("\n| 1 | 64.5k | 62.8k |"), "{text}");
         assert!(text.contains("\n| 8 | 274 | 255 |"), "{text}");
-        assert!(text.contains("Nobody noted whether the machine was quiet"), "{text}");
+        assert!(text.contains("It was not recorded whether the machine was quiet"), "{text}");
         assert!(!text.contains("CPU per request") && !text.contains("grid.toml"));
     }
 }

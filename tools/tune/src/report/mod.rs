@@ -1,9 +1,9 @@
-//! `weft-tune report`: what experiments found, for people and for programs.
+//! `weft-tune report`: results of experiments, for people and for programs.
 //!
 //! One or more results files become a self-contained HTML page, Markdown, CSV or JSON, all made
-//! from the same [`Summary`](summary::Summary), so that they cannot disagree. On top stands what the
-//! servers serve beside each other, and whether the machine was quiet enough to say so. Nothing is dropped:
-//! outliers, runs that the generator limited and runs that failed are marked where they stand.
+//! from the same [`Summary`](summary::Summary), so that they cannot disagree. The comparison of
+//! servers comes first, with the state of the machine, which decides whether to trust it. Nothing
+//! is dropped: outliers, runs that the generator limited and runs that failed are marked in place.
 
 mod chart;
 mod data;
@@ -75,8 +75,8 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The sweeps of these files, and the published ones where asked for; what was wrong with a file
-/// is said on standard error.
+/// The sweeps of these files, and the published ones on request; damage of a file is reported on
+/// standard error.
 ///
 /// # Errors
 /// When there is none, or one can't be read.
@@ -97,7 +97,7 @@ pub fn read_sweeps(files: &[PathBuf], with_published: bool) -> Result<Vec<Sweep>
 fn write(file: &Path, text: &str) -> Result<()> {
     if file == Path::new("-") {
         return match io::stdout().write_all(text.as_bytes()) {
-            // Whoever reads has seen enough.
+            // The reader has closed the pipe.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other.context("cannot write to standard output"),
         };

@@ -1,7 +1,7 @@
 //! Numbers for people: no more digits than a measurement is worth.
 //!
-//! Runs of a benchmark differ by a per cent or more, so three digits tell everything. What needs
-//! all digits is in the CSV and JSON of a report.
+//! Runs of a benchmark differ by a per cent or more, so three digits suffice. The CSV and JSON of a
+//! report have all digits.
 
 /// Three significant digits: 176, 64.5, 1.15, 0.634.
 pub fn significant(value: f64) -> String {
@@ -31,7 +31,7 @@ pub fn range(low: f64, high: f64) -> String {
     format!("{text}–{}", compact(high))
 }
 
-/// Two digits, for what is no more than a guess: 340k, 1.2M.
+/// Two digits, for a guess: 340k, 1.2M.
 pub fn rough(value: f64) -> String {
     if value.abs() < 10.0 {
         return format!("{value:.1}");

@@ -1,5 +1,4 @@
-//! Servers beside each other: how many times the one serves what the other serves, and how far that
-//! may be trusted.
+//! Servers compared: the ratio of their throughputs, and its confidence.
 //!
 //! Compared are servers of one sweep, under one load and placement, that read alike (or each as it
 //! chooses): the first of the grid to each of the others. A ratio is that of medians. Its interval is
@@ -14,13 +13,13 @@ use crate::stats::{median, pooled_variance, t95};
 /// Two servers of one load.
 #[derive(Debug)]
 pub struct Versus<'a> {
-    /// What is compared.
+    /// The series that is compared.
     pub first: &'a Series,
     /// With what.
     pub second: &'a Series,
     /// With equal threads, and last each at its best.
     pub rows: Vec<Row>,
-    /// What tells the pair from others of the same servers; empty where there are none.
+    /// The difference between this pair and others of the same servers; empty if there are none.
     pub setting: String,
 }
 
@@ -94,7 +93,7 @@ pub fn of<'a>(series: &[&'a Series], commands: &[&str]) -> Vec<Versus<'a>> {
     let often = |pair| names.iter().filter(|other| **other == pair).count() > 1;
     let several: Vec<bool> = names.iter().map(|pair| often(*pair)).collect();
     for (versus, _) in found.iter_mut().zip(several).filter(|(_, several)| *several) {
-        versus.setting = versus.tell_apart();
+        versus.setting = versus.distinguishing_setting();
     }
     found
 }
@@ -189,8 +188,8 @@ impl Versus<'_> {
         (&self.first.server, &self.second.server)
     }
 
-    /// What these two have in common and other pairs of the same servers have not.
-    fn tell_apart(&self) -> String {
+    /// The setting that these two share and other pairs of the same servers don't.
+    fn distinguishing_setting(&self) -> String {
         let reads = match self.first.reads {
             Reads::Own => "reads as each server chooses".to_string(),
             set => format!("reads {set}"),

@@ -1,15 +1,15 @@
-//! What tables and charts are made of: runs gathered into points, points into series.
+//! The data of tables and charts: runs gathered into points, points into series.
 //!
 //! A *point* is all runs of one server with one number of threads and one command under one set
 //! of conditions. A *series* is the points of one server under one set of conditions, for all
 //! numbers of threads and all commands. Series that share value size, clients and pipeline depth
 //! stand side by side; these three make a *load*.
 //!
-//! Outliers. Of three runs none can be told to be an outlier by these three alone, so the spread
-//! is taken over all points of the server in the file: the median of the distances of runs from
-//! the median of their point, as a share of it, times 1.4826 (which makes it a standard deviation
-//! when the spread is normal). A run is an outlier when it is further away than 3.5 of these and
-//! further than 3 %. Outliers stay in all means; they are marked.
+//! Outliers. Three runs alone cannot show that one of them is an outlier, so the spread is taken
+//! over all points of the server in the file: the median of the distances of runs from the median
+//! of their point, as a share of it, times 1.4826 (which makes it a standard deviation when the
+//! spread is normal). A run is an outlier when it is further away than 3.5 of these and further
+//! than 3 %. Outliers stay in all means; they are marked.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct Summary {
     pub failures: Vec<Failure>,
 }
 
-/// What makes runs comparable.
+/// The load; runs of one load are comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Load {
     /// Length of values.
@@ -104,7 +104,7 @@ pub struct Run {
     pub outlier: bool,
     /// The generator had no time to spare.
     pub client_limited: bool,
-    /// What was noted when it ran.
+    /// Remarks recorded when it ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -116,7 +116,7 @@ pub struct Failure {
     pub cell: String,
     /// Why.
     pub reason: String,
-    /// What the server logged last.
+    /// The last lines of the server's log.
     pub log: Vec<String>,
 }
 
@@ -192,7 +192,7 @@ impl Series {
         wanted.map(|((threads, _), point)| (*threads, point))
     }
 
-    /// Those of these commands that it ran.
+    /// The commands of this list that it ran.
     pub fn commands_of<'a>(&self, commands: &[&'a str]) -> Vec<&'a str> {
         commands.iter().copied().filter(|command| self.of(command).next().is_some()).collect()
     }
@@ -297,7 +297,7 @@ impl Summary {
         self.commands.iter().filter(ran).map(String::as_str).collect()
     }
 
-    /// Cells run in shuffled order; series stand in that of their grids.
+    /// Cells run in shuffled order; series have the order of their grids.
     fn order(&mut self) {
         let sweeps = &self.sweeps;
         self.series.sort_by_key(|series| {
@@ -313,8 +313,8 @@ impl Summary {
         }
     }
 
-    /// Names series by what tells them apart, and by how they read: a figure with the reads of a
-    /// server switched off says nothing of the server as people run it.
+    /// Names series by their differences, and by how they read: a figure with the reads of a server
+    /// switched off says nothing of the server as people run it.
     fn name(&mut self) {
         let several_placements = self.sweeps.iter().any(|s| s.header.grid.placements.len() > 1);
         let doubled: Vec<bool> = self
@@ -454,7 +454,7 @@ pub mod tests {
     }
 
     #[test]
-    fn equal_names_of_two_files_are_told_apart() {
+    fn equal_names_of_two_files_get_a_distinction() {
         let (mut a, mut b) = (sweep(&[(1, &[1.0])]), sweep(&[(1, &[1.0])]));
         (a.source, b.source) = ("a".into(), "b".into());
         let summary = Summary::of(vec![a, b]);

@@ -1,7 +1,7 @@
 //! The tables of a report, before they become HTML or Markdown.
 //!
-//! A cell keeps its number beside its text, so that pages can sort by it, and carries the marks
-//! of the runs behind it.
+//! A cell keeps its number with its text, so that pages can sort by it, and has the marks of its
+//! runs.
 
 use super::numbers::{compact, range, significant};
 use super::ratio::{Ratio, Row, Versus};
@@ -25,7 +25,7 @@ const NAMED: usize = 6;
 /// A table for people.
 #[derive(Debug)]
 pub struct Table {
-    /// What it shows; empty where the heading above says it.
+    /// Its subject; empty if the heading above says it.
     pub title: String,
     /// Marks that most of its cells would carry, in words.
     pub notes: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Cell {
     pub text: String,
     /// From the lowest run to the highest, or an interval; empty where there is none.
     pub band: String,
-    /// What it sorts by; none sorts last.
+    /// Its sort key; none sorts last.
     pub value: Option<f64>,
     /// [`OUTLIER`], [`LIMITED`], [`FAILED`].
     pub marks: String,
@@ -97,7 +97,7 @@ impl Figure {
         (runs.len() > 1).then_some((low, high))
     }
 
-    /// Of each run; nothing for what is no figure of single runs.
+    /// The figure of each run; empty if single runs have no such figure.
     fn runs(self, series: &Series, threads: Threads, command: &str) -> Vec<f64> {
         let Some(point) = series.point(threads, command) else { return Vec::new() };
         let latency = |measured: &Measured| measured.latency_ms;
@@ -352,7 +352,7 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// What must be known about a sweep to judge it and to run it again.
+/// Facts about a sweep that a reader needs to judge it and to run it again.
 pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     let header = &summary.sweeps[sweep].header;
     let mut rows: Vec<(String, String)> =
@@ -384,7 +384,7 @@ pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     rows.push(("keys".into(), keys));
     rows.push(("order".into(), format!("shuffled by seed {}, repeats outermost", grid.seed)));
     if header.created == 0 {
-        // a sweep of somebody else: nobody knows
+        // a sweep of another tool: not known
         rows.retain(|(name, _)| name != "order" && name != "keys");
     }
     rows
@@ -398,7 +398,7 @@ fn span(span: crate::results::grid::Span) -> String {
     }
 }
 
-/// What readers must know about a sweep before they believe it.
+/// Warnings that readers need before they believe a sweep.
 pub fn warnings(summary: &Summary, sweep: usize) -> Vec<String> {
     let sweep = &summary.sweeps[sweep];
     let mut warnings = sweep.remarks.clone();
@@ -426,7 +426,7 @@ fn columns(first: &str, commands: &[&str]) -> Vec<String> {
     [first].iter().chain(commands).map(|name| name.to_string()).collect()
 }
 
-/// What numbers of threads sort by; what is none comes behind them.
+/// The sort key of numbers of threads; other settings come after them.
 fn rank(threads: Threads) -> f64 {
     threads.count().map_or(f64::MAX, f64::from)
 }

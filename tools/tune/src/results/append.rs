@@ -21,17 +21,17 @@ pub struct Recorder {
     recorded: usize,
 }
 
-/// What [`Recorder::open`] found.
+/// The result of [`Recorder::open`].
 #[derive(Debug, Default)]
 pub struct Found {
     /// The cells of an earlier run of the same experiment.
     pub cells: Vec<Cell>,
-    /// What was wrong with them.
+    /// Damage of the file.
     pub remarks: Vec<String>,
 }
 
 impl Recorder {
-    /// Opens or creates the file of an experiment. What is there of the same experiment is
+    /// Opens or creates the file of an experiment. Existing cells of the same experiment are
     /// returned and kept.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl<S: Store> Lines<S> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         if let Err(e) = self.store.write(&bytes).and_then(|()| self.store.sync()) {
-            // What was written of the line goes; if even that fails the next start takes it back.
+            // The partial line is removed; if that fails, the next start removes it.
             let _ = self.cut();
             return Err(e);
         }
@@ -173,7 +173,7 @@ impl<S: Store> Lines<S> {
         Ok(())
     }
 
-    /// Takes back what is behind the last whole line.
+    /// Cuts the file after the last whole line.
     fn cut(&mut self) -> io::Result<()> {
         self.store.set_length(self.length)?;
         self.store.sync()
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_keeps_what_was_recorded() {
+    fn full_disk_keeps_recorded_cells() {
         let (header, cells) = header_and_cells();
         let mut lines = Lines { store: Small { bytes: vec![], room: 3000 }, length: 0 };
         lines.append(&Line::Header(Box::new(header))).unwrap();
@@ -232,7 +232,7 @@ mod tests {
         let contents = file::parse(&lines.store.bytes).unwrap();
         assert_eq!(contents.cells, cells[..written]);
         assert!(contents.damage.is_empty());
-        // with room again it goes on
+        // with room again it continues
         lines.store.room = 100_000;
         lines.append(&Line::Cell(Box::new(cells[written].clone()))).unwrap();
         assert_eq!(file::parse(&lines.store.bytes).unwrap().cells.len(), written + 1);
@@ -280,7 +280,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Wherever power failed: what is run afterwards completes the same set of cells.
+        /// Wherever power failed: later runs complete the same set of cells.
         #[test]
         fn any_cut_of_the_file_ends_in_the_same_cells(cuts in prop::collection::vec(0.0..1.0f64, 1..4)) {
             let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use super::model::{Cell, FORMAT, Header, Key, Line};
 
-/// An experiment with what was recorded of it.
+/// An experiment with its recorded cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// Where it comes from, for people.
@@ -22,7 +22,7 @@ pub struct Sweep {
     pub header: Header,
     /// One for each cell that was run, in the order of their first runs.
     pub cells: Vec<Cell>,
-    /// What was wrong with the file.
+    /// Damage of the file.
     pub remarks: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Sweep {
     }
 }
 
-/// What the bytes of a file say.
+/// The content of a file.
 #[derive(Debug)]
 pub struct Contents {
     /// The first line.
@@ -53,7 +53,7 @@ pub struct Contents {
     pub cells: Vec<Cell>,
     /// Length in bytes up to the last whole line.
     pub whole: u64,
-    /// What was dropped.
+    /// The dropped lines.
     pub damage: Vec<Damage>,
 }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_results_file_is_refused() {
+    fn foreign_file_is_refused() {
         let newer = {
             let mut sweep = some().0;
             sweep.header.format = FORMAT + 1;

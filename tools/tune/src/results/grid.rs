@@ -1,7 +1,7 @@
-//! The grid of an experiment: what is varied, what is held, how long each cell takes.
+//! The grid of an experiment: the varied settings, the fixed ones, the time of each cell.
 //!
-//! The same form is read from a TOML file, written into the header of the results, and printed
-//! by the report so that anybody can run it again:
+//! The same form is read from a TOML file, written into the header of the results, and printed by
+//! the report so that a reader can run it again:
 //!
 //! ```toml
 //! io-threads = [1, 2, 4, "auto"]
@@ -41,7 +41,7 @@ const THREADS: u32 = 1024;
 /// own, so few that storing them all takes a blink.
 pub const KEYS: u64 = 100_000;
 
-/// What a sweep runs.
+/// The grid of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Grid {
@@ -89,7 +89,7 @@ pub struct ServerSpec {
     pub name: String,
     /// Path, or a name on PATH.
     pub program: String,
-    /// `io-threads` of this server, in the place of those of the grid.
+    /// `io-threads` of this server, instead of those of the grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_threads: Option<Vec<Threads>>,
     /// A configuration file, given before everything else.
@@ -321,7 +321,7 @@ fn distinct<T: PartialEq + fmt::Debug>(
     let list: Vec<T> = list.into_iter().collect();
     ensure!(!list.is_empty(), "{what}: the list is empty");
     for (i, value) in list.iter().enumerate() {
-        ensure!(!list[..i].contains(value), "{what}: {value:?} stands there twice");
+        ensure!(!list[..i].contains(value), "{what}: {value:?} is listed twice");
     }
     Ok(())
 }
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn grid_reads_back_as_written() {
         let written = toml::to_string(&grid()).unwrap();
         assert_eq!(toml::from_str::<Grid>(&written).unwrap(), grid(), "{written}");
         let json = serde_json::to_string(&grid()).unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn invalid_grid_is_refused_by_name() {
         for (text, named) in [
             ("", "server"),
             ("io-threads = []", "io-threads"),

@@ -1,7 +1,7 @@
 //! The machine an experiment ran on, as far as it explains the figures.
 //!
-//! Read from `/proc` and `/sys`. What a machine does not tell (a virtual one has no frequency
-//! governor) stays absent. The machine's name is left out: results are passed around.
+//! Read from `/proc` and `/sys`. Facts that a machine does not report (a virtual one has no
+//! frequency governor) stay absent. The machine's name is left out: results are passed around.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// What tells this machine from `other`, load and memory aside; none when nothing does.
+    /// The difference from `other`, load and memory aside; none if there is none.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let what = if self.cpu_model != other.cpu_model || self.cpus != other.cpus {
             "the CPUs"
@@ -77,7 +77,7 @@ impl Host {
         Some(what.to_string())
     }
 
-    /// What is known, as names and values for people.
+    /// The known facts, as names and values for people.
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         let on_off = |on: bool| if on { "on" } else { "off" }.to_string();
         let mut rows = vec![("CPU", self.cpu_model.clone())];

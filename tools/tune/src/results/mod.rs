@@ -1,11 +1,11 @@
-//! Results of experiments: what is recorded, how it survives, and the one set that is shipped.
+//! Results of experiments: the record, how it survives, and the shipped set.
 //!
 //! A results file is text, one JSON value a line. The first line is the [`Header`]: the host, the
 //! programs and their versions, the generator, the grid. Each later line is one [`Cell`]: one run
 //! of one command at one setting. Lines are only ever appended, and each is on the disk before the
 //! next cell starts, so a power cut costs the cell that was running and nothing else.
 //!
-//! | what | where |
+//! | content | place |
 //! |---|---|
 //! | header, cell, measurement | [`model`] |
 //! | the grid of an experiment | [`grid`] |

@@ -1,7 +1,7 @@
-//! What one line of a results file holds.
+//! The lines of a results file.
 //!
 //! Every figure that a source may lack is an `Option`: the published sweep knows requests per
-//! second only, and a generator may not tell its latency. A figure that was not taken is absent,
+//! second only, and a generator may not report its latency. A figure that was not taken is absent,
 //! never zero.
 
 use serde::{Deserialize, Serialize};
@@ -40,19 +40,19 @@ pub struct Header {
     pub servers: Vec<Program>,
     /// The load generator.
     pub generator: Program,
-    /// What was asked for.
+    /// The grid of the experiment.
     pub grid: Grid,
-    /// What a reader should know beside the figures.
+    /// Remarks for readers of the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
-/// A program that took part. Size and time tell a rebuilt program of the same version.
+/// A program that took part. Size and time distinguish a rebuilt program of the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its name in the grid.
     pub name: String,
-    /// What it says about itself.
+    /// The version that it reports.
     pub version: String,
     /// Size of the executable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,8 +63,8 @@ pub struct Program {
     /// Of a server: its io-threads when the sweep does not set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_io_threads: Option<Threads>,
-    /// Of a server: its io-threads-do-reads when the sweep does not set it; absent where it does
-    /// not tell.
+    /// Of a server: its io-threads-do-reads when the sweep does not set it; absent if it does not
+    /// report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_reads: Option<Reads>,
 }
@@ -97,15 +97,15 @@ pub struct Key {
 pub struct Cell {
     /// Which.
     pub key: Key,
-    /// When it began, in seconds since 1970; absent where nobody noted it.
+    /// When it began, in seconds since 1970; absent if not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<f64>,
     /// How long it took in all, in seconds: start of the server, preparation, measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<f64>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What a reader should know about this run.
+    /// Remarks on this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -120,7 +120,7 @@ impl Cell {
     }
 }
 
-/// What came of a cell.
+/// The outcome of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -142,7 +142,7 @@ pub struct Measured {
     pub rps: f64,
     /// Requests measured.
     pub requests: u64,
-    /// How many runs the figures are the mean of; 1 unless somebody else averaged them.
+    /// The number of runs whose mean the figures are; 1 unless another source averaged them.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub mean_of: u32,
     /// As the generator saw it.
@@ -189,7 +189,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// CPU time, by who used it.
+/// CPU time of server and generator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// In the program.
@@ -210,7 +210,7 @@ impl CpuTime {
 pub struct Switches {
     /// The thread had nothing to do.
     pub voluntary: u64,
-    /// Somebody else got the CPU.
+    /// Another thread got the CPU.
     pub involuntary: u64,
 }
 

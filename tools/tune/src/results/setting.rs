@@ -1,4 +1,4 @@
-//! The two directives that a sweep varies, as they stand in grids, results and reports.
+//! The two directives that a sweep varies, in the form of grids, results and reports.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -58,7 +58,7 @@ impl FromStr for Threads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum Reads {
-    /// What the server does when nobody tells it.
+    /// The server's own default.
     Own,
     /// `no`.
     Off,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn setting_reads_back_as_written() {
         for (threads, text) in [(Threads::Count(4), "4"), (Threads::Auto, "\"auto\"")] {
             assert_eq!(serde_json::to_string(&threads).unwrap(), text);
             assert_eq!(serde_json::from_str::<Threads>(text).unwrap(), threads);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_stands_behind_all_numbers() {
+    fn auto_sorts_after_all_numbers() {
         assert!(Threads::Count(1024) < Threads::Auto);
         assert_eq!(
             (Threads::Count(1).counted(), Threads::Auto.counted()),

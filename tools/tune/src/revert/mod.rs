@@ -1,4 +1,4 @@
-//! `weft-tune revert`: puts back what was there before `apply`, value for value.
+//! `weft-tune revert`: restores the values before `apply`, one for one.
 //!
 //! It needs nothing but the state file, and it does not ask whether `apply` ended well: what
 //! may have been done has been announced there. Doing it twice, or after being stopped in the
@@ -64,7 +64,7 @@ pub fn revert(
 fn report(outcome: Outcome, state: &Path) -> anyhow::Result<()> {
     let undone = match outcome {
         Outcome::AlreadyReverted => {
-            println!("What {} records is reverted already.", state.display());
+            println!("The changes recorded in {} are reverted already.", state.display());
             return Ok(());
         }
         Outcome::StartedAnew => {
@@ -74,7 +74,7 @@ fn report(outcome: Outcome, state: &Path) -> anyhow::Result<()> {
         Outcome::Undone(undone) => undone,
     };
     for change in &undone.changed_by_others {
-        eprintln!("weft-tune: somebody else changed a value since: {change}; put back as well");
+        eprintln!("weft-tune: another program changed a value since: {change}; restored as well");
     }
     println!(
         "{} values put back and read again, {} were as before, {} threads have ended.",

@@ -17,10 +17,10 @@ use crate::results::grid::{Grid, Placement, Span};
 use crate::results::model::{CpuTime, Measured, Program};
 use crate::results::{Cell, Key, Outcome, Threads};
 
-/// What cells that run for a time find, when the grid does not say: nobody knows how many
-/// requests will come.
+/// Elements stored for cells that run for a time, if the grid has no number: the number of requests
+/// is not known before.
 const PREFILL: u64 = 1_000_000;
-/// More than generators send beyond what was asked for.
+/// More than generators send in addition to the requested number.
 const SPARE: u64 = 10_000;
 /// How many requests in flight while storing what a command takes away.
 const PREFILL_PIPELINE: u32 = 64;
@@ -35,7 +35,7 @@ pub struct Bench<'a> {
     generator: &'a dyn Generator,
     stop: &'a Stop,
     servers: Vec<Server>,
-    /// What was changed in the grid, for readers.
+    /// Changes of the grid, for readers.
     remarks: Vec<String>,
     /// Server's and generator's CPUs by placement.
     cpus: Vec<(String, String)>,
@@ -44,8 +44,8 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Finds the servers and asks them what they know, and checks the CPUs. What a server can't do
-    /// is taken out of the grid.
+    /// Finds the servers, asks them which settings they know, and checks the CPUs. Settings that a
+    /// server lacks are removed from the grid.
     ///
     /// # Errors
     /// When a server does not start or can do nothing of it, or CPUs are not there.
@@ -78,7 +78,7 @@ impl<'a> Bench<'a> {
         Ok(Self { grid, generator, stop, servers, remarks, cpus, port, limit })
     }
 
-    /// What is run.
+    /// The grid that is run.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
@@ -208,7 +208,7 @@ impl<'a> Bench<'a> {
             (_, Some(elements)) => elements,
             (_, None) => {
                 let wanted = requests(self.grid.warmup) + requests(self.grid.measure);
-                // Generators send some more than they count; what is left tells that it was enough.
+                // Generators send some more than they count; a remainder shows that it was enough.
                 (wanted + wanted / 8 + SPARE).min(100 * PREFILL)
             }
         };

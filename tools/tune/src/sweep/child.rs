@@ -23,7 +23,7 @@ pub struct Args {
     /// The process to end with.
     #[arg(long)]
     parent: i32,
-    /// What to become.
+    /// The program to become.
     #[arg(last = true, required = true)]
     program: Vec<OsString>,
 }

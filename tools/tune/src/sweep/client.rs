@@ -45,7 +45,7 @@ impl Client {
     /// Asks one question.
     ///
     /// # Errors
-    /// Those of the network and of the server, and replies that are none.
+    /// Those of the network and of the server, and malformed replies.
     pub fn ask(&mut self, words: &[&str]) -> Result<Reply> {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_an_error() {
+    fn malformed_reply_is_an_error() {
         for text in ["", "\r\n", "+OK", "$5\r\nab\r\n", "*99999999999\r\n", "hello\r\n"] {
             assert!(read(text).is_err(), "{text:?}");
         }

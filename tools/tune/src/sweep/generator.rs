@@ -1,4 +1,4 @@
-//! Load generators behind one interface.
+//! Load generators with one interface.
 //!
 //! Both print their results when they end: weft-benchmark as JSON, valkey-benchmark and
 //! redis-benchmark as CSV. The options that the sweep needs are the same in both.
@@ -12,7 +12,7 @@ use super::locate;
 use crate::results::grid::{Grid, Span};
 use crate::results::model::Latency;
 
-/// What to send.
+/// The load to send.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Of the server, on this machine.
@@ -31,22 +31,22 @@ pub struct Job {
     pub threads: u32,
     /// Keys are drawn from so many; 0: one key.
     pub keyspace: u64,
-    /// Keys one after the other in the place of random ones.
+    /// Sequential keys instead of random ones.
     pub sequential: bool,
 }
 
-/// What the generator found.
+/// The generator's figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Requests per second.
     pub rps: f64,
     /// Requests that were answered; computed from rate and time where the generator is silent.
     pub requests: u64,
-    /// As far as it tells.
+    /// As far as it is reported.
     pub latency: Option<Latency>,
     /// The busiest thread by its own account, from 0 to 1.
     pub busy: Option<f64>,
-    /// What a reader should know about the figures.
+    /// A remark for readers of the figures.
     pub remark: Option<&'static str>,
 }
 
@@ -58,7 +58,7 @@ pub trait Generator {
     /// Where it is.
     fn program(&self) -> &Path;
 
-    /// What it adds to the options of [`options`] so that its results can be read.
+    /// The option that it adds to those of [`options`] so that its results can be read.
     fn form(&self) -> &'static str;
 
     /// Reads its results.
@@ -125,12 +125,11 @@ pub fn find(asked: Option<&str>) -> Result<Box<dyn Generator>> {
         }
     }
     bail!(
-        "there is no load generator: no weft-benchmark, valkey-benchmark or redis-benchmark beside \
-         this program, in PEERS_BIN or on PATH; name one with --generator"
+        "there is no load generator: no weft-benchmark, valkey-benchmark or redis-benchmark in the folder of this program, in PEERS_BIN or on PATH; name one with --generator"
     )
 }
 
-/// By the name of the file; what is unknown is taken for one with the old options.
+/// By the name of the file; an unknown generator is taken for one with the old options.
 fn of_path(program: PathBuf) -> Box<dyn Generator> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with(Weft::NAME) {
@@ -180,7 +179,7 @@ struct Busy {
     busy: Vec<f64>,
 }
 
-/// What weft-benchmark says of a name that it does not know.
+/// The error of weft-benchmark for an unknown name.
 const NO_TEST: &str = "There is no test";
 
 impl Generator for Weft {
@@ -220,7 +219,7 @@ impl Generator for Weft {
         })
     }
 
-    /// Has it read the names of the tests, too. It looks at them before it connects to anybody.
+    /// Lets it check the names of the tests, too. It checks them before it connects to a server.
     fn check(&self, grid: &Grid) -> Result<()> {
         check_threads(grid)?;
         let names = grid.commands.join(",").to_ascii_lowercase();

@@ -10,8 +10,8 @@ use std::time::UNIX_EPOCH;
 
 use crate::results::model::Program;
 
-/// The full path of a program: a path as it is, a name beside this program, in the folder that
-/// PEERS_BIN names, or on PATH.
+/// The full path of a program: a path as it is, a name in the folder of this program, in the folder
+/// that PEERS_BIN names, or on PATH.
 ///
 /// # Errors
 /// When it is not there or no program.
@@ -27,17 +27,16 @@ pub fn find(name: &str) -> Result<PathBuf> {
     let peers = env::var_os("PEERS_BIN").map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = beside.into_iter().chain(peers).chain(env::split_paths(&path));
-    folders
-        .map(|folder| folder.join(name))
-        .find(|path| is_program(path))
-        .with_context(|| format!("there is no {name} beside this program, in PEERS_BIN or on PATH"))
+    folders.map(|folder| folder.join(name)).find(|path| is_program(path)).with_context(|| {
+        format!("there is no {name} in the folder of this program, in PEERS_BIN or on PATH")
+    })
 }
 
 fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// What a program says about itself, and how to tell whether it was rebuilt.
+/// The version that a program reports, with its size and time, which show whether it was rebuilt.
 ///
 /// # Errors
 /// When it can't be run.

@@ -3,13 +3,14 @@
 //! A cell is one run of one command on a fresh server. Cells run one after the other, repeats
 //! outermost and shuffled inside, so that a machine that changes in the meantime changes all
 //! settings alike. Each is on the disk before the next begins ([`crate::results`]); the same
-//! command on the same file goes on where it was stopped, by whatever.
+//! command on the same file continues a stopped sweep.
 //!
-//! What `weft-tune doctor` warns of on this host is said first and recorded with the results.
+//! The warnings of `weft-tune doctor` for this host are printed first and recorded with the
+//! results.
 //!
-//! Nothing that goes wrong in a cell ends the sweep: the cell is recorded as failed, with what the
-//! server said last, and the exit status tells that there are such. What would go wrong in every cell
-//! is found out before the first.
+//! A failed cell does not end the sweep: it is recorded with the last lines of the server's log,
+//! and the exit status shows that there are failed cells. A failure of every cell is found before
+//! the first.
 
 mod cell;
 pub mod child;
@@ -44,9 +45,7 @@ use stop::Stop;
 #[derive(Debug, Parser)]
 #[command(
     after_help = "A grid file is TOML with the names of these options, and tables [[server]] \
-    (name, program, config, args) and [[placement]] (name, server-cpus, bench-cpus). Options on \
-    the command line replace what the file says. The same command on the same results file goes \
-    on where it was stopped."
+    (name, program, config, args) and [[placement]] (name, server-cpus, bench-cpus). Options on the command line replace those of the file. The same command on the same results file continues a stopped sweep."
 )]
 pub struct Args {
     /// Where results are recorded.
@@ -105,8 +104,8 @@ pub struct Args {
     /// CPUs for the generator [default: any].
     #[arg(long, value_name = "CPUS")]
     bench_cpus: Option<String>,
-    /// The load generator: weft-benchmark, valkey-benchmark or redis-benchmark; looked for beside
-    /// this program, in PEERS_BIN and on PATH otherwise.
+    /// The load generator: weft-benchmark, valkey-benchmark or redis-benchmark; otherwise the first
+    /// one in the folder of this program, in PEERS_BIN or on PATH.
     #[arg(long, value_name = "PROGRAM")]
     generator: Option<String>,
     /// Port for the servers; a free one for each cell otherwise.
@@ -115,8 +114,7 @@ pub struct Args {
     /// A cell that takes longer has failed, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     cell_limit: u64,
-    /// Go on where the file ends. This is always done; with this option it is an error when the
-    /// file is not there.
+    /// Continue the file. This is always done; with this option a missing file is an error.
     #[arg(long)]
     resume: bool,
     /// Run cells again that have failed.
@@ -160,11 +158,11 @@ fn reads_list(text: &str) -> Result<ReadsList, String> {
     Ok(ReadsList(list))
 }
 
-/// Runs the sweep, or what is left of it.
+/// Runs the sweep, or the rest of it.
 ///
 /// # Errors
 /// When the grid makes no sense, a program is missing, the file can't be used, the disk is full,
-/// cells have failed, or the sweep was stopped. What was recorded is kept.
+/// cells have failed, or the sweep was stopped. Recorded cells are kept.
 pub fn run(args: Args) -> Result<()> {
     let grid = grid_of(&args)?;
     if args.dry_run {
@@ -186,13 +184,13 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What is in the file when all cells have been run.
+/// The content of the file when all cells have been run.
 struct Recorded {
     cells: usize,
     failed: usize,
 }
 
-/// Runs what is left of a grid.
+/// Runs the remaining cells of a grid.
 fn record(args: Args, grid: Grid) -> Result<Recorded> {
     ensure!(
         !args.resume || args.output.exists(),
@@ -215,7 +213,7 @@ fn record(args: Args, grid: Grid) -> Result<Recorded> {
         progress.begin(&key);
         let Some(cell) = bench.run(&key)? else {
             bail!(
-                "stopped; {} cells are recorded in {}, the same command goes on from there",
+                "stopped; {} cells are recorded in {}, the same command continues from there",
                 progress.done(),
                 args.output.display()
             );
@@ -245,7 +243,7 @@ pub struct Short {
 }
 
 impl Short {
-    /// Runs it, or what is left of it. Cells that have failed are only told of.
+    /// Runs it, or the rest of it. Failed cells are only reported.
     ///
     /// # Errors
     /// As of `weft-tune sweep`, and when every cell has failed.
@@ -370,19 +368,19 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_left_as_they_are_unless_told_otherwise() {
+    fn servers_keep_their_settings_by_default() {
         let found = grid("--server a=b").unwrap();
         assert_eq!(found.io_threads_do_reads, [Reads::Own]);
         assert!(found.keyspace > 1000, "one key would have all threads at one shard");
         let found = grid("--server a=b --io-threads 1,auto --reads both").unwrap();
         assert_eq!(found.io_threads, [Threads::Count(1), Threads::Auto]);
         assert_eq!(found.io_threads_do_reads, [Reads::Off, Reads::On]);
-        assert!(grid("--server a=b --reads on,both").is_err(), "on stands there twice");
+        assert!(grid("--server a=b --reads on,both").is_err(), "on is listed twice");
     }
 
-    /// The help is written by hand and must not tell what is not so.
+    /// The help is written by hand and must be right.
     #[test]
-    fn the_help_tells_the_defaults() {
+    fn help_names_the_defaults() {
         let help = <Args as clap::CommandFactory>::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let default = Grid::default();

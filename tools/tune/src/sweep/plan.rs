@@ -68,9 +68,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was recorded before: what is left completes the grid, each cell once.
+        /// Whatever was recorded before: the remaining cells complete the grid, each cell once.
         #[test]
-        fn what_is_left_completes_the_grid(
+        fn remaining_cells_complete_the_grid(
             seed: u64, done in prop::collection::vec(0usize..324, 0..200), failed in 0usize..5,
         ) {
             let grid = grid(seed, 3);

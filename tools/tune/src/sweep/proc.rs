@@ -1,4 +1,4 @@
-//! What the kernel counts for a process: CPU time, context switches, how busy its threads are.
+//! The kernel's counts for a process: CPU time, context switches, how busy its threads are.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::results::model::Switches;
 /// Below this a share of time says nothing, in seconds.
 const SHORTEST: f64 = 0.1;
 
-/// What a process used since it began.
+/// The CPU time and switches of a process since it began.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
     /// Seconds in the program.
@@ -36,7 +36,7 @@ impl Usage {
         Some(Self { user, system, switches })
     }
 
-    /// What was used since `before`.
+    /// The difference from `before`.
     pub fn since(&self, before: &Self) -> Self {
         let (now, then) = (self.switches, before.switches);
         Self {
@@ -52,7 +52,7 @@ impl Usage {
 
 /// User and system seconds in the text of `/proc/PID/stat`.
 fn cpu_of(stat: &str) -> Option<(f64, f64)> {
-    // The name before the last bracket may hold anything; fields count from 3 behind it.
+    // The name before the last bracket may hold anything; fields count from 3 after it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(14 - 3);
     let per_second = rustix::param::clock_ticks_per_second() as f64;
     let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / per_second);
@@ -69,7 +69,7 @@ fn tasks(pid: u32) -> impl Iterator<Item = PathBuf> {
     entries.filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-/// What everybody else does on this machine in the meantime.
+/// The CPU time of other processes on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Others {
     begun: Instant,
@@ -78,7 +78,7 @@ pub struct Others {
 }
 
 impl Others {
-    /// Begins to count. None where the kernel does not tell.
+    /// Begins to count. None if the kernel does not report it.
     pub fn begin() -> Option<Self> {
         Some(Self { begun: Instant::now(), used: machine()? })
     }
@@ -145,7 +145,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn cpu_is_found_behind_any_name() {
+    fn cpu_is_found_after_any_name() {
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         let stat = "7 (a b) c) S 1 7 7 0 -1 4 1 0 0 0 250 50 0 0 20 0 5 0 1 1 1";
         assert_eq!(cpu_of(stat), Some((250.0 / per_second, 50.0 / per_second)));

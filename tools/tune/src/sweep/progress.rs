@@ -10,7 +10,7 @@ use crate::report::numbers::grouped;
 use crate::results::grid::{Grid, Span};
 use crate::results::{Cell, Key, Outcome};
 
-/// Seconds that a cell takes beside its load: starting, storing, asking.
+/// Seconds that a cell takes in addition to its load: starting, storing, asking.
 const OVERHEAD: f64 = 0.7;
 /// Requests per second to guess with.
 const RATE: f64 = 100_000.0;
@@ -58,7 +58,7 @@ impl Progress {
             now: String::new(),
         };
         if done > 0 && !quiet {
-            eprintln!("going on: {done} cells are recorded, {left} are left");
+            eprintln!("continuing: {done} cells are recorded, {left} are left");
         }
         progress
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_fitting_units() {
+    fn times_have_fitting_units() {
         assert_eq!(
             (time(7.4), time(80.0), time(600.0), time(8000.0)),
             ("7 s".into(), "80 s".into(), "10 min".into(), "2 h 13 min".into())

@@ -43,7 +43,7 @@ pub struct Runner<'a> {
     pub stop: &'a Stop,
 }
 
-/// A process that is killed when nobody holds it any more.
+/// A process that is killed when its handle is dropped.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -54,12 +54,12 @@ impl Drop for Guarded {
     }
 }
 
-/// What a run of the generator left behind.
+/// The output and cost of a run of the generator.
 #[derive(Debug)]
 pub struct Ran {
-    /// What it printed.
+    /// Its standard output.
     output: String,
-    /// What it printed on standard error.
+    /// Its standard error.
     words: String,
     /// CPU time of the whole process in seconds.
     pub cpu: Option<f64>,
@@ -132,7 +132,7 @@ impl Runner<'_> {
         Ok(Guarded(child))
     }
 
-    /// What a run that has ended left behind.
+    /// The output and cost of an ended run.
     fn take(
         &self,
         child: &mut Guarded,

@@ -24,14 +24,14 @@ const START: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(10);
 /// Last lines of a log that are kept.
 const LOG_LINES: usize = 12;
-/// Attempts to find a port that nobody takes in between.
+/// Attempts to find a port that no other program takes in between.
 const PORTS: usize = 4;
 
 /// The two directives that a sweep sets.
 const IO_THREADS: &str = "io-threads";
 const READS: &str = "io-threads-do-reads";
 
-/// What a server makes of a directive.
+/// How a server treats a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knows {
     /// It takes it and answers it.
@@ -43,7 +43,7 @@ pub enum Knows {
 }
 
 impl Knows {
-    /// What to say about it in a record; nothing when all is well.
+    /// The remark on it in a record; none when all is well.
     pub fn remark(self, directive: &str) -> Option<String> {
         match self {
             Self::Well => None,
@@ -63,18 +63,18 @@ pub struct Server {
     config: Option<PathBuf>,
     io_threads: Knows,
     reads: Knows,
-    /// What it does when it is told nothing.
+    /// Its own defaults.
     own: Own,
 }
 
-/// What a server does when the sweep sets nothing.
+/// The defaults of a server, when the sweep sets nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
     io_threads: Option<Threads>,
     reads: Option<Reads>,
 }
 
-/// What a cell wants of its server.
+/// The settings of a cell's server.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// io-threads; none: the server's own.
@@ -134,7 +134,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What it says when it is told nothing but what its own configuration holds.
+    /// The settings that it reports with its own configuration only.
     fn ask_own(&self, port: Option<u16>, stop: &Stop) -> Result<Own> {
         let wanted = Wanted { io_threads: None, reads: Reads::Own, cpus: "", port };
         let running = self
@@ -161,8 +161,8 @@ impl Server {
         Ok(Program { own_io_threads: io_threads, own_reads: reads, ..program })
     }
 
-    /// What a reader must know about this server when these values of io-threads-do-reads are
-    /// asked of it: nothing about a directive that nobody sets.
+    /// Remarks on this server for these values of io-threads-do-reads: none on a directive that the
+    /// sweep does not set.
     pub fn remarks(&self, reads: &[Reads]) -> Vec<String> {
         let set = reads.iter().any(|reads| *reads != Reads::Own);
         let reads = self.reads.remark(READS).filter(|_| set);
@@ -218,7 +218,7 @@ impl Server {
         let mut command = child::command(&self.program, wanted.cpus)?;
         command.args(&self.config);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-        // Nothing on disk: a sweep measures threads. What the grid adds may say otherwise.
+        // Nothing on disk: a sweep measures threads. Options of the grid may change that.
         command.args(["--save", "", "--appendonly", "no", "--logfile", ""]);
         if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Knows::Not) {
             command.args(["--io-threads", &threads.to_string()]);
@@ -245,8 +245,8 @@ impl Server {
     }
 }
 
-/// What a running server says of a directive; none where it does not name it, or says something
-/// that we do not know.
+/// The value of a directive on a running server; none if it does not know it, or returns an unknown
+/// value.
 pub fn setting<T: FromStr>(client: &mut Client, directive: &str) -> Option<T> {
     match client.ask(&["CONFIG", "GET", directive]).ok()? {
         Reply::List(pair) => match pair.get(1)? {

@@ -1,4 +1,4 @@
-//! The caches, and who shares them.
+//! The caches, and which CPUs share them.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
-//! `weft-tune topology`: what a machine is made of, as far as it matters to a server.
+//! `weft-tune topology`: the parts of a machine that matter to a server.
 //!
-//! What `numactl -H`, `lscpu`, `ethtool -l` and a walk through `/proc/irq` and
-//! `/sys/fs/cgroup` would tell together, of any machine whose files are below a folder. The
-//! text is for people; JSON has the same facts under stable names, with lists of CPUs written
-//! as everywhere (`0-3,8`).
+//! It shows the facts of `numactl -H`, `lscpu`, `ethtool -l`, `/proc/irq` and `/sys/fs/cgroup`
+//! together, for any machine whose files are below a folder, and remarks where totals disagree. The
+//! text is for people; JSON has the same facts under stable names, with lists of CPUs as everywhere
+//! (`0-3,8`).
 
 mod caches;
+mod remarks;
 mod report;
 mod text;
 
@@ -32,7 +33,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the output cannot be written; what cannot be read is left out.
+/// When the output cannot be written. Facts that cannot be read are left out.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let report = report::read(&Host::new(&args.root));
     let out = match args.json {

@@ -1,4 +1,4 @@
-//! What is shown, in the form in which JSON shows it.
+//! The facts that are shown, in the form of `--json`.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use serde::Serialize;
 use weft_base::machine::{self, Machine};
 
 use super::caches::{self, Caches};
+use super::remarks;
 use crate::cpus::Cpus;
 use crate::host::Host;
 use crate::host::limits::{self, Limits};
@@ -30,8 +31,10 @@ pub struct Report {
     pub caches: Vec<Caches>,
     /// Network interfaces.
     pub interfaces: Vec<Interface>,
-    /// What control groups leave.
+    /// The limits of control groups.
     pub limits: Limits,
+    /// Totals that disagree, in words.
+    pub remarks: Vec<String>,
 }
 
 /// A memory node.
@@ -43,7 +46,7 @@ pub struct Node {
     pub cpus: Cpus,
     /// Its memory.
     pub memory_kib: Option<u64>,
-    /// What of it was unused.
+    /// Its unused part.
     pub free_kib: Option<u64>,
     /// To each node, in the order of the list of nodes.
     pub distances: Vec<u32>,
@@ -71,7 +74,7 @@ pub struct Core {
     pub cpus: Cpus,
     /// The highest frequency of its first CPU.
     pub max_khz: Option<u64>,
-    /// Speed beside the fastest core, which has 1024; known on few machines.
+    /// Speed relative to the fastest core, which has 1024; known on few machines.
     pub capacity: Option<u32>,
 }
 
@@ -86,15 +89,18 @@ impl Report {
 pub fn read(host: &Host) -> Report {
     let machine = Machine::read(host.root());
     let online = Cpus(machine.online());
+    let memory_bytes = crate::results::host::memory_bytes(host.root());
+    let limits = limits::read(host);
     Report {
+        remarks: remarks::read(host, &machine, memory_bytes, &limits),
         offline: Cpus(machine.offline.clone()),
         usable: Cpus(machine.usable()),
-        memory_bytes: crate::results::host::memory_bytes(host.root()),
+        memory_bytes,
         nodes: machine.nodes.iter().map(node).collect(),
         sockets: sockets(&machine),
         caches: caches::read(host, &online),
         interfaces: net::read(host),
-        limits: limits::read(host),
+        limits,
         online,
     }
 }

@@ -69,6 +69,8 @@ fn a_limited_part_of_a_machine() {
         let machine = known::limited(version).build();
         let text = shown(&machine);
         assert!(text.contains("  online   0-15\n  usable   4-7\n"), "{text}");
+        let remark = "\n  memory   32.0 GiB\n  remark   affinity or cpuset allow 4 of 16 CPUs";
+        assert!(text.contains(remark), "{text}");
         assert!(
             text.ends_with(
                 "\nLimits of control groups\n  CPU time 2.50 CPUs (250000 us in 100000 us)\n  \
@@ -136,6 +138,7 @@ fn json_has_the_same_facts() {
     assert_eq!(machine["nodes"][1]["distances"], serde_json::json!([21, 10]));
     assert_eq!(machine["nodes"][1]["cpus"], "12-23,36-47");
     assert_eq!(machine["nodes"][0]["memory_kib"], 64 << 20);
+    assert_eq!(machine["remarks"], serde_json::json!([]));
     assert_eq!(machine["sockets"][1]["cores"][0]["cpus"], "12,36");
     assert_eq!(machine["sockets"][1]["cores"][0]["id"], 12);
     assert_eq!(machine["caches"][3]["level"], 3);
@@ -152,4 +155,5 @@ fn json_has_the_same_facts() {
     assert_eq!((&limited["usable"], &limited["limits"]["cpus"]), (&"5".into(), &"5".into()));
     assert_eq!(limited["limits"]["cpu"]["quota_us"], 100_000);
     assert_eq!(limited["limits"]["memory_bytes"], 1 << 30);
+    assert_eq!(limited["remarks"][0], "affinity or cpuset allow 1 of 8 CPUs that are online");
 }

@@ -1,7 +1,7 @@
 //! The text for people.
 //!
-//! It must stay readable on a machine of a thousand CPUs: what is regular is said once (a
-//! list with a stride, "each CPU n with n+24"), and only what is irregular is listed.
+//! It must stay readable on a machine of a thousand CPUs: regular facts are printed once (a list
+//! with a stride, "each CPU n with n+24"), and only exceptions are listed.
 
 use std::fmt::Write;
 
@@ -47,10 +47,13 @@ fn head(report: &Report, out: &mut String) -> Done {
     }
     let part = if report.usable == report.online { " (all)" } else { "" };
     writeln!(out, "  usable   {}{part}", strided(&report.usable))?;
-    match report.memory_bytes {
-        Some(bytes) => writeln!(out, "  memory   {}", memory(bytes)),
-        None => Ok(()),
+    if let Some(bytes) = report.memory_bytes {
+        writeln!(out, "  memory   {}", memory(bytes))?;
     }
+    for remark in &report.remarks {
+        writeln!(out, "  remark   {remark}")?;
+    }
+    Ok(())
 }
 
 fn nodes(nodes: &[Node], out: &mut String) -> Done {

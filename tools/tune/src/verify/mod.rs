@@ -28,7 +28,7 @@ pub struct Args {
 /// The subcommand.
 ///
 /// # Errors
-/// Where anything differs, or cannot be told.
+/// Where anything differs, or cannot be read.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &Real::new();
     let wrong = match args.plan {
@@ -60,7 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// What differs, out of how many values.
+/// The differences, and the number of compared values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deviations {
     /// Each in words.

@@ -2,9 +2,8 @@
 //!
 //! Times depend on the machine, its neighbours and its mood; the number of instructions that the
 //! server executes for a request does not. So that can be a test: the release build runs under
-//! callgrind, with one I/O thread, and gets fixed requests over a socket as from any client. What
-//! is counted is user-space instructions of the whole process, of reading, parsing, executing and
-//! writing alike.
+//! callgrind, with one I/O thread, and gets fixed requests over a socket as from any client. The
+//! count is user-space instructions of the whole process: reading, parsing, executing and writing.
 //!
 //! ```text
 //!  script.rs   requests, pipelines, replies skipped          (one write, all replies, next write)
@@ -35,7 +34,7 @@ const ATTEMPTS: usize = 5;
 /// Requests of the two lengths, at any depth.
 const LENGTHS: [usize; 2] = [1600, 4800];
 
-/// What the arguments ask for.
+/// The task that the arguments name.
 pub struct Task {
     program: PathBuf,
     /// Rows that have changed get this reason and their new count.

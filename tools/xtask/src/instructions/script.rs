@@ -17,7 +17,7 @@ pub struct Kind {
     pub name: &'static str,
     /// The commands of the `n`th: words between spaces.
     commands: fn(usize) -> Vec<String>,
-    /// What must be there before, on an empty server.
+    /// Commands that fill an empty server before.
     before: fn(usize) -> Vec<String>,
 }
 

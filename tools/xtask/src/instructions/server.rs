@@ -11,7 +11,7 @@ use super::script::Connection;
 /// Looks for the server's port, 50 ms apart: it starts some fifty times slower than alone.
 const ASKS: usize = 1200;
 
-/// Nothing that goes on by itself: no thread of the allocator's, and no pages given back in time.
+/// No background work: no allocator thread, and no pages returned by time.
 const ALLOCATOR: &str = "background_thread:false,dirty_decay_ms:-1,thp:default";
 
 /// A running server. Killed on drop.
@@ -53,7 +53,7 @@ impl Server {
                 return Err(io::Error::other(format!("the server has ended: {status}")));
             }
             if let Ok(mut connection) = server.connect() {
-                // what is done in time would be counted more often on a slow machine
+                // periodic work would be counted more often on a slow machine
                 connection.exchange(&["DEBUG PAUSE-CRON 1".to_string()])?;
                 return Ok(server);
             }
@@ -95,8 +95,7 @@ impl Server {
         total.ok_or_else(|| io::Error::other("callgrind has written no totals"))
     }
 
-    /// Has callgrind do something; by its own door, since the script in front of it looks the
-    /// process up by name.
+    /// Sends callgrind a command. Not through its script, which finds the process by name.
     fn control(&self, what: &str) -> io::Result<()> {
         let output = Command::new("vgdb")
             .arg(format!("--pid={}", self.child.id()))

@@ -1,9 +1,10 @@
-//! The file of counts: what each request took when somebody last said so, and why.
+//! The file of counts: the instructions of each request when the file was last written, and the
+//! reason.
 
 use std::fmt;
 
-/// Percent by which a count may differ without anybody having to say anything. Counts of the same
-/// program differ by far less than one percent.
+/// Largest difference of a count, in percent, that needs no new file. Counts of the same program
+/// differ by far less than one percent.
 pub const TOLERANCE: f64 = 3.0;
 
 const HEAD: &str = "\
@@ -83,7 +84,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// What to say to a count, with its change in percent.
+/// The verdict on a count, with its change in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     Same(f64),
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_tolerance_is_told() {
+    fn change_beyond_the_tolerance_is_reported() {
         assert!(matches!(Verdict::of(Some(1000), 1029.0), Verdict::Same(_)));
         assert!(matches!(Verdict::of(Some(1000), 1031.0), Verdict::Risen(_)));
         assert!(matches!(Verdict::of(Some(1000), 969.0), Verdict::Fallen(_)));

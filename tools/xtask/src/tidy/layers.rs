@@ -22,8 +22,28 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
     ("weft-replication", &["weft-resp", "weft-base"]),
     (
+        "weft-transfer",
+        &[
+            "weft-base",
+            "weft-commands",
+            "weft-keyspace",
+            "weft-persist",
+            "weft-process",
+            "weft-types",
+        ],
+    ),
+    ("weft-memory", &["weft-process"]),
+    ("weft-net", &["weft-memory", "weft-process", "weft-resp"]),
+    ("weft-scheduler", &["weft-base", "weft-config", "weft-process"]),
+    ("weft-pubsub", &["weft-base", "weft-keyspace", "weft-memory", "weft-resp"]),
+    (
         "weft-server",
         &[
+            "weft-transfer",
+            "weft-memory",
+            "weft-net",
+            "weft-scheduler",
+            "weft-pubsub",
             "weft-commands",
             "weft-persist",
             "weft-replication",
@@ -40,10 +60,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-tests", &["weft-testkit"]),
 ];
 
-/// What any crate may use in its tests.
+/// The crate that any crate may use in its tests.
 const FOR_TESTS: &str = "weft-testkit";
 
-/// Tools beside the server: they use crates of ours only to read what the server reads.
+/// Tools: they use crates of ours only to read the files that the server reads.
 const TOOLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("weft-manual", &["weft-base"]),
@@ -137,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_list_only_what_is_below() {
+    fn layers_list_only_lower_layers() {
         for (i, (layer, below)) in LAYERS.iter().enumerate() {
             for name in *below {
                 let at = LAYERS.iter().position(|(other, _)| other == name);

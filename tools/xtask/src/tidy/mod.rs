@@ -1,4 +1,4 @@
-//! The rules of the tree as a program, so that nobody has to remember or to argue them.
+//! The rules of the tree as a program, so that reviews need not repeat them.
 //!
 //! | rule | where |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | crates depend in one direction | [`layers`] |
 //! | every command on keys has a seed for its fuzz target | [`seeds`] |
 //! | a specification that is like another says whose flags it has | [`specs`] |
-//! | nothing lies about that a test left behind | [`litter`] |
+//! | tests leave no files | [`litter`] |
+//! | plain words: their number never rises | [`words`] |
 //!
 //! A rule reports what it finds as [`Problem`]s and never stops at the first.
 
@@ -19,6 +20,7 @@ mod seeds;
 mod source;
 mod specs;
 mod text;
+pub mod words;
 
 use std::fmt;
 use std::fs;
@@ -32,7 +34,7 @@ pub struct Problem {
     pub file: PathBuf,
     /// From 1.
     pub line: usize,
-    /// What is wrong.
+    /// The broken rule.
     pub message: String,
 }
 
@@ -49,26 +51,49 @@ const SKIPPED: [&str; 6] = [".git", "target", "corpus", "artifacts", "coverage",
 /// checked when they are scripts.
 const TEXT: [&str; 8] = ["rs", "md", "toml", "conf", "sh", "py", "yml", "json"];
 
-/// Checks the whole tree below `root`: how many files were looked at, and what is wrong.
-pub fn check(root: &Path) -> io::Result<(usize, Vec<Problem>)> {
+/// The result of a check.
+#[derive(Debug)]
+pub struct Checked {
+    /// Number of checked files.
+    pub files: usize,
+    /// Broken rules.
+    pub problems: Vec<Problem>,
+}
+
+/// Whether tidy reads a file.
+fn is_text(file: &Path, bytes: &[u8]) -> bool {
+    let extension = file.extension().and_then(|e| e.to_str());
+    extension.is_some_and(|e| TEXT.contains(&e)) || bytes.starts_with(b"#!")
+}
+
+/// Checks the whole tree below `root`. With `update`, lowers the recorded numbers of words first.
+pub fn check(root: &Path, update: bool) -> io::Result<Checked> {
     let mut files = Vec::new();
     collect(root, Path::new(""), &mut files)?;
     files.sort();
     let mut problems = Vec::new();
+    let mut words = words::Counts::new();
     let mut checked = 0;
     for file in files {
         let bytes = fs::read(root.join(&file))?;
         litter::check(&file, &bytes, &mut problems);
-        let extension = file.extension().and_then(|e| e.to_str());
-        if !(extension.is_some_and(|e| TEXT.contains(&e)) || bytes.starts_with(b"#!")) {
+        if !is_text(&file, &bytes) {
             continue;
         }
         checked += 1;
-        check_file(&file, &bytes, extension == Some("rs"), &mut problems);
-        seeds::check(root, &file, &String::from_utf8_lossy(&bytes), &mut problems);
+        let text = String::from_utf8_lossy(&bytes);
+        let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+        check_file(&file, &bytes, is_rust, &mut problems);
+        seeds::check(root, &file, &text, &mut problems);
+        words::count(&file, &text, &mut words);
     }
     layers::check(root, &mut problems)?;
-    Ok((checked, problems))
+    if update {
+        words::update(root, &words)?;
+    }
+    let record = fs::read_to_string(root.join(words::RECORD)).unwrap_or_default();
+    words::compare(&record, &words, &mut problems);
+    Ok(Checked { files: checked, problems })
 }
 
 fn check_file(file: &Path, bytes: &[u8], is_rust: bool, problems: &mut Vec<Problem>) {

@@ -11,12 +11,12 @@ const MAX_LINES: usize = 900;
 /// Files in which `unsafe` may stand, and what for; a name that ends in `/` is a folder.
 /// Everything else must do without.
 const UNSAFE_FILES: &[(&str, &str)] = &[
-    ("crates/table/", "the hash table: records and slots behind raw pointers, read without locks"),
+    ("crates/table/", "the hash table: records and slots by raw pointers, read without locks"),
     (
         "crates/process/",
         "signals, forks, crash reports, limits: system calls that have no safe form",
     ),
-    ("crates/base/src/bits.rs", "calls what is compiled for the processor at hand"),
+    ("crates/base/src/bits.rs", "calls functions compiled for the processor at hand"),
     ("crates/base/src/crc16.rs", "PCLMULQDQ on numbers, where the processor has it"),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
     ("crates/base/src/runs.rs", "AVX2 instructions on slices, where the processor has them"),
@@ -31,7 +31,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/types/src/stream/mod.rs", "says which payloads hold the box of a stream"),
     ("crates/types/src/kind.rs", "the table's callback that frees what a payload owns"),
     ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
-    ("crates/types/src/counted.rs", "pieces of large values with a count of who holds them"),
+    ("crates/types/src/counted.rs", "pieces of large values with a count of their holders"),
     ("crates/types/src/counted/tests.rs", "an allocator of copies, as they have it"),
     (
         "crates/types/src/string/blob.rs",
@@ -44,7 +44,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/keyspace/tests/loom_hold.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_lock.rs", "model tests of what the lock protects"),
     ("crates/server/src/counted.rs", "an allocator, where a sanitizer watches"),
-    ("crates/server/src/main.rs", "the symbol by which jemalloc is configured"),
+    ("crates/server/src/main.rs", "the symbol that configures jemalloc"),
     (
         "crates/server/src/start.rs",
         "takes over the memory of the process title, before any thread exists",
@@ -54,7 +54,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/server/src/commands/server/debug/mod.rs", "DEBUG SEGFAULT"),
 ];
 
-/// Reports what is wrong with a Rust file.
+/// Reports broken rules of a Rust file.
 pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
     if !text.starts_with("//!") {
         report(1, "does not open with `//!`: say what the file is and why it is so".to_string());
@@ -77,7 +77,7 @@ pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
 }
 
 /// Whether an entry of the list is this file or a folder that holds it.
-fn covers(allowed: &str, file: &Path) -> bool {
+pub fn covers(allowed: &str, file: &Path) -> bool {
     match allowed.strip_suffix('/') {
         Some(folder) => file.starts_with(folder),
         None => Path::new(allowed) == file,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_cover_what_is_in_them() {
+    fn folders_cover_their_files() {
         assert!(covers("a/b/", Path::new("a/b/c/d.rs")) && covers("a/b.rs", Path::new("a/b.rs")));
         assert!(
             !covers("a/b/", Path::new("a/bc/d.rs")) && !covers("a/b.rs", Path::new("a/b.rs/c"))

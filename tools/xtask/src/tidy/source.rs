@@ -1,8 +1,8 @@
 //! Rust source without its comments and strings.
 //!
 //! Rules about code must not stumble over words in prose. This is the part of a lexer that
-//! is needed to tell them apart: nested comments, strings with escapes, raw strings, and
-//! characters as against lifetimes.
+//! separates them: nested comments, strings with escapes, raw strings, and characters, which
+//! lifetimes resemble.
 
 /// The text with everything in comments, strings and characters replaced by blanks, line
 /// breaks excepted, so that line numbers stay right.
@@ -25,6 +25,42 @@ pub fn code_only(text: &str) -> String {
     out
 }
 
+/// A comment, a string or a character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first line, from 1.
+    pub line: usize,
+    /// Whether nothing precedes it on that line.
+    pub alone: bool,
+    /// With its slashes or quotes.
+    pub text: String,
+}
+
+/// The comments, strings and characters of a text: the parts that [`code_only`] removes.
+pub fn pieces(text: &str) -> Vec<Piece> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut at, mut line, mut alone) = (0, 1, true);
+    let mut pieces = Vec::new();
+    while at < chars.len() {
+        match token(&chars[at..], chars[..at].last().copied()) {
+            Token::Prose(len) => {
+                let text: String = chars[at..(at + len).min(chars.len())].iter().collect();
+                let breaks = text.matches('\n').count();
+                pieces.push(Piece { line, alone, text });
+                (at, line, alone) = (at + len, line + breaks, false);
+            }
+            Token::Code => {
+                match chars[at] {
+                    '\n' => (line, alone) = (line + 1, true),
+                    c => alone &= c.is_whitespace(),
+                }
+                at += 1;
+            }
+        }
+    }
+    pieces
+}
+
 enum Token {
     /// One character of code.
     Code,
@@ -43,7 +79,7 @@ fn token(rest: &[char], before: Option<char>) -> Token {
                 None => Token::Code,
             }
         }
-        // a character ends by a quote right behind it; else it is a lifetime
+        // a quote right after a character ends it; otherwise it is a lifetime
         ['\'', '\\', ..] => Token::Prose(quoted_until(rest, '\'')),
         ['\'', _, '\'', ..] => Token::Prose(3),
         _ => Token::Code,
@@ -101,7 +137,7 @@ fn raw_string(rest: &[char]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::code_only;
+    use super::{Piece, code_only, pieces};
 
     fn squeezed(text: &str) -> String {
         code_only(text).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -119,6 +155,21 @@ mod tests {
     }
 
     #[test]
+    fn pieces_have_their_lines() {
+        let piece = |line, alone, text: &str| Piece { line, alone, text: text.to_string() };
+        assert_eq!(
+            pieces("a // b\n  // c\n\"d\ne\" /* f\n */ 'g'\n"),
+            [
+                piece(1, false, "// b"),
+                piece(2, true, "// c"),
+                piece(3, true, "\"d\ne\""),
+                piece(4, false, "/* f\n */"),
+                piece(5, false, "'g'"),
+            ]
+        );
+    }
+
+    #[test]
     fn lines_stay_where_they_are() {
         let text = "a\n/* b\nc */ d\n\"e\nf\" g\n";
         let code = code_only(text);
@@ -130,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_ends_with_the_text() {
+    fn unterminated_piece_ends_with_the_text() {
         for text in ["\"a", "/* a", "r#\"a\"", "'\\", "// a"] {
             assert_eq!(code_only(text).trim(), "", "{text}");
         }

@@ -1,6 +1,6 @@
-//! A command's specification may be written as another's with changes: `..GET.spec`. Its flags must
-//! be said all the same, if only as `flags: GET.spec.flags`: who changes those of GET must see whose
-//! else they are, and who adds a command must think of them.
+//! A command's specification may be written as another's with changes: `..GET.spec`. It must name
+//! its flags nevertheless, if only as `flags: GET.spec.flags`. A change of GET's flags must show
+//! which other commands have them, and a new command needs a decision on its flags.
 
 use super::source::code_only;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
     }
 }
 
-/// Where the struct literal begins that `code` ends in: behind its open brace.
+/// The beginning of the struct literal that `code` ends in: after its open brace.
 fn start(code: &str) -> usize {
     let mut open = 0;
     for (at, c) in code.char_indices().rev() {

@@ -1,7 +1,7 @@
 //! Connections whose command is elsewhere: waiting for a key, or in the slow lane.
 //!
-//! Their requests are not executed and their sockets not read until it is back; that they are
-//! hung up on is noticed. See [`crate::blocking`] and [`crate::slow`].
+//! Their requests are not executed until it is back. What a waiting client sends is read meanwhile, and its hang-up
+//! noticed: [`crate::io::ahead`]. See [`crate::blocking`] and [`crate::slow`].
 
 use super::Worker;
 use crate::blocking::{self, Waiting, serve};
@@ -147,6 +147,7 @@ impl Worker {
         }
         conn.kept.push_front(kept);
         conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        self.widen_interest(index);
         // It may have ended before this was here.
         if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
             self.resume(index, Awaited::Pause);

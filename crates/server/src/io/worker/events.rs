@@ -60,8 +60,14 @@ impl Worker {
         // Who stands in line waits for a key, also while its command tries by itself.
         let stands = || self.core.srv.lines.of_client(conn.session.shared.id).is_some();
         let gone = event.ended && (conn.state.peer_ended() == Ended::Close || stands());
-        if event.broken || gone {
+        if event.broken {
             return self.close(index);
+        }
+        if gone {
+            return self.hung_up(index);
+        }
+        if conn.state.reads_ahead() {
+            return self.read_ahead(index);
         }
         // It is watched for what it does not read now: only who sends meanwhile costs a system call.
         self.set_interest(index);

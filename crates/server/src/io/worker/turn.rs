@@ -232,6 +232,10 @@ impl Worker {
             };
         }
         let conn = &mut self.conns[index];
+        // No event announces what was read ahead.
+        if matches!(how, Executed::All) && !conn.ahead.is_empty() {
+            how = Executed::More;
+        }
         // Who waits on may have been told to try again by now, by somebody who has another element.
         let waits_on = matches!(how, Executed::Blocked(_));
         let queue = conn.state.executed(how);

@@ -1,4 +1,4 @@
-//! Where the kernel reads the time.
+//! The clock that the kernel reads.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -9,7 +9,7 @@ const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
 const FAST: &[&str] =
     &["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
 
-/// Sources that are a device: each reading goes out of the processor, and takes a system call.
+/// Sources that are devices: each reading leaves the processor and takes a system call.
 const SLOW: &[&str] = &["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
 
 /// `current_clocksource`.
@@ -25,14 +25,14 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         Err(error) => Finding::unreadable(check, subject, &file, &error, ""),
         Ok(source) => {
             let finding = Finding::new(check, subject, &file, &source).lasting(
-                "the kernel chooses at each start, and may leave a clock that it finds unstable",
+                "the kernel chooses at each start, and leaves a clock that it finds unstable",
             );
             if FAST.contains(&source.as_str()) {
                 finding.all(Severity::Ok, "Read without a system call.")
             } else if SLOW.contains(&source.as_str()) {
                 judge_slow(finding, &available)
             } else {
-                finding.unknown("This is no source that we know.")
+                finding.unknown("Unknown clock source.")
             }
         }
     };
@@ -42,18 +42,21 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
 fn judge_slow(finding: Finding, available: &str) -> Finding {
     let finding = finding.all(
         Severity::Warning,
-        "Each reading of the time is a system call and an access to a slow device, a microsecond \
-         in all. Servers read it for every turn of their loop and more; Weft only where the \
-         processor's counter is no clock, which is likely here.",
+        "Each reading of the time is a system call and an access to a slow device, about a \
+         microsecond. Servers read the time in every iteration of their loop.",
     );
     match available.split_whitespace().find(|source| FAST.contains(source)) {
-        Some(source) => finding.cure(
+        Some(source) => finding.fix(
+            &format!("Use the clock source {source}"),
             &format!("echo {source} > /{FOLDER}/current_clocksource"),
-            &format!("clocksource={source} on the kernel's command line"),
+            &format!("add clocksource={source} to the kernel's command line"),
         ),
         None => {
             let why = format!("{} The kernel offers no better one.", finding.why);
-            Finding { why, ..finding }
+            Finding { why, ..finding }.advise(
+                "Use a machine or a kernel with a fast clock source",
+                "none: the kernel chooses the clock source at each start",
+            )
         }
     }
 }

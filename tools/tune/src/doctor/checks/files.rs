@@ -8,10 +8,10 @@ use crate::doctor::finding::Severity;
 /// `maxclients` of all three servers where it is not configured.
 const MAX_CLIENTS: u64 = 10_000;
 
-/// What they need for that.
+/// The open files that so many clients need.
 const WANTED: u64 = MAX_CLIENTS + RESERVED_FDS;
 
-/// The limits of this process, which a server started from here would have.
+/// The limits of this process, which a server started by this shell inherits.
 pub fn open_files(patient: &Patient) -> Vec<Finding> {
     let (check, subject) = ("open-files", "open files, soft and hard limit of this shell");
     let (file, page) =
@@ -36,32 +36,33 @@ pub fn open_files(patient: &Patient) -> Vec<Finding> {
     let finding = if enough(soft) {
         finding.all(Severity::Ok, "Enough for 10000 clients.")
     } else if enough(hard) {
-        finding.all(Severity::Ok, "A server raises its soft limit itself, up to the hard one.")
+        finding.all(Severity::Ok, "A server raises its soft limit itself, up to the hard limit.")
     } else {
         finding.all(
             Severity::Warning,
-            "Every client is an open file. With less than 10032 a server lowers 'maxclients' \
-             from its default of 10000, unless it runs as root and may raise the limit.",
+            "Every client is an open file. Below 10032 a server lowers 'maxclients' from its \
+             default of 10000, unless it runs as root.",
         )
     };
     vec![
         finding
-            .cure(
-                "prlimit --pid PID --nofile=65536 for a process, ulimit -n 65536 for a shell",
-                "LimitNOFILE=65536 in the systemd unit (a service does not have this shell's \
-                 limits), or /etc/security/limits.d/ for logins",
+            .fix(
+                "Raise the limit of open files",
+                "ulimit -n 65536 in this shell, or prlimit --pid PID --nofile=65536",
+                "set LimitNOFILE=65536 in the systemd unit (services don't inherit this shell's \
+                 limits), or use /etc/security/limits.d/ for logins",
             )
             .see(page),
     ]
 }
 
-/// A limit; the inner none is "unlimited".
-#[expect(clippy::option_option, reason = "not a limit at all is another thing than unlimited")]
+/// Parses a limit; the inner none is "unlimited".
+#[expect(clippy::option_option, reason = "an unparsable limit differs from unlimited")]
 fn limit(word: &str) -> Option<Option<u64>> {
     if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
 }
 
-/// `fs.file-max` against what is open.
+/// `fs.file-max` compared with the open files.
 pub fn file_max(patient: &Patient) -> Vec<Finding> {
     let (check, subject, file) = ("file-max", "fs.file-max", "proc/sys/fs/file-nr");
     let page = "https://docs.kernel.org/admin-guide/sysctl/fs.html#file-max-file-nr";
@@ -74,17 +75,17 @@ pub fn file_max(patient: &Patient) -> Vec<Finding> {
     let numbers: Vec<Option<u64>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
     let [Some(open), Some(_), Some(most)] = numbers[..] else {
         let finding = Finding::new(check, subject, file, text);
-        return vec![finding.unknown("These are not the three numbers that we know.").see(page)];
+        return vec![finding.unknown("The file does not have three numbers.").see(page)];
     };
     let finding = Finding::new(check, subject, file, format!("{most}, of which {open} are used"))
         .lasting(patient.sysctl.lasting("fs.file-max", &most.to_string()));
     let finding = if most.saturating_sub(open) >= WANTED {
-        finding.all(Severity::Ok, "The whole host may open enough more for 10000 clients.")
+        finding.all(Severity::Ok, "Enough for 10000 more clients on this host.")
     } else {
         finding.all(
             Severity::Warning,
-            "The whole host may not open enough more files for 10000 clients: connections will \
-             be refused.",
+            "The host's limit leaves too few open files for 10000 clients: servers will refuse \
+             connections.",
         )
     };
     vec![super::set(finding, "fs.file-max", "1048576").see(page)]

@@ -1,4 +1,4 @@
-//! How fast cores run.
+//! The frequency of cores.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::doctor::finding::Severity;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// The governors of all CPUs: who runs under which.
+/// The governors of all CPUs, and which CPU has which.
 pub fn governor(patient: &Patient) -> Vec<Finding> {
     let (check, subject) = ("governor", "frequency governor");
     let file = |cpu: usize| format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor");
@@ -32,8 +32,8 @@ pub fn governor(patient: &Patient) -> Vec<Finding> {
             subject,
             &file(cpu),
             &error,
-            "Virtual machines have no such setting: their host decides. On hardware, the \
-             firmware may.",
+            "Virtual machines have no such setting: their host decides. On hardware the \
+             firmware may decide.",
         ),
         Some(_) | None => judge_governors(
             Finding::new(check, subject, &file(first), shown(&found)),
@@ -43,11 +43,14 @@ pub fn governor(patient: &Patient) -> Vec<Finding> {
     };
     vec![
         finding
-            .lasting("a restart brings back what the kernel or a service such as tuned sets")
-            .cure(
+            .lasting(
+                "a restart brings back the setting of the kernel or of a service such as tuned",
+            )
+            .fix(
+                "Run the cores at full speed",
                 "cpupower frequency-set -g performance",
-                "tuned-adm profile throughput-performance, or cpufreq.default_governor=\
-                 performance on the kernel's command line",
+                "tuned-adm profile throughput-performance, or add \
+                 cpufreq.default_governor=performance to the kernel's command line",
             )
             .see("https://docs.kernel.org/admin-guide/pm/cpufreq.html"),
     ]
@@ -78,16 +81,16 @@ fn judge_governors(
         "performance" => (Ok, "Cores run as fast as they can."),
         "powersave" if !by_hardware => (
             Warning,
-            "Cores run at their lowest frequency whatever the load: requests take a multiple of \
-             the time.",
+            "Cores run at their lowest frequency under any load: requests take several times as \
+             long.",
         ),
         "powersave" | "schedutil" | "ondemand" | "conservative" => (
             Advice,
-            "Cores slow down between requests and take time to speed up: at low and middle load \
-             latency is higher, and differs from one measurement to the next.",
+            "Cores slow down between requests and take time to speed up: latency is higher at low \
+             and middle load, and varies between measurements.",
         ),
         "userspace" => (Advice, "A program sets the frequency; see scaling_setspeed."),
-        _ => (Severity::Unknown, "This is no governor that we know."),
+        _ => (Severity::Unknown, "Unknown governor."),
     };
     let worst = found.keys().map(judge).max_by_key(|(severity, _)| *severity);
     match worst {
@@ -108,7 +111,7 @@ pub fn turbo(patient: &Patient) -> Vec<Finding> {
         (Err(_), Err(error)) => {
             let without = format!(
                 "Nor is /{intel}. Virtual machines have neither: their host decides. On \
-                 hardware, the firmware may."
+                 hardware the firmware may decide."
             );
             return vec![Finding::unreadable(check, subject, &other, &error, &without).see(page)];
         }
@@ -118,17 +121,20 @@ pub fn turbo(patient: &Patient) -> Vec<Finding> {
         text if text == on => finding.all(Severity::Ok, "On."),
         "0" | "1" => finding.all(
             Severity::Advice,
-            "Off: cores stay at their nominal frequency. Measurements are steadier, but a \
-             server with few busy threads is slower than it could be.",
+            "Cores stay at their nominal frequency: measurements are steadier, but a server with \
+             few busy threads is slower.",
         ),
-        _ => finding.unknown("This is no setting that we know."),
+        _ => finding.unknown("Unknown setting."),
     };
     vec![
         finding
-            .lasting("a restart brings back what the firmware or a service such as tuned sets")
-            .cure(
+            .lasting(
+                "a restart brings back the setting of the firmware or of a service such as tuned",
+            )
+            .fix(
+                "Switch turbo on",
                 &format!("echo {on} > /{file}"),
-                &format!("a line in /etc/tmpfiles.d/weft.conf: 'w /{file} - - - - {on}'"),
+                &format!("add a line to /etc/tmpfiles.d/weft.conf: 'w /{file} - - - - {on}'"),
             )
             .see(page),
     ]

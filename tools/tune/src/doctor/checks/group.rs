@@ -1,4 +1,4 @@
-//! What the control group leaves, and how often it was too little.
+//! The limits of the control group, and how often they stopped the server.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -17,8 +17,10 @@ pub fn cpu_time(patient: &Patient) -> Vec<Finding> {
     let limits = limits::read(&patient.host);
     let usable = patient.machine.usable().len();
     let Some(cpu) = limits.cpu else {
-        let finding = Finding::new(check, subject, FILE, "no limit to be seen");
-        return vec![finding.all(Severity::Ok, "It may use its CPUs all the time.").see(PAGE)];
+        let finding = Finding::new(check, subject, FILE, "no limit visible");
+        return vec![
+            finding.all(Severity::Ok, "The server may use its CPUs all the time.").see(PAGE),
+        ];
     };
     let mut value = format!("{:.2} CPUs on {usable}", cpu.cpus());
     let throttled = limits.throttling.filter(|throttling| throttling.throttled > 0);
@@ -34,25 +36,24 @@ pub fn cpu_time(patient: &Patient) -> Vec<Finding> {
     let finding = if throttled.is_some() {
         finding.all(
             Severity::Warning,
-            "The group used its time up, and all its threads were stopped until the next \
-             period (a tenth of a second where nothing else is set): pauses for every client.",
+            "The group used up its CPU time, so the kernel stopped all its threads until the next \
+             period (0.1 s by default): pauses for every client.",
         )
     } else if cpu.cpus() < usable as f64 {
         finding.all(
             Severity::Advice,
-            "There is less time than CPUs: when more threads than that are busy, all of them \
-             are stopped until the next period. Weft's default number of threads takes the limit \
-             into account; other servers must be told.",
+            "When more threads are busy than the limit allows, the kernel stops all of them until \
+             the next period. Weft's default number of threads respects the limit.",
         )
     } else {
-        finding.all(Severity::Ok, "As much as the CPUs that it may use.")
+        finding.all(Severity::Ok, "The limit is no less than the usable CPUs.")
     };
     vec![
         finding
-            .cure(
-                "systemctl set-property UNIT CPUQuota=..., docker update --cpus=..., or fewer \
-                 threads",
-                "CPUQuota= in the systemd unit; for Kubernetes no limit of CPU, or whole CPUs \
+            .fix(
+                "Raise the CPU limit, or run fewer threads",
+                "systemctl set-property UNIT CPUQuota=..., or docker update --cpus=...",
+                "set CPUQuota= in the systemd unit; in Kubernetes set no CPU limit, or whole CPUs \
                  under the static policy",
             )
             .see(PAGE),
@@ -68,22 +69,26 @@ pub fn memory(patient: &Patient) -> Vec<Finding> {
     let limits = limits::read(&patient.host);
     let least = [limits.memory_bytes, limits.memory_high_bytes].into_iter().flatten().min();
     let Some(bytes) = least else {
-        let finding = Finding::new(check, subject, FILE, "no limit to be seen");
-        let why = "It may use the host's memory; set 'maxmemory' all the same.";
+        let finding = Finding::new(check, subject, FILE, "no limit visible");
+        let why = "The server may use the host's memory; set 'maxmemory' anyway.";
         return vec![finding.all(Severity::Ok, why).see(PAGE)];
     };
     let finding = Finding::new(check, subject, FILE, numbers::memory(bytes));
+    if patient.running.as_ref().is_some_and(|running| running.max_memory.is_some()) {
+        let why = "The check server-memory compares it with maxmemory.";
+        return vec![finding.all(Severity::Ok, why).see(PAGE)];
+    }
     vec![
         finding
             .all(
                 Severity::Advice,
-                "Beyond it the kernel ends the server, or slows it down first. The page cache \
-                 and, for a server that forks, the pages copied meanwhile count as well: set \
-                 'maxmemory' well below it.",
+                "The kernel kills the server beyond this limit. Page cache, client buffers and the \
+                 pages copied after a fork count too.",
             )
-            .cure(
-                "CONFIG SET maxmemory ... on the server",
-                "the same in its configuration file, or a higher MemoryMax= in the unit",
+            .fix(
+                "Set maxmemory well below the group's memory limit",
+                &format!("CONFIG SET maxmemory {}", bytes / 10 * 7),
+                "set maxmemory in the server's configuration file, or a higher MemoryMax= in the unit",
             )
             .see(PAGE),
     ]

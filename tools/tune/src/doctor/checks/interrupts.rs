@@ -1,4 +1,4 @@
-//! Where interrupts go, and who moves them.
+//! The CPUs that take interrupts, and irqbalance, which moves them.
 
 use super::{Finding, Patient};
 use crate::cpus::Cpus;
@@ -20,26 +20,24 @@ pub fn irqbalance(patient: &Patient) -> Vec<Finding> {
     let running = processes.iter().find(|pid| comm(pid).as_deref() == Some("irqbalance"));
     let finding = match (running, processes.is_empty()) {
         (_, true) => {
-            let finding = Finding::new(check, subject, "proc", "no process to be seen");
-            finding.unknown("Whether it runs cannot be told here.")
+            let finding = Finding::new(check, subject, "proc", "no process visible");
+            finding.unknown("Other processes are not visible.")
         }
         (None, false) => {
-            let finding =
-                Finding::new(check, subject, "proc", "no process of that name to be seen");
-            finding.all(Severity::Ok, "Interrupts stay where they were put.")
+            let finding = Finding::new(check, subject, "proc", "not running, as far as visible");
+            finding.all(Severity::Ok, "Interrupts stay on their CPUs.")
         }
         (Some(pid), false) => {
             let file = format!("proc/{pid}/comm");
             Finding::new(check, subject, &file, format!("runs as process {pid}"))
                 .all(
                     Severity::Advice,
-                    "It moves interrupts between CPUs every ten seconds as it sees fit, also \
-                     onto those of a server's threads, and undoes a placement by hand or by \
-                     'weft-tune apply'.",
+                    "It moves interrupts between CPUs every ten seconds, also onto the CPUs of a \
+                     server's threads, and undoes the placement by 'weft-tune apply'.",
                 )
-                .cure(
-                    "systemctl stop irqbalance (or have it leave them alone: \
-                     IRQBALANCE_ARGS=--banirq=N)",
+                .fix(
+                    "Stop irqbalance, or exclude the interrupts with IRQBALANCE_ARGS=--banirq=N",
+                    "systemctl stop irqbalance",
                     "systemctl disable irqbalance",
                 )
         }
@@ -62,25 +60,24 @@ pub fn one_cpu(patient: &Patient) -> Vec<Finding> {
         (true, _) => Finding::new(check, subject, file, "no interface with several")
             .all(Severity::Ok, "There is nothing to spread."),
         (false, _) if one_core => Finding::new(check, subject, file, "all on one core")
-            .all(Severity::Ok, "There is no other."),
+            .all(Severity::Ok, "There is no other core."),
         (false, true) => Finding::new(check, subject, file, "may go to several CPUs")
-            .all(Severity::Ok, "Which do the work is shown by 'weft-tune topology'."),
+            .all(Severity::Ok, "'weft-tune topology' shows which CPUs do the work."),
         (false, false) => {
             let names: Vec<String> =
                 bound.iter().map(|(name, cpu)| format!("{name} on CPU {cpu}")).collect();
             Finding::new(check, subject, file, names.join(", "))
                 .all(
                     Severity::Advice,
-                    "One CPU takes all interrupts of an interface with several queues, and \
-                     does the kernel's work on all packets: it limits the throughput of every \
-                     server on the host. Spreading them was measured to give 20 % more SET and \
-                     40 % more GET on a machine of six cores.",
+                    "One CPU handles all packets of an interface and limits every server. On a \
+                     machine of six cores, spreading them gave 20 % more SET and 40 % more GET.",
                 )
-                .cure(
+                .fix(
+                    "Spread the interrupts over several CPUs",
                     "weft-tune plan, then weft-tune apply",
-                    "a service that runs the commands which 'weft-tune plan' prints",
+                    "install a service that runs the commands of 'weft-tune plan'",
                 )
-                .lasting("a restart brings back what the driver or irqbalance chooses")
+                .lasting("a restart brings back the choice of the driver or of irqbalance")
         }
     };
     vec![finding.see(PAGE)]

@@ -23,10 +23,11 @@ pub fn huge_pages(patient: &Patient) -> Vec<Finding> {
     let finding = match patient.host.read(&file) {
         Ok(text) => {
             let finding = Finding::new(check, subject, &file, &text).lasting(boot(patient));
-            judge_huge_pages(finding, chosen(&text)).cure(
+            judge_huge_pages(finding, chosen(&text)).fix(
+                "Let programs ask for huge pages",
                 &format!("echo madvise > /{file}"),
-                "transparent_hugepage=madvise on the kernel's command line \
-                 (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub), or a tuned \
+                "add transparent_hugepage=madvise to the kernel's command line \
+                 (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub), or use a tuned \
                  profile with transparent_hugepages=madvise in its [vm] section",
             )
         }
@@ -35,7 +36,7 @@ pub fn huge_pages(patient: &Patient) -> Vec<Finding> {
             subject,
             &file,
             &error,
-            "A kernel built without them has no such file; containers may hide it.",
+            "A kernel without huge pages has no such file; containers may hide it.",
         ),
     };
     vec![finding.see(PAGE)]
@@ -47,23 +48,19 @@ fn judge_huge_pages(finding: Finding, chosen: Option<&str>) -> Finding {
         Some("always") => finding.judged(
             Ok,
             Warning,
-            "Every process gets huge pages. A server that forks to save then copies 2 MiB for \
-             the first write to each, which costs latency and memory while a child runs. \
-             Redis since 6.2 and Valkey switch them off for themselves ('disable-thp yes'); \
-             older ones, and those told otherwise, suffer. Weft does not fork and uses them.",
+            "Every process gets huge pages: a server that forks to save then copies 2 MiB at the \
+             first write to each. Redis since 6.2 and Valkey avoid it with 'disable-thp yes'.",
         ),
-        Some("madvise") => finding.all(
-            Ok,
-            "Huge pages for those that ask: Weft does, for its keyspace; Redis and Valkey do \
-             not unless their allocator is told to.",
-        ),
+        Some("madvise") => {
+            finding.all(Ok, "Programs get huge pages if they ask. Weft asks, for its keyspace.")
+        }
         Some("never") => finding.judged(
             Advice,
             Ok,
-            "Weft asks for huge pages for its keyspace and gets none: with many keys, memory \
-             accesses miss the TLB more often. Harmless otherwise.",
+            "Weft asks for huge pages for its keyspace and gets none. With many keys, memory \
+             accesses miss the TLB more often.",
         ),
-        _ => finding.unknown("This is no setting that we know."),
+        _ => finding.unknown("Unknown setting."),
     }
 }
 
@@ -72,24 +69,25 @@ fn boot(patient: &Patient) -> String {
     let line = patient.host.text("proc/cmdline").unwrap_or_default();
     match line.split_whitespace().find_map(|word| word.strip_prefix("transparent_hugepage=")) {
         Some(value) => format!("the kernel's command line sets it to {value} at each start"),
-        None => "the kernel's command line does not set it: after a restart it has the \
-                 kernel's default, or what tuned or another program sets"
+        None => "the kernel's command line does not set it: a restart brings back the kernel's \
+                 default, or the setting of tuned or another program"
             .to_string(),
     }
 }
 
 /// `transparent_hugepage/defrag`.
 pub fn defrag(patient: &Patient) -> Vec<Finding> {
-    let (check, subject) = ("thp-defrag", "making room for huge pages");
+    let (check, subject) = ("thp-defrag", "defragmentation for huge pages");
     let file = format!("{FOLDER}/defrag");
     let enabled = patient.host.text(&format!("{FOLDER}/enabled")).unwrap_or_default();
     let finding = match patient.host.read(&file) {
         Ok(text) => {
             let finding = Finding::new(check, subject, &file, &text)
-                .lasting("a restart brings the kernel's default back, or what a program sets");
-            judge_defrag(finding, chosen(&enabled), chosen(&text)).cure(
+                .lasting("a restart brings back the kernel's default, or a program's setting");
+            judge_defrag(finding, chosen(&enabled), chosen(&text)).fix(
+                "Leave defragmentation to a kernel thread",
                 &format!("echo defer > /{file}"),
-                "a line in /etc/tmpfiles.d/weft.conf: 'w /sys/kernel/mm/transparent_hugepage/\
+                "add a line to /etc/tmpfiles.d/weft.conf: 'w /sys/kernel/mm/transparent_hugepage/\
                  defrag - - - - defer'",
             )
         }
@@ -111,17 +109,16 @@ fn judge_defrag(finding: Finding, enabled: Option<&str>, defrag: Option<&str>) -
         (_, Some("always")) => finding.judged(
             Advice,
             if enabled == Some("always") { Warning } else { Ok },
-            "Whoever touches new memory that may get a huge page waits while the kernel moves \
-             other pages out of the way, when memory is fragmented: pauses in the middle of \
-             requests. 'defer' leaves that to a thread of the kernel.",
+            "A thread that touches new memory waits while the kernel moves other pages away: \
+             pauses in the middle of requests when memory is fragmented.",
         ),
         (_, Some("madvise" | "defer+madvise")) => finding.all(
             Ok,
-            "Only who asked for huge pages waits for room to be made; Weft asks. That is the \
-             usual setting. Where pauses of growing servers are seen, 'defer' avoids them.",
+            "The usual setting: only programs that ask for huge pages wait for defragmentation, \
+             Weft among them. 'defer' avoids such pauses in a growing server.",
         ),
-        (_, Some("defer" | "never")) => finding.all(Ok, "Nobody waits for room to be made."),
-        (_, Some(_) | None) => finding.unknown("This is no setting that we know."),
+        (_, Some("defer" | "never")) => finding.all(Ok, "No thread waits for defragmentation."),
+        (_, Some(_) | None) => finding.unknown("Unknown setting."),
     }
 }
 
@@ -135,26 +132,22 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
             "0" if counts_only_mappings(patient) => finding.judged(
                 Fine,
                 Advice,
-                "The kernel refuses what obviously is too much: since Linux 5.2 a mapping larger \
-                 than all memory and swap, which a fork of a server hardly ever has. Redis and \
-                 Valkey warn of this value all the same, for the sake of older kernels. Weft \
-                 does not fork.",
+                "Redis and Valkey warn of 0 at start. Since Linux 5.2 it hurts little: the kernel \
+                 refuses only mappings larger than memory and swap together.",
             ),
             "0" => finding.judged(
                 Fine,
                 Warning,
-                "The kernel compares what is asked for with what is free, roughly. A server that \
-                 forks to save asks, for a moment, for as much memory again as it has: when it \
-                 is large that may be refused, and with it saving, rewriting the log and full \
-                 synchronization of replicas. Weft does not fork.",
+                "The kernel may refuse the fork of a large server. Then Redis and Valkey cannot \
+                 save, rewrite the AOF or synchronize replicas. Weft does not fork.",
             ),
             "1" => finding.all(Fine, "The kernel never refuses memory in advance."),
             "2" => finding.all(
                 Warning,
-                "The kernel refuses memory beyond a fixed sum of promises, though much of it is \
-                 free: forks fail, and so do allocations of any server, which then ends.",
+                "The kernel refuses memory although much is free: forks fail, and a server whose \
+                 allocation fails exits.",
             ),
-            _ => finding.unknown("This is no setting that we know."),
+            _ => finding.unknown("Unknown setting."),
         },
     };
     vec![
@@ -163,7 +156,7 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
 }
 
 /// Whether this kernel, in mode 0, looks at single mappings only (Linux 5.2, "mm: fix
-/// false-positive OVERCOMMIT_GUESS failures"), and not at what is free.
+/// false-positive OVERCOMMIT_GUESS failures"), and not at free memory.
 fn counts_only_mappings(patient: &Patient) -> bool {
     let release = patient.host.text("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());

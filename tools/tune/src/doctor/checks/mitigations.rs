@@ -1,4 +1,4 @@
-//! Mitigations of the processor's vulnerabilities: what a system call costs.
+//! Mitigations of the processor's vulnerabilities, which make system calls slower.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -6,11 +6,11 @@ use crate::doctor::finding::Severity;
 const FOLDER: &str = "sys/devices/system/cpu/vulnerabilities";
 const PAGE: &str = "https://docs.kernel.org/admin-guide/hw-vuln/index.html";
 
-/// What is done at each entry to the kernel, or at each return from it: the file, and what it
-/// says behind `Mitigation: ` and before the first semicolon. Other mitigations act when tasks
-/// are switched, when guests are entered, or where a program asks for them. `mmio_stale_data`
-/// is not here: where its clearing of buffers is done for programs at all, that is because of
-/// another vulnerability, which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
+/// Mitigations at each entry to the kernel, or at each return from it: the file, and its text
+/// between `Mitigation: ` and the first semicolon. Other mitigations act when tasks are switched,
+/// when guests are entered, or where a program asks for them. `mmio_stale_data` is not here: where
+/// its clearing of buffers is done for programs at all, that is because of another vulnerability,
+/// which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
 const AT_EACH_CALL: &[(&str, &[&str])] = &[
     ("meltdown", &["PTI"]),
     ("mds", &["Clear CPU buffers"]),
@@ -46,8 +46,8 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         let so = states.iter().filter(|(name, state)| is_so(name, state));
         so.map(|(name, _)| name.as_str()).collect()
     };
-    // With a capital: also a part of what is otherwise mitigated, such as "BHI: Vulnerable".
-    // "SMT vulnerable" is only that siblings may see each other.
+    // With a capital: also a part of a mitigated one, such as "BHI: Vulnerable". "SMT vulnerable"
+    // is only that siblings may see each other.
     let open = those(|_, state| state.contains("Vulnerable"));
     let calls = those(at_each_call);
     let mut facts = vec![format!(
@@ -63,28 +63,30 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
     }
     let finding = Finding::new(check, subject, FOLDER, facts.join("; ")).lasting(boot(patient));
     let finding = match (calls.is_empty(), open.is_empty()) {
-        (true, true) => finding.all(Severity::Ok, "None makes each system call slower."),
+        (true, true) => finding.all(Severity::Ok, "No mitigation makes each system call slower."),
         (false, _) => finding
             .all(
                 Severity::Advice,
-                "Each system call pays for these, and a server makes at least two for each \
-                 client and turn of its loop. Pipelining and more connections per turn spread \
-                 the cost. Only where every program on the machine is trusted, and no other \
-                 tenant shares it, may they be given up.",
+                "These mitigations slow down each system call, and a server makes at least two for \
+                 each client and iteration of its loop.",
             )
-            .cure(
-                "none: it is decided at the start",
-                "mitigations=off on the kernel's command line, if at all",
+            .advise(
+                "Pipeline requests, so that one system call serves many",
+                "mitigations=off on the kernel's command line removes the cost; only where every \
+                 program is trusted and no other tenant shares the machine",
             ),
         (true, false) => finding
             .all(
                 Severity::Advice,
-                "Not all of the processor's vulnerabilities are mitigated, or not wholly: \
-                 nothing is slower for that, but programs or tenants may read what is not theirs.",
+                "Other programs or tenants may read the server's memory. It matters only where \
+                 some of them are not trusted.",
             )
-            .cure(
-                "none: it is decided at the start",
-                "a newer kernel or microcode, and no mitigations=off on the kernel's command line",
+            .advise(
+                match cmdline(patient).contains("mitigations=off") {
+                    true => "Remove mitigations=off from the kernel's command line",
+                    false => "Update the kernel and the microcode",
+                },
+                "the same: the processor's mitigations are chosen at each start",
             ),
     };
     vec![finding.see(PAGE)]
@@ -97,9 +99,12 @@ fn at_each_call(name: &str, state: &str) -> bool {
     listed.is_some_and(|(_, words)| words.contains(&main)) || done.contains(HISTORY_LOOP)
 }
 
+fn cmdline(patient: &Patient) -> String {
+    patient.host.text("proc/cmdline").unwrap_or_default()
+}
+
 fn boot(patient: &Patient) -> String {
-    let line = patient.host.text("proc/cmdline").unwrap_or_default();
-    match line.split_whitespace().find(|word| word.starts_with("mitigations=")) {
+    match cmdline(patient).split_whitespace().find(|word| word.starts_with("mitigations=")) {
         Some(word) => format!("yes: {word} on the kernel's command line"),
         None => "yes: the kernel's default".to_string(),
     }

@@ -1,7 +1,7 @@
 //! The table of checks.
 //!
-//! A check is a function that looks at files and returns findings; each family has a file.
-//! A new one is a function and a line here.
+//! A check is a function that reads files and returns findings; each family has a file.
+//! A new check is a function and a line in the table.
 
 mod clock;
 mod files;
@@ -21,45 +21,61 @@ use super::finding::Finding;
 
 /// One check.
 pub struct Check {
-    /// Its name, as findings give it and the command line takes it.
+    /// The name in findings and on the command line.
     pub name: &'static str,
-    /// What it has to say: always something.
+    /// Which hosts it applies to.
+    pub needs: Needs,
+    /// Reads and judges.
     pub look: fn(&Patient) -> Vec<Finding>,
 }
 
-/// All checks, in the order of the report where they are equally grave.
-pub const TABLE: &[Check] = &[
-    Check { name: "thp-enabled", look: memory::huge_pages },
-    Check { name: "thp-defrag", look: memory::defrag },
-    Check { name: "overcommit", look: memory::overcommit },
-    Check { name: "swappiness", look: swap::swappiness },
-    Check { name: "swap-used", look: swap::used },
-    Check { name: "somaxconn", look: network::somaxconn },
-    Check { name: "syn-backlog", look: network::syn_backlog },
-    Check { name: "open-files", look: files::open_files },
-    Check { name: "file-max", look: files::file_max },
-    Check { name: "governor", look: frequency::governor },
-    Check { name: "turbo", look: frequency::turbo },
-    Check { name: "numa-balancing", look: numa::balancing },
-    Check { name: "irqbalance", look: interrupts::irqbalance },
-    Check { name: "interrupts", look: interrupts::one_cpu },
-    Check { name: "mitigations", look: mitigations::look },
-    Check { name: "steal", look: steal::look },
-    Check { name: "clocksource", look: clock::look },
-    Check { name: "cpu-quota", look: group::cpu_time },
-    Check { name: "memory-limit", look: group::memory },
-];
+/// The input that a check needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Files of the host only: the check always returns a finding.
+    Files,
+    /// The live machine or a running server: the check returns nothing without it.
+    Live,
+}
 
-/// Checks of what goes on now, and of a running server. They say nothing where nobody looked, or where
-/// no server was named.
-pub const LIVE: &[Check] = &[
-    Check { name: "others", look: server::others },
-    Check { name: "server-answers", look: server::answers },
-    Check { name: "server-clients", look: server::clients },
-    Check { name: "server-memory", look: server::memory_limit },
-    Check { name: "server-threads", look: server::threads },
-    Check { name: "server-backlog", look: server::backlog },
-    Check { name: "server-swap", look: server::swap },
+const fn files(name: &'static str, look: fn(&Patient) -> Vec<Finding>) -> Check {
+    Check { name, needs: Needs::Files, look }
+}
+
+const fn live(name: &'static str, look: fn(&Patient) -> Vec<Finding>) -> Check {
+    Check { name, needs: Needs::Live, look }
+}
+
+/// All checks, the most important first: findings of one severity are printed in this order. First
+/// what ends a server or stops it from saving, then what stops its threads, then refused
+/// connections, then slowness.
+pub const TABLE: &[Check] = &[
+    live("server-memory", server::memory_limit),
+    live("server-swap", server::swap),
+    files("swap-used", swap::used),
+    files("overcommit", memory::overcommit),
+    files("memory-limit", group::memory),
+    live("others", server::others),
+    files("steal", steal::look),
+    files("cpu-quota", group::cpu_time),
+    live("server-threads", server::threads),
+    live("server-clients", server::clients),
+    live("server-backlog", server::backlog),
+    files("open-files", files::open_files),
+    files("file-max", files::file_max),
+    files("somaxconn", network::somaxconn),
+    files("syn-backlog", network::syn_backlog),
+    files("clocksource", clock::look),
+    files("thp-enabled", memory::huge_pages),
+    files("thp-defrag", memory::defrag),
+    files("governor", frequency::governor),
+    files("interrupts", interrupts::one_cpu),
+    files("irqbalance", interrupts::irqbalance),
+    files("numa-balancing", numa::balancing),
+    files("swappiness", swap::swappiness),
+    files("turbo", frequency::turbo),
+    files("mitigations", mitigations::look),
+    live("server-answers", server::answers),
 ];
 
 /// A variable of sysctl: its value, or the finding that it cannot be read.
@@ -82,8 +98,9 @@ fn sysctl(
 
 /// Adds the commands that set a variable of sysctl.
 fn set(finding: Finding, name: &str, value: &str) -> Finding {
-    finding.cure(
+    finding.fix(
+        &format!("Set {name} to {value}"),
         &format!("sysctl -w {name}={value}"),
-        &format!("the line '{name} = {value}' in /etc/sysctl.d/90-weft.conf"),
+        &format!("put '{name} = {value}' into /etc/sysctl.d/90-weft.conf"),
     )
 }

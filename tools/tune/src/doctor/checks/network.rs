@@ -1,4 +1,4 @@
-//! Queues of connections that wait to be accepted.
+//! Queues of connections that wait for accept.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -9,16 +9,14 @@ const BACKLOG: u64 = 511;
 /// `net.core.somaxconn`.
 pub fn somaxconn(patient: &Patient) -> Vec<Finding> {
     let why = "The kernel cuts a server's 'tcp-backlog' (511 by default) to this. When many \
-               clients connect at once, as after a fail-over, those beyond it are dropped and \
-               try again after a second and more.";
+               clients connect at once, as after a failover, some retry after a second or more.";
     vec![judge(patient, "somaxconn", "net.core.somaxconn", Severity::Warning, why)]
 }
 
 /// `net.ipv4.tcp_max_syn_backlog`.
 pub fn syn_backlog(patient: &Patient) -> Vec<Finding> {
-    let why = "How many connections of a listener may be half open where \
-               net.ipv4.tcp_syncookies is 0; those beyond are not answered. With cookies they \
-               are, at the cost of some options of TCP.";
+    let why = "Limits half-open connections if net.ipv4.tcp_syncookies is 0. With cookies, \
+               connections beyond it lose some TCP options.";
     vec![judge(patient, "syn-backlog", "net.ipv4.tcp_max_syn_backlog", Severity::Advice, why)]
 }
 
@@ -29,7 +27,7 @@ fn judge(
     too_small: Severity,
     why: &str,
 ) -> Finding {
-    let without = "It belongs to the network namespace; a container may not show it.";
+    let without = "It belongs to the network namespace; containers may hide it.";
     let finding = match super::sysctl(patient, check, name, without) {
         Err(finding) => *finding,
         Ok((finding, value)) => match value.parse::<u64>() {
@@ -37,7 +35,7 @@ fn judge(
                 finding.all(Severity::Ok, "Enough for the default 'tcp-backlog' of 511.")
             }
             Ok(_) => finding.all(too_small, why),
-            Err(_) => finding.unknown("This is no number that we know."),
+            Err(_) => finding.unknown("Not a number."),
         },
     };
     super::set(finding, name, "4096").see(match check {

@@ -1,4 +1,4 @@
-//! Memory that the kernel moves between nodes.
+//! Automatic NUMA balancing: the kernel moves memory between nodes.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -10,7 +10,7 @@ pub fn balancing(patient: &Patient) -> Vec<Finding> {
     let without = "A kernel built without it has no such file.";
     let finding = match super::sysctl(patient, check, name, without) {
         Err(finding) if nodes == 1 => {
-            let why = format!("{} With one memory node it would have no effect.", finding.why);
+            let why = format!("{} With one memory node it has no effect.", finding.why);
             finding.unknown(&why)
         }
         Err(finding) => *finding,
@@ -21,12 +21,10 @@ pub fn balancing(patient: &Patient) -> Vec<Finding> {
             }
             Ok(_) => finding.all(
                 Severity::Advice,
-                "The kernel takes pages away now and then to see who touches them, and moves \
-                 them between nodes: page faults in the middle of requests. For a server whose \
-                 threads are bound to one node, where its memory is already, it can only cost; \
-                 one that is spread over nodes may gain.",
+                "The kernel unmaps pages to see which node uses them: page faults in the middle of \
+                 requests. A server bound to one node gains nothing; one on several nodes may.",
             ),
-            Err(_) => finding.unknown("This is no number that we know."),
+            Err(_) => finding.unknown("Not a number."),
         },
     };
     vec![

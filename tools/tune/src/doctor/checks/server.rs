@@ -1,4 +1,4 @@
-//! A server that runs: its own limits and settings, beside what the host gives it.
+//! A running server: its limits and settings compared with those of the host.
 
 use weft_base::cpulist;
 use weft_base::limits::RESERVED_FDS;
@@ -10,15 +10,17 @@ use crate::doctor::running::Running;
 use crate::host::limits;
 use crate::report::numbers::memory;
 
-/// Of the memory there is: how much the data may be limited to before there is no room for anything
-/// else.
+/// The largest good `maxmemory` as a share of all memory. The rest is for client buffers,
+/// fragmentation and the kernel.
 const ROOM: f64 = 0.9;
-/// CPUs that others use from which on it is worth knowing, and the share of all from which on it
-/// spoils latency.
+/// The `maxmemory` that the advice names, as a share of all memory.
+const ADVISED: f64 = 0.7;
+/// CPUs used by other processes from which they are worth knowing.
 const OTHERS: f64 = 0.2;
+/// The share of all CPUs used by other processes from which they spoil latency.
 const MUCH: f64 = 0.25;
 
-/// CPUs that others use now; nothing where nobody looked.
+/// CPUs that other processes use now; nothing if they were not measured.
 pub fn others(patient: &Patient) -> Vec<Finding> {
     let Some(neighbours) = &patient.neighbours else { return Vec::new() };
     let cpus = patient.machine.online().len().max(1);
@@ -29,20 +31,23 @@ pub fn others(patient: &Patient) -> Vec<Finding> {
         .collect();
     let who = if who.is_empty() { String::new() } else { format!(": {}", who.join(", ")) };
     let value = format!("{:.1} of {cpus} CPUs, for half a second{who}", neighbours.cpus);
-    let finding = Finding::new("others", "CPU time that others take now", "proc/stat", value);
-    let why = "A thread of the server that finds its CPU taken waits for milliseconds, and all its \
-               clients with it. Figures that are measured meanwhile are not to be trusted.";
+    let finding =
+        Finding::new("others", "CPU time that other processes use now", "proc/stat", value);
+    let why = "A server thread whose CPU is taken waits milliseconds, and its clients with it. \
+               Don't trust figures measured meanwhile.";
+    let port = patient.running.as_ref().map_or("PORT".into(), |running| running.port.to_string());
     let severity = match neighbours.cpus {
         used if used >= MUCH * cpus as f64 => Severity::Warning,
         used if used > OTHERS => Severity::Advice,
-        _ => return vec![finding.all(Severity::Ok, "Next to nothing.").see(STAT)],
+        _ => return vec![finding.all(Severity::Ok, "Almost none.").see(STAT)],
     };
     vec![
         finding
             .all(severity, why)
-            .cure(
-                "stop them, or give the server CPUs of its own (weft-tune plan --port ...)",
-                "AllowedCPUs= in the systemd units of the others",
+            .fix(
+                "Stop the other processes, or give the server its own CPUs",
+                &format!("weft-tune plan --port {port}"),
+                "set AllowedCPUs= in the systemd units of the other processes",
             )
             .see(STAT),
     ]
@@ -51,23 +56,23 @@ pub fn others(patient: &Patient) -> Vec<Finding> {
 const STAT: &str =
     "https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat";
 
-/// Runs a check on the server that was named, where there is one.
+/// Runs a check on the server of `--port`, if there is one.
 fn with(patient: &Patient, look: impl Fn(&Running) -> Finding) -> Vec<Finding> {
     patient.running.iter().map(look).collect()
 }
 
-/// Whether it answered at all.
+/// Whether the server answered.
 pub fn answers(patient: &Patient) -> Vec<Finding> {
     let Some(running) = &patient.running else { return Vec::new() };
     let Some(why) = &running.silent else { return Vec::new() };
     let file = format!("proc/{}", running.pid);
-    let finding = Finding::new("server-answers", "what the server says", &file, "nothing");
+    let finding = Finding::new("server-answers", "answer of the server", &file, "none");
     vec![finding.unknown(&format!(
-        "Only what the kernel knows of the process is judged; the server said: {why}"
+        "Only the process is judged, not the server's settings. The server said: {why}"
     ))]
 }
 
-/// `maxclients` beside the limit of open files of the process.
+/// `maxclients` compared with the process's limit of open files.
 pub fn clients(patient: &Patient) -> Vec<Finding> {
     let look = |running: &Running| {
         let file = format!("proc/{}/limits", running.pid);
@@ -85,25 +90,27 @@ pub fn clients(patient: &Patient) -> Vec<Finding> {
         let soft: u64 = soft.and_then(|word| word.parse().ok()).unwrap_or(u64::MAX);
         let Some(clients) = running.max_clients else {
             let finding = Finding::new(check, subject, &file, soft);
-            return finding.unknown("It does not say how many clients it takes.").see(page);
+            return finding.unknown("The server does not report maxclients.").see(page);
         };
         let finding =
             Finding::new(check, subject, &file, format!("{soft}, for maxclients {clients}"));
         let finding = match clients + RESERVED_FDS <= soft {
-            true => finding.all(Severity::Ok, "Enough for all its clients."),
+            true => finding.all(Severity::Ok, "Enough for all clients."),
             false => finding.all(
                 Severity::Warning,
-                "Every client is an open file: before it has as many as configured, it will refuse \
-                 connections.",
+                "Every client is an open file: the server refuses connections before it reaches \
+                 maxclients.",
             ),
         };
-        let cure = format!("prlimit --pid {} --nofile={}", running.pid, clients + RESERVED_FDS);
-        finding.cure(&cure, "LimitNOFILE= in the systemd unit").see(page)
+        let wanted = clients + RESERVED_FDS;
+        let change = format!("prlimit --pid {} --nofile={wanted}", running.pid);
+        let keep = format!("set LimitNOFILE={wanted} in the systemd unit");
+        finding.fix("Raise the server's limit of open files", &change, &keep).see(page)
     };
     with(patient, look)
 }
 
-/// `maxmemory` beside the memory there is.
+/// `maxmemory` compared with the memory of the machine and its control group.
 pub fn memory_limit(patient: &Patient) -> Vec<Finding> {
     let look = |running: &Running| {
         let file = "proc/meminfo";
@@ -114,7 +121,9 @@ pub fn memory_limit(patient: &Patient) -> Vec<Finding> {
         let (Some(limit), Some(there)) = (running.max_memory, there.into_iter().flatten().min())
         else {
             let finding = Finding::new(check, subject, file, "not known");
-            return finding.unknown("Its limit or the memory there is cannot be read.").see(page);
+            return finding
+                .unknown("Either maxmemory or the machine's memory cannot be read.")
+                .see(page);
         };
         let value = match limit {
             0 => format!("none, of {}", memory(there)),
@@ -123,24 +132,24 @@ pub fn memory_limit(patient: &Patient) -> Vec<Finding> {
         let finding = Finding::new(check, subject, file, value);
         let finding = match limit {
             0 => finding.all(
-                Severity::Advice,
-                "It grows until the kernel ends it, or until the machine swaps.",
+                Severity::Warning,
+                "Without maxmemory the server grows until the machine swaps or the kernel kills it.",
             ),
             limit if limit as f64 > ROOM * there as f64 => finding.all(
                 Severity::Warning,
-                "Beside the data a server needs memory for clients, for fragmentation and, where \
-                 it forks to save, for what is written meanwhile: the kernel will end it before \
-                 it comes to its limit.",
+                "A server also needs memory for client buffers, fragmentation and, if it forks to \
+                 save, for pages written meanwhile. The kernel kills it before it reaches maxmemory.",
             ),
-            _ => finding.all(Severity::Ok, "There is room beside it."),
+            _ => finding.all(Severity::Ok, "Enough memory remains for other purposes."),
         };
-        let cure = format!("CONFIG SET maxmemory {}", (there as f64 * 0.7) as u64);
-        finding.cure(&cure, "the same in its configuration file").see(page)
+        let change = format!("CONFIG SET maxmemory {}mb", (there as f64 * ADVISED) as u64 >> 20);
+        let action = "Limit the server's memory";
+        finding.fix(action, &change, "set maxmemory in its configuration file").see(page)
     };
     with(patient, look)
 }
 
-/// I/O threads beside the CPUs that the process may use.
+/// I/O threads compared with the CPUs that the process may use.
 pub fn threads(patient: &Patient) -> Vec<Finding> {
     let look = |running: &Running| {
         let file = format!("proc/{}/status", running.pid);
@@ -152,7 +161,9 @@ pub fn threads(patient: &Patient) -> Vec<Finding> {
         let process = find(&Real::at(patient.host.root()), running.pid);
         let (Some(cpus), Some(process)) = (cpus, process) else {
             let finding = Finding::new(check, subject, &file, "not known");
-            return finding.unknown("Its threads and CPUs cannot be read.").see(page);
+            return finding
+                .unknown("Either the threads or the CPUs of the process cannot be read.")
+                .see(page);
         };
         let (threads, cpus) =
             (process.io_threads(), cpus.intersection(&patient.machine.online()).len());
@@ -161,19 +172,19 @@ pub fn threads(patient: &Patient) -> Vec<Finding> {
             true => finding.judged(
                 Severity::Advice,
                 Severity::Warning,
-                "More threads than CPUs. Those of Redis and Valkey wait for each other while they \
-                 spin, and one that has no CPU holds up all: the throughput falls to a fraction. \
-                 Weft lets those that it has no use for sleep.",
+                "Threads of Redis and Valkey spin while they wait for each other: one without a CPU \
+                 delays all, and throughput collapses. Idle threads of Weft sleep.",
             ),
-            false => finding.all(Severity::Ok, "Each may have a CPU."),
+            false => finding.all(Severity::Ok, "There is a CPU for each thread."),
         };
-        let cure = format!("CONFIG SET io-threads {}, where the server takes it", cpus.max(1));
-        finding.cure(&cure, "io-threads in its configuration file").see(page)
+        let change = format!("CONFIG SET io-threads {}", cpus.max(1));
+        let action = "Run no more I/O threads than CPUs";
+        finding.fix(action, &change, "set io-threads in its configuration file").see(page)
     };
     with(patient, look)
 }
 
-/// `tcp-backlog` beside what the kernel allows.
+/// `tcp-backlog` compared with the kernel's limit.
 pub fn backlog(patient: &Patient) -> Vec<Finding> {
     let look = |running: &Running| {
         let file = "proc/sys/net/core/somaxconn";
@@ -182,15 +193,15 @@ pub fn backlog(patient: &Patient) -> Vec<Finding> {
         let most: Option<u64> = patient.host.number(file);
         let (Some(backlog), Some(most)) = (running.backlog, most) else {
             let finding = Finding::new(check, subject, file, "not known");
-            return finding.unknown("It or somaxconn cannot be read.").see(page);
+            return finding.unknown("Either tcp-backlog or somaxconn cannot be read.").see(page);
         };
         let finding = Finding::new(check, subject, file, format!("{backlog}, of {most}"));
         let finding = match backlog <= most {
-            true => finding.all(Severity::Ok, "The kernel grants it."),
+            true => finding.all(Severity::Ok, "The kernel allows it."),
             false => finding.all(
                 Severity::Warning,
-                "The kernel makes it as small as somaxconn: when many clients come back at once, \
-                 some wait a second or more for a second try.",
+                "The kernel cuts tcp-backlog to somaxconn: when many clients reconnect at once, \
+                 some retry after a second or more.",
             ),
         };
         super::set(finding, "net.core.somaxconn", &backlog.to_string()).see(page)
@@ -198,7 +209,7 @@ pub fn backlog(patient: &Patient) -> Vec<Finding> {
     with(patient, look)
 }
 
-/// What of it lies in swap.
+/// Memory of the server in swap.
 pub fn swap(patient: &Patient) -> Vec<Finding> {
     let look = |running: &Running| {
         let file = format!("proc/{}/status", running.pid);
@@ -210,19 +221,22 @@ pub fn swap(patient: &Patient) -> Vec<Finding> {
             .find_map(|line| line.strip_prefix("VmSwap:")?.trim().strip_suffix(" kB"));
         let Some(kib) = kib.and_then(|kib| kib.trim().parse::<u64>().ok()) else {
             let finding = Finding::new(check, subject, &file, "not known");
-            return finding.unknown("The kernel does not say.").see(page);
+            return finding.unknown("The file does not mention swap.").see(page);
         };
         let finding = Finding::new(check, subject, &file, memory(kib << 10));
         let finding = match kib {
-            0 => finding.all(Severity::Ok, "None of it."),
+            0 => finding.all(Severity::Ok, "None."),
             _ => finding.all(
                 Severity::Warning,
-                "Whoever asks for what lies there waits for a disk, and so do all who wait for that \
-                 thread.",
+                "A request for a swapped key waits for the disk, and so do all clients of its thread.",
             ),
         };
         finding
-            .cure("more memory, a smaller maxmemory, then swapoff -a", "vm.swappiness = 1")
+            .fix(
+                "Lower maxmemory or add memory, then empty the swap",
+                "swapoff -a && swapon -a",
+                "put 'vm.swappiness = 1' into /etc/sysctl.d/90-weft.conf",
+            )
             .see(page)
     };
     with(patient, look)

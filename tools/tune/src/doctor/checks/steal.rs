@@ -1,17 +1,17 @@
-//! Time that the hypervisor gave to others.
+//! Steal: CPU time that the hypervisor gave to other machines.
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
 
-/// Permille of the time since the start from which steal is worth knowing.
+/// Permille of the time since boot from which steal is worth knowing.
 const ADVICE: u64 = 10;
 
-/// And from which it spoils latency.
+/// Permille from which steal spoils latency.
 const WARNING: u64 = 50;
 
-/// `steal` in `/proc/stat`, beside all time since the start.
+/// `steal` in `/proc/stat`, as a share of all time since boot.
 pub fn look(patient: &Patient) -> Vec<Finding> {
-    let (check, subject, file) = ("steal", "stolen time", "proc/stat");
+    let (check, subject, file) = ("steal", "steal, time given to other machines", "proc/stat");
     let page = "https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat";
     let text = match patient.host.read(file) {
         Ok(text) => text,
@@ -19,7 +19,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
             return vec![Finding::unreadable(check, subject, file, &error, "").see(page)];
         }
     };
-    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user already.
+    // user, nice, system, idle, iowait, irq, softirq, steal; user includes guest time.
     let times: Option<Vec<u64>> = text.lines().find_map(|line| {
         let numbers = line.strip_prefix("cpu ")?.split_whitespace().take(8);
         numbers.map(|number| number.parse().ok()).collect()
@@ -30,24 +30,25 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         .filter(|(all, _)| *all > 0)
     else {
         let finding = Finding::new(check, subject, file, "not in the file");
-        return vec![finding.unknown("The kernel does not say how its time was spent.").see(page)];
+        return vec![
+            finding.unknown("The file does not show how the CPUs spent their time.").see(page),
+        ];
     };
     let permille = u64::try_from(u128::from(steal) * 1000 / u128::from(all)).unwrap_or(1000);
     let value = format!("{}.{} % since the start", permille / 10, permille % 10);
     let finding = Finding::new(check, subject, file, value);
-    let why = "The hypervisor ran others while this machine had work. A thread that is stopped \
-               holds up all its clients, whatever the server does. Figures of a host with much \
-               of it are not to be trusted.";
-    let cure = |finding: Finding| {
-        finding.cure(
-            "none from inside; 'vmstat 1' shows it as it happens (st)",
-            "a machine with processors of its own, or less load beside it",
+    let why = "The hypervisor ran other machines while this one had work: each stopped thread \
+               delays all its clients. Don't trust figures measured here.";
+    let advise = |finding: Finding| {
+        finding.advise(
+            "Move the server to a machine with dedicated CPUs ('vmstat 1' shows the steal as st)",
+            "the same: nothing on this machine changes it",
         )
     };
     let finding = match permille {
-        WARNING.. => cure(finding.all(Severity::Warning, why)),
-        ADVICE.. => cure(finding.all(Severity::Advice, why)),
-        _ => finding.all(Severity::Ok, "Next to none, on the average."),
+        WARNING.. => advise(finding.all(Severity::Warning, why)),
+        ADVICE.. => advise(finding.all(Severity::Advice, why)),
+        _ => finding.all(Severity::Ok, "Almost none on average."),
     };
     vec![finding.see(page)]
 }

@@ -5,7 +5,7 @@ use crate::doctor::finding::Severity;
 
 const FILE: &str = "proc/meminfo";
 
-/// The most that `vm.swappiness` should be on a host for a server of this kind.
+/// The highest good `vm.swappiness` for an in-memory server.
 const SWAPPINESS: u32 = 10;
 
 /// A line of `/proc/meminfo`, in KiB.
@@ -21,16 +21,16 @@ pub fn swappiness(patient: &Patient) -> Vec<Finding> {
     let finding = match super::sysctl(patient, "swappiness", name, "Containers may hide it.") {
         Err(finding) => *finding,
         Ok((finding, value)) => match (kib(&meminfo, "SwapTotal:"), value.parse::<u32>()) {
-            (_, Err(_)) => finding.unknown("This is no number that we know."),
+            (_, Err(_)) => finding.unknown("Not a number."),
             (Some(0), Ok(_)) => finding.all(Severity::Ok, "Without effect: there is no swap."),
-            (_, Ok(value)) if value <= SWAPPINESS => {
-                finding.all(Severity::Ok, "The page cache is given up before a server's memory.")
-            }
+            (_, Ok(value)) if value <= SWAPPINESS => finding.all(
+                Severity::Ok,
+                "The kernel drops page cache before it swaps a server's memory.",
+            ),
             (_, Ok(_)) => finding.all(
                 Severity::Advice,
-                "How readily the kernel moves a server's memory to disk to keep more of the \
-                 page cache. A key that is on disk is read in milliseconds while its thread \
-                 waits. 1 to 10 keeps swap for emergencies.",
+                "The kernel swaps a server's memory to keep more page cache. A thread waits \
+                 milliseconds for a swapped key. 1 to 10 keeps swap for emergencies.",
             ),
         },
     };
@@ -52,7 +52,7 @@ pub fn used(patient: &Patient) -> Vec<Finding> {
     };
     let (Some(total), Some(free)) = (kib(&text, "SwapTotal:"), kib(&text, "SwapFree:")) else {
         let finding = Finding::new(check, subject, FILE, "not in the file");
-        return vec![finding.unknown("The kernel says nothing about swap.").see(page)];
+        return vec![finding.unknown("The file does not mention swap.").see(page)];
     };
     let used = total.saturating_sub(free);
     let value = format!("{} MB of {} MB", used >> 10, total >> 10);
@@ -60,19 +60,20 @@ pub fn used(patient: &Patient) -> Vec<Finding> {
     let finding = match (total, used) {
         (0, _) => finding.all(
             Severity::Ok,
-            "There is none: memory that runs out ends a process, so set 'maxmemory'.",
+            "There is none: the kernel kills a process when memory runs out, so set 'maxmemory'.",
         ),
-        (_, 0) => finding.all(Severity::Ok, "None of it is used."),
+        (_, 0) => finding.all(Severity::Ok, "None is used."),
         (_, _) => finding
             .all(
                 Severity::Warning,
-                "Memory of some process is on disk. If it is the server's, requests for it wait \
-                 for the disk; 'grep VmSwap /proc/PID/status' tells whose it is.",
+                "Memory of some process is on disk. If it is the server's ('grep VmSwap \
+                 /proc/PID/status'), its requests wait for the disk.",
             )
-            .cure(
-                "swapoff -a && swapon -a (only with more free memory than swap in use)",
-                "less memory for the server ('maxmemory'), a lower vm.swappiness, or \
-                 MemorySwapMax=0 in its systemd unit",
+            .fix(
+                "Free memory, then empty the swap",
+                "swapoff -a && swapon -a",
+                "lower the server's 'maxmemory' or vm.swappiness, or set MemorySwapMax=0 in its \
+                 systemd unit",
             ),
     };
     vec![finding.see(page)]

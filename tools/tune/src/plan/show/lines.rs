@@ -1,11 +1,11 @@
-//! A plan as configuration lines and as commands, for those who do it by hand.
+//! A plan as configuration lines and as commands, to carry it out by hand.
 
 use std::fmt::Write;
 
 use crate::plan::model::{Instance, Interface, Kind, Plan};
 
-/// Lines for the servers' configuration files. All of them are read at the start only. What Weft has no
-/// use for, because it neither forks nor saves, is not written for it.
+/// Lines for the servers' configuration files. All of them are read at the start only. Lines for
+/// forked children are left out for Weft, which does not fork.
 pub fn configuration(plan: &Plan) -> String {
     let mut out = String::from("\nConfiguration, read when a server starts:\n");
     for instance in &plan.instances {

@@ -41,7 +41,7 @@ fn write_node(machine: &Machine, plan: &Plan, node: &Node, out: &mut String) {
     }
 }
 
-/// What runs on a CPU.
+/// The work on a CPU.
 fn runs_on(plan: &Plan, cpu: usize) -> String {
     if !plan.usable.contains(cpu) {
         return "not usable here".to_string();

@@ -12,7 +12,7 @@ pub fn figure(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
     let threads = all_threads(series);
     let lines = |command: &str| -> Vec<Line> {
         let line = |(style, series): (usize, &&Series)| -> [Line; 2] {
-            // what a server chooses itself is no step on the way from few threads to many
+            // a server's own choice is no step from few threads to many
             let dots = dots_of(figure, series, command, &threads);
             let (auto, counted) =
                 dots.into_iter().partition(|(threads, _)| *threads == Threads::Auto);
@@ -171,7 +171,7 @@ pub fn drift(summary: &Summary, series: &[&Series]) -> Markup {
     html! {
         @if !sweeps.is_empty() {
             p {
-                "Each run beside the mean of its repeats, in the order of time. A machine that "
+                "Each run compared with the mean of its repeats, in the order of time. A machine that "
                 "slows down or a neighbour that wakes up shows here."
             }
             div class="charts" {
@@ -245,7 +245,7 @@ fn largest(threads: &[Threads]) -> u32 {
     threads.iter().filter_map(|threads| threads.count()).max().unwrap_or(1)
 }
 
-/// Where a number of threads stands; that of the server's own choice behind all.
+/// The place of a number of threads; the server's own choice comes last.
 fn place(threads: Threads, all: &[Threads]) -> f64 {
     match threads {
         Threads::Count(count) => f64::from(count),
@@ -258,7 +258,7 @@ fn least_gap(threads: &[Threads]) -> f64 {
     places.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min).unwrap_or(1.0)
 }
 
-/// So many ticks that what is written there does not touch.
+/// So many ticks that their texts do not touch.
 fn ticks(threads: &[Threads]) -> Vec<(f64, String)> {
     let room = f64::from((largest(threads) / 14).max(1));
     let mut kept: Vec<(f64, String)> = Vec::new();

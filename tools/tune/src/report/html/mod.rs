@@ -14,7 +14,7 @@ use super::tables::{self, Figure, Table};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
 
-/// The whole page: what is the answer, whether to believe it, the curves; the rest is folded away.
+/// The whole page: the answer, whether to believe it, the curves; the rest is folded away.
 pub fn page(summary: &Summary, title: &str) -> String {
     let loads = summary.loads();
     html! {
@@ -82,12 +82,12 @@ fn load_section(summary: &Summary, load: Load) -> Markup {
     }
 }
 
-/// What is looked up, not read.
+/// A section to look up, not to read.
 fn folded(name: &str, content: &Markup) -> Markup {
     html! { details { summary { (name) } (content) } }
 }
 
-/// The answer: servers beside each other, in words, then in figures.
+/// The answer: servers compared, in words, then in figures.
 fn versus(series: &[&Series], commands: &[&str]) -> Markup {
     let found = ratio::of(series, commands);
     html! {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn no_heading_stands_there_twice() {
+    fn no_heading_is_repeated() {
         let page = page(&Summary::of(published::sweeps()), "A title");
         for section in page.split("<section>") {
             let mut names: Vec<&str> =
