@@ -12,6 +12,7 @@
 
 #[cfg(weft_sanitizer)]
 pub mod counted;
+pub mod holdings;
 pub mod mallctl;
 pub mod size_class;
 

@@ -5,15 +5,18 @@
 //! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
-use crate::holdings::{Holding, Holdings};
-use crate::tracking::Tracker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use weft_keyspace::Watch;
+use weft_memory::holdings::{Holding, Holdings};
 use weft_memory::size_class::heap;
 use weft_net::listen::Accepted;
 use weft_pubsub::subscriber::{Shown, Subscriber};
+use weft_tracking::tracker::Receiver;
+
+/// A client that caches what it reads.
+pub type Tracker = weft_tracking::tracker::Tracker<ClientShared>;
 
 /// The public face of one client.
 #[derive(Debug)]
@@ -90,6 +93,20 @@ pub struct ClientShared {
     /// CLIENT CAPA REDIRECT.
     pub redirect_capable: AtomicBool,
     names: Mutex<Names>,
+}
+
+impl Receiver for ClientShared {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn takes_pushes(&self) -> bool {
+        !self.closing.load(Ordering::Acquire) && !self.killed.load(Ordering::Acquire)
+    }
+
+    fn holdings(&self) -> &Arc<Holdings> {
+        &self.holdings
+    }
 }
 
 /// How pushes find the client; held by who sends one, and while the client moves.

@@ -43,7 +43,6 @@ pub mod defrag_state;
 pub mod dispatch;
 pub mod eviction;
 mod failure;
-pub mod holdings;
 pub mod info;
 pub mod io;
 pub mod latency;

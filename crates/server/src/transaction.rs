@@ -11,7 +11,6 @@ use crate::dispatch::Core;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::holdings::{Charge, Holding};
 use crate::io::Session;
 use crate::io::args::ArgBuf;
 use crate::server::Server;
@@ -20,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
 use weft_keyspace::{Db, Guard, Keyspace, ShardSet, Watch};
+use weft_memory::holdings::{Charge, Holding};
 use weft_memory::size_class::{heap, map_entry};
 use weft_transfer as transfer;
 

@@ -1,12 +1,11 @@
 //! One client that waits, with everything that is needed to run its command in its place.
 
 use crate::clients::ClientShared;
+use crate::clients::Tracker;
 use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
-use crate::holdings::{Charge, Holding};
 use crate::io::Session;
 use crate::io::args::ArgBuf;
-use crate::tracking::Tracker;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use weft_commands::Group;
 use weft_keyspace::lines::{Name, Waits};
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
+use weft_memory::holdings::{Charge, Holding};
 use weft_memory::size_class::{heap, map_entry};
 use weft_replication::primary::Goal;
 use weft_resp::Proto;
@@ -114,7 +114,7 @@ impl Waiting {
             proto: session.proto,
             no_touch: session.no_touch,
             drops_reply: session.reply_mode.drops(),
-            reader: session.tracks.as_ref().and_then(|own| own.reader(cmd)).cloned(),
+            reader: session.tracks.as_ref().and_then(|own| own.reader(cmd.spec.flags)).cloned(),
             own_changes: session.own_changes(),
             cmd,
             args: Arc::new(args),

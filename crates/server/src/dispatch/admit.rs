@@ -81,7 +81,7 @@ pub fn execute(
             };
             fail_transaction(session);
             if let Some(own) = &mut session.tracks {
-                own.begin(None, session.transaction.is_some());
+                own.begin(false, session.transaction.is_some());
             }
             if session.listens {
                 pubsub::catch_up(core, session, reply);

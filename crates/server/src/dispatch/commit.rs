@@ -57,7 +57,7 @@ pub fn remember(
     args: &[&[u8]],
     guard: &Guard<'_>,
 ) -> bool {
-    let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd)) else {
+    let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd.spec.flags)) else {
         return false;
     };
     // What was done before that has been read over.
@@ -70,7 +70,9 @@ pub fn remember(
 #[cold]
 fn remember_late(task: &Task<'_>) {
     std::thread::yield_now();
-    if let Some(reader) = task.session.tracks.as_ref().and_then(|own| own.reader(task.cmd)) {
+    if let Some(reader) =
+        task.session.tracks.as_ref().and_then(|own| own.reader(task.cmd.spec.flags))
+    {
         tracking::remember(task.core.srv, None, reader, task.cmd, task.request.args);
     }
 }

@@ -64,7 +64,7 @@ pub fn begin(task: &mut Task<'_>) {
         && !task.request.looked
         && task.request.retry.is_none()
     {
-        own.begin(Some(task.cmd), in_transaction);
+        own.begin(task.cmd.full_name.starts_with("client|"), in_transaction);
     }
 }
 

@@ -3,9 +3,9 @@
 //! All of it is known without walking over buffers, so that it can be renewed in every turn.
 
 use crate::clients::ClientShared;
-use crate::holdings::Holdings;
 use crate::io::conn::{Conn, Kept};
 use std::sync::atomic::Ordering::Relaxed;
+use weft_memory::holdings::Holdings;
 use weft_resp::Span;
 
 /// Addresses, and places in what leads to a client by its number or its socket (bytes, measured).

@@ -9,7 +9,6 @@ use super::conn::Kept;
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
 use crate::replication::primary::Order;
-use crate::tracking;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,7 +42,7 @@ pub enum Message {
     /// A message for clients of this thread that listen to its channel.
     Published(Box<Published>),
     /// What this client is told of the values that it, or another one, keeps.
-    Push { client: Arc<ClientShared>, what: tracking::message::Message },
+    Push { client: Arc<ClientShared>, what: weft_tracking::message::Message },
     /// There will be such for this client.
     PushedTo { client: u64 },
     /// A command of this client runs in the slow lane now: what comes for it from here on comes

@@ -7,8 +7,8 @@
 use crate::clients::ClientShared;
 use crate::io;
 use crate::server::Server;
-use crate::tracking::message::Message;
 use std::sync::Arc;
+use weft_tracking::message::Message;
 
 /// Appends `what`, in the protocol that the client speaks then, to the output of `client`: behind all
 /// that was pushed to it before, and in front of the replies of commands that it executes from now on,

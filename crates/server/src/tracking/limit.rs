@@ -4,10 +4,11 @@
 //! before they have their replies. Who has just read something holds one shard or a few, and takes
 //! another one that is free, drawn at random.
 
-use super::message::News;
+use super::pusher;
 use crate::dispatch::Core;
 use weft_keyspace::stale::NOBODY;
 use weft_keyspace::{Guard, Inside, SHARDS, ShardSet};
+use weft_tracking::message::News;
 
 /// Keys that are forgotten behind one command at most, and shards that are looked at for each.
 const AT_ONCE: usize = 100;
@@ -63,7 +64,7 @@ fn forget_one(core: &mut Core, shard: u16) -> bool {
     }
     srv.tracking.forgot(&readers);
     let news = News::of([&*key].into_iter());
-    readers.iter().for_each(|reader| reader.tell_of_key(srv, &news, NOBODY));
+    readers.iter().for_each(|reader| reader.tell_of_key(&pusher(srv), &news, NOBODY));
     true
 }
 

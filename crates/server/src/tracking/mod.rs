@@ -13,93 +13,36 @@
 //! when the value changes. What it is told goes through the mailbox of its thread, and so comes behind
 //! the reply of that read.
 //!
-//! * [`table`] - who has read which keys of a shard; [`prefixes`]: who follows keys unread
-//! * [`tracker`] - a client, as others see it; [`own`]: as its own session does
-//! * [`message`] - what a client is told
+//! * crate `weft-tracking` - tables, prefixes, trackers and messages
 //! * [`limit`](self::limit) - `tracking-table-max-keys`
 //!
 //! See `docs/design/tracking.md`.
 
 mod limit;
-pub mod message;
-pub mod own;
-mod prefixes;
-mod table;
-mod tracker;
-
 pub use limit::{enforce, is_over, shrink};
-pub use own::Own;
-pub use table::Table;
-pub use tracker::{Mode, Tracker};
+pub use weft_tracking::tracker::Mode;
 
-use crate::clients::ClientShared;
+use crate::clients::{ClientShared, Tracker};
 use crate::dispatch::Cmd;
 use crate::io::{self, Session};
+use crate::pubsub;
 use crate::server::Server;
-use message::News;
-use prefixes::Prefixes;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use table::Readers;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_keyspace::stale::{Caches, Changed};
 use weft_keyspace::{Guard, SHARDS};
+use weft_tracking::message::News;
 
-/// What is known of clients that keep what they read.
-#[derive(Debug)]
-pub struct Tracking {
-    /// By shard; each is locked only by who holds the shard, so nobody ever waits.
-    tables: Box<[Mutex<Table>]>,
-    prefixes: Prefixes,
-    /// Clients that have tracking on.
-    clients: AtomicUsize,
-    /// Keys in all tables, and their readers.
-    keys: AtomicUsize,
-    readers: AtomicUsize,
-}
+/// What the session of a client that tracks knows.
+pub type Own = weft_tracking::own::Own<ClientShared>;
+/// All clients that track.
+pub type Tracking = weft_tracking::Tracking<ClientShared>;
+type Table = weft_tracking::table::Table<ClientShared>;
 
-impl Default for Tracking {
-    fn default() -> Self {
-        Tracking {
-            tables: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            prefixes: Prefixes::default(),
-            clients: AtomicUsize::new(0),
-            keys: AtomicUsize::new(0),
-            readers: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Tracking {
-    fn table(&self, shard: u16) -> MutexGuard<'_, Table> {
-        self.tables[usize::from(shard)].lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    /// Clients that have tracking on.
-    pub fn clients(&self) -> usize {
-        self.clients.load(Ordering::Relaxed)
-    }
-
-    /// Keys that are remembered.
-    pub fn keys(&self) -> usize {
-        self.keys.load(Ordering::Relaxed)
-    }
-
-    /// Of all keys together, the clients that have read them.
-    pub fn readers(&self) -> usize {
-        self.readers.load(Ordering::Relaxed)
-    }
-
-    /// Prefixes that are followed.
-    pub fn prefixes(&self) -> usize {
-        self.prefixes.len()
-    }
-
-    /// A key with these readers was forgotten.
-    fn forgot(&self, readers: &Readers) {
-        self.keys.fetch_sub(1, Ordering::Relaxed);
-        self.readers.fetch_sub(readers.len(), Ordering::Relaxed);
-    }
+/// A function that pushes a message to a client.
+fn pusher(srv: &Server) -> impl Fn(&Arc<ClientShared>, weft_tracking::message::Message) + '_ {
+    |client, message| pubsub::push(srv, client, message)
 }
 
 /// What the keyspace tells of, told to clients.
@@ -115,7 +58,7 @@ impl Caches for Told {
         if let Some(readers) = readers {
             tracking.forgot(&readers);
             let news = News::of([key].into_iter());
-            readers.iter().for_each(|reader| reader.tell_of_key(self.0, &news, by));
+            readers.iter().for_each(|reader| reader.tell_of_key(&pusher(self.0), &news, by));
         }
         are_left
     }
@@ -125,7 +68,7 @@ impl Caches for Told {
         if tracking.clients() > 0 {
             for client in self.0.clients.all() {
                 if let Some(tracker) = client.tracker().filter(|t| t.mode().has(Mode::ON)) {
-                    tracker.tell(self.0, &News::All);
+                    tracker.tell(&pusher(self.0), &News::All);
                 }
             }
         }
@@ -139,7 +82,7 @@ impl Caches for Told {
     }
 
     fn spread(&self, keys: Vec<Changed>) {
-        self.0.tracking.prefixes.spread(self.0, &keys);
+        self.0.tracking.prefixes.spread(&pusher(self.0), &keys);
     }
 }
 

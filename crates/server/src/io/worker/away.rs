@@ -6,7 +6,6 @@
 use super::Worker;
 use crate::blocking::{self, Waiting, serve};
 use crate::dispatch::reply::{count_waited, refuse};
-use crate::holdings::{Charge, Holding};
 use crate::io::args::ArgBuf;
 use crate::io::conn::{Conn, Kept, State};
 use crate::io::later::Later;
@@ -20,6 +19,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::{Error, FAST_WORK};
+use weft_memory::holdings::{Charge, Holding};
 use weft_net::lifecycle::Awaited;
 use weft_resp::Reply;
 

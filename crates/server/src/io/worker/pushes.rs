@@ -20,11 +20,11 @@ use crate::io::held_back::Push;
 use crate::io::write::send_pending;
 use crate::pubsub::crowd;
 use crate::server::attention;
-use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
 use weft_net::backlog::Backlog;
 use weft_pubsub::message::Published;
 use weft_pubsub::run::Run;
+use weft_tracking::message::Message;
 
 /// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
 /// the length of the row, so neither does what a message costs.

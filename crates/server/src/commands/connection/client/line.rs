@@ -9,13 +9,13 @@ use super::filter::Filter;
 use crate::clients::{ClientShared, Names};
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::dispatch::{CommandTable, ConnCx};
-use crate::holdings::Holding;
 use crate::io::held::FIXED;
 use crate::server::Server;
 use crate::tracking::Mode;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_commands::CmdResult;
+use weft_memory::holdings::Holding;
 
 pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;

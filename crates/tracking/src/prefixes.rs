@@ -3,9 +3,8 @@
 //! What has changed as one group is told by one message for each prefix, with its keys in order and
 //! each of them once.
 
-use super::message::News;
-use super::tracker::{Mode, Tracker};
-use crate::server::Server;
+use crate::message::News;
+use crate::tracker::{Mode, Push, Receiver, Tracker};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockWriteGuard};
@@ -15,24 +14,36 @@ use weft_pubsub::registry::give_back;
 /// Prefixes that are added or removed at once: who changes a key may wait for that.
 const AT_ONCE: usize = 64;
 
-type Followers = BTreeMap<u64, Arc<Tracker>>;
+type Followers<C> = BTreeMap<u64, Arc<Tracker<C>>>;
 
 /// See the module.
-#[derive(Debug, Default)]
-pub struct Prefixes {
-    all: RwLock<All>,
+#[derive(Debug)]
+pub struct Prefixes<C> {
+    all: RwLock<All<C>>,
     len: AtomicUsize,
 }
 
-#[derive(Debug, Default)]
-struct All {
-    followers: HashMap<Box<[u8]>, Followers, foldhash::fast::RandomState>,
+#[derive(Debug)]
+struct All<C> {
+    followers: HashMap<Box<[u8]>, Followers<C>, foldhash::fast::RandomState>,
     /// How many prefixes of each length there are: a key is looked for by its beginnings of these.
     lengths: BTreeMap<usize, usize>,
 }
 
-impl All {
-    fn add(&mut self, prefix: &[u8], tracker: &Arc<Tracker>) {
+impl<C> Default for Prefixes<C> {
+    fn default() -> Self {
+        Prefixes { all: RwLock::default(), len: AtomicUsize::new(0) }
+    }
+}
+
+impl<C> Default for All<C> {
+    fn default() -> Self {
+        All { followers: HashMap::default(), lengths: BTreeMap::new() }
+    }
+}
+
+impl<C: Receiver> All<C> {
+    fn add(&mut self, prefix: &[u8], tracker: &Arc<Tracker<C>>) {
         if !self.followers.contains_key(prefix) {
             *self.lengths.entry(prefix.len()).or_default() += 1;
         }
@@ -58,16 +69,16 @@ impl All {
 
     /// The prefixes with which `key` begins, and who follows them, the shortest first. Expected
     /// O(lengths of prefixes).
-    fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Followers)> {
+    fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Followers<C>)> {
         let lengths = self.lengths.range(..=key.len()).map(|(len, _)| &key[..*len]);
         lengths.filter_map(|prefix| Some((prefix, self.followers.get(prefix)?)))
     }
 }
 
 /// Who follows a prefix, and keys that begin with it, each with who has changed it.
-type Found<'a> = (&'a Followers, Vec<(&'a [u8], u64)>);
+type Found<'a, C> = (&'a Followers<C>, Vec<(&'a [u8], u64)>);
 
-impl Prefixes {
+impl<C: Receiver> Prefixes<C> {
     /// How many prefixes are followed.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
@@ -75,8 +86,8 @@ impl Prefixes {
 
     /// Calls `change` with the list of all, and `changed` with whether anybody follows any, if that is
     /// another answer now, while nobody changes that.
-    fn change(&self, change: impl FnOnce(&mut All), changed: impl FnOnce(bool)) {
-        let mut all: RwLockWriteGuard<'_, All> =
+    fn change(&self, change: impl FnOnce(&mut All<C>), changed: impl FnOnce(bool)) {
+        let mut all: RwLockWriteGuard<'_, All<C>> =
             self.all.write().unwrap_or_else(|p| p.into_inner());
         let had = !all.followers.is_empty();
         change(&mut all);
@@ -89,7 +100,7 @@ impl Prefixes {
 
     /// Has the client follow `prefixes`, and those that it follows already. `changed` is called with
     /// whether anybody follows any, when that changes and while nobody changes it.
-    pub fn follow(&self, tracker: &Arc<Tracker>, prefixes: &[&[u8]], changed: impl Fn(bool)) {
+    pub fn follow(&self, tracker: &Arc<Tracker<C>>, prefixes: &[&[u8]], changed: impl Fn(bool)) {
         for some in prefixes.chunks(AT_ONCE) {
             let mut own = tracker.prefixes();
             own.extend(tracker, some);
@@ -98,7 +109,7 @@ impl Prefixes {
     }
 
     /// The client follows nothing any more.
-    pub fn leave(&self, tracker: &Tracker, changed: impl Fn(bool)) {
+    pub fn leave(&self, tracker: &Tracker<C>, changed: impl Fn(bool)) {
         let own = tracker.prefixes().take();
         for some in own.chunks(AT_ONCE) {
             let client = tracker.client;
@@ -108,33 +119,33 @@ impl Prefixes {
 
     /// Tells of keys that have changed as one group. O(keys * (log(keys) + lengths of prefixes)) beside
     /// what is told.
-    pub fn spread(&self, srv: &Server, changed: &[Changed]) {
+    pub fn spread(&self, push: Push<'_, C>, changed: &[Changed]) {
         // Of a key that several have changed, the last one counts.
         let keys: BTreeMap<&[u8], u64> = changed.iter().map(|(key, by)| (&**key, *by)).collect();
         let all = self.all.read().unwrap_or_else(|p| p.into_inner());
-        let mut found: BTreeMap<&[u8], Found<'_>> = BTreeMap::new();
+        let mut found: BTreeMap<&[u8], Found<'_, C>> = BTreeMap::new();
         for (key, by) in &keys {
             for (prefix, followers) in all.of(key) {
                 let (_, those) = found.entry(prefix).or_insert((followers, Vec::new()));
                 those.push((key, *by));
             }
         }
-        found.values().for_each(|(followers, those)| tell(srv, followers, those));
+        found.values().for_each(|(followers, those)| tell(push, followers, those));
     }
 }
 
-fn tell(srv: &Server, followers: &Followers, keys: &[(&[u8], u64)]) {
+fn tell<C: Receiver>(push: Push<'_, C>, followers: &Followers<C>, keys: &[(&[u8], u64)]) {
     let news = News::of(keys.iter().map(|(key, _)| *key));
     for (client, tracker) in followers {
         let own = |by: &u64| tracker.mode().has(Mode::NOLOOP) && by == client;
         if !keys.iter().any(|(_, by)| own(by)) {
-            tracker.tell(srv, &news);
+            tracker.tell(push, &news);
             continue;
         }
         let others: Vec<&[u8]> =
             keys.iter().filter(|(_, by)| !own(by)).map(|(key, _)| *key).collect();
         if !others.is_empty() {
-            tracker.tell(srv, &News::of(others.into_iter()));
+            tracker.tell(push, &News::of(others.into_iter()));
         }
     }
 }
@@ -142,12 +153,13 @@ fn tell(srv: &Server, followers: &Followers, keys: &[(&[u8], u64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_server::tracker::Client;
 
     #[test]
     fn prefixes_of_a_key() {
-        let mut all = All::default();
+        let mut all: All<Client> = All::default();
         let tracker = Arc::new(Tracker::of_nobody(1));
-        let names = |all: &All, key: &[u8]| -> Vec<String> {
+        let names = |all: &All<Client>, key: &[u8]| -> Vec<String> {
             all.of(key).map(|(name, _)| String::from_utf8_lossy(name).into()).collect()
         };
         for prefix in ["", "a", "ab", "b", "abc"] {

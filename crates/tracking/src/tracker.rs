@@ -3,16 +3,26 @@
 //! Changed by the client's own commands, read by every thread that changes a key. It lives on, as
 //! something that nobody hears, while tables remember a client that is gone.
 
-use super::message::News;
-use crate::clients::ClientShared;
-use crate::holdings::{Charge, Holding, Holdings};
-use crate::pubsub;
-use crate::server::Server;
+use crate::message::{Message, News};
+use weft_memory::holdings::{Charge, Holding, Holdings};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use weft_memory::size_class::{heap, map_entry};
+
+/// A client to which invalidations can be pushed.
+pub trait Receiver {
+    /// The number of the client.
+    fn id(&self) -> u64;
+    /// Whether pushes reach it: it is neither killed nor about to close.
+    fn takes_pushes(&self) -> bool;
+    /// The account of its memory.
+    fn holdings(&self) -> &Arc<Holdings>;
+}
+
+/// Sends a message to a client. It waits for nobody.
+pub type Push<'a, C> = &'a dyn Fn(&Arc<C>, Message);
 
 /// What CLIENT TRACKING has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,27 +55,33 @@ impl Mode {
 
 /// Whom a client redirects to.
 #[derive(Debug)]
-struct Redirect {
+struct Redirect<C> {
     client: u64,
-    to: Weak<ClientShared>,
+    to: Weak<C>,
 }
 
 /// Who is told.
-#[derive(Debug, Default)]
-struct Ears {
+#[derive(Debug)]
+struct Ears<C> {
     /// The client itself, while it is there: of one that is gone nothing is kept alive.
-    own: Weak<ClientShared>,
-    redirect: Option<Redirect>,
+    own: Weak<C>,
+    redirect: Option<Redirect<C>>,
+}
+
+impl<C> Default for Ears<C> {
+    fn default() -> Self {
+        Ears { own: Weak::new(), redirect: None }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub struct Tracker {
+pub struct Tracker<C> {
     /// Its number.
     pub client: u64,
     /// Changed while `ears` is held, so that who tells the client finds the two in step.
     mode: AtomicU32,
-    ears: Mutex<Ears>,
+    ears: Mutex<Ears<C>>,
     /// The client's account, while it is there.
     holdings: Weak<Holdings>,
     /// Prefixes that it follows, as they are in the list of all.
@@ -74,7 +90,7 @@ pub struct Tracker {
 
 /// Prefixes that one client follows, charged to it.
 #[derive(Debug, Default)]
-pub(super) struct Prefixes {
+pub struct Prefixes {
     all: BTreeSet<Box<[u8]>>,
     bytes: usize,
     charge: Option<Charge>,
@@ -86,7 +102,7 @@ const PREFIX: usize = 24 + map_entry(2 * size_of::<Box<[u8]>>() + size_of::<usiz
 
 impl Prefixes {
     /// Adds those of `prefixes` that are not there.
-    pub fn extend(&mut self, tracker: &Tracker, prefixes: &[&[u8]]) {
+    pub fn extend<C>(&mut self, tracker: &Tracker<C>, prefixes: &[&[u8]]) {
         for prefix in prefixes {
             if self.all.insert(Box::from(*prefix)) {
                 self.bytes += 2 * heap(prefix.len()) + PREFIX;
@@ -111,15 +127,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|p| p.into_inner())
 }
 
-impl Tracker {
-    pub fn new(client: &Arc<ClientShared>) -> Tracker {
+impl<C: Receiver> Tracker<C> {
+    pub fn new(client: &Arc<C>) -> Self {
         let ears = Ears { own: Arc::downgrade(client), redirect: None };
-        let holdings = Arc::downgrade(&client.holdings);
-        Tracker { ears: Mutex::new(ears), holdings, ..Tracker::of_nobody(client.id) }
+        let holdings = Arc::downgrade(client.holdings());
+        Tracker { ears: Mutex::new(ears), holdings, ..Tracker::of_nobody(client.id()) }
     }
 
     /// One that nobody hears.
-    pub(super) fn of_nobody(client: u64) -> Tracker {
+    pub fn of_nobody(client: u64) -> Self {
         Tracker {
             client,
             mode: AtomicU32::new(0),
@@ -136,15 +152,15 @@ impl Tracker {
 
     /// Sets the mode, and who is told in the client's place; the mode that was. Whoever tells the client
     /// of something does it in the old way or in the new one.
-    pub(super) fn set(&self, mode: Mode, redirect: Option<&Arc<ClientShared>>) -> Mode {
-        let redirect = redirect.map(|to| Redirect { client: to.id, to: Arc::downgrade(to) });
+    pub fn set(&self, mode: Mode, redirect: Option<&Arc<C>>) -> Mode {
+        let redirect = redirect.map(|to| Redirect { client: to.id(), to: Arc::downgrade(to) });
         let mut ears = lock(&self.ears);
         ears.redirect = redirect;
         Mode(self.mode.swap(mode.0, Ordering::AcqRel))
     }
 
     /// The client is no more: tables may remember it for long, and nothing of it but that.
-    pub(super) fn mourn(&self) {
+    pub fn mourn(&self) {
         *lock(&self.ears) = Ears::default();
     }
 
@@ -185,43 +201,60 @@ impl Tracker {
     }
 
     /// Held while prefixes are changed here and in the list of all.
-    pub(super) fn prefixes(&self) -> MutexGuard<'_, Prefixes> {
+    pub fn prefixes(&self) -> MutexGuard<'_, Prefixes> {
         lock(&self.prefixes)
     }
 
     /// Tells the client, or who is told in its place. Waits for nobody.
-    pub(super) fn tell(&self, srv: &Server, news: &News) {
+    pub fn tell(&self, push: Push<'_, C>, news: &News) {
         let ears = lock(&self.ears);
         let Some(own) = ears.own.upgrade() else { return };
         let Some(Redirect { client, to }) = &ears.redirect else {
             drop(ears);
-            return pubsub::push(srv, &own, news.to(false));
+            return push(&own, news.to(false));
         };
         // One that was killed may still be there, but gets nothing any more.
-        let is_gone = |to: &ClientShared| {
-            to.closing.load(Ordering::Acquire) || to.killed.load(Ordering::Acquire)
-        };
-        match to.upgrade().filter(|to| !is_gone(to)) {
+        match to.upgrade().filter(|to| to.takes_pushes()) {
             Some(to) => {
                 drop(ears);
-                pubsub::push(srv, &to, news.to(true));
+                push(&to, news.to(true));
             }
             None => {
                 let broken = News::Broken(*client).to(false);
                 self.mode.fetch_or(Mode::BROKEN.0, Ordering::AcqRel);
                 drop(ears);
-                pubsub::push(srv, &own, broken);
+                push(&own, broken);
             }
         }
     }
 
     /// As [`Tracker::tell`], of a key that the client has read and `by` has changed.
-    pub(super) fn tell_of_key(&self, srv: &Server, news: &News, by: u64) {
+    pub fn tell_of_key(&self, push: Push<'_, C>, news: &News, by: u64) {
         let mode = self.mode();
         let loops = mode.has(Mode::NOLOOP) && by == self.client;
         // Who has come to follow prefixes is told of this key with all others, or does not want it.
         if mode.has(Mode::ON) && !mode.has(Mode::BCAST) && !loops {
-            self.tell(srv, news);
+            self.tell(push, news);
         }
+    }
+}
+
+/// A client for tests.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub struct Client(Arc<Holdings>);
+
+#[cfg(test)]
+impl Receiver for Client {
+    fn id(&self) -> u64 {
+        1
+    }
+
+    fn takes_pushes(&self) -> bool {
+        true
+    }
+
+    fn holdings(&self) -> &Arc<Holdings> {
+        &self.0
     }
 }

@@ -7,7 +7,7 @@
 //! key have doubled, so that a key which is read by many clients in turn, and never written, keeps at
 //! most twice as many as there are.
 
-use super::tracker::Tracker;
+use crate::tracker::{Receiver, Tracker};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use std::sync::Arc;
 const FEW: u32 = 16;
 
 /// Clients that have read a key, in the order of their numbers.
-pub type Readers = Vec<Arc<Tracker>>;
+pub type Readers<C> = Vec<Arc<Tracker<C>>>;
 
 /// See the module.
-#[derive(Debug, Default)]
-pub struct Table {
+#[derive(Debug)]
+pub struct Table<C> {
     /// Where in `keys` each is.
     index: HashMap<Arc<[u8]>, usize, foldhash::fast::RandomState>,
-    keys: Vec<Key>,
+    keys: Vec<Key<C>>,
 }
 
 #[derive(Debug)]
-struct Key {
+struct Key<C> {
     name: Arc<[u8]>,
-    readers: Readers,
+    readers: Readers<C>,
     /// From so many readers on the dead are thrown away.
     clear_at: u32,
 }
@@ -42,7 +42,13 @@ pub struct Added {
     pub dead: usize,
 }
 
-impl Table {
+impl<C> Default for Table<C> {
+    fn default() -> Self {
+        Table { index: HashMap::default(), keys: Vec::new() }
+    }
+}
+
+impl<C: Receiver> Table<C> {
     /// How many keys are remembered.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -54,7 +60,7 @@ impl Table {
 
     /// Notes that a client has read `key`. Expected O(log(readers)) beside what is moved for one that
     /// is new.
-    pub fn add(&mut self, key: &[u8], reader: &Arc<Tracker>) -> Added {
+    pub fn add(&mut self, key: &[u8], reader: &Arc<Tracker<C>>) -> Added {
         let Some(at) = self.index.get(key).copied() else {
             let name: Arc<[u8]> = key.into();
             self.index.insert(name.clone(), self.keys.len());
@@ -78,13 +84,13 @@ impl Table {
     }
 
     /// Forgets `key`; who has read it. Expected O(1).
-    pub fn take(&mut self, key: &[u8]) -> Option<Readers> {
+    pub fn take(&mut self, key: &[u8]) -> Option<Readers<C>> {
         let at = self.index.remove(key)?;
         Some(self.take_at(at).readers)
     }
 
     /// Forgets a key, drawn by `random`; its name, and who has read it. Expected O(1).
-    pub fn take_any(&mut self, random: u64) -> Option<(Arc<[u8]>, Readers)> {
+    pub fn take_any(&mut self, random: u64) -> Option<(Arc<[u8]>, Readers<C>)> {
         let at = (random % (self.keys.len() as u64).max(1)) as usize;
         let name = self.keys.get(at)?.name.clone();
         self.index.remove(&name);
@@ -92,7 +98,7 @@ impl Table {
     }
 
     /// Takes the key at `at`, which the index has forgotten, out of the row.
-    fn take_at(&mut self, at: usize) -> Key {
+    fn take_at(&mut self, at: usize) -> Key<C> {
         let key = self.keys.swap_remove(at);
         if let Some(moved) = self.keys.get(at) {
             let place =
@@ -109,12 +115,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_server::tracker::Client;
 
-    fn reader(client: u64) -> Arc<Tracker> {
+    fn reader(client: u64) -> Arc<Tracker<Client>> {
         Arc::new(Tracker::of_nobody(client))
     }
 
-    fn ids(readers: Option<Readers>) -> Vec<u64> {
+    fn ids(readers: Option<Readers<Client>>) -> Vec<u64> {
         readers.unwrap_or_default().iter().map(|r| r.client).collect()
     }
 

@@ -4,32 +4,38 @@
 //! it at the end of a command; here that is found at the beginning of the next one, so that the end of
 //! commands need not look for it.
 
-use super::tracker::{Mode, Tracker};
-use crate::dispatch::Cmd;
+use crate::tracker::{Mode, Receiver, Tracker};
 use std::sync::Arc;
 use weft_commands::Flags;
 
 /// See the module.
-#[derive(Clone, Debug)]
-pub struct Own {
-    pub tracker: Arc<Tracker>,
+#[derive(Debug)]
+pub struct Own<C> {
+    pub tracker: Arc<Tracker<C>>,
     /// CLIENT CACHING was called.
     caching: bool,
     /// For a command that has begun, which is not one of CLIENT's.
     spent: bool,
 }
 
-impl Own {
-    pub fn new(tracker: Arc<Tracker>) -> Own {
+impl<C> Clone for Own<C> {
+    fn clone(&self) -> Self {
+        let Own { tracker, caching, spent } = self;
+        Own { tracker: tracker.clone(), caching: *caching, spent: *spent }
+    }
+}
+
+impl<C: Receiver> Own<C> {
+    pub fn new(tracker: Arc<Tracker<C>>) -> Self {
         Own { tracker, caching: false, spent: false }
     }
 
-    /// A command begins, outside of a transaction or in one that is being put together.
-    pub fn begin(&mut self, cmd: Option<&Cmd>, in_transaction: bool) {
+    /// A command begins (one of CLIENT's: `is_client_command`), outside of a transaction or in one that is being put together.
+    pub fn begin(&mut self, is_client_command: bool, in_transaction: bool) {
         if self.spent && !in_transaction {
             self.caching = false;
         }
-        self.spent = !cmd.is_some_and(|cmd| cmd.full_name.starts_with("client|"));
+        self.spent = !is_client_command;
     }
 
     /// CLIENT CACHING is for the next command.
@@ -46,9 +52,8 @@ impl Own {
         self.caching
     }
 
-    /// The reader that is to be remembered for the keys of `cmd`, if any is.
-    pub fn reader(&self, cmd: &Cmd) -> Option<&Arc<Tracker>> {
-        let flags = cmd.spec.flags;
+    /// The reader that is to be remembered for the keys of a command with these flags, if any is.
+    pub fn reader(&self, flags: Flags) -> Option<&Arc<Tracker<C>>> {
         let mode = self.tracker.mode();
         let reads = flags.has(Flags::READONLY) && !flags.has(Flags::PUBSUB);
         let wanted = match (mode.has(Mode::OPTIN), mode.has(Mode::OPTOUT)) {
