@@ -10,8 +10,7 @@
 //! it and then looks for threads that have said so. One of the two sees the other.
 
 use crate::io::Message;
-use crate::server::Server;
-use crate::threads::MAX_IO_THREADS;
+use crate::threads::{MAX_IO_THREADS, Pool};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -88,7 +87,7 @@ impl Answers {
     }
 
     /// Sets a bound, and has those sent that may go now.
-    pub fn set(&self, srv: &Server, of: Bound, upto: u64) {
+    pub fn set(&self, threads: &Pool, of: Bound, upto: u64) {
         let mut bounds = self.bounds();
         bounds[of as usize] = upto;
         let least = bounds[0].min(bounds[1]);
@@ -97,32 +96,21 @@ impl Answers {
         if least <= before {
             return;
         }
-        for (thread, withholds) in srv.threads.iter().zip(&self.withholding) {
+        for (thread, withholds) in threads.iter().zip(&self.withholding) {
             if withholds.swap(false, Ordering::SeqCst) {
                 thread.mailbox.send(Message::Durable);
             }
         }
     }
 
+    /// Notes how many bytes of the log have still to be read.
+    pub fn note_unread(&self, bytes: u64) {
+        self.unread.store(bytes, Ordering::Relaxed);
+    }
+
     /// Bytes of memory that the log took a moment ago, as somebody had still to read it.
     pub fn unread(&self) -> usize {
         usize::try_from(self.unread.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
-    }
-}
-
-impl Server {
-    /// Notes how much of the log has still to be read, by anybody. O(threads).
-    pub fn note_unread(&self) {
-        self.answers.unread.store(self.ks.log().pending_memory(), Ordering::Relaxed);
-    }
-
-    /// To be called with nothing held now and then, and by each thread that has logged much since it has
-    /// called this: has those who write wait where those who read can't follow. O(threads), and where
-    /// nobody has come for too long this thread reads a part for replicas.
-    pub fn watch_log(&'static self) {
-        self.aof.watch_pressure(self);
-        self.replication.watch_pressure(self);
-        self.note_unread();
     }
 }
 

@@ -7,8 +7,9 @@
 //! Large values are freed in the background (`lazyfree-lazy-eviction` decides only in what word that is
 //! logged), and count as free at once: else all keys would go while the first is freed.
 
+use crate::attention;
 use crate::dispatch::Core;
-use crate::server::{Server, attention};
+use crate::server::Server;
 use std::sync::atomic::Ordering;
 use weft_keyspace::Inside;
 use weft_keyspace::evict::Step;

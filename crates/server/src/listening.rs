@@ -7,7 +7,7 @@
 //! which leaves their address to them. The first I/O thread, which accepts, is told afterwards.
 
 use crate::io::Message;
-use crate::server::Server;
+use crate::threads::Pool;
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
@@ -97,10 +97,10 @@ fn is_unavailable(e: &io::Error) -> bool {
 ///
 /// # Errors
 /// The first that can't be opened.
-pub fn begin(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failed> {
+pub fn begin(listening: &Listening, config: &Config) -> Result<Vec<Listener>, Failed> {
     let open = open(wishes(config), &[], config.int(Id::TCP_BACKLOG) as i32)?;
     let listeners = open.iter().map(|(_, listener)| listener.clone()).collect();
-    *srv.listening.now() = open;
+    *listening.now() = open;
     Ok(listeners)
 }
 
@@ -108,8 +108,8 @@ pub fn begin(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failed> {
 ///
 /// # Errors
 /// The first socket that can't be opened.
-pub fn change(srv: &Server, config: &Config) -> Result<(), Failed> {
-    let mut now = srv.listening.now();
+pub fn change(listening: &Listening, threads: &Pool, config: &Config) -> Result<(), Failed> {
+    let mut now = listening.now();
     let (wished, backlog) = (wishes(config), config.int(Id::TCP_BACKLOG) as i32);
     let (kept, old): (Vec<_>, Vec<_>) = now.iter().cloned().partition(|(wish, _)| {
         wished.iter().any(|new| (&new.address, new.port) == (&wish.address, wish.port))
@@ -131,6 +131,6 @@ pub fn change(srv: &Server, config: &Config) -> Result<(), Failed> {
     old.iter().for_each(|(_, listener)| listener.pause());
     let listeners = opened.iter().map(|(_, listener)| listener.clone()).collect();
     *now = opened;
-    srv.threads[0].mailbox.send(Message::Listen { listeners });
+    threads[0].mailbox.send(Message::Listen { listeners });
     Ok(())
 }

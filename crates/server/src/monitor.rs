@@ -3,10 +3,11 @@
 //! The line is put into the watchers' mailboxes while the command's shards are held, so two
 //! commands on one key are seen in the order of their execution.
 
+use crate::attention;
 use crate::dispatch::table::CommandTable;
 use crate::io::{Message, Session};
 use crate::redact::hide_secrets;
-use crate::server::{Server, attention};
+use crate::server::Server;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_resp::Reply;

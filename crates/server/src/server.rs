@@ -1,5 +1,6 @@
 //! What all threads share.
 
+use crate::attention::{self, Attention};
 use crate::bio::Bio;
 use crate::clients::Clients;
 use crate::dispatch::CommandTable;
@@ -22,32 +23,6 @@ use weft_keyspace::{Keyspace, SlowHand, Waiter};
 use weft_memory::Memory;
 use weft_process::log_warning;
 use weft_scheduler::placement::Placement;
-
-/// Reasons to leave the straight path when a command is executed; see [`Server::attention`].
-pub mod attention {
-    /// Somebody runs MONITOR.
-    pub const MONITOR: u32 = 1;
-    /// CLIENT PAUSE is in force.
-    pub const PAUSED: u32 = 2;
-    /// `maxmemory` is set.
-    pub const MAXMEMORY: u32 = 4;
-    /// The append-only file can't be written.
-    pub const AOF_FAILING: u32 = 64;
-    /// `import-mode` is on.
-    pub const IMPORT: u32 = 8;
-    /// A file is being loaded.
-    pub const LOADING: u32 = 16;
-    /// The last save in the background has failed, and writes are refused for that.
-    pub const UNSAVED: u32 = 32;
-    /// A thread may be behind with what was published.
-    pub const CROWDED: u32 = 128;
-    /// This server is a replica.
-    pub const REPLICA: u32 = 256;
-    /// Too few replicas keep up for writes of clients.
-    pub const FEW_REPLICAS: u32 = 512;
-    /// A snapshot is being taken, or a client waits for one.
-    pub const SNAPSHOT: u32 = 1024;
-}
 
 /// Tells Unix time in milliseconds.
 type HandClock = &'static (dyn Fn() -> i64 + Send + Sync);
@@ -88,8 +63,7 @@ pub struct Server {
     rewriting: Mutex<()>,
     settings: RwLock<Arc<Settings>>,
     version: AtomicU64,
-    /// Bits of [`attention`], looked at once per command.
-    pub attention: AtomicU32,
+    pub attention: Attention,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
     pub pubsub: weft_pubsub::registry::Registry,
@@ -189,7 +163,7 @@ impl Server {
             is_wall_behind: AtomicBool::new(false),
             settings: RwLock::new(settings.clone()),
             version: AtomicU64::new(1),
-            attention: AtomicU32::new(0),
+            attention: Attention::default(),
             monitors: Mutex::default(),
             pubsub: weft_pubsub::registry::Registry::default(),
             tracking: crate::tracking::Tracking::default(),
@@ -327,11 +301,7 @@ impl Server {
     }
 
     pub fn set_attention(&self, bit: u32, on: bool) {
-        if on {
-            self.attention.fetch_or(bit, Ordering::SeqCst);
-        } else {
-            self.attention.fetch_and(!bit, Ordering::SeqCst);
-        }
+        self.attention.set(bit, on);
     }
 
     /// The counters of all threads that execute commands.
@@ -456,6 +426,22 @@ impl Server {
         drop(state);
         // Of two pauses one may have been stricter: who is held back looks again.
         self.broadcast(|| Message::Unpause);
+    }
+}
+
+impl Server {
+    /// Notes how much of the log has still to be read, by anybody. O(threads).
+    pub fn note_unread(&self) {
+        self.answers.note_unread(self.ks.log().pending_memory());
+    }
+
+    /// To be called with nothing held now and then, and by each thread that has logged much since it has
+    /// called this: has those who write wait where those who read can't follow. O(threads), and where
+    /// nobody has come for too long this thread reads a part for replicas.
+    pub fn watch_log(&'static self) {
+        self.aof.watch_pressure(self);
+        self.replication.watch_pressure(self);
+        self.note_unread();
     }
 }
 

@@ -67,7 +67,7 @@ impl Job {
     fn waits_outside(&self) -> bool {
         let transaction = self.session.transaction.as_ref();
         transfer::waits_outside(self.cmd.spec.name)
-            || transaction.is_some_and(|transaction| transaction.waits_outside())
+            || transaction.is_some_and(|transaction| crate::transaction::waits_outside(transaction))
     }
 }
 

@@ -358,7 +358,7 @@ fn limit_clients(config: &mut Config) -> Result<(), Failure> {
 /// Opens every listening socket that the configuration names.
 fn listen(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failure> {
     let backlog = config.int(Id::TCP_BACKLOG) as i32;
-    let mut listeners = listening::begin(srv, config).map_err(|failed| {
+    let mut listeners = listening::begin(&srv.listening, config).map_err(|failed| {
         let port = config.int(Id::PORT);
         format!("{failed}\nFailed listening on port {port} (tcp), aborting.")
     })?;

@@ -9,7 +9,7 @@
 use crate::dispatch::Core;
 use crate::io::Session;
 use crate::io::args::ArgBuf;
-use crate::transaction::Transaction;
+use crate::queued::Transaction;
 use smallvec::SmallVec;
 use weft_commands::spec::{Group, Spec};
 use weft_commands::string::range::BYTES_PER_ELEMENT;

@@ -4,11 +4,11 @@
 //! something that nobody hears, while tables remember a client that is gone.
 
 use crate::message::{Message, News};
-use weft_memory::holdings::{Charge, Holding, Holdings};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use weft_memory::holdings::{Charge, Holding, Holdings};
 use weft_memory::size_class::{heap, map_entry};
 
 /// A client to which invalidations can be pushed.

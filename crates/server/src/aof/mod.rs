@@ -327,7 +327,7 @@ impl Aof {
             true => {
                 self.order(Order::Look);
             }
-            false => srv.answers.set(srv, Bound::Disk, NONE),
+            false => srv.answers.set(&srv.threads, Bound::Disk, NONE),
         }
     }
 

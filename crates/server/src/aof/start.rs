@@ -3,7 +3,8 @@
 use super::load;
 use super::writer::{self, Order, Seat, Writer};
 use super::{Handle, Switch, base, directory};
-use crate::server::{Server, attention};
+use crate::attention;
+use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;

@@ -11,7 +11,8 @@ use super::gather::{Gathering, unhurried};
 use super::policy::{Policy, Sync};
 use super::rewrite::{self, Refusal};
 use crate::answers::{Bound, NONE};
-use crate::server::{Server, attention};
+use crate::attention;
+use crate::server::Server;
 use smallvec::SmallVec;
 use std::io;
 use std::sync::Arc;
@@ -156,7 +157,7 @@ impl Writer {
             self.renew_policy();
             while let Ok(order) = self.orders.try_recv() {
                 if let Some(ended) = self.obey(order) {
-                    srv.answers.set(srv, Bound::Disk, NONE);
+                    srv.answers.set(&srv.threads, Bound::Disk, NONE);
                     drop(self);
                     memory.publish(&srv.memory);
                     let _ = ended.send(());
@@ -538,7 +539,7 @@ impl Writer {
                 }
             }
         };
-        self.srv.answers.set(self.srv, Bound::Disk, upto);
+        self.srv.answers.set(&self.srv.threads, Bound::Disk, upto);
     }
 
     /// Removes what is superfluous, and begins a rewrite where one is due.

@@ -3,7 +3,6 @@
 use crate::clients::ClientShared;
 use crate::clients::Tracker;
 use crate::dispatch::Cmd;
-use crate::dispatch::request::Request;
 use crate::io::Session;
 use crate::io::args::ArgBuf;
 use smallvec::SmallVec;
@@ -71,21 +70,20 @@ fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {
 }
 
 impl Waiting {
-    /// The client of `session`, whose `request` waits for the keys at the arguments `keys`, which ascend.
+    /// The client of `session`, whose command with `args` waits for the keys at the arguments `keys`, which ascend.
     /// `instead`: what takes the place of which arguments. O(arguments * log(keys)).
     #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
     pub fn new(
         ks: &Keyspace,
         session: &Session,
         cmd: &'static Cmd,
-        request: &Request<'_>,
+        args: &[&[u8]],
         keys: &[usize],
         instead: Vec<(usize, Vec<u8>)>,
         timeout_reply: Vec<u8>,
         spent_ns: u64,
         deadline_ms: Option<i64>,
     ) -> Self {
-        let args = request.args;
         let shard = |i: &usize| ks.key(args[*i]).shard;
         let mut others = SmallVec::<[u16; 4]>::new();
         let _ = cmd.spec.key_positions(args, |i| {

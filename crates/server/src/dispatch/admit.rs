@@ -4,6 +4,7 @@
 //! can be said of a request before anything is held is said here, and a request that is queued
 //! between MULTI and EXEC goes no further. Next: [`super::hold`].
 
+use crate::attention;
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
@@ -12,7 +13,6 @@ use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
 use crate::persistence::waits;
 use crate::pubsub::{self, crowd};
-use crate::server::attention;
 use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags, Lane, error};
@@ -109,7 +109,7 @@ fn runs_in_multi(cmd: &Cmd) -> bool {
 fn queue(task: &mut Task<'_>) -> Flow {
     run::catch_up(task);
     if let Some(transaction) = &mut task.session.transaction {
-        transaction.push(task.cmd, task.request);
+        transaction.push(task.cmd, task.request.args, task.request.blobs);
     }
     transaction::renew_shared(task.session);
     task.reply.simple("QUEUED");

@@ -1,9 +1,10 @@
 //! What one thread brings along to execute commands, and what a server command gets.
 
+use crate::attention;
 use crate::dispatch::hold::Held;
 use crate::io::{Message, Session};
 use crate::replication::pressure;
-use crate::server::{Server, attention};
+use crate::server::Server;
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
 use crate::threads::MAX_IO_THREADS;

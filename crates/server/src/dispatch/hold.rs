@@ -8,7 +8,8 @@ use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{admit, commit, reply, run};
 use crate::io::{Message, Session};
-use crate::transaction::{self, Transaction};
+use crate::queued::Transaction;
+use crate::transaction;
 use crate::work;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
@@ -259,7 +260,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     if cfg!(feature = "planted-race") {
         return run::exec_one_by_one(task, &transaction, inside);
     }
-    let need = transaction.need(inside.keyspace(), task.session);
+    let need = transaction::need(&transaction, inside.keyspace(), task.session);
     let (guard, way) = match guard(&mut task.core.turn, inside, need, task.request) {
         Ok(got) => got,
         Err(flow) => {
@@ -304,7 +305,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
             of_data(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
         }
         (Run::Server(_), _) => cmd.need(ks, args),
-        (Run::Exec, Some(transaction)) => transaction.need(ks, session),
+        (Run::Exec, Some(transaction)) => transaction::need(transaction, ks, session),
         (Run::Exec, None) | (Run::Watch, _) => return false,
     };
     matches!(need, Need::World | Need::Stop | Need::Rest)
@@ -313,7 +314,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
 /// Whether EXEC is given up, since a watched key has changed. All of them are held.
 fn is_broken(task: &mut Task<'_>, guard: &Guard<'_>) -> bool {
     let watched = task.session.watched.as_deref();
-    watched.is_some_and(|watched| watched.is_broken(task.core, guard))
+    watched.is_some_and(|watched| watched.is_broken(&mut task.core.turn, guard))
 }
 
 /// Takes hold of what the command needs, however long that takes, and has it run. A pause that has
@@ -326,7 +327,9 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
         Run::Server(_) => (task.cmd.need(ks, task.request.args), None),
         Run::Exec => match transaction::take(task.core.srv, task.session) {
-            Ok(transaction) => (transaction.need(ks, task.session), Some(transaction)),
+            Ok(transaction) => {
+                (transaction::need(&transaction, ks, task.session), Some(transaction))
+            }
             Err(e) => {
                 run::show_refused(&task);
                 return reply::finish(task, Outcome::Ended(Err(e)));
@@ -345,7 +348,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     }
     let turn = &mut task.core.turn;
     let outside = transfer::waits_outside(task.cmd.spec.name)
-        || transaction.as_ref().is_some_and(|transaction| transaction.waits_outside());
+        || transaction.as_ref().is_some_and(|transaction| transaction::waits_outside(transaction));
     let guard = match need {
         Need::One(shard) if outside => hand.hold_outside(turn, &ShardSet::one(shard)),
         Need::Shards(set) if outside => hand.hold_outside(turn, &set),

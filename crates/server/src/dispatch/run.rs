@@ -3,6 +3,7 @@
 //! The function answers, fails, or says that it can't end here: that it has too much to do, or that
 //! the client must wait for keys. Next, still with everything in hand: [`super::commit`].
 
+use crate::attention;
 use crate::blocking::Waiting;
 use crate::dispatch::hold::Held;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
@@ -11,9 +12,9 @@ use crate::dispatch::{ConnCx, Core, commit, reply};
 use crate::io::args::ArgBuf;
 use crate::io::{Message, Session};
 use crate::pubsub;
-use crate::server::attention;
+use crate::queued::{Queued, Transaction, Watched};
 use crate::tracking;
-use crate::transaction::{self, Queued, Transaction, Watched};
+use crate::transaction;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -192,7 +193,8 @@ fn wait(
     let srv = core.srv;
     let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
     let (ks, end) = (&srv.ks, timeout_reply);
-    let waiting = Waiting::new(ks, session, cmd, request, keys, instead, end, spent_ns, deadline);
+    let waiting =
+        Waiting::new(ks, session, cmd, request.args, keys, instead, end, spent_ns, deadline);
     let waiting = Arc::new(waiting);
     tell_owner(core, &waiting, lane);
     srv.lines.enter(&srv.ks, &waiting);
@@ -361,7 +363,11 @@ fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
 pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     if task.session.watched.is_none() {
-        task.session.watched = Some(Box::new(Watched::new(task.core.srv, task.session)));
+        task.session.watched = Some(Box::new(Watched::new(
+            &task.core.srv.ks,
+            &task.core.srv.bio,
+            &task.session.shared.holdings,
+        )));
     }
     let mut db = Db::new(&guard, &mut task.core.turn, task.session.db);
     if let Some(watched) = &mut task.session.watched {

@@ -1,10 +1,10 @@
 //! What each active I/O thread does `hz` times a second: its share of the active expiry, a sample
 //! of its load, and on the first thread the house-keeping of the server.
 
+use crate::attention;
 use crate::dispatch::Core;
 use crate::io::look::Looks;
 use crate::pubsub::crowd;
-use crate::server::attention;
 use crate::threads::control;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

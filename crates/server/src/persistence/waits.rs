@@ -8,53 +8,18 @@
 //! raised. What can't wait goes on at once: expiry and eviction, a client that is served, a command that
 //! had begun, FLUSHALL and whatever else names no keys.
 
+use crate::attention;
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{Core, request::Request};
 use crate::io::{Message, Session};
-use crate::server::{Server, attention};
-use std::fmt;
+use crate::server::Server;
+use crate::snapshot_waits::{State, Wait};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
 use weft_commands::spec::Lock;
 use weft_keyspace::snapshot::Snapshot;
 use weft_process::{log_notice, log_warning};
-
-/// What INFO tells of waits, and who takes part.
-#[derive(Debug, Default)]
-pub struct Waits {
-    state: Mutex<State>,
-    /// Clients that wait now; changed with the state in hand.
-    waiting: AtomicUsize,
-    /// Commands that have waited.
-    pub delayed: AtomicU64,
-    /// Of these, how many went on since their time was over.
-    pub expired: AtomicU64,
-    /// Milliseconds of the longest wait.
-    pub longest_ms: AtomicU64,
-    /// DEBUG PAUSE-SNAPSHOT: the walkers stand still.
-    pub is_paused: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_taken: bool,
-    /// What was said in the log of the present snapshot.
-    told_full: bool,
-    told_raised: bool,
-}
-
-impl Waits {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    /// Clients that wait now.
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-}
 
 /// A snapshot at whose limit writes wait.
 pub struct Taken {
@@ -122,53 +87,18 @@ pub fn pause(srv: &Server, goes_on: impl Fn() -> bool) {
     }
 }
 
-/// That a command waits; it does so no longer when this is dropped.
-pub struct Wait {
-    srv: &'static Server,
-    since_ms: i64,
-}
-
-impl fmt::Debug for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wait").field("since_ms", &self.since_ms).finish_non_exhaustive()
+/// Begins a wait, and logs the first one for each snapshot.
+fn begin(srv: &'static Server) -> Wait {
+    let (wait, is_first) = Wait::begin(&srv.persistence.waits, &srv.attention);
+    if is_first {
+        let progress = srv.ks.snapshot_progress().unwrap_or_default();
+        log_notice!(
+            "The snapshot holds {} bytes of {}: writes of keys that are not saved yet wait for it",
+            progress.kept_bytes,
+            progress.limit_bytes
+        );
     }
-}
-
-impl Wait {
-    fn new(srv: &'static Server) -> Wait {
-        let waits = &srv.persistence.waits;
-        let mut state = waits.state();
-        waits.waiting.fetch_add(1, Ordering::Relaxed);
-        srv.set_attention(attention::SNAPSHOT, true);
-        let tells = !std::mem::replace(&mut state.told_full, true);
-        drop(state);
-        waits.delayed.fetch_add(1, Ordering::Relaxed);
-        if tells {
-            let progress = srv.ks.snapshot_progress().unwrap_or_default();
-            log_notice!(
-                "The snapshot holds {} bytes of {}: writes of keys that are not saved yet wait for it",
-                progress.kept_bytes,
-                progress.limit_bytes
-            );
-        }
-        Wait { srv, since_ms: srv.mono_ms() }
-    }
-
-    fn elapsed_ms(&self) -> i64 {
-        self.srv.mono_ms().saturating_sub(self.since_ms).max(0)
-    }
-}
-
-impl Drop for Wait {
-    fn drop(&mut self) {
-        let waits = &self.srv.persistence.waits;
-        waits.longest_ms.fetch_max(self.elapsed_ms() as u64, Ordering::Relaxed);
-        let state = waits.state();
-        let was_last = waits.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
-        if was_last && !state.is_taken {
-            self.srv.set_attention(attention::SNAPSHOT, false);
-        }
-    }
+    wait
 }
 
 /// Whether a command waits that `must`, if there is time left, for whom `wait` is kept.
@@ -178,7 +108,7 @@ pub fn waits_on(core: &Core, wait: &mut Option<Wait>, must: bool) -> bool {
         return false;
     }
     let patience_ms = core.settings.snapshot_write_delay_ms;
-    if wait.get_or_insert_with(|| Wait::new(core.srv)).elapsed_ms() < patience_ms {
+    if wait.get_or_insert_with(|| begin(core.srv)).elapsed_ms() < patience_ms {
         return true;
     }
     *wait = None;
@@ -257,6 +187,7 @@ pub fn must_wait(srv: &Server, db: usize, cmd: &Cmd, args: &[&[u8]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
     use std::thread;
     use weft_config::Config;
     use weft_keyspace::Turn;

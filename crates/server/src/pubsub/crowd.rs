@@ -10,8 +10,9 @@
 //! ([`of_any`]). So a mailbox holds no more than what is full, and what commands that were under way
 //! have added. What lies there is also what a new connection or a served client waits behind.
 
+use crate::attention;
 use crate::io::Message;
-use crate::server::{Server, attention};
+use crate::server::Server;
 use crate::threads::Pool;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};

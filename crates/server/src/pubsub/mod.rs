@@ -22,10 +22,11 @@ pub mod direct;
 
 pub use direct::push;
 
+use crate::attention;
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
 use crate::io::{Message, Session};
-use crate::server::{Server, attention};
+use crate::server::Server;
 use crate::threads::MAX_IO_THREADS;
 use weft_pubsub::message::Published;
 use weft_pubsub::registry::{Crowded, Kind, Patience, Post};

@@ -30,7 +30,8 @@ pub mod roles;
 pub mod settings;
 pub mod thread;
 
-use crate::server::{Server, attention};
+use crate::attention;
+use crate::server::Server;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};

@@ -56,11 +56,11 @@ impl Hub {
         let unread = state.log.as_ref().map_or(0, LogReader::pending_bytes);
         match &state.log {
             Some(log) if unread > CROWDED / 2 => {
-                srv.answers.set(srv, Bound::Stream, log.position());
+                srv.answers.set(&srv.threads, Bound::Stream, log.position());
             }
             Some(_) | None => {
                 self.published.is_crowded.store(false, Ordering::SeqCst);
-                srv.answers.set(srv, Bound::Stream, NONE);
+                srv.answers.set(&srv.threads, Bound::Stream, NONE);
             }
         }
     }

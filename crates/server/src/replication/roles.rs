@@ -1,8 +1,9 @@
 //! What this server is for its clients: a primary, a replica, or one whose writes wait.
 
 use super::State;
+use crate::attention;
 use crate::io::Message;
-use crate::server::{Server, attention};
+use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::Guard;

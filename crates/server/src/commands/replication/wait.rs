@@ -2,7 +2,6 @@
 
 use crate::blocking::Waiting;
 use crate::commands::shape::{command, spec};
-use crate::dispatch::request::Request;
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::replication::primary::waits;
 use crate::server::Server;
@@ -66,11 +65,10 @@ pub fn waiting(
 ) -> Result<Arc<Waiting>, Error> {
     let srv = cx.srv();
     let Some(cmd) = srv.table.find(cx.args[0]) else { return Err(error::SYNTAX) };
-    let request = Request::new(Some(cmd), cx.args, &[]);
     let deadline = (timeout_ms > 0).then(|| srv.mono_ms().saturating_add(timeout_ms));
     let (ks, session) = (&srv.ks, &*cx.session);
     let waiting =
-        Waiting::new(ks, session, cmd, &request, &[], Vec::new(), timeout_reply, 0, deadline);
+        Waiting::new(ks, session, cmd, cx.args, &[], Vec::new(), timeout_reply, 0, deadline);
     Ok(Arc::new(Waiting { replicas, ..waiting }))
 }
 

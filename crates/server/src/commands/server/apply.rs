@@ -103,7 +103,7 @@ fn set_watchdog(srv: &'static Server, config: &mut Config) -> Result<(), String>
 }
 
 fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
-    listening::change(srv, config).ok()?;
+    listening::change(&srv.listening, &srv.threads, config).ok()?;
     crate::announce::apply_title(srv, config);
     Some(())
 }

@@ -4,7 +4,8 @@
 use super::shape;
 use crate::dispatch::table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
-use crate::transaction::{self, Transaction};
+use crate::queued::Transaction;
+use crate::transaction;
 use weft_commands::spec::keys;
 use weft_commands::{CmdResult, Error, Flags, Group, KeySpec, Spec};
 

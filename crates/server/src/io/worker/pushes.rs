@@ -13,13 +13,13 @@
 
 use super::Worker;
 use super::replicas::refuse_answer;
+use crate::attention;
 use crate::clients::ClientShared;
 use crate::io::Session;
 use crate::io::conn::State;
 use crate::io::held_back::Push;
 use crate::io::write::send_pending;
 use crate::pubsub::crowd;
-use crate::server::attention;
 use std::sync::atomic::Ordering;
 use weft_net::backlog::Backlog;
 use weft_pubsub::message::Published;
