@@ -17,18 +17,9 @@ use crate::io::Message;
 use crate::pubsub;
 use crate::server::Server;
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_process::log_notice;
-
-/// See the module.
-#[derive(Debug, Default)]
-pub struct ClientEviction {
-    /// Held by the thread that chooses.
-    choosing: Mutex<()>,
-    /// Bytes of clients that are marked and still there.
-    leaving: AtomicU64,
-}
 
 impl Server {
     /// Bytes that all clients hold, as far as they are not about to go. O(threads).

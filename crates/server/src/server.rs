@@ -32,7 +32,7 @@ pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
     pub clients: Clients,
-    pub client_eviction: crate::client_eviction::ClientEviction,
+    pub client_eviction: crate::upkeep::ClientEviction,
     /// The I/O threads.
     pub threads: Arc<Pool>,
     /// As it was at the start, and before any thread was bound to CPUs.
@@ -44,7 +44,7 @@ pub struct Server {
     pub slow_stats: Box<[ThreadStats]>,
     pub memory: Memory,
     pub listening: crate::listening::Listening,
-    pub watchdog: crate::watchdog::Watchdog,
+    pub watchdog: crate::upkeep::Watchdog,
     pub defrag: crate::defrag_state::Defrag,
     pub persistence: crate::persistence::Persistence,
     pub bio: Bio,
@@ -52,7 +52,7 @@ pub struct Server {
     pub answers: crate::answers::Answers,
     pub replication: crate::replication::Hub,
     pub slow: Arc<SlowLane>,
-    pub lines: crate::blocking::Lines,
+    pub lines: crate::blocking::waiting::Lines,
     pub clock: quanta::Clock,
     first_tick: u64,
     timeline: Timeline,
@@ -88,7 +88,7 @@ pub struct Server {
     seed: u64,
     http_seen_ms: AtomicI64,
     stop: AtomicBool,
-    pub stopping: crate::stopping::Stopping,
+    pub stopping: crate::stop_state::Stopping,
     /// Exit code asked for by SHUTDOWN or a signal.
     pub exit_code: AtomicU32,
 }
@@ -126,7 +126,7 @@ impl Server {
         let slow_threads = slow.clone();
         let wake =
             Box::new(move |w: Waiter| match (w.thread as usize).checked_sub(MAX_IO_THREADS) {
-                None => wake_by[w.thread as usize].mailbox.send(Message::Unpark { token: w.token }),
+                None => wake_by.unpark(w),
                 Some(slow) => slow_threads.wake(slow),
             });
         let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
@@ -138,7 +138,7 @@ impl Server {
             ks,
             table,
             clients: Clients::default(),
-            client_eviction: crate::client_eviction::ClientEviction::default(),
+            client_eviction: crate::upkeep::ClientEviction::default(),
             threads,
             machine: Machine::read(Path::new("/")),
             allowed_cpus: weft_base::topology::allowed_cpus(),
@@ -147,7 +147,7 @@ impl Server {
             slow_stats: (0..slow::THREADS + 2).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             listening: crate::listening::Listening::default(),
-            watchdog: crate::watchdog::Watchdog::default(),
+            watchdog: crate::upkeep::Watchdog::default(),
             defrag: crate::defrag_state::Defrag::default(),
             persistence: crate::persistence::Persistence::default(),
             bio: Bio::default(),
@@ -155,7 +155,7 @@ impl Server {
             answers: crate::answers::Answers::default(),
             replication: crate::replication::Hub::default(),
             slow,
-            lines: crate::blocking::Lines::default(),
+            lines: crate::blocking::waiting::Lines::default(),
             first_tick: clock.raw(),
             clock,
             timeline: Timeline::new(0, unix_us()),
@@ -186,7 +186,7 @@ impl Server {
             active_expire: AtomicBool::new(true),
             http_seen_ms: AtomicI64::new(0),
             stop: AtomicBool::new(false),
-            stopping: crate::stopping::Stopping::default(),
+            stopping: crate::stop_state::Stopping::default(),
             exit_code: AtomicU32::new(0),
             config: Mutex::new(config),
             rewriting: Mutex::default(),

@@ -17,51 +17,12 @@ use crate::blocking::{Waiting, serve};
 use crate::persistence::background;
 use crate::persistence::stop::{Phase, Stop, prepare};
 use crate::server::Server;
-use std::sync::{Arc, Mutex, MutexGuard};
+use crate::stop_state::Attempt;
+use std::sync::Arc;
 use weft_process::log_warning;
 
 /// What a client is told whose SHUTDOWN does not end the server.
 pub const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
-
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Stopping(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// What a signal has asked for, until the first thread sees to it.
-    requested: Option<Stop>,
-    attempt: Option<Attempt>,
-    /// How many there were.
-    attempts: u64,
-}
-
-#[derive(Debug)]
-struct Attempt {
-    number: u64,
-    phase: Phase,
-    /// Clients that have asked.
-    waiting: Vec<Arc<Waiting>>,
-}
-
-impl Stopping {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    /// Whether the end is being prepared.
-    pub fn is_under_way(&self) -> bool {
-        self.state().attempt.is_some()
-    }
-
-    /// Monotonic milliseconds at which replicas are not waited for any longer, while they are.
-    pub fn waits_until(&self) -> Option<i64> {
-        match self.state().attempt.as_ref()?.phase {
-            Phase::Replicas { until_ms } => Some(until_ms),
-            Phase::Log | Phase::Saving => None,
-        }
-    }
-}
 
 impl Server {
     /// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON

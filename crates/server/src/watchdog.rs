@@ -6,23 +6,13 @@
 
 use crate::server::Server;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_config::Config;
 use weft_process::{crash, log_warning};
 
 /// Ticks that must fit into a period, at least.
 const LEAST_TICKS: i64 = 2;
-
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Watchdog {
-    /// Milliseconds; 0: it does not look.
-    period_ms: AtomicU64,
-    exists: AtomicBool,
-    changed: (Mutex<()>, Condvar),
-}
 
 /// The period that is possible for one that is wished for, both in milliseconds.
 pub fn possible_period(wished: i64, config: &Config) -> i64 {

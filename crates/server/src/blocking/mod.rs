@@ -19,15 +19,12 @@
 //! How lines are entered and left: [`weft_keyspace::lines`].
 
 pub mod serve;
-mod waiting;
+pub mod waiting;
 
-pub use waiting::Waiting;
+pub use waiting::{Lines, Waiting};
 
 use crate::server::Server;
 use std::sync::Arc;
-
-/// Everybody who waits.
-pub type Lines = weft_keyspace::lines::Lines<Waiting>;
 
 /// Takes a client out of all its lines: its wait is over. Where those are very many another thread does it, and
 /// until then everybody passes over it.

@@ -3,8 +3,8 @@
 use crate::clients::ClientShared;
 use crate::clients::Tracker;
 use crate::dispatch::Cmd;
-use crate::io::Session;
 use crate::io::args::ArgBuf;
+use crate::io::session::Session;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -57,6 +57,9 @@ pub struct Waiting {
     /// Of one that waits for replicas: its last unit of the log of effects, and who is to have that.
     pub replicas: Option<(u64, Goal)>,
 }
+
+/// The clients that wait, by key.
+pub type Lines = weft_keyspace::lines::Lines<Waiting>;
 
 /// Bytes of a wait: arguments, names, and a place in the line of each.
 fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {

@@ -12,7 +12,7 @@ use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;
 use crate::persistence::waits;
-use crate::pubsub::{self, crowd};
+use crate::pubsub;
 use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags, Lane, error};
@@ -238,7 +238,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
             if bits & attention::CROWDED != 0
                 && request.retry.is_none()
                 && may_publish(core, session, cmd)
-                && let Some(thread) = crowd::of_any(core.srv)
+                && let Some(thread) = pubsub::crowded_thread(core.srv)
             {
                 return Ok(Some(Flow::Crowded(thread)));
             }

@@ -4,7 +4,7 @@
 use crate::attention;
 use crate::dispatch::Core;
 use crate::io::look::Looks;
-use crate::pubsub::crowd;
+use crate::pubsub;
 use crate::threads::control;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -177,7 +177,7 @@ impl Cron {
         let attention = core.srv.attention.load(Ordering::Relaxed);
         if attention & attention::CROWDED != 0
             && !core.turn.effects.wanted().is_none()
-            && crowd::of_any(core.srv).is_some()
+            && pubsub::crowded_thread(core.srv).is_some()
         {
             return;
         }

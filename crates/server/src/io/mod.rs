@@ -20,9 +20,11 @@ pub mod later;
 pub mod look;
 pub mod mailbox;
 pub mod read;
+pub mod session;
 pub mod worker;
 pub mod write;
 
-pub use conn::{Conn, ReplyMode, Session};
+pub use conn::Conn;
+pub use session::{ReplyMode, Session};
 
 pub use mailbox::{Mailbox, Message};

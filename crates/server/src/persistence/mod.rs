@@ -28,13 +28,7 @@ pub mod waits;
 
 use crate::attention;
 use crate::server::Server;
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Instant;
-use weft_base::rng::seed_from_os;
-use weft_persist::storage::Disk;
+use std::sync::atomic::Ordering;
 
 pub use crate::saves::{Loading, Own, Persistence, Running, Saves};
 

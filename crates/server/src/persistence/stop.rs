@@ -6,22 +6,12 @@
 use super::background::{self, Refused};
 use super::save::Asked;
 use crate::server::Server;
+pub use crate::stop_state::{Phase, Stop};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_config::Id;
 use weft_keyspace::Turn;
 use weft_process::{log_notice, log_warning};
-
-/// How a server is to be stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stop {
-    /// `None`: if there are save points.
-    pub save: Option<bool>,
-    /// It stops even if the data can't be saved.
-    pub force: bool,
-    /// Replicas that are behind are not waited for.
-    pub now: bool,
-}
 
 impl Stop {
     /// Whether anything has to be done before the end, for which [`prepare`] may take a while.
@@ -38,17 +28,6 @@ impl Stop {
                 .save
                 .unwrap_or_else(|| !srv.settings().save_points.is_empty() && !keeps_file(srv))
     }
-}
-
-/// How far the preparation of the end is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The first base of the append-only file is waited for.
-    Log,
-    /// Replicas are waited for, up to this monotonic time in milliseconds. Writes are to wait.
-    Replicas { until_ms: i64 },
-    /// The data are saved. Writes are to wait.
-    Saving,
 }
 
 /// Told now and then how far it is; answers whether to go on.

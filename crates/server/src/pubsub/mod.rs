@@ -12,12 +12,11 @@
 //! * [`message`] - a message on its way to one thread: bytes that all receivers share
 //! * [`run`] - messages that follow each other to the same receivers, as one
 //! * [`subscriber`] - what one client listens to; [`mail`]: what has come for a thread and in which order
-//! * [`crowd`] - publishers that are faster than a thread's fan-out wait, without holding anybody up
+//! * [`crate::crowd`] - publishers that are faster than a thread's fan-out wait, without holding anybody up
 //! * [`direct`] - a push to one client, whatever it listens to
 //!
 //! The order of messages, and why it holds, is told in `docs/design/publish-subscribe.md`.
 
-pub mod crowd;
 pub mod direct;
 
 pub use direct::push;
@@ -139,4 +138,16 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
         let (client, thread) = (client.id, client.thread());
         srv.bio.release(subscriber.all(), move || srv.pubsub.leave(client, thread, &subscriber));
     }
+}
+
+/// A thread that is full, if there is one; if not, nobody is asked to look for one any more. O(threads).
+#[cold]
+pub fn crowded_thread(srv: &Server) -> Option<usize> {
+    // First, since a thread may become full while the others are looked at.
+    srv.set_attention(attention::CROWDED, false);
+    let full = srv.threads.iter().position(|thread| thread.crowd.is_full());
+    if full.is_some() {
+        srv.set_attention(attention::CROWDED, true);
+    }
+    full
 }

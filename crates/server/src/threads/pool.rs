@@ -4,14 +4,15 @@
 //! sleeps until it is, and still answers its mail. So a message to a thread is never lost, whatever
 //! `io-threads` becomes between looking up a client's thread and writing to it.
 
-use crate::io::Mailbox;
-use crate::pubsub::crowd::Crowd;
+use crate::crowd::Crowd;
+use crate::io::mailbox::{Mailbox, Message};
 use crate::stats::ThreadStats;
 use std::ops::Index;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use weft_base::cpulist::CpuSet;
+use weft_keyspace::Waiter;
 
 /// The most I/O threads that can be configured.
 pub const MAX_IO_THREADS: usize = 1024;
@@ -144,6 +145,11 @@ impl Pool {
     pub fn emptiest(&self) -> usize {
         let active = self.iter().take(self.active()).enumerate();
         active.min_by_key(|(_, t)| t.stats.connections.get()).map_or(0, |(n, _)| n)
+    }
+
+    /// Tells the thread of `waiter` that what it was parked on is free.
+    pub fn unpark(&self, waiter: Waiter) {
+        self[waiter.thread as usize].mailbox.send(Message::Unpark { token: waiter.token });
     }
 
     /// All threads that exist.

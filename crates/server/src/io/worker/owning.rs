@@ -2,8 +2,9 @@
 
 use super::{LISTENERS, Worker, token};
 use crate::clients::ClientShared;
-use crate::io::conn::{Conn, ReplyMode, Session};
+use crate::io::conn::Conn;
 use crate::io::mailbox::Message;
+use crate::io::session::{ReplyMode, Session};
 use crate::pubsub;
 use crate::tracking;
 use crate::transaction;

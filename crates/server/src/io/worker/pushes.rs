@@ -19,7 +19,7 @@ use crate::io::Session;
 use crate::io::conn::State;
 use crate::io::held_back::Push;
 use crate::io::write::send_pending;
-use crate::pubsub::crowd;
+use crate::pubsub;
 use std::sync::atomic::Ordering;
 use weft_net::backlog::Backlog;
 use weft_pubsub::message::Published;
@@ -116,9 +116,9 @@ impl Worker {
     fn handed_on(&self, weight: usize) {
         let srv = self.core.srv;
         let crowd = &srv.threads[self.core.id].crowd;
-        crowd.sub(weight, &srv.threads);
+        crowd.sub(weight, |waiter| srv.threads.unpark(waiter));
         if srv.attention.load(Ordering::Relaxed) & attention::CROWDED != 0 && !crowd.is_full() {
-            crowd::of_any(srv);
+            pubsub::crowded_thread(srv);
         }
     }
 

@@ -15,7 +15,7 @@ use super::filter::Filter;
 use crate::clients::ClientShared;
 use crate::dispatch::ConnCx;
 use crate::io::Message;
-use crate::io::conn::AnswerBehind;
+use crate::io::session::AnswerBehind;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 

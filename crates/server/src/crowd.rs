@@ -7,13 +7,9 @@
 //!
 //! What is published in a transaction or by a change of a key can't wait. But the command that does it
 //! can, before it begins: while a thread is full, who might publish in that way is not admitted
-//! ([`of_any`]). So a mailbox holds no more than what is full, and what commands that were under way
+//! ([`crate::pubsub::crowded_thread`]). So a mailbox holds no more than what is full, and what commands that were under way
 //! have added. What lies there is also what a new connection or a served client waits behind.
 
-use crate::attention;
-use crate::io::Message;
-use crate::server::Server;
-use crate::threads::Pool;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use weft_keyspace::Waiter;
@@ -47,13 +43,10 @@ impl Crowd {
     }
 
     /// A message was handed on: wakes those who wait, once half of the weight is gone.
-    pub fn sub(&self, weight: usize, threads: &Pool) {
+    pub fn sub(&self, weight: usize, wake: impl Fn(Waiter)) {
         let left = self.weight.fetch_sub(weight, Ordering::SeqCst) - weight;
         if left < FULL / 2 && self.has_waiters.load(Ordering::SeqCst) {
-            for waiter in self.take() {
-                let mailbox = &threads[waiter.thread as usize].mailbox;
-                mailbox.send(Message::Unpark { token: waiter.token });
-            }
+            self.take().into_iter().for_each(wake);
         }
     }
 
@@ -78,37 +71,26 @@ impl Crowd {
     }
 }
 
-/// A thread that is full, if there is one; if not, nobody is asked to look for one any more. O(threads).
-#[cold]
-pub fn of_any(srv: &Server) -> Option<usize> {
-    // First, since a thread may become full while the others are looked at.
-    srv.set_attention(attention::CROWDED, false);
-    let full = srv.threads.iter().position(|thread| thread.crowd.is_full());
-    if full.is_some() {
-        srv.set_attention(attention::CROWDED, true);
-    }
-    full
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
 
     #[test]
-    fn who_waits_is_woken_at_half() {
-        let threads = Pool::new(1);
-        threads.fill(1).expect("descriptors");
-        let crowd = &threads[0].crowd;
+    fn waiter_is_woken_at_half() {
+        let crowd = Crowd::default();
         let waiter = Waiter { thread: 0, token: 7 };
+        let woken = RefCell::new(Vec::new());
+        let sub = |weight| crowd.sub(weight, |waiter| woken.borrow_mut().push(waiter.token));
         assert!(!crowd.park(waiter), "there is room");
         assert!(crowd.add(FULL + 1) && crowd.is_full());
         assert!(crowd.park(waiter));
-        crowd.sub(FULL / 2, &threads);
-        assert!(threads[0].mailbox.take().is_none());
-        crowd.sub(2, &threads);
-        assert!(matches!(threads[0].mailbox.take(), Some(Message::Unpark { token: 7 })));
-        crowd.sub(FULL / 2 - 1, &threads);
-        assert!(threads[0].mailbox.take().is_none(), "woken once");
+        sub(FULL / 2);
+        assert!(woken.borrow().is_empty());
+        sub(2);
+        assert_eq!(*woken.borrow(), [7]);
+        sub(FULL / 2 - 1);
+        assert_eq!(*woken.borrow(), [7], "woken once");
         assert!(!crowd.is_full());
     }
 }
