@@ -62,6 +62,7 @@ pub mod saves;
 pub mod server;
 pub mod settings;
 pub mod slow;
+pub mod slow_lane;
 pub mod snapshot_waits;
 pub mod start;
 pub mod stats;

@@ -7,7 +7,7 @@ use crate::dispatch::CommandTable;
 use crate::io::Message;
 use crate::pause::{PauseMode, Pauses};
 use crate::settings::Settings;
-use crate::slow::{self, SlowLane};
+use crate::slow_lane::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Server {
             allowed_cpus: weft_base::topology::allowed_cpus(),
             placement: RwLock::default(),
             // The last ones are those of who loads, and of who applies what a primary sends.
-            slow_stats: (0..slow::THREADS + 2).map(|_| ThreadStats::new(commands)).collect(),
+            slow_stats: (0..slow_lane::THREADS + 2).map(|_| ThreadStats::new(commands)).collect(),
             memory: Memory::default(),
             listening: crate::listening::Listening::default(),
             watchdog: crate::upkeep::Watchdog::default(),

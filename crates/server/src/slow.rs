@@ -13,268 +13,75 @@
 //! the first of them: whoever they wait for may never answer, and a long command has nothing to do
 //! with that. From then on what stops the world has a thread of its own, too: it may have to wait for them.
 
-use crate::blocking::{Waiting, serve};
-use crate::clients::ClientShared;
+use crate::blocking::serve;
 use crate::dispatch::hold::{Need, hold_slow, needs_world};
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::Run;
-use crate::dispatch::{Cmd, Core};
+use crate::dispatch::Core;
 use crate::io::args::ArgBuf;
 use crate::io::conn::Kept;
 use crate::io::later::Later;
-use crate::io::{Message, Session};
+use crate::io::Message;
 use crate::server::Server;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-use std::thread::Thread;
+use crate::slow_lane::{Job, LONG, OUTSIDE, THREADS};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use weft_commands::Lane;
 use weft_keyspace::{SlowHand, Waiter};
-use weft_memory::holdings::Charge;
 use weft_process::log_warning;
 use weft_resp::{Blob, Reply};
 use weft_transfer as transfer;
 
-/// How many threads. Most wait: for a shard, or to stop the world.
-const LONG: usize = 4;
-/// How many more there are for what waits for another server.
-const OUTSIDE: usize = 4;
-/// And one, started with those, for what stops the world and may have to wait for them.
-const WORLD: usize = 1;
-/// All of them.
-pub const THREADS: usize = LONG + OUTSIDE + WORLD;
-
-/// One command to be run.
-#[derive(Debug)]
-pub struct Job {
-    pub cmd: &'static Cmd,
-    /// Shared with the wait of a client that tries again.
-    pub args: Arc<Vec<ArgBuf>>,
-    /// A copy of the connection's, or itself: see [`Cmd::takes_session`].
-    pub session: Session,
-    /// The command has been run until it saw how much it has to do.
-    pub looked: bool,
-    /// The client stands in line with it, and keeps its place and its time while it is tried.
-    pub retry: Option<Arc<Waiting>>,
-    /// Set when the client is gone.
-    pub cancel: Arc<AtomicBool>,
-    /// Of the arguments, to the client.
-    pub charge: Charge,
+/// Whether a job may wait for another server.
+fn waits_outside(job: &Job) -> bool {
+    let transaction = job.session.transaction.as_ref();
+    transfer::waits_outside(job.cmd.spec.name)
+        || transaction.is_some_and(|transaction| crate::transaction::waits_outside(transaction))
 }
 
-impl Job {
-    /// Whether it may wait for another server.
-    fn waits_outside(&self) -> bool {
-        let transaction = self.session.transaction.as_ref();
-        transfer::waits_outside(self.cmd.spec.name)
-            || transaction.is_some_and(|transaction| crate::transaction::waits_outside(transaction))
-    }
+/// Starts the threads. They end with the process.
+pub fn start(srv: &'static Server) -> std::io::Result<()> {
+    (0..LONG).try_for_each(|n| start_one(srv, n, &format!("weft-slow-{n}")))
 }
 
-/// Jobs that no thread has begun.
-#[derive(Debug)]
-struct Queue {
-    to: Sender<Job>,
-    from: Mutex<Receiver<Job>>,
+fn start_one(srv: &'static Server, n: usize, name: &str) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name(name.into());
+    let handle = thread.spawn(move || run(srv, n))?;
+    let _ = srv.slow.threads[n].set(handle.thread().clone());
+    Ok(())
 }
 
-impl Default for Queue {
-    fn default() -> Self {
-        let (to, from) = channel();
-        Queue { to, from: Mutex::new(from) }
-    }
-}
-
-impl Queue {
-    fn put(&self, job: Job) {
-        // The receiver lives as long as the server.
-        let _ = self.to.send(job);
-    }
-
-    fn next(&self) -> Option<Job> {
-        self.from.lock().unwrap_or_else(|p| p.into_inner()).recv().ok()
-    }
-}
-
-/// DEBUG PAUSE-SLOW-LANE: long commands are not begun, so that a test can set what they meet.
-#[derive(Debug, Default)]
-struct Pause {
-    is_on: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Pause {
-    fn set(&self, is_on: bool) {
-        *self.is_on.lock().unwrap_or_else(|p| p.into_inner()) = is_on;
-        self.changed.notify_all();
-    }
-
-    /// Returns when there is none.
-    fn wait(&self) {
-        let is_on = self.is_on.lock().unwrap_or_else(|p| p.into_inner());
-        drop(self.changed.wait_while(is_on, |is_on| *is_on));
-    }
-}
-
-/// Clients of which a command is running that takes the session along and may do more than change keys: whoever kills
-/// one of them waits for the end of that.
-#[derive(Debug, Default)]
-struct Acting {
-    clients: Mutex<Vec<Arc<ClientShared>>>,
-    ended: Condvar,
-}
-
-impl Acting {
-    fn clients(&self) -> MutexGuard<'_, Vec<Arc<ClientShared>>> {
-        self.clients.lock().unwrap_or_else(|p| p.into_inner())
-    }
-}
-
-/// A client's command acts until this is dropped.
-pub struct Acts<'a>(&'a Acting, u64);
-
-impl Drop for Acts<'_> {
-    fn drop(&mut self) {
-        self.0.clients().retain(|client| client.id != self.1);
-        self.0.ended.notify_all();
-    }
-}
-
-/// The way to the slow lane.
-#[derive(Debug)]
-pub struct SlowLane {
-    acting: Acting,
-    pause: Pause,
-    long: Queue,
-    outside: Queue,
-    world: Queue,
-    /// Whether there are threads for what waits outside, once somebody has wanted them.
-    has_outside: OnceLock<bool>,
-    /// The threads, to be woken when a shard is free.
-    threads: [OnceLock<Thread>; THREADS],
-    jobs: AtomicUsize,
-    /// Of the running ones, those that write.
-    writes: AtomicUsize,
-}
-
-/// A command that writes is running in the slow lane.
-pub struct Writing<'a>(&'a AtomicUsize);
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Default for SlowLane {
-    fn default() -> Self {
-        let threads = std::array::from_fn(|_| OnceLock::new());
-        SlowLane {
-            acting: Acting::default(),
-            pause: Pause::default(),
-            long: Queue::default(),
-            outside: Queue::default(),
-            world: Queue::default(),
-            has_outside: OnceLock::new(),
-            threads,
-            jobs: AtomicUsize::new(0),
-            writes: AtomicUsize::new(0),
+/// Whether there are threads for what waits outside, which are started if need be.
+fn has_outside(srv: &'static Server) -> bool {
+    let start = |n: usize| start_one(srv, n, &format!("weft-far-{}", n - LONG));
+    *srv.slow.has_outside.get_or_init(|| match (LONG..THREADS).try_for_each(start) {
+        Ok(()) => true,
+        Err(e) => {
+            log_warning!("Can't start threads for MIGRATE, which goes to the others: {e}");
+            false
         }
-    }
+    })
 }
 
-impl SlowLane {
-    /// Starts the threads. They end with the process.
-    pub fn start(srv: &'static Server) -> std::io::Result<()> {
-        (0..LONG).try_for_each(|n| SlowLane::start_one(srv, n, &format!("weft-slow-{n}")))
-    }
+/// Queues a job. Its outcome reaches the client's thread as a message.
+pub fn send(srv: &'static Server, job: Job) {
+    srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
+    let queue = if waits_outside(&job) && has_outside(srv) {
+        &srv.slow.outside
+    } else if waits_for_outside(srv, &job) {
+        &srv.slow.world
+    } else {
+        &srv.slow.long
+    };
+    queue.put(job);
+}
 
-    fn start_one(srv: &'static Server, n: usize, name: &str) -> std::io::Result<()> {
-        let thread = std::thread::Builder::new().name(name.into());
-        let handle = thread.spawn(move || run(srv, n))?;
-        let _ = srv.slow.threads[n].set(handle.thread().clone());
-        Ok(())
-    }
-
-    /// Whether there are threads for what waits outside, which are started if need be.
-    fn has_outside(srv: &'static Server) -> bool {
-        let start = |n: usize| SlowLane::start_one(srv, n, &format!("weft-far-{}", n - LONG));
-        *srv.slow.has_outside.get_or_init(|| match (LONG..THREADS).try_for_each(start) {
-            Ok(()) => true,
-            Err(e) => {
-                log_warning!("Can't start threads for MIGRATE, which goes to the others: {e}");
-                false
-            }
-        })
-    }
-
-    /// Queues a job. Its outcome reaches the client's thread as a message.
-    pub fn send(srv: &'static Server, job: Job) {
-        srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
-        let queue = if job.waits_outside() && SlowLane::has_outside(srv) {
-            &srv.slow.outside
-        } else if srv.slow.waits_for_outside(srv, &job) {
-            &srv.slow.world
-        } else {
-            &srv.slow.long
-        };
-        queue.put(job);
-    }
-
-    /// Whether a job is to stop the world, and may have to wait for a job that waits outside: where many wait for
-    /// that, long commands must have their threads still.
-    fn waits_for_outside(&self, srv: &Server, job: &Job) -> bool {
-        let args = || job.args.iter().map(ArgBuf::bytes).collect::<Vec<_>>();
-        self.has_outside.get() == Some(&true)
-            && needs_world(&srv.ks, job.cmd, &args(), &job.session)
-    }
-
-    /// Jobs that are running or queued.
-    pub fn jobs(&self) -> usize {
-        self.jobs.load(Ordering::Relaxed)
-    }
-
-    /// Has the threads for long commands begin none, or go on. Those for MIGRATE and the world do not care.
-    pub fn pause(&self, is_on: bool) {
-        self.pause.set(is_on);
-    }
-
-    /// Says that a command of the client acts, until the answer is dropped.
-    pub fn acts(&self, client: &Arc<ClientShared>) -> Acts<'_> {
-        self.acting.clients().push(client.clone());
-        Acts(&self.acting, client.id)
-    }
-
-    /// The clients whose command acts and that satisfy `is`.
-    pub fn acting(&self, is: impl Fn(&ClientShared) -> bool) -> Vec<u64> {
-        self.acting.clients().iter().filter(|client| is(client)).map(|client| client.id).collect()
-    }
-
-    /// Sleeps until no command of these clients acts. They are to be killed, or gone, so that there is no other one.
-    pub fn wait_for(&self, clients: &[u64]) {
-        let acting = self.acting.clients();
-        let one_acts =
-            |all: &mut Vec<Arc<ClientShared>>| all.iter().any(|c| clients.contains(&c.id));
-        drop(self.acting.ended.wait_while(acting, one_acts));
-    }
-
-    /// Says that a command that writes is running, until the answer is dropped.
-    pub fn writing(&self) -> Writing<'_> {
-        self.writes.fetch_add(1, Ordering::SeqCst);
-        Writing(&self.writes)
-    }
-
-    /// Commands that write and are running now, or about to.
-    pub fn writes(&self) -> usize {
-        self.writes.load(Ordering::SeqCst)
-    }
-
-    /// A shard that thread `n` waits for is free.
-    pub fn wake(&self, n: usize) {
-        if let Some(thread) = self.threads.get(n).and_then(OnceLock::get) {
-            thread.unpark();
-        }
-    }
+/// Whether a job is to stop the world, and may have to wait for a job that waits outside: where many wait for
+/// that, long commands must have their threads still.
+fn waits_for_outside(srv: &Server, job: &Job) -> bool {
+    let args = || job.args.iter().map(ArgBuf::bytes).collect::<Vec<_>>();
+    srv.slow.has_outside.get() == Some(&true)
+        && needs_world(&srv.ks, job.cmd, &args(), &job.session)
 }
 
 fn run(srv: &'static Server, n: usize) {

@@ -11,7 +11,7 @@ use crate::persistence::stop::Stop;
 use crate::replication::positions;
 use crate::restart;
 use crate::server::Server;
-use crate::slow::SlowLane;
+use crate::slow;
 use crate::threads;
 use crate::watchdog;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -189,7 +189,7 @@ fn serve(
 ) -> Result<i32, Failure> {
     let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
     Bio::start(&srv.bio, &srv.memory, srv.placement().bio.clone()).map_err(failed)?;
-    SlowLane::start(srv).map_err(failed)?;
+    slow::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
     let appends = srv.config().bool(Id::APPENDONLY);

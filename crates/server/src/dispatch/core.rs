@@ -54,12 +54,12 @@ impl Core {
 
     /// For who executes what was logged, at the start.
     pub fn loading(srv: &'static Server) -> Self {
-        Core::slow(crate::slow::THREADS, srv)
+        Core::slow(crate::slow_lane::THREADS, srv)
     }
 
     /// For who applies what our primary sends.
     pub fn replica(srv: &'static Server) -> Self {
-        Core::slow(crate::slow::THREADS + 1, srv)
+        Core::slow(crate::slow_lane::THREADS + 1, srv)
     }
 
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {

@@ -12,7 +12,8 @@ use crate::io::later::Later;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
 use crate::replication::primary::waits;
-use crate::slow::{Job, SlowLane};
+use crate::slow;
+use crate::slow_lane::Job;
 use crate::tracking;
 use crate::transaction;
 use std::cmp::Reverse;
@@ -96,7 +97,7 @@ impl Worker {
         let bytes = args.iter().map(ArgBuf::memory).sum();
         let charge = Charge::new(&session.shared.holdings, Holding::Arguments, bytes);
         let job = Job { cmd, args, session, looked, retry, cancel: cancel.clone(), charge };
-        SlowLane::send(self.core.srv, job);
+        slow::send(self.core.srv, job);
         cancel
     }
 
