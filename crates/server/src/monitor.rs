@@ -4,7 +4,7 @@
 //! commands on one key are seen in the order of their execution.
 
 use crate::attention;
-use crate::dispatch::table::CommandTable;
+use crate::command_table::CommandTable;
 use crate::io::{Message, Session};
 use crate::redact::hide_secrets;
 use crate::server::Server;

@@ -1,7 +1,7 @@
 //! The commands that a client has queued since MULTI, and the keys that it watches.
 
 use crate::bio::Bio;
-use crate::dispatch::table::Cmd;
+use crate::command_table::Cmd;
 use crate::io::args::ArgBuf;
 use std::sync::Arc;
 use weft_keyspace::{Db, Guard, Keyspace, Turn, Watch};

@@ -3,13 +3,14 @@
 use crate::attention::{self, Attention};
 use crate::bio::Bio;
 use crate::clients::Clients;
-use crate::dispatch::CommandTable;
+use crate::command_table::CommandTable;
 use crate::io::Message;
 use crate::pause::{PauseMode, Pauses};
 use crate::settings::Settings;
 use crate::slow_lane::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
 use crate::threads::{MAX_IO_THREADS, Pool};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -31,6 +32,8 @@ type HandClock = &'static (dyn Fn() -> i64 + Send + Sync);
 pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
+    /// What [`Run::Server`](crate::command_table::Run::Server) numbers; only the executor knows its type.
+    pub functions: Box<dyn Any + Send + Sync>,
     pub clients: Clients,
     pub client_eviction: crate::upkeep::ClientEviction,
     /// The I/O threads.
@@ -117,8 +120,12 @@ pub struct Totals {
 impl Server {
     /// A server without I/O threads. It lives as long as the process, so that every thread may
     /// refer to it without counting references.
-    pub fn new(config: Config, called: String) -> &'static Server {
-        let table = CommandTable::new();
+    pub fn new(
+        config: Config,
+        called: String,
+        table: CommandTable,
+        functions: Box<dyn Any + Send + Sync>,
+    ) -> &'static Server {
         let commands = table.all().len();
         let threads = Arc::new(Pool::new(commands));
         let wake_by = threads.clone();
@@ -137,6 +144,7 @@ impl Server {
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,
+            functions,
             clients: Clients::default(),
             client_eviction: crate::upkeep::ClientEviction::default(),
             threads,
@@ -193,8 +201,6 @@ impl Server {
         }));
         srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&settings);
-        srv.ks.listen(Box::new(move |wanted, notices| crate::notify::tell(srv, wanted, notices)));
-        srv.ks.tell_caches(Box::new(crate::tracking::Told(srv)));
         srv
     }
 

@@ -14,18 +14,19 @@
 //! with that. From then on what stops the world has a thread of its own, too: it may have to wait for them.
 
 use crate::blocking::serve;
-use crate::dispatch::hold::{Need, hold_slow, needs_world};
-use crate::dispatch::request::{Flow, Request, Task};
-use crate::dispatch::table::Run;
+use crate::command_table::Need;
+use crate::command_table::Run;
 use crate::dispatch::Core;
+use crate::dispatch::hold::{hold_slow, needs_world};
+use crate::dispatch::request::{Flow, Request, Task};
+use crate::io::Message;
 use crate::io::args::ArgBuf;
 use crate::io::conn::Kept;
 use crate::io::later::Later;
-use crate::io::Message;
 use crate::server::Server;
 use crate::slow_lane::{Job, LONG, OUTSIDE, THREADS};
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_commands::Lane;
 use weft_keyspace::{SlowHand, Waiter};
 use weft_process::log_warning;

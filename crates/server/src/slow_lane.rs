@@ -2,7 +2,7 @@
 
 use crate::blocking::waiting::Waiting;
 use crate::clients::ClientShared;
-use crate::dispatch::table::Cmd;
+use crate::command_table::Cmd;
 use crate::io::args::ArgBuf;
 use crate::io::session::Session;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -118,7 +118,7 @@ fn run(config: Config) -> Result<i32, Failure> {
     }
     let mut config = config;
     limit_clients(&mut config)?;
-    let srv = Server::new(config, called);
+    let srv = crate::wiring::server(config, called);
     let config = srv.config();
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;

@@ -6,9 +6,10 @@
 //! as a single command with much to do is. Here is what is queued and watched, and what it needs;
 //! the stages of [`crate::dispatch`] run it.
 
-use crate::dispatch::hold::{Need, of_data};
+use crate::command_table::Need;
+use crate::command_table::{Cmd, Run};
+use crate::dispatch::hold::of_data;
 use crate::dispatch::request::{Request, Task};
-use crate::dispatch::table::{Cmd, Run};
 use crate::io::Session;
 use crate::io::args::ArgBuf;
 use crate::queued::Transaction;

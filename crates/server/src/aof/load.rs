@@ -9,9 +9,9 @@
 //! evicted, nobody is told, and nothing is logged.
 
 use super::directory;
+use crate::command_table::Run;
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call};
-use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
 use crate::persistence::{load as snapshots, reload};
 use crate::server::Server;

@@ -8,9 +8,9 @@
 //! client's reply could serve one of those first, and no order of the two would explain that.
 
 use super::{Waiting, leave};
+use crate::command_table::Run;
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{Who, call, log_words};
-use crate::dispatch::table::Run;
 use crate::dispatch::{Core, admit, reply};
 use crate::io::Message;
 use crate::server::Server;

@@ -15,7 +15,9 @@ mod transaction;
 pub use connection::logged_line;
 pub use server::stay_off;
 
+use crate::command_table::CommandTable;
 use crate::dispatch::ServerCommand;
+use crate::dispatch::core::Functions;
 use weft_commands::Command;
 
 /// Every command of this crate, by group.
@@ -31,3 +33,46 @@ pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
 
 /// The commands of this crate that work on keys.
 pub const KEY_COMMANDS: &[&[&Command]] = &[weft_transfer::COMMANDS];
+
+/// The table of all commands, and the functions of those on the server.
+pub fn table() -> (CommandTable, Functions) {
+    let on_keys = weft_commands::REGISTRY.iter().chain(KEY_COMMANDS).copied().flatten().copied();
+    let on_server = SERVER_COMMANDS.iter().copied().flatten().copied();
+    let (table, functions) = CommandTable::new(on_keys, on_server);
+    (table, Functions(functions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    /// What is taken for the only key is, for all commands and numbers of arguments.
+    #[test]
+    fn single_keys_are_known() {
+        let table = table().0;
+        let words = [b"1".as_slice(); 12];
+        for cmd in table.all().iter().filter(|cmd| cmd.first_key > 0) {
+            for args in (cmd.first_key + 1..words.len()).filter(|n| cmd.spec.fits(*n)) {
+                let mut keys = Vec::new();
+                let _ = cmd.spec.key_positions(&words[..args], |at| keys.push(at));
+                let one = keys == [cmd.first_key];
+                assert!(one || !cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
+                let range = matches!(cmd.full_name, "get" | "del" | "mset" | "lpush" | "blpop");
+                assert!(!range || one == cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_in_any_case() {
+        let table = table().0;
+        assert_eq!(table.find(b"gEt").unwrap().full_name, "get");
+        for cmd in table.top() {
+            let upper = cmd.spec.name.to_ascii_uppercase();
+            assert_eq!(table.find(upper.as_bytes()).unwrap().number, cmd.number);
+        }
+        for name in [&b""[..], b"nosuch", b"\x07et", b"nosuchcommandatall", b"get\0"] {
+            assert!(table.find(name).is_none());
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Shorthand for the specs of this crate's commands, which differ in little.
 
-use crate::dispatch::table::{NOTHING, NeedsFn};
+use crate::command_table::{NOTHING, NeedsFn};
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 

@@ -5,9 +5,9 @@
 //! between MULTI and EXEC goes no further. Next: [`super::hold`].
 
 use crate::attention;
+use crate::command_table::{Cmd, Run};
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Flow, Request, Task};
-use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
 use crate::pause::PauseMode;

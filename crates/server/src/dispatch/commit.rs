@@ -7,8 +7,8 @@
 
 use crate::blocking;
 use crate::blocking::serve;
+use crate::command_table::Cmd;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::table::Cmd;
 use crate::dispatch::{Core, reply, run};
 use crate::io::Session;
 use crate::tracking;

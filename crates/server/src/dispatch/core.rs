@@ -17,6 +17,13 @@ use weft_memory::ThreadMemory;
 use weft_pubsub::mail::Mail;
 use weft_resp::Reply;
 
+/// A command on the connection or the server.
+pub type ServerFn = fn(&mut ConnCx<'_>) -> CmdResult;
+
+/// The functions of the commands on the server, by their numbers in the command table.
+#[derive(Debug)]
+pub struct Functions(pub Vec<ServerFn>);
+
 /// The executing half of an I/O thread.
 pub struct Core {
     pub id: usize,
@@ -40,6 +47,7 @@ pub struct Core {
     /// Bytes that this thread had logged when it looked last whether those who read the log can follow.
     logged: u64,
     stats: &'static ThreadStats,
+    functions: &'static Functions,
 }
 
 impl Core {
@@ -82,8 +90,14 @@ impl Core {
             mono_ms: srv.mono_ms(),
             logged: 0,
             stats,
+            functions: srv.functions.downcast_ref().expect("the list of functions"),
             srv,
         }
+    }
+
+    /// The function of this number: see [`Run::Server`](crate::command_table::Run::Server).
+    pub fn function(&self, number: usize) -> ServerFn {
+        self.functions.0[number]
     }
 
     pub fn stats(&self) -> &'static ThreadStats {

@@ -4,8 +4,8 @@
 //! If a shard is busy nothing has happened, and the connection is parked. An I/O thread never
 //! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
 
+use crate::command_table::{Cmd, Need, Run};
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{admit, commit, reply, run};
 use crate::io::{Message, Session};
 use crate::queued::Transaction;
@@ -17,23 +17,6 @@ use weft_commands::{Error, FAST_WORK, Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
 use weft_transfer as transfer;
-
-/// What must be held while a request runs.
-#[derive(Clone, Debug)]
-pub enum Need {
-    Nothing,
-    One(u16),
-    Shards(ShardSet),
-    /// The other I/O threads are to be between two commands.
-    Stop,
-    World,
-    /// All shards that the slow lane does not hold.
-    Rest,
-    /// The names of all keys at one moment.
-    Names,
-    /// Nothing, but to be in the slow lane.
-    Aside,
-}
 
 /// What is held while a command of this crate runs.
 pub enum Held<'a> {
@@ -65,12 +48,12 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
                 Err(flow) => flow,
             },
         },
-        Run::Server(run) => match task.cmd.need(ks, task.request.args) {
-            Need::Nothing => run::server(task, run, Held::Nothing(inside)),
-            Need::Stop => stopped(task, inside, run),
+        Run::Server(number) => match task.cmd.need(ks, task.request.args) {
+            Need::Nothing => run::server(task, number, Held::Nothing(inside)),
+            Need::Stop => stopped(task, inside, number),
             Need::Aside => Flow::Slow { looked: false },
             need => match guard(&mut task.core.turn, inside, need, task.request) {
-                Ok(got) => if_still(task, got, |task, guard| run::server_with(task, run, guard)),
+                Ok(got) => if_still(task, got, |task, guard| run::server_with(task, number, guard)),
                 Err(flow) => flow,
             },
         },
@@ -215,14 +198,14 @@ fn and_on(task: Task<'_>, run: impl FnOnce(Task<'_>) -> Flow) -> Flow {
 }
 
 /// Runs a command for which the other I/O threads are to be between two commands.
-fn stopped(task: Task<'_>, inside: &mut Inside<'static>, run: run::ServerFn) -> Flow {
+fn stopped(task: Task<'_>, inside: &mut Inside<'static>, number: usize) -> Flow {
     let stop = inside.stop();
     if is_killed(task.session) {
         task.session.close = true;
         return Flow::Done;
     }
     task.core.begin_command();
-    and_on(task, |task| run::server(task, run, Held::Stop(stop)))
+    and_on(task, |task| run::server(task, number, Held::Stop(stop)))
 }
 
 /// What a command may do about keys that have expired follows from the role that the server has now.
@@ -339,12 +322,12 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     };
     let flags = flags_of(task.cmd, transaction.as_deref());
     task.core.begin_import(task.session.import_source, flags);
-    if let (Need::Aside, Run::Server(run)) = (&need, task.cmd.run) {
+    if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
         if is_killed(task.session) {
             return reply::finish(task, Outcome::Not(Flow::Done));
         }
         task.core.begin_command();
-        return run::server(task, run, Held::Aside);
+        return run::server(task, number, Held::Aside);
     }
     let turn = &mut task.core.turn;
     let outside = transfer::waits_outside(task.cmd.spec.name)
@@ -410,7 +393,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     task.core.begin_import(task.session.import_source, flags);
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),
-        (Run::Server(run), _) => run::server_with(task, run, guard),
+        (Run::Server(number), _) => run::server_with(task, number, guard),
         (Run::Exec, Some(transaction)) => {
             let is_broken = is_broken(&mut task, &guard);
             run::exec(task, &transaction, is_broken, guard)

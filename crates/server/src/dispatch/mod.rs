@@ -9,7 +9,7 @@
 //!
 //! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
 //! * [`request`] - what is passed on, and how it can end
-//! * `absent` - commands that are known and missing; [`table`] - all others by name;
+//! * `absent` - commands that are known and missing; [`crate::command_table`] - all others by name;
 //!   [`core`]: what one thread brings along
 //!
 //! See `docs/design/dispatch.md`.
@@ -22,7 +22,9 @@ pub mod hold;
 pub mod reply;
 pub mod request;
 pub mod run;
-pub mod table;
 
 pub use self::core::{ConnCx, Core};
-pub use table::{Cmd, CommandTable, Needs, Run, ServerCommand};
+pub use crate::command_table::{Cmd, CommandTable, Needs, Run};
+
+/// A command on the connection or the server.
+pub type ServerCommand = crate::command_table::ServerCommand<self::core::ServerFn>;

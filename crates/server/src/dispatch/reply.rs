@@ -3,10 +3,10 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
+use crate::command_table::Cmd;
 use crate::commandlog::{LogEntry, LogKind, cut_args, cut_name};
 use crate::dispatch::Core;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::table::Cmd;
 use crate::io::Session;
 use crate::stats::Histogram;
 use crate::transaction;

@@ -1,8 +1,8 @@
 //! A request on its way through the stages, and how that can end.
 
 use crate::blocking::Waiting;
+use crate::command_table::Cmd;
 use crate::dispatch::Core;
-use crate::dispatch::table::Cmd;
 use crate::io::Session;
 use std::sync::Arc;
 use weft_commands::{CmdResult, Lane};

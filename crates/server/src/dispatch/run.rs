@@ -5,9 +5,9 @@
 
 use crate::attention;
 use crate::blocking::Waiting;
+use crate::command_table::{Cmd, Run};
 use crate::dispatch::hold::Held;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{ConnCx, Core, commit, reply};
 use crate::io::args::ArgBuf;
 use crate::io::{Message, Session};
@@ -28,9 +28,6 @@ use weft_types::Kind;
 
 /// A function of a command on keys.
 pub type DataFn = fn(&mut Ctx<'_>) -> CmdResult;
-/// A function of a command on the connection or the server.
-pub type ServerFn = fn(&mut ConnCx<'_>) -> CmdResult;
-
 /// On whose behalf a command runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Who {
@@ -260,9 +257,9 @@ pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Reques
 }
 
 /// Runs a command of this crate that holds no shard.
-pub fn server(mut task: Task<'_>, run: ServerFn, held: Held<'_>) -> Flow {
+pub fn server(mut task: Task<'_>, number: usize, held: Held<'_>) -> Flow {
     catch_up(&mut task);
-    let outcome = match server_fn(&mut task, run, held) {
+    let outcome = match server_fn(&mut task, number, held) {
         (result, End::Here) => Outcome::Ended(result),
         (_, End::InSlowLane) => {
             task.reply.truncate(task.mark);
@@ -288,15 +285,16 @@ enum End {
 }
 
 /// Runs a command of this crate that needs shards, or the world.
-pub fn server_with(mut task: Task<'_>, run: ServerFn, guard: Guard<'_>) -> Flow {
+pub fn server_with(mut task: Task<'_>, number: usize, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
-    let (result, _) = server_fn(&mut task, run, Held::Guard(&guard));
+    let (result, _) = server_fn(&mut task, number, Held::Guard(&guard));
     commit::commit_read(task, guard, Outcome::Ended(result))
 }
 
 /// Calls the function; also answers where it has to end.
-fn server_fn(task: &mut Task<'_>, run: ServerFn, held: Held<'_>) -> (CmdResult, End) {
+fn server_fn(task: &mut Task<'_>, number: usize, held: Held<'_>) -> (CmdResult, End) {
     let Task { core, session, request, cmd, reply, lane, .. } = task;
+    let run = core.function(number);
     weft_process::crash::set_current_command(&cmd.full_name);
     let (args, name) = (request.args, cmd.full_name);
     let shown = session.transaction.is_some() || session.watched.is_some();
@@ -457,7 +455,8 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
             }
             result
         }
-        Run::Server(run) => {
+        Run::Server(number) => {
+            let run = core.function(number);
             let (name, held) = (cmd.full_name, Held::Guard(guard));
             // It may publish, too, or change who is told what: what was done before it is told before it.
             invalidate(guard, &mut core.turn);

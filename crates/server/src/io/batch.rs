@@ -8,7 +8,7 @@
 //! execution, so that the cache misses of many clients overlap (design: "Prefetch before use").
 
 use crate::blocking::Waiting;
-use crate::dispatch::table::Cmd;
+use crate::command_table::Cmd;
 use crate::io::args::ArgBuf;
 use std::sync::Arc;
 use weft_resp::{ProtocolError, Span};

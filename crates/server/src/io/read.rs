@@ -6,7 +6,7 @@
 //! memory and, by the same system call, a little beyond: the line break that ends the value, and
 //! what a pipeline has behind it.
 
-use crate::dispatch::table::CommandTable;
+use crate::command_table::CommandTable;
 use crate::io::ahead::ReadAhead;
 use crate::io::args::ArgBuf;
 use crate::io::batch::{Batch, Job, READ_SIZE, Req, Source};

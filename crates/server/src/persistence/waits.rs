@@ -9,7 +9,7 @@
 //! had begun, FLUSHALL and whatever else names no keys.
 
 use crate::attention;
-use crate::dispatch::table::{Cmd, Run};
+use crate::command_table::{Cmd, Run};
 use crate::dispatch::{Core, request::Request};
 use crate::io::{Message, Session};
 use crate::server::Server;
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn taken_snapshot_keeps_its_mark_when_the_one_before_ends() {
         const ROUNDS: usize = 5000;
-        let srv = Server::new(Config::default(), String::new());
+        let srv = crate::wiring::server(Config::default(), String::new());
         let waits = &srv.persistence.waits;
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {

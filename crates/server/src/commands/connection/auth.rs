@@ -3,7 +3,7 @@
 //! There is one user, `default`; its password is `requirepass`, and without one it accepts any.
 
 use super::{HANDSHAKE, plain};
-use crate::dispatch::table::NOTHING;
+use crate::command_table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Spec, error};

@@ -4,7 +4,7 @@ use super::auth::authenticate;
 use super::client::names::{check_name, set_name};
 use super::{HANDSHAKE, plain};
 use crate::VERSION;
-use crate::dispatch::table::NOTHING;
+use crate::command_table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;

@@ -1,6 +1,6 @@
 //! MONITOR: the client sees every command that the server executes, as text.
 
-use crate::dispatch::table::NOTHING;
+use crate::command_table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec};

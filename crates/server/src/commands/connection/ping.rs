@@ -1,6 +1,6 @@
 //! PING: is anybody there.
 
-use crate::dispatch::table::NOTHING;
+use crate::command_table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 

@@ -12,7 +12,7 @@ mod list;
 pub mod syntax;
 
 use super::shape;
-use crate::dispatch::table::NOTHING;
+use crate::command_table::NOTHING;
 use crate::dispatch::{Cmd, CommandTable, ConnCx, ServerCommand};
 use weft_commands::{CmdResult, Flags, Spec};
 

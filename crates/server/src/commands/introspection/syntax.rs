@@ -234,7 +234,6 @@ fn default_type(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::CommandTable;
 
     /// A compact picture of a tree.
     fn show(args: &[Arg<'_>]) -> String {
@@ -301,7 +300,7 @@ mod tests {
 
     #[test]
     fn every_command_has_a_syntax_that_parses() {
-        for cmd in CommandTable::new().all() {
+        for cmd in crate::commands::table().0.all() {
             let parsed = parse(cmd.spec.syntax);
             assert!(parsed.is_ok(), "{}: {:?}: {parsed:?}", cmd.full_name, cmd.spec.syntax);
         }

@@ -2,7 +2,7 @@
 //! EXEC and WATCH hold shards, which no other command of this crate does, and are run from there.
 
 use super::shape;
-use crate::dispatch::table::NOTHING;
+use crate::command_table::NOTHING;
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::queued::Transaction;
 use crate::transaction;

@@ -207,13 +207,13 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Server;
+
     use std::sync::Arc;
     use weft_config::Config;
 
     /// The first I/O thread of a server of its own.
     fn worker() -> Worker {
-        let srv = Server::new(Config::default(), String::new());
+        let srv = crate::wiring::server(Config::default(), String::new());
         srv.threads.fill(1).expect("descriptors");
         srv.ks.gates().use_up_to(1);
         srv.threads.note_started(1);

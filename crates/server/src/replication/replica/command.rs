@@ -1,8 +1,8 @@
 //! What a command of the stream is here.
 
+use crate::command_table::Run;
 use crate::dispatch::Cmd;
 use crate::dispatch::run::DataFn;
-use crate::dispatch::table::Run;
 use crate::server::Server;
 use weft_commands::spec::Lock;
 use weft_pubsub::registry::Kind;

@@ -16,7 +16,7 @@ mod tracking;
 
 pub use line::logged_line;
 
-use crate::dispatch::table::{NOTHING, NeedsFn};
+use crate::command_table::{NOTHING, NeedsFn};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 

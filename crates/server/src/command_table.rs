@@ -1,15 +1,13 @@
-//! The command table: every command of every crate, found by name.
+//! The command table: every command of every crate, found by name. Facts only: functions that work on the server
+//! are known by number.
 //!
 //! It is built once at start and never changes, so commands are `&'static` and carry a small
 //! number of their own by which threads index their statistics. Names of up to eight bytes (all
 //! that are executed often) are looked up as one integer, without hashing a string.
 
-use crate::commands::{KEY_COMMANDS, SERVER_COMMANDS};
-use crate::dispatch::ConnCx;
-use crate::dispatch::hold::Need;
 use std::collections::HashMap;
 use weft_commands::spec::{Group, Lock, NOT_A_KEY};
-use weft_commands::{CmdResult, Command, Ctx, REGISTRY, Spec};
+use weft_commands::{CmdResult, Command, Ctx, Spec};
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_table::LINES;
 
@@ -18,15 +16,16 @@ use weft_table::LINES;
 pub enum Run {
     /// On keys: under a guard, with a [`Ctx`].
     Data { lock: Lock, run: fn(&mut Ctx<'_>) -> CmdResult },
-    /// On the connection or the server: no shard is held.
-    Server(fn(&mut ConnCx<'_>) -> CmdResult),
+    /// On the connection or the server, by the function of this number among those that [`CommandTable::new`]
+    /// returns: they take what this crate does not know.
+    Server(usize),
     /// EXEC: the shards of the queue are held.
     Exec,
     /// WATCH: the shards of the keys are held.
     Watch,
 }
 
-/// What a command of this crate needs to hold.
+/// What a command on the server needs to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     Nothing,
@@ -44,12 +43,29 @@ pub enum Needs {
 /// Says what a request needs, by its arguments.
 pub type NeedsFn = fn(&[&[u8]]) -> Needs;
 
-/// What most commands of this crate need.
+/// What most commands on the server need.
 pub const NOTHING: NeedsFn = |_| Needs::Nothing;
+
+/// What must be held while a request runs.
+#[derive(Clone, Debug)]
+pub enum Need {
+    Nothing,
+    One(u16),
+    Shards(ShardSet),
+    /// The other I/O threads are to be between two commands.
+    Stop,
+    World,
+    /// All shards that the slow lane does not hold.
+    Rest,
+    /// The names of all keys at one moment.
+    Names,
+    /// Nothing, but to be in the slow lane.
+    Aside,
+}
 
 impl Needs {
     /// As shards.
-    fn of(self, ks: &Keyspace, args: &[&[u8]]) -> Need {
+    pub fn of(self, ks: &Keyspace, args: &[&[u8]]) -> Need {
         let shards = |from, to| {
             let keys = args.get(from..to).unwrap_or_default();
             Need::Shards(ShardSet::of(keys.iter().map(|key| ks.shard(key))))
@@ -65,14 +81,14 @@ impl Needs {
     }
 }
 
-/// A command of this crate.
+/// A command on the connection or the server, run by an `F`.
 #[derive(Debug)]
-pub struct ServerCommand {
+pub struct ServerCommand<F: 'static> {
     pub spec: Spec,
     pub needs: NeedsFn,
-    pub run: fn(&mut ConnCx<'_>) -> CmdResult,
+    pub run: F,
     /// For a container (CLIENT, CONFIG ...): its subcommands, and `run` is not called.
-    pub subcommands: &'static [ServerCommand],
+    pub subcommands: &'static [ServerCommand<F>],
 }
 
 /// A command or subcommand in the table.
@@ -175,23 +191,28 @@ fn one_key_of(first: u16, last: i16, step: u16, limit: u16) -> usize {
 }
 
 impl CommandTable {
-    /// Builds the table; called once per server.
-    pub fn new() -> Self {
+    /// Builds the table, and lists the functions of the commands on the server by their numbers in
+    /// [`Run::Server`]. Called once per server.
+    pub fn new<F: Copy + 'static>(
+        on_keys: impl Iterator<Item = &'static Command>,
+        on_server: impl Iterator<Item = &'static ServerCommand<F>>,
+    ) -> (Self, Vec<F>) {
         let mut table = CommandTable {
             all: Vec::new(),
             top: Vec::new(),
             short: vec![(0, None); SHORT_SLOTS].into(),
             long: HashMap::new(),
         };
-        for command in REGISTRY.iter().chain(KEY_COMMANDS).copied().flatten() {
+        let mut functions = Vec::new();
+        for command in on_keys {
             let cmd = table.add_data(command, None);
             table.add_top(cmd);
         }
-        for command in SERVER_COMMANDS.iter().copied().flatten() {
-            let cmd = table.add_server(command, None);
+        for command in on_server {
+            let cmd = table.add_server(command, None, &mut functions);
             table.add_top(cmd);
         }
-        table
+        (table, functions)
     }
 
     fn add_data(&mut self, c: &'static Command, parent: Option<&str>) -> &'static Cmd {
@@ -199,12 +220,24 @@ impl CommandTable {
         self.add(&c.spec, parent, Run::Data { lock: c.lock, run: c.run }, NOTHING, subs)
     }
 
-    fn add_server(&mut self, c: &'static ServerCommand, parent: Option<&str>) -> &'static Cmd {
-        let subs = c.subcommands.iter().map(|s| self.add_server(s, Some(c.spec.name))).collect();
+    fn add_server<F: Copy + 'static>(
+        &mut self,
+        c: &'static ServerCommand<F>,
+        parent: Option<&str>,
+        functions: &mut Vec<F>,
+    ) -> &'static Cmd {
+        let subs = c
+            .subcommands
+            .iter()
+            .map(|s| self.add_server(s, Some(c.spec.name), functions))
+            .collect();
         let run = match c.spec.name {
             "exec" => Run::Exec,
             "watch" => Run::Watch,
-            _ => Run::Server(c.run),
+            _ => {
+                functions.push(c.run);
+                Run::Server(functions.len() - 1)
+            }
         };
         self.add(&c.spec, parent, run, c.needs, subs)
     }
@@ -292,12 +325,6 @@ impl CommandTable {
     }
 }
 
-impl Default for CommandTable {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Cmd {
     /// Whether the first key is the only one of a request of so many arguments.
     #[inline]
@@ -340,35 +367,5 @@ mod tests {
             }
         }
         assert_eq!((packed(b""), packed(b"123456789")), (None, None));
-    }
-
-    /// What is taken for the only key is, for all commands and numbers of arguments.
-    #[test]
-    fn single_keys_are_known() {
-        let table = CommandTable::new();
-        let words = [b"1".as_slice(); 12];
-        for cmd in table.all().iter().filter(|cmd| cmd.first_key > 0) {
-            for args in (cmd.first_key + 1..words.len()).filter(|n| cmd.spec.fits(*n)) {
-                let mut keys = Vec::new();
-                let _ = cmd.spec.key_positions(&words[..args], |at| keys.push(at));
-                let one = keys == [cmd.first_key];
-                assert!(one || !cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
-                let range = matches!(cmd.full_name, "get" | "del" | "mset" | "lpush" | "blpop");
-                assert!(!range || one == cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
-            }
-        }
-    }
-
-    #[test]
-    fn names_in_any_case() {
-        let table = CommandTable::new();
-        assert_eq!(table.find(b"gEt").unwrap().full_name, "get");
-        for cmd in table.top() {
-            let upper = cmd.spec.name.to_ascii_uppercase();
-            assert_eq!(table.find(upper.as_bytes()).unwrap().number, cmd.number);
-        }
-        for name in [&b""[..], b"nosuch", b"\x07et", b"nosuchcommandatall", b"get\0"] {
-            assert!(table.find(name).is_none());
-        }
     }
 }
