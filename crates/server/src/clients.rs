@@ -18,6 +18,13 @@ use weft_tracking::tracker::Receiver;
 /// A client that caches what it reads.
 pub type Tracker = weft_tracking::tracker::Tracker<ClientShared>;
 
+/// What the session of a client that tracks knows.
+pub type Own = weft_tracking::own::Own<ClientShared>;
+/// All clients that track.
+pub type Tracking = weft_tracking::Tracking<ClientShared>;
+/// The readers of the keys of one shard.
+pub type Table = weft_tracking::table::Table<ClientShared>;
+
 /// The public face of one client.
 #[derive(Debug)]
 pub struct ClientShared {

@@ -70,7 +70,7 @@ pub struct Server {
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
     pub pubsub: weft_pubsub::registry::Registry,
-    pub tracking: crate::tracking::Tracking,
+    pub tracking: crate::clients::Tracking,
     pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
     pub latency: crate::latency::LatencyMonitor,
@@ -174,7 +174,7 @@ impl Server {
             attention: Attention::default(),
             monitors: Mutex::default(),
             pubsub: weft_pubsub::registry::Registry::default(),
-            tracking: crate::tracking::Tracking::default(),
+            tracking: crate::clients::Tracking::default(),
             pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),
             latency: crate::latency::LatencyMonitor::default(),

@@ -4,8 +4,10 @@
 //! is here is in no other table: a command that arrives is taken off this list, and tests see to it
 //! that nothing is on it that is there, nor anything missing that the reference has.
 
-use crate::commands::cluster::DISABLED;
 use weft_commands::Error;
+
+/// Of CLUSTER, whatever the subcommand.
+pub const DISABLED: Error = Error::new("ERR This instance has cluster support disabled");
 
 /// What is missing, and the commands that belong to it. A subcommand is listed, as
 /// `client|tracking`, where its container is there.

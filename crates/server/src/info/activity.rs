@@ -1,8 +1,8 @@
 //! INFO stats and CPU: what the server has done since the start or the last CONFIG RESETSTAT.
 
+use super::base::Totals;
 use super::text::Text;
 use super::threads::note_cpu_time;
-use super::totals::Totals;
 use crate::dispatch::Core;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_process::stats::{Whose, cpu_time};

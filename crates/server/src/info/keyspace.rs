@@ -4,10 +4,10 @@
 //! shards that happen to be free. One INFO makes a few such estimates; with more databases than
 //! that the others keep those of an earlier INFO, so that it never takes long.
 
+use super::base::Estimate;
 use super::text::Text;
 use crate::dispatch::Core;
 use crate::dispatch::hold::Held;
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Db, Guard, SHARDS, Turn};
 
@@ -23,19 +23,6 @@ const ESTIMATE_MS: i64 = 100;
 const ESTIMATES: usize = 16;
 /// Tables found empty in vain that one INFO has passed over from then on.
 const FORGOTTEN: usize = 64;
-
-/// When the keys of a database that have an expiry expire.
-#[derive(Clone, Copy, Debug)]
-pub struct Estimate {
-    /// On average (Unix milliseconds).
-    at: i64,
-    /// How many they were, and when that was.
-    expiring: usize,
-    made_ms: i64,
-}
-
-/// The estimates by database.
-pub type Expiries = HashMap<usize, Estimate>;
 
 /// The work of INFO keyspace, for [`ConnCx::weigh`](crate::dispatch::ConnCx::weigh): to add up a table costs
 /// about a quarter of what it costs to answer an element. O(databases).

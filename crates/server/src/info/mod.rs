@@ -17,6 +17,7 @@
 //! so fields of one reply may be some nanoseconds apart.
 
 mod activity;
+pub mod base;
 mod clients;
 mod commands;
 mod keyspace;
@@ -104,7 +105,7 @@ pub fn tick(core: &Core, first: bool) {
     if first {
         let mut rates = core.srv.info.rates();
         if rates.is_due(now) {
-            rates.sample(core.srv, now);
+            rates.sample(core.srv.all_stats(), now);
         }
     }
     let second = core.srv.started.elapsed().as_secs() + clients::FIRST_SECOND;

@@ -3,7 +3,6 @@
 //! The first thread's cron looks at a few sums every 100 ms and keeps the last 17 of them, so a
 //! rate is the growth over the last 1.6 seconds.
 
-use crate::server::Server;
 use crate::stats::{Counter, ThreadStats};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -67,12 +66,12 @@ impl Calls {
 }
 
 impl Sums {
-    fn now(srv: &Server, calls: &mut Calls) -> Sums {
+    fn now<'a>(threads: impl Iterator<Item = &'a ThreadStats> + Clone, calls: &mut Calls) -> Sums {
         let sum = |of: fn(&ThreadStats) -> &Counter| {
-            srv.all_stats().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
+            threads.clone().fold(0u64, |sum, thread| sum.wrapping_add(of(thread).get()))
         };
         Sums {
-            commands: calls.sum(srv.all_stats(), None).0,
+            commands: calls.sum(threads.clone(), None).0,
             net_in: sum(|t| &t.net_in),
             net_out: sum(|t| &t.net_out),
             turns: sum(|t| &t.turns),
@@ -106,8 +105,12 @@ impl Rates {
     }
 
     /// Takes a sample. O(threads), and O(commands) for each that has executed some.
-    pub fn sample(&mut self, srv: &Server, now: Instant) {
-        let sums = Sums::now(srv, &mut self.calls);
+    pub fn sample<'a>(
+        &mut self,
+        threads: impl Iterator<Item = &'a ThreadStats> + Clone,
+        now: Instant,
+    ) {
+        let sums = Sums::now(threads, &mut self.calls);
         self.add(now, sums);
     }
 

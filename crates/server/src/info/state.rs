@@ -1,9 +1,8 @@
 //! What INFO, CONFIG and DEBUG need to know of the server and nothing else does.
 
-use super::keyspace::Expiries;
+use super::base::{Base, Expiries};
 use super::peaks::Peaks;
 use super::rates::{Calls, Rates};
-use super::totals::Base;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use weft_process::memory_policy::OomScore;

@@ -4,48 +4,10 @@
 //! It remembers the sums instead, and whoever reports subtracts them. Between a reset and a
 //! report a thread may be in the middle of a command; then the report is off by that one.
 
+use super::base::{Base, CommandTotals, Totals};
 use crate::server::Server;
 use crate::stats::{Counter, Distribution, ThreadStats};
 use std::sync::atomic::Ordering;
-use weft_replication::primary::Counts;
-
-/// Counters of one command.
-#[derive(Clone, Debug, Default)]
-pub struct CommandTotals {
-    pub calls: u64,
-    /// Nanoseconds.
-    pub ns: u64,
-    pub rejected: u64,
-    pub failed: u64,
-}
-
-/// The counters of INFO stats, over all threads.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// Commands executed, and nanoseconds spent in them.
-    pub calls: u64,
-    pub command_ns: u64,
-    pub hits: u64,
-    pub misses: u64,
-    pub expired: u64,
-    pub expired_fields: u64,
-    pub evicted: u64,
-    pub net_in: u64,
-    pub net_out: u64,
-    pub reads: u64,
-    pub writes: u64,
-    pub turns: u64,
-    /// Batches with a request whose key was prefetched, and such requests.
-    pub prefetch_batches: u64,
-    pub prefetched: u64,
-    /// CPU time of the I/O threads in microseconds.
-    pub busy_us: u64,
-    pub error_replies: u64,
-    pub unexpected_errors: u64,
-    pub net_repl_out: u64,
-    /// Of replicas of ours.
-    pub syncs: Counts,
-}
 
 impl Totals {
     /// Everything since the start. O(threads), and O(commands) for each that has executed some since
@@ -116,16 +78,6 @@ impl Totals {
         take(&mut syncs.sync_partial_err, before.sync_partial_err);
         take(&mut syncs.over_limit, before.over_limit);
     }
-}
-
-/// What was counted until the last reset.
-#[derive(Debug, Default)]
-pub struct Base {
-    totals: Totals,
-    /// By the command's number.
-    commands: Vec<CommandTotals>,
-    /// By the command's number; empty where nothing was recorded.
-    latency: Vec<Distribution>,
 }
 
 fn take(now: &mut u64, then: u64) {

@@ -30,9 +30,9 @@ pub enum Message {
     /// Move connections worth this share of the work to that thread.
     Shed { to: usize, share: f64 },
     /// Send these replies, and tell that thread what became of them.
-    Write { from: usize, jobs: Vec<super::worker::WriteJob> },
+    Write { from: usize, jobs: Vec<super::offload::WriteJob> },
     /// Another thread has sent replies.
-    Written { done: Vec<super::worker::Written> },
+    Written { done: Vec<super::offload::Written> },
     /// Move every connection to a thread drawn at random: for tests.
     Scatter,
     /// Close this client's connection.

@@ -19,6 +19,7 @@ mod held_back;
 pub mod later;
 pub mod look;
 pub mod mailbox;
+pub mod offload;
 pub mod read;
 pub mod session;
 pub mod worker;

@@ -1,9 +1,9 @@
 //! What the commands of one connection work with.
 
 use crate::clients::ClientShared;
+use crate::clients::Own;
 use crate::queued::{Transaction, Watched};
 use crate::snapshot_waits::Wait;
-use crate::tracking::Own;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::stale::NOBODY;

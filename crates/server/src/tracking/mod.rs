@@ -22,7 +22,7 @@ mod limit;
 pub use limit::{enforce, is_over, shrink};
 pub use weft_tracking::tracker::Mode;
 
-use crate::clients::{ClientShared, Tracker};
+use crate::clients::{ClientShared, Own, Table, Tracker};
 use crate::dispatch::Cmd;
 use crate::io::{self, Session};
 use crate::pubsub;
@@ -33,12 +33,6 @@ use std::sync::atomic::Ordering;
 use weft_keyspace::stale::{Caches, Changed};
 use weft_keyspace::{Guard, SHARDS};
 use weft_tracking::message::News;
-
-/// What the session of a client that tracks knows.
-pub type Own = weft_tracking::own::Own<ClientShared>;
-/// All clients that track.
-pub type Tracking = weft_tracking::Tracking<ClientShared>;
-type Table = weft_tracking::table::Table<ClientShared>;
 
 /// A function that pushes a message to a client.
 fn pusher(srv: &Server) -> impl Fn(&Arc<ClientShared>, weft_tracking::message::Message) + '_ {

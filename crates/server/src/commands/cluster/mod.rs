@@ -4,11 +4,10 @@
 //! disabled. The subcommands that say so are listed in `dispatch/absent.rs`.
 
 use super::shape::{ANYTIME, command, container, help, spec};
+use crate::dispatch::absent::DISABLED;
 use crate::dispatch::{ConnCx, ServerCommand};
 use weft_base::slot::key_slot;
-use weft_commands::{CmdResult, Error, Flags, Group, Spec};
-
-pub const DISABLED: Error = Error::new("ERR This instance has cluster support disabled");
+use weft_commands::{CmdResult, Flags, Group, Spec};
 
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[&ASKING, &CLUSTER];

@@ -53,8 +53,6 @@ pub mod replicas;
 mod turn;
 mod withheld;
 
-pub use offload::{WriteJob, Written};
-
 /// Reply buffers that are kept beside those of the present batch.
 const POOLED: usize = 256;
 
@@ -81,7 +79,7 @@ pub struct Worker {
     has_served: bool,
     looks: Looks,
     /// Replies for other threads to send, and whether more are taken: see [`offload`].
-    offloaded: Vec<WriteJob>,
+    offloaded: Vec<crate::io::offload::WriteJob>,
     offloads: bool,
     /// Connections with something to execute that no event will announce.
     queued: Vec<usize>,

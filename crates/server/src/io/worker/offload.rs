@@ -15,47 +15,13 @@
 
 use super::{Worker, token};
 use crate::io::mailbox::Message;
+use crate::io::offload::{WriteJob, Written};
 use crate::io::write::Sent;
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
-use std::sync::Arc;
 use weft_net::backlog::Backlog;
 use weft_resp::Reply;
 
 /// Replies for each thread, from which on others are asked to help.
 const WORTH_IT: usize = 2;
-
-/// A reply to be sent by another thread.
-#[derive(Debug)]
-pub struct WriteJob {
-    /// Of the connection, on the thread that owns it.
-    token: u64,
-    socket: Arc<OwnedFd>,
-    reply: Reply,
-}
-
-/// What became of a [`WriteJob`].
-#[derive(Debug)]
-pub struct Written {
-    token: u64,
-    reply: Reply,
-    /// Bytes that were sent; nothing when the peer is gone.
-    sent: Option<usize>,
-}
-
-impl WriteJob {
-    fn run(self) -> Written {
-        let WriteJob { token, socket, reply } = self;
-        let bytes = reply.contiguous().unwrap_or_default();
-        let sent = match send(&socket, bytes, SendFlags::NOSIGNAL) {
-            Ok(n) => Some(n),
-            Err(Errno::AGAIN | Errno::INTR) => Some(0),
-            Err(_) => None,
-        };
-        Written { token, reply, sent }
-    }
-}
 
 impl Worker {
     /// Whether the first thread does all but writing.

@@ -1,10 +1,11 @@
 //! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: see [`crate::tracking`].
 
 use crate::clients::ClientShared;
+use crate::clients::Own;
 use crate::clients::Tracker;
 use crate::dispatch::ConnCx;
 use crate::server::Server;
-use crate::tracking::{self, Mode, Own, Wishes};
+use crate::tracking::{self, Mode, Wishes};
 use std::sync::Arc;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, error};
