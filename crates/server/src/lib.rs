@@ -58,6 +58,7 @@ pub mod pubsub;
 pub mod queued;
 pub mod redact;
 pub mod replication;
+pub mod replication_status;
 pub mod restart;
 pub mod saves;
 pub mod server;

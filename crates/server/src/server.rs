@@ -6,6 +6,7 @@ use crate::clients::Clients;
 use crate::command_table::CommandTable;
 use crate::io::Message;
 use crate::pause::{PauseMode, Pauses};
+use crate::replication_status::ReplicationStatus;
 use crate::settings::Settings;
 use crate::slow_lane::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
@@ -23,10 +24,65 @@ use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, SlowHand, Waiter};
 use weft_memory::Memory;
 use weft_process::log_warning;
+use weft_replication::Position;
 use weft_scheduler::placement::Placement;
 
 /// Tells Unix time in milliseconds.
 type HandClock = &'static (dyn Fn() -> i64 + Send + Sync);
+
+/// What is below the append-only file asks of it.
+pub trait Journal: Any + Send + Sync {
+    /// Why writes must be refused now: the error of the last one to disk.
+    fn refusal(&self) -> Option<String>;
+
+    /// Delays answers while too much waits to be written. O(threads).
+    fn watch_pressure(&self, srv: &Server);
+}
+
+/// What is below replication asks of it.
+pub trait Replicator: Any + Send + Sync {
+    /// Delays answers while too much of the log waits for the stream, and reads a part of it. Nothing is held.
+    fn watch_pressure(&'static self, srv: &'static Server);
+
+    /// Sets the directive `replicaof` to the present primary.
+    fn tell_config(&self, config: &mut Config);
+
+    /// The position that a file of the data at a cut carries. To be called at the cut.
+    fn position_at_cut(&self, srv: &'static Server) -> Option<Position>;
+
+    /// Forgets the positions of units: the data have been replaced.
+    fn forget_places(&self, srv: &'static Server);
+
+    /// Nothing is on this server's disk any more.
+    fn forget_durable(&self);
+
+    /// The last unit whose position is known, if it is above `unit`.
+    fn placed_behind(&self, unit: u64) -> Option<u64>;
+
+    /// The position after `unit`, as an append-only file stores it.
+    fn place_behind(&self, unit: u64) -> Option<weft_persist::aof::Position>;
+
+    /// Whether the position after `unit`, which is the last one, is known.
+    fn has_place_at(&self, unit: u64) -> bool;
+
+    /// More has become safe on this server's disk.
+    fn is_durable(&self, srv: &'static Server);
+
+    /// How many replicas have all up to `unit` on disk, as far as they have said.
+    fn replicas_on_disk(&self, srv: &Server, unit: u64) -> i64;
+
+    /// Answers clients that wait for this server's disk with the error `text`.
+    fn refuse_local(&self, srv: &'static Server, text: &str);
+}
+
+/// The parts of a server that are made above this module, and known here by what is asked of them.
+pub struct Parts {
+    /// The functions of commands on the server, by number.
+    pub functions: Box<dyn Any + Send + Sync>,
+    pub journal: Box<dyn Journal>,
+    pub replication: Arc<ReplicationStatus>,
+    pub replicator: Box<dyn Replicator>,
+}
 
 /// The server: one per process.
 pub struct Server {
@@ -51,9 +107,11 @@ pub struct Server {
     pub defrag: crate::defrag_state::Defrag,
     pub persistence: crate::persistence::Persistence,
     pub bio: Bio,
-    pub aof: crate::aof::Aof,
+    /// The append-only file.
+    pub journal: Box<dyn Journal>,
     pub answers: crate::answers::Answers,
-    pub replication: crate::replication::Hub,
+    pub replication: Arc<ReplicationStatus>,
+    pub replicator: Box<dyn Replicator>,
     pub slow: Arc<SlowLane>,
     pub lines: crate::blocking::waiting::Lines,
     pub clock: quanta::Clock,
@@ -124,7 +182,7 @@ impl Server {
         config: Config,
         called: String,
         table: CommandTable,
-        functions: Box<dyn Any + Send + Sync>,
+        parts: Parts,
     ) -> &'static Server {
         let commands = table.all().len();
         let threads = Arc::new(Pool::new(commands));
@@ -144,7 +202,7 @@ impl Server {
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,
-            functions,
+            functions: parts.functions,
             clients: Clients::default(),
             client_eviction: crate::upkeep::ClientEviction::default(),
             threads,
@@ -159,9 +217,10 @@ impl Server {
             defrag: crate::defrag_state::Defrag::default(),
             persistence: crate::persistence::Persistence::default(),
             bio: Bio::default(),
-            aof: crate::aof::Aof::default(),
+            journal: parts.journal,
             answers: crate::answers::Answers::default(),
-            replication: crate::replication::Hub::default(),
+            replication: parts.replication,
+            replicator: parts.replicator,
             slow,
             lines: crate::blocking::waiting::Lines::default(),
             first_tick: clock.raw(),
@@ -265,7 +324,7 @@ impl Server {
         let _alone = self.rewriting.lock().unwrap_or_else(|p| p.into_inner());
         let config = {
             let mut present = self.config();
-            self.replication.tell_config(&mut present);
+            self.replicator.tell_config(&mut present);
             present.clone()
         };
         write(&config)
@@ -445,8 +504,8 @@ impl Server {
     /// called this: has those who write wait where those who read can't follow. O(threads), and where
     /// nobody has come for too long this thread reads a part for replicas.
     pub fn watch_log(&'static self) {
-        self.aof.watch_pressure(self);
-        self.replication.watch_pressure(self);
+        self.journal.watch_pressure(self);
+        self.replicator.watch_pressure(self);
         self.note_unread();
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::VERSION;
 use crate::announce;
+use crate::aof::aof;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
 use crate::failure;
 use crate::listening;
 use crate::persistence::load;
 use crate::persistence::stop::Stop;
+use crate::replication::hub;
 use crate::replication::positions;
 use crate::restart;
 use crate::server::Server;
@@ -172,7 +174,7 @@ fn introduce(srv: &'static Server, title: Option<Title>, supervisor: &Supervisor
     *srv.info.title() = title;
     let _ = srv.info.supervisor.set(supervisor.name());
     drop(config);
-    srv.replication.begin(srv);
+    hub(srv).begin(srv);
     let config = srv.config();
     // What the kernel refuses has been logged, and is no reason not to serve.
     let _ = apply_oom_score(srv, &config);
@@ -199,12 +201,12 @@ fn serve(
     let file = if appends { None } else { load::open(srv)? };
     let loads = log.is_some() || file.is_some();
     if !loads {
-        srv.replication.go_on(srv, None);
+        hub(srv).go_on(srv, None);
     }
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
         let position = crate::aof::start::load_at_start(srv, log)?;
-        srv.replication.go_on(srv, position.as_ref().and_then(positions::of_log));
+        hub(srv).go_on(srv, position.as_ref().and_then(positions::of_log));
     }
     if let Some(file) = file {
         let origin = load::at_start(srv, file)?;
@@ -212,7 +214,7 @@ fn serve(
         // them: the data are no longer those of the history.
         let is_whole = srv.persistence.loading.keys_expired.load(Ordering::Relaxed) == 0;
         let found = positions::of_snapshot(&origin).filter(|_| is_whole);
-        srv.replication.go_on(srv, found);
+        hub(srv).go_on(srv, found);
     }
     // Nobody has written before it was known whether this is a replica, nor before there was somebody to
     // write it down.
@@ -230,8 +232,8 @@ fn serve(
     threads::join(srv);
     crate::persistence::stop::finish(srv);
     // The rest of the log: the files say where it ends.
-    srv.replication.end(srv);
-    srv.aof.finish();
+    hub(srv).end(srv);
+    aof(srv).finish();
     Ok(srv.exit_code.load(Ordering::SeqCst) as i32)
 }
 

@@ -9,6 +9,7 @@
 //! evicted, nobody is told, and nothing is logged.
 
 use super::directory;
+use crate::aof::aof;
 use crate::command_table::Run;
 use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call};
@@ -140,7 +141,7 @@ fn leniency(srv: &Server) -> Leniency {
         corrupt: config.memory(Id::AOF_LOAD_CORRUPT_TAIL_MAX_SIZE),
         checks: config.bool(Id::AOF_CHECKSUM),
         // Also while the world is stopped the writer may say where in the history of replication the data are.
-        cuts: !srv.aof.is_on(),
+        cuts: !aof(srv).is_on(),
     }
 }
 
@@ -396,7 +397,7 @@ impl Executor {
 /// # Errors
 /// What is wrong with the files, for the operator. The data is lost, or part of it.
 pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result<(), String> {
-    srv.aof.finish();
+    aof(srv).finish();
     let dir = directory(srv);
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     for db in 0..srv.ks.databases() {

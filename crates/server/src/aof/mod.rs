@@ -35,9 +35,10 @@ use crate::answers::{Bound, NONE};
 use crate::blocking;
 use crate::blocking::Waiting;
 use crate::io::Message;
-use crate::server::Server;
+use crate::server::{Journal, Server};
 use lock::Locks;
 use status::Status;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -51,6 +52,15 @@ use writer::Order;
 
 /// Bytes that may wait to be written before answers do, too.
 pub const CROWDED: u64 = 64 << 20;
+
+/// The append-only file of `srv`.
+///
+/// # Panics
+/// If the server was put together without one.
+pub fn aof(srv: &Server) -> &Aof {
+    let any: &dyn Any = &*srv.journal;
+    any.downcast_ref().expect("the append-only file")
+}
 
 /// See the module.
 pub struct Aof {
@@ -267,7 +277,7 @@ impl Aof {
 
     /// Tells those who wait for the disk that nothing is written any more.
     fn refuse_waits(&self, srv: &'static Server) {
-        srv.replication.refuse_local(srv, OFF);
+        srv.replicator.refuse_local(srv, OFF);
         for (_, waiting) in std::mem::take(&mut *self.waits()) {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
@@ -281,7 +291,7 @@ impl Aof {
 
     /// Answers those who wait for what is safe now.
     fn end_waits(&self, srv: &'static Server) {
-        srv.replication.is_durable(srv);
+        srv.replicator.is_durable(srv);
         if !self.has_waits.load(Ordering::SeqCst) {
             return;
         }
@@ -293,7 +303,7 @@ impl Aof {
             }
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
-                let on_replicas = srv.replication.replicas_on_disk(srv, *unit);
+                let on_replicas = srv.replicator.replicas_on_disk(srv, *unit);
                 answer_wait(&mut reply, 1, on_replicas);
                 blocking::leave(srv, waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
@@ -348,6 +358,16 @@ impl Aof {
             weft_process::log_notice!("Calling fsync() on the AOF file.");
             self.ask(Order::Flush);
         }
+    }
+}
+
+impl Journal for Aof {
+    fn refusal(&self) -> Option<String> {
+        Aof::refusal(self)
+    }
+
+    fn watch_pressure(&self, srv: &Server) {
+        Aof::watch_pressure(self, srv);
     }
 }
 

@@ -11,6 +11,7 @@
 
 use super::writer::{Base, Cut, Order};
 use super::{base, directory};
+use crate::aof::aof;
 use crate::persistence::Running;
 use crate::persistence::save::{HALF, Plan};
 use crate::persistence::waits::Taken;
@@ -49,30 +50,30 @@ pub enum Begun {
 /// # Errors
 /// See [`Refusal`].
 pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
-    let status = &srv.aof.status;
+    let status = &aof(srv).status;
     // Under one lock with those who ask for saves, so that each sees what the other has begun.
     let saves = srv.persistence.saves();
-    if srv.aof.rewriting.swap(true, Ordering::SeqCst) {
+    if aof(srv).rewriting.swap(true, Ordering::SeqCst) {
         // One that waits for its turn is this one, too.
         let waits = status.scheduled.load(Ordering::SeqCst);
         return if waits { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
     }
     // The last save needs the one snapshot that there is. It says that it comes before it looks for us.
     if srv.persistence.is_ending() {
-        srv.aof.rewriting.store(false, Ordering::SeqCst);
+        aof(srv).rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Busy);
     }
     let waits = later || saves.running().is_some();
     status.scheduled.store(waits, Ordering::SeqCst);
     let cancel = Arc::new(AtomicBool::new(false));
-    *srv.aof.cancel() = Some(cancel.clone());
+    *aof(srv).cancel() = Some(cancel.clone());
     drop(saves);
     let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
     if let Err(e) = thread.spawn(move || run(srv, cancel)) {
         log_warning!("Can't rewrite append only file in background: {e}");
         status.last_rewrite_failed.store(true, Ordering::SeqCst);
         status.scheduled.store(false, Ordering::SeqCst);
-        srv.aof.rewriting.store(false, Ordering::SeqCst);
+        aof(srv).rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Failed);
     }
     Ok(if waits { Begun::Scheduled } else { Begun::Started })
@@ -84,7 +85,7 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     weft_scheduler::placement::bind_to(&srv.placement().rewrite);
     let running = Running::new(true, cancel);
     let came = rewrite(srv, &running);
-    let status = &srv.aof.status;
+    let status = &aof(srv).status;
     let seconds = running.since.elapsed().as_secs() as i64;
     status.last_rewrite_s.store(seconds, Ordering::Relaxed);
     status.rewrite_began_s.store(0, Ordering::Relaxed);
@@ -100,12 +101,12 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
             status.last_rewrite_failed.store(true, Ordering::Relaxed);
             log_warning!("Background AOF rewrite terminated with error: {e}");
             // It is counted before the next one may begin.
-            srv.aof.ask(Order::Failed);
+            aof(srv).ask(Order::Failed);
         }
     }
-    srv.aof.rewriting.store(false, Ordering::SeqCst);
+    aof(srv).rewriting.store(false, Ordering::SeqCst);
     // It may be time for the next one, or to sync again.
-    srv.aof.order(Order::Look);
+    aof(srv).order(Order::Look);
 }
 
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
@@ -115,7 +116,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     weft_scheduler::way::stand_back();
     let dir = directory(srv);
     // Without the log nothing has locked the files yet, and CONFIG SET dir may have led to others.
-    srv.aof.locks.lock(&dir)?;
+    aof(srv).locks.lock(&dir)?;
     let At::Log(cut) = cut else {
         let made = base::write(srv, &dir, &plan, &snapshot, running)?;
         return put_alone(srv, &dir, &made, cut, running);
@@ -125,18 +126,18 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         "the append-only file was turned off".to_string()
     };
     // It may have begun just now, and who writes it is about to.
-    while srv.aof.is_log(cut.log) && !srv.aof.is_on() {
+    while aof(srv).is_log(cut.log) && !aof(srv).is_on() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let rotated = srv.aof.ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
+    let rotated = aof(srv).ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
     let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
-    srv.aof.status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
+    aof(srv).status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
     drop(snapshot);
     let (failed, name) = match &base {
         Ok(made) => (None, Some(made.name.clone())),
         Err(e) => (Some(e.clone()), None),
     };
-    let Some(came) = srv.aof.ask(|done| Order::Rebase { cut, base, done }) else {
+    let Some(came) = aof(srv).ask(|done| Order::Rebase { cut, base, done }) else {
         // There is nobody to put it into its place.
         name.inspect(|name| drop(dir.storage.remove(&dir.path(name))));
         return Err(over());
@@ -161,8 +162,8 @@ fn put_alone(
     at: At,
     running: &Running,
 ) -> Result<(), String> {
-    let _switch = srv.aof.switch();
-    if at != At::Behind(srv.aof.log_number()) {
+    let _switch = aof(srv).switch();
+    if at != At::Behind(aof(srv).log_number()) {
         let _ = dir.storage.remove(&dir.path(&made.name));
         running.cancel.store(true, Ordering::Relaxed);
         return Err("the append-only file was turned on".into());
@@ -182,15 +183,15 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
             return None;
         }
         // At the cut itself: before it the log may begin, or end.
-        let log = srv.aof.log_number();
-        if srv.aof.reader().is_none() {
+        let log = aof(srv).log_number();
+        if aof(srv).reader().is_none() {
             return Some(At::Behind(log));
         }
         let unit = srv.ks.log().last();
-        srv.aof.cut.store(unit, Ordering::Relaxed);
+        aof(srv).cut.store(unit, Ordering::Relaxed);
         Some(At::Log(Cut { log, unit }))
     };
-    let status = &srv.aof.status;
+    let status = &aof(srv).status;
     loop {
         match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
             Ok((_, None)) => {

@@ -3,6 +3,7 @@
 use super::load;
 use super::writer::{self, Order, Seat, Writer};
 use super::{Handle, Switch, base, directory};
+use crate::aof::aof;
 use crate::attention;
 use crate::server::Server;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ pub struct Found {
 /// # Errors
 /// What is wrong with the files: lines for the operator. The server must not start then.
 pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
-    srv.aof.wanted.store(true, Ordering::SeqCst);
+    aof(srv).wanted.store(true, Ordering::SeqCst);
     let dir = directory(srv);
-    srv.aof.locks.lock(&dir)?;
+    aof(srv).locks.lock(&dir)?;
     dir.clean();
     let mut manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     if dir.upgrade(&mut manifest).map_err(|fault| fault.to_string())? {
@@ -84,13 +85,13 @@ fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
 
 /// The directive has, or may have, changed: notes what is wanted, which is done by [`follow`].
 pub fn want(srv: &Server, config: &Config) {
-    srv.aof.wanted.store(config.bool(Id::APPENDONLY), Ordering::SeqCst);
+    aof(srv).wanted.store(config.bool(Id::APPENDONLY), Ordering::SeqCst);
 }
 
 /// What is logged before there is a base.
 fn waiting(srv: &Server) -> Result<Appender, String> {
     let dir = directory(srv);
-    srv.aof.locks.lock(&dir)?;
+    aof(srv).locks.lock(&dir)?;
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     let annotations = srv.settings().aof.annotations;
     Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)
@@ -102,11 +103,11 @@ fn waiting(srv: &Server) -> Result<Appender, String> {
 /// # Errors
 /// Why it could not begin, which the log says, too. It is off then, and still wanted.
 pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> {
-    if srv.aof.is_stale.swap(false, Ordering::SeqCst) && srv.aof.is_on() {
+    if aof(srv).is_stale.swap(false, Ordering::SeqCst) && aof(srv).is_on() {
         turn_off(srv);
     }
-    while !srv.aof.is_switched() {
-        match srv.aof.is_on() {
+    while !aof(srv).is_switched() {
+        match aof(srv).is_on() {
             true => turn_off(srv),
             false => turn_on(srv).inspect_err(|why| {
                 log_warning!("The append-only file can't be switched on: {why}");
@@ -120,7 +121,7 @@ pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> 
 pub fn follow_soon(srv: &'static Server, failed: fn(&'static Server, &Switch<'_>)) {
     let thread = std::thread::Builder::new().name("weft-aof-switch".into());
     let spawned = thread.spawn(move || {
-        let switch = srv.aof.switch();
+        let switch = aof(srv).switch();
         if follow(srv, &switch).is_err() {
             failed(srv, &switch);
         }
@@ -136,11 +137,11 @@ fn turn_on(srv: &'static Server) -> Result<(), String> {
         return Err("the server is being shut down".into());
     }
     // What failed before says nothing of this log.
-    srv.aof.status.last_rewrite_failed.store(false, Ordering::SeqCst);
+    aof(srv).status.last_rewrite_failed.store(false, Ordering::SeqCst);
     let mut appender = waiting(srv)?;
     // A rewrite of before is of no use to this log, which needs one of its own.
-    if srv.aof.has_cut() {
-        srv.aof.cancel_rewrite();
+    if aof(srv).has_cut() {
+        aof(srv).cancel_rewrite();
     }
     let seat = Seat::default();
     let log = begin_log(srv, &seat).ok_or("the log of effects has too many readers")?;
@@ -154,19 +155,19 @@ fn turn_on(srv: &'static Server) -> Result<(), String> {
 fn turn_off(srv: &'static Server) {
     end(srv, |srv| {
         end_log(srv);
-        srv.aof.ask(Order::End);
+        aof(srv).ask(Order::End);
     });
-    srv.aof.refuse_waits(srv);
+    aof(srv).refuse_waits(srv);
 }
 
 /// Ends the log, and the thread that writes it, by `stop`.
 fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
-    srv.aof.cancel_rewrite();
+    aof(srv).cancel_rewrite();
     stop(srv);
-    *srv.aof.handle() = None;
-    srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);
-    srv.aof.status.syncing.store(false, Ordering::Relaxed);
-    srv.aof.status.set_error(None);
+    *aof(srv).handle() = None;
+    aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
+    aof(srv).status.syncing.store(false, Ordering::Relaxed);
+    aof(srv).status.set_error(None);
     srv.set_attention(attention::AOF_FAILING, false);
 }
 
@@ -177,17 +178,17 @@ fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
 /// # Errors
 /// The log is off now, or is to be begun anew by [`follow`]: why.
 pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
-    let Ok(_switch) = srv.aof.switch.try_lock() else {
+    let Ok(_switch) = aof(srv).switch.try_lock() else {
         // It is being begun or ended, by somebody who may need the world. Whoever comes next does it.
-        srv.aof.is_stale.store(true, Ordering::SeqCst);
+        aof(srv).is_stale.store(true, Ordering::SeqCst);
         return Err("it is being switched".into());
     };
-    if !srv.aof.is_on() {
+    if !aof(srv).is_on() {
         return Ok(());
     }
     end(srv, |srv| {
         end_log_by(srv, guard);
-        srv.aof.ask(Order::End);
+        aof(srv).ask(Order::End);
     });
     let mut appender = waiting(srv)?;
     let seat = Seat::default();
@@ -201,7 +202,7 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
 
 /// The same on a thread of its own, for who must not wait.
 pub fn again_soon(srv: &'static Server) {
-    srv.aof.is_stale.store(true, Ordering::SeqCst);
+    aof(srv).is_stale.store(true, Ordering::SeqCst);
     follow_soon(srv, crate::commands::stay_off);
 }
 
@@ -219,11 +220,11 @@ fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
 }
 
 /// The same, while the world is stopped already.
-fn begin_log_by(srv: &Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
+fn begin_log_by(srv: &'static Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
     let log = guard.begin_log(Target::AOF, waker(seat))?;
-    srv.aof.begin_log(log.id());
+    aof(srv).begin_log(log.id());
     // While nobody read the log the data have changed behind the same unit.
-    srv.replication.lock().forget_places(srv);
+    srv.replicator.forget_places(srv);
     Some(log)
 }
 
@@ -232,12 +233,12 @@ fn end_log(srv: &'static Server) {
 }
 
 fn end_log_by(srv: &Server, guard: &Guard<'_>) {
-    if let Some(reader) = srv.aof.end_log() {
+    if let Some(reader) = aof(srv).end_log() {
         guard.end_log(&reader);
-        srv.replication.lock().node.durable(None);
+        srv.replicator.forget_durable();
     }
     // Also where nobody came to write it.
-    srv.aof.status.waits_for_base.store(false, Ordering::SeqCst);
+    aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
 }
 
 fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {
@@ -256,9 +257,9 @@ fn run(
 ) -> std::io::Result<()> {
     // Whoever sees that it is on sees its own files.
     let (size, base) = appender.sizes();
-    srv.aof.status.size.store(size, Ordering::Relaxed);
-    srv.aof.status.base_size.store(base, Ordering::Relaxed);
-    srv.aof.status.waits_for_base.store(appender.waits_for_base(), Ordering::SeqCst);
+    aof(srv).status.size.store(size, Ordering::Relaxed);
+    aof(srv).status.base_size.store(base, Ordering::Relaxed);
+    aof(srv).status.waits_for_base.store(appender.waits_for_base(), Ordering::SeqCst);
     let (to, orders) = writer::orders();
     let (syncs, jobs) = channel();
     let done = to.clone();
@@ -267,7 +268,7 @@ fn run(
         .spawn(move || writer::run_syncer(srv, &jobs, &done))?;
     let writer = Writer::new(srv, log, appender, orders, syncs);
     // The thread may begin a rewrite at once, which asks for it.
-    let mut handle = srv.aof.handle();
+    let mut handle = aof(srv).handle();
     let thread = std::thread::Builder::new().name("weft-aof".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
         weft_scheduler::placement::bind_to(&srv.placement().bio);
@@ -278,6 +279,6 @@ fn run(
     drop(handle);
     // What came before the seat was known.
     thread.thread().unpark();
-    srv.aof.renew(srv, srv.settings().aof.sync);
+    aof(srv).renew(srv, srv.settings().aof.sync);
     Ok(())
 }

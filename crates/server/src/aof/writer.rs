@@ -11,6 +11,7 @@ use super::gather::{Gathering, unhurried};
 use super::policy::{Policy, Sync};
 use super::rewrite::{self, Refusal};
 use crate::answers::{Bound, NONE};
+use crate::aof::aof;
 use crate::attention;
 use crate::server::Server;
 use smallvec::SmallVec;
@@ -124,7 +125,7 @@ impl Writer {
         Writer {
             srv,
             log,
-            number: srv.aof.log_number(),
+            number: aof(srv).log_number(),
             appender,
             orders,
             syncer,
@@ -326,11 +327,11 @@ impl Writer {
 
     /// Takes units out of the log; whether there may be more.
     fn take(&mut self) -> bool {
-        let cut = &self.srv.aof.cut;
+        let cut = &aof(self.srv).cut;
         // There it can be said where in the history of replication the data are.
         let position = self.log.position();
         let is_time = Instant::now() >= self.place_from;
-        let placed = is_time.then(|| self.srv.replication.placed_behind(position)).flatten();
+        let placed = is_time.then(|| self.srv.replicator.placed_behind(position)).flatten();
         let mut has_more = false;
         // What can't be written waits where it is.
         while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
@@ -362,7 +363,7 @@ impl Writer {
         if Instant::now() < self.place_from {
             return;
         }
-        let place = self.srv.replication.place_behind(self.log.position());
+        let place = self.srv.replicator.place_behind(self.log.position());
         if place.is_some() && place != self.place {
             self.place = place;
             self.place_from = Instant::now() + BETWEEN_PLACES;
@@ -378,7 +379,7 @@ impl Writer {
             self.rotated = Some((unit, rotate(&mut self.appender)));
             // What the old file says goes with it.
             (self.place, self.place_from) = (None, Instant::now());
-            forget(&self.srv.aof.cut, unit);
+            forget(&aof(self.srv).cut, unit);
         }
         self.see_to_doubt();
         if self.is_stuck()
@@ -407,7 +408,7 @@ impl Writer {
         }
         let began = self.srv.latency.begin();
         // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
-        match self.srv.aof.status.flush_sleep_us.load(Ordering::Relaxed) {
+        match aof(self.srv).status.flush_sleep_us.load(Ordering::Relaxed) {
             0 => {}
             us => std::thread::sleep(Duration::from_micros(us)),
         }
@@ -436,7 +437,7 @@ impl Writer {
             }
             Err(e) => self.failed("Error writing to the AOF file", super::base::told(&e)),
         }
-        self.srv.aof.written.store(self.appender.written(), Ordering::SeqCst);
+        aof(self.srv).written.store(self.appender.written(), Ordering::SeqCst);
     }
 
     fn failed(&mut self, what: &str, text: String) {
@@ -444,19 +445,19 @@ impl Writer {
             log_warning!("{what}: {text}");
         }
         self.is_failing = true;
-        self.srv.aof.status.set_error(Some(text));
+        aof(self.srv).status.set_error(Some(text));
         self.srv.set_attention(attention::AOF_FAILING, true);
     }
 
     fn recovered(&mut self) {
         self.is_failing = false;
-        self.srv.aof.status.set_error(None);
+        aof(self.srv).status.set_error(None);
         self.srv.set_attention(attention::AOF_FAILING, false);
         log_warning!("AOF write error looks solved. The server can write again.");
     }
 
     fn is_rewriting(&self) -> bool {
-        self.srv.aof.rewriting.load(Ordering::Relaxed)
+        aof(self.srv).rewriting.load(Ordering::Relaxed)
     }
 
     fn sync_if_due(&mut self) {
@@ -469,7 +470,7 @@ impl Writer {
                 None => {}
                 Some(since) if since.elapsed() >= 2 * SECOND && !self.is_delay_told => {
                     self.is_delay_told = true;
-                    self.srv.aof.status.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+                    aof(self.srv).status.delayed_syncs.fetch_add(1, Ordering::Relaxed);
                     log_notice!(
                         "Asynchronous AOF fsync is taking too long (disk is busy?). Writing \
                              the AOF buffer without waiting for fsync to complete."
@@ -506,7 +507,7 @@ impl Writer {
         let job = self.appender.sync_job();
         let now = Instant::now();
         (self.syncing, self.last_sync, self.is_delay_told) = (Some(now), now, false);
-        self.srv.aof.status.syncing.store(true, Ordering::Relaxed);
+        aof(self.srv).status.syncing.store(true, Ordering::Relaxed);
         // The thread lives as long as this one.
         let _ = self.syncer.send(job);
     }
@@ -515,7 +516,7 @@ impl Writer {
         if let Some(since) = self.syncing.take() {
             self.sample("aof-fsync", Some(since));
         }
-        self.srv.aof.status.syncing.store(false, Ordering::Relaxed);
+        aof(self.srv).status.syncing.store(false, Ordering::Relaxed);
         self.appender.synced(job, came);
         if let Err(e) = came {
             self.doubts(super::base::told(e));
@@ -524,7 +525,7 @@ impl Writer {
 
     /// Lets answers go as far as they may.
     fn let_go(&self) {
-        let aof = &self.srv.aof;
+        let aof = aof(self.srv);
         aof.durable.store(self.appender.durable(), Ordering::SeqCst);
         aof.end_waits(self.srv);
         let upto = match self.policy.sync {
@@ -557,7 +558,7 @@ impl Writer {
             let thread = std::thread::Builder::new().name("weft-aof-remove".into());
             let spawned = thread.spawn(move || {
                 weft_scheduler::placement::bind_to(&srv.placement().bio);
-                srv.aof.order(Order::Removed(removal.run()));
+                aof(srv).order(Order::Removed(removal.run()));
             });
             if spawned.is_err() {
                 (self.removing, self.removes_from) = (false, Instant::now() + REST);
@@ -572,7 +573,7 @@ impl Writer {
         let (size, base) = self.appender.sizes();
         let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
         // Not of what is here while the files have more.
-        let growth = self.policy.growth(size, base).filter(|_| !self.srv.aof.is_of_gone_data());
+        let growth = self.policy.growth(size, base).filter(|_| !aof(self.srv).is_of_gone_data());
         let now = self.srv.now_ms() / 1000;
         let is_ending = self.srv.persistence.is_ending();
         if !(needed || growth.is_some()) || now < self.next_attempt_s || is_ending {
@@ -624,7 +625,7 @@ impl Writer {
             self.retry.failed();
         }
         let failures = u64::from(self.retry.failures());
-        self.srv.aof.status.failures.store(failures, Ordering::Relaxed);
+        aof(self.srv).status.failures.store(failures, Ordering::Relaxed);
     }
 
     fn sample(&self, event: &str, began: Option<Instant>) {
@@ -632,7 +633,7 @@ impl Writer {
     }
 
     fn tell(&self) {
-        let status = &self.srv.aof.status;
+        let status = &aof(self.srv).status;
         let (size, base) = self.appender.sizes();
         status.size.store(size, Ordering::Relaxed);
         status.base_size.store(base, Ordering::Relaxed);
@@ -656,7 +657,7 @@ impl Writer {
         // A sync that takes long is looked at every second.
         let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
         let place_from = self.place_from.checked_duration_since(Instant::now());
-        let place = place_from.filter(|_| self.srv.replication.has_place_at(self.log.position()));
+        let place = place_from.filter(|_| self.srv.replicator.has_place_at(self.log.position()));
         sync.into_iter().chain(rewrite).chain(place).chain(removal).min()
     }
 }
@@ -723,7 +724,7 @@ pub fn run_syncer(srv: &'static Server, jobs: &Receiver<SyncJob>, done: &Sender<
         if done.send(Order::Synced(job, came)).is_err() {
             return;
         }
-        srv.aof.order(Order::Look);
+        aof(srv).order(Order::Look);
     }
 }
 

@@ -334,7 +334,7 @@ fn admit_with_care(
     // A PING tells those who watch over a server that something is wrong.
     if bits & attention::AOF_FAILING != 0
         && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
-        && let Some(refusal) = core.srv.aof.refusal()
+        && let Some(refusal) = core.srv.journal.refusal()
     {
         return Err(Error::owned(refusal));
     }
@@ -355,7 +355,7 @@ fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result
     if is_refused_write(core, transaction::flags_of(session, cmd)) {
         return Err(READ_ONLY);
     }
-    let published = &core.srv.replication.published;
+    let published = &core.srv.replication;
     let is_linked = || published.is_linked.load(Ordering::Relaxed);
     if !core.settings.replica.serves_stale
         && !is_linked()

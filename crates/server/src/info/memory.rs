@@ -12,6 +12,7 @@
 use super::text::{Text, percent, ratio};
 use crate::commandlog::LogKind;
 use crate::dispatch::Core;
+use crate::replication::hub;
 use std::sync::atomic::Ordering;
 use weft_memory::AllocatorStats;
 
@@ -152,7 +153,7 @@ impl Overhead {
 
 /// What is kept of the stream in bytes, and how much of that is more than the backlog's size.
 fn stream_bytes(core: &Core) -> (u64, u64) {
-    let state = core.srv.replication.lock();
+    let state = hub(core.srv).lock();
     let Some(backlog) = state.node.stream().backlog() else { return (0, 0) };
     let kept = backlog.kept();
     (backlog.memory() as u64, (kept.end - kept.start).saturating_sub(backlog.size()))

@@ -1,6 +1,7 @@
 //! INFO persistence.
 
 use super::text::Text;
+use crate::aof::aof;
 use crate::dispatch::Core;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let loading = &srv.persistence.loading;
     text.field("loading", u8::from(loading.is_on()));
-    let loads_beside = &srv.replication.published.loads_beside;
+    let loads_beside = &srv.replication.loads_beside;
     text.field("async_loading", u8::from(loads_beside.load(Ordering::Relaxed)));
     let progress = srv.ks.snapshot_progress();
     let now = progress.unwrap_or_default();
@@ -42,7 +43,7 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
         "module_fork_last_cow_size",
         "slot_migration_fork_in_progress",
     ]);
-    if srv.aof.is_on() {
+    if aof(srv).is_on() {
         write_aof_files(srv, text);
     }
     if loading.is_on() {
@@ -70,23 +71,23 @@ fn write_waits(srv: &Server, text: &mut Text) {
     text.field("snapshot_delayed_writes", load(&waits.delayed));
     text.field("snapshot_longest_write_delay_ms", load(&waits.longest_ms));
     text.field("snapshot_expired_write_delays", load(&waits.expired));
-    text.field("snapshot_spilled_syncs", load(&srv.replication.published.spilled));
+    text.field("snapshot_spilled_syncs", load(&srv.replication.spilled));
 }
 
 fn write_aof(srv: &Server, text: &mut Text) {
-    let status = &srv.aof.status;
+    let status = &aof(srv).status;
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok = |failed: bool| if failed { "err" } else { "ok" };
     let began_s = status.rewrite_began_s.load(Ordering::Relaxed);
     // From the answer to BGREWRITEAOF on, though its moment may come a little later.
     let is_scheduled = status.scheduled.load(Ordering::Relaxed);
-    let is_under_way = srv.aof.is_rewriting() && !is_scheduled;
+    let is_under_way = aof(srv).is_rewriting() && !is_scheduled;
     let since_s = match is_under_way {
         true if began_s == 0 => 0,
         true => (srv.now_ms() / 1000 - began_s).max(0),
         false => -1,
     };
-    text.field("aof_enabled", u8::from(srv.aof.is_on()));
+    text.field("aof_enabled", u8::from(aof(srv).is_on()));
     text.field("aof_rewrite_in_progress", u8::from(is_under_way));
     text.field("aof_rewrite_scheduled", u8::from(is_scheduled));
     text.field("aof_last_rewrite_time_sec", status.last_rewrite_s.load(Ordering::Relaxed));
@@ -100,12 +101,12 @@ fn write_aof(srv: &Server, text: &mut Text) {
 }
 
 fn write_aof_files(srv: &Server, text: &mut Text) {
-    let status = &srv.aof.status;
+    let status = &aof(srv).status;
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     text.field("aof_current_size", load(&status.size));
     text.field("aof_base_size", load(&status.base_size));
     text.field("aof_pending_rewrite", 0);
-    text.field("aof_buffer_length", load(&status.buffer) + srv.aof.pending_bytes(srv));
+    text.field("aof_buffer_length", load(&status.buffer) + aof(srv).pending_bytes(srv));
     text.field("aof_pending_bio_fsync", u8::from(status.syncing.load(Ordering::Relaxed)));
     text.field("aof_delayed_fsync", load(&status.delayed_syncs));
 }

@@ -3,6 +3,7 @@
 use super::text::Text;
 use crate::dispatch::Core;
 use crate::replication::State;
+use crate::replication::hub;
 use crate::replication::replica::copy::Progress;
 use std::sync::atomic::Ordering;
 use weft_config::Id;
@@ -26,13 +27,13 @@ pub fn write(core: &mut Core, text: &mut Text) {
         announced: config.bool(Id::REPLICA_ANNOUNCED),
     };
     drop(config);
-    let state = srv.replication.up_to_date(srv);
+    let state = hub(srv).up_to_date(srv);
     let now = u64::try_from(srv.mono_ms()).unwrap_or(0);
     match state.node.follower() {
         None => text.field("role", "master"),
         Some(follower) => {
             text.field("role", "slave");
-            write_primary(follower, &state, (&srv.replication.progress, &own), now, text);
+            write_primary(follower, &state, (&hub(srv).progress, &own), now, text);
         }
     }
     write_replicas(&state, now, text);

@@ -5,6 +5,8 @@
 //! report a thread may be in the middle of a command; then the report is off by that one.
 
 use super::base::{Base, CommandTotals, Totals};
+use crate::aof::aof;
+use crate::replication::hub;
 use crate::server::Server;
 use crate::stats::{Counter, Distribution, ThreadStats};
 use std::sync::atomic::Ordering;
@@ -14,8 +16,8 @@ impl Totals {
     /// the last call. `own`: the thread that asks, which may be in the middle of a batch.
     fn since_start(srv: &Server, own: &ThreadStats) -> Totals {
         let mut totals = Totals {
-            net_repl_out: srv.replication.published.sent.load(Ordering::Relaxed),
-            syncs: srv.replication.lock().node.primary().counts(),
+            net_repl_out: srv.replication.sent.load(Ordering::Relaxed),
+            syncs: hub(srv).lock().node.primary().counts(),
             ..Totals::default()
         };
         for thread in srv.all_stats() {
@@ -154,7 +156,7 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
     ] {
         counter.store(0, Ordering::Relaxed);
     }
-    srv.aof.status.reset();
+    aof(srv).status.reset();
     srv.persistence.saves().count = 0;
     totals.stale_keys.reset();
     totals.stale_fields.reset();

@@ -2,6 +2,7 @@
 
 use super::Own;
 use super::save::{self, Asked, Failed, Plan};
+use crate::aof::aof;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub enum Refused {
 /// There is one already, or it can't begin.
 pub fn begin(srv: &'static Server, asked: Asked) -> Result<(), Refused> {
     let own = srv.persistence.begin(true).ok_or(Refused::Busy)?;
-    if srv.aof.has_cut() {
+    if aof(srv).has_cut() {
         return Err(Refused::Rewriting);
     }
     let mut saves = srv.persistence.saves();

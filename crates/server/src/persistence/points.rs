@@ -3,6 +3,7 @@
 
 use super::background;
 use super::save::Asked;
+use crate::aof::aof;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 use weft_config::SavePoint;
@@ -19,7 +20,7 @@ pub fn tick(srv: &'static Server) {
     }
     let saves = srv.persistence.saves();
     // There is one snapshot at a time, and a rewrite has it or is about to.
-    let is_free = saves.running().is_none() && !srv.aof.is_rewriting();
+    let is_free = saves.running().is_none() && !aof(srv).is_rewriting();
     let rested = saves.is_last_ok || srv.mono_ms().saturating_sub(saves.tried_ms) > RETRY_MS;
     let is_scheduled = saves.is_scheduled;
     drop(saves);

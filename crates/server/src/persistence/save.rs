@@ -218,7 +218,7 @@ pub fn begin(
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
             let is_better = asked == Asked::ByNobody && srv.is_file_better();
             let is_whole = !srv.persistence.loading.is_on() && !is_better;
-            (is_whole, srv.changes(), srv.replication.position_at_cut(srv))
+            (is_whole, srv.changes(), srv.replicator.position_at_cut(srv))
         });
         return match begun {
             Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
@@ -500,7 +500,7 @@ pub fn save_stopped(
 ) -> Result<(), Failed> {
     let plan = Plan::new(srv, false)?;
     let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
-    introduce(srv, &saver, Introduced::file(srv.replication.position_at_cut(srv)))?;
+    introduce(srv, &saver, Introduced::file(srv.replicator.position_at_cut(srv)))?;
     let mut lane: Lane<'_, _> = saver.lane();
     // As in [`begin`].
     turn.set_import(Import::Source);

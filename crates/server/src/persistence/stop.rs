@@ -5,6 +5,8 @@
 
 use super::background::{self, Refused};
 use super::save::Asked;
+use crate::aof::aof;
+use crate::replication::hub;
 use crate::server::Server;
 pub use crate::stop_state::{Phase, Stop};
 use std::sync::atomic::Ordering;
@@ -16,8 +18,8 @@ use weft_process::{log_notice, log_warning};
 impl Stop {
     /// Whether anything has to be done before the end, for which [`prepare`] may take a while.
     pub fn has_to_wait(self, srv: &Server) -> bool {
-        let waits = !self.now && srv.replication.lock().node.primary().has_replicas();
-        waits || self.saves(srv) || srv.aof.status.waits_for_base.load(Ordering::SeqCst)
+        let waits = !self.now && hub(srv).lock().node.primary().has_replicas();
+        waits || self.saves(srv) || aof(srv).status.waits_for_base.load(Ordering::SeqCst)
     }
 
     /// Whether the data is to be saved.
@@ -96,13 +98,13 @@ fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
 /// Waits for the first base of an append-only file that was switched on: without it the next start finds
 /// the files of before, or none, and does not look at the snapshot. Whether it is there.
 fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
-    let status = &srv.aof.status;
+    let status = &aof(srv).status;
     let waits = || status.waits_for_base.load(Ordering::SeqCst);
     if waits() {
         log_notice!("Writing the initial AOF before the exit.");
     }
     while waits() {
-        if !srv.aof.is_rewriting() && status.last_rewrite_failed.load(Ordering::SeqCst) {
+        if !aof(srv).is_rewriting() && status.last_rewrite_failed.load(Ordering::SeqCst) {
             log_warning!("Writing initial AOF. Can't exit.");
             return false;
         }
@@ -118,26 +120,26 @@ fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
 /// way (all that it would write is in the files that are there), and waits for their end. Not to be
 /// called by an I/O thread: both may be about to stop those.
 fn break_off(srv: &Server) {
-    if srv.aof.has_cut() {
+    if aof(srv).has_cut() {
         log_warning!("There is an append-only file rewrite. Breaking it off.");
     }
-    srv.aof.cancel_rewrite();
+    aof(srv).cancel_rewrite();
     if background::cancel(srv) == background::Cancelled::Running {
         log_warning!("There is a background save. Breaking it off.");
     }
-    if srv.aof.is_rewriting() {
+    if aof(srv).is_rewriting() {
         log_warning!("The append-only file is being rewritten. Breaking that off.");
     }
     while is_at_work(srv) {
         // One that has just begun may not have said yet how it is broken off.
-        srv.aof.cancel_rewrite();
+        aof(srv).cancel_rewrite();
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// Whether anybody writes data to a file, be it one that a client waits for.
 fn is_at_work(srv: &Server) -> bool {
-    srv.persistence.saves().running().is_some() || srv.aof.is_rewriting()
+    srv.persistence.saves().running().is_some() || aof(srv).is_rewriting()
 }
 
 /// Nobody executes any more: what is written in the background is given up, and what it has left in
@@ -148,7 +150,7 @@ pub fn finish(srv: &Server) {
     background::cancel(srv);
     let began = Instant::now();
     while is_at_work(srv) && began.elapsed() < PATIENCE {
-        srv.aof.cancel_rewrite();
+        aof(srv).cancel_rewrite();
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -157,8 +159,8 @@ pub fn finish(srv: &Server) {
 fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
     let timeout_s = srv.config().int(Id::SHUTDOWN_TIMEOUT).max(0);
-    let hub = &srv.replication;
-    if timeout_s == 0 || hub.is_replica() || !hub.lock().node.primary().has_replicas() {
+    let hub = hub(srv);
+    if timeout_s == 0 || srv.replication.is_replica() || !hub.lock().node.primary().has_replicas() {
         return true;
     }
     let until_ms = srv.mono_ms().saturating_add(timeout_s.saturating_mul(1000));

@@ -31,16 +31,27 @@ pub mod settings;
 pub mod thread;
 
 use crate::attention;
-use crate::server::Server;
+use crate::replication_status::ReplicationStatus;
+use crate::server::{Replicator, Server};
+use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use weft_config::{Config, Primary};
 use weft_keyspace::{Guard, LogReader, ReaderId};
 use weft_process::log::Role;
 use weft_replication::replica::Follower;
 use weft_replication::{Action, Ms, Node, Position, Settings, Start};
+
+/// The hub of `srv`.
+///
+/// # Panics
+/// If the server was put together without one.
+pub fn hub(srv: &Server) -> &Hub {
+    let any: &dyn Any = &*srv.replicator;
+    any.downcast_ref().expect("the hub of replication")
+}
 
 /// See the module.
 #[derive(Default)]
@@ -51,39 +62,11 @@ pub struct Hub {
     /// weft-repl, once somebody needs it.
     thread: OnceLock<Thread>,
     /// For the fast path, renewed after each event.
-    pub published: Published,
+    pub published: Arc<ReplicationStatus>,
     /// The directive `replicaof` was followed: from here on it follows the role.
     has_gone_on: AtomicBool,
     /// Of the copy that is received, or was last.
     pub progress: replica::copy::Progress,
-}
-
-/// What others ask often.
-#[derive(Default)]
-pub struct Published {
-    pub is_replica: AtomicBool,
-    /// The stream of our primary comes in.
-    pub is_linked: AtomicBool,
-    /// A copy is loaded beside the data that are served (`async_loading`).
-    pub loads_beside: AtomicBool,
-    /// Where the stream ends, in bytes.
-    pub offset: AtomicU64,
-    /// The last unit of the log of effects that is in the stream.
-    pub unit: AtomicU64,
-    /// The last unit behind which the place in the history is known; 0: none.
-    pub placed: AtomicU64,
-    /// Bytes that replicas were sent.
-    pub sent: AtomicU64,
-    /// Streamed copies of which a file took the rest, as writes waited for them.
-    pub spilled: AtomicU64,
-    /// Answers wait until more of the log is in the stream, or are about to.
-    is_crowded: AtomicBool,
-    /// Bytes of the stream that are kept for replicas only: beyond the backlog's size.
-    behind: AtomicU64,
-    /// Somebody waits for replicas.
-    pub has_waits: AtomicBool,
-    /// Too few replicas keep up for clients to write.
-    has_few: AtomicBool,
 }
 
 /// What the mutex holds.
@@ -294,20 +277,64 @@ impl Hub {
         self.reader.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Bytes of the stream that are kept for replicas that are behind, and would not be otherwise.
-    pub fn behind(&self) -> usize {
-        usize::try_from(self.published.behind.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
-    }
-
     /// Whom this server follows.
     pub fn primary_of(&self) -> Option<(String, u16)> {
         let state = self.lock();
         let (host, port) = state.node.follower()?.primary();
         Some((host.to_string(), port))
     }
+}
 
-    pub fn is_replica(&self) -> bool {
-        self.published.is_replica.load(Ordering::Relaxed)
+impl Hub {
+    /// A hub that renews `published`.
+    pub fn new(published: Arc<ReplicationStatus>) -> Hub {
+        Hub { published, ..Hub::default() }
+    }
+}
+
+impl Replicator for Hub {
+    fn watch_pressure(&'static self, srv: &'static Server) {
+        Hub::watch_pressure(self, srv);
+    }
+
+    fn tell_config(&self, config: &mut Config) {
+        Hub::tell_config(self, config);
+    }
+
+    fn position_at_cut(&self, srv: &'static Server) -> Option<Position> {
+        Hub::position_at_cut(self, srv)
+    }
+
+    fn forget_places(&self, srv: &'static Server) {
+        self.lock().forget_places(srv);
+    }
+
+    fn forget_durable(&self) {
+        self.lock().node.durable(None);
+    }
+
+    fn placed_behind(&self, unit: u64) -> Option<u64> {
+        Hub::placed_behind(self, unit)
+    }
+
+    fn place_behind(&self, unit: u64) -> Option<weft_persist::aof::Position> {
+        Hub::place_behind(self, unit)
+    }
+
+    fn has_place_at(&self, unit: u64) -> bool {
+        Hub::has_place_at(self, unit)
+    }
+
+    fn is_durable(&self, srv: &'static Server) {
+        Hub::is_durable(self, srv);
+    }
+
+    fn replicas_on_disk(&self, srv: &Server, unit: u64) -> i64 {
+        Hub::replicas_on_disk(self, srv, unit)
+    }
+
+    fn refuse_local(&self, srv: &'static Server, text: &str) {
+        Hub::refuse_local(self, srv, text);
     }
 }
 

@@ -11,6 +11,7 @@
 //! unit, and is noted again.
 
 use super::{Hub, State};
+use crate::aof::aof;
 use crate::server::Server;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -82,20 +83,20 @@ impl State {
     /// What was known of units says nothing of the data that are here now.
     pub fn forget_places(&mut self, srv: &Server) {
         self.places = Places::default();
-        srv.replication.published.placed.store(0, Ordering::SeqCst);
+        srv.replication.placed.store(0, Ordering::SeqCst);
     }
 
     /// The data as they are behind this unit are what the history has at its present end.
     pub fn note_place(&mut self, srv: &Server, unit: u64) {
-        if !srv.aof.is_logging() || !self.pending.is_empty() {
+        if !aof(srv).is_logging() || !self.pending.is_empty() {
             return;
         }
         let Some(position) = self.node.position() else { return };
         if self.places.behind(unit) != Some(position) {
             self.places.note(unit, position);
-            srv.replication.published.placed.store(unit, Ordering::SeqCst);
+            srv.replication.placed.store(unit, Ordering::SeqCst);
             // It may have moved on behind what is in the file already.
-            srv.aof.look_behind(unit);
+            aof(srv).look_behind(unit);
         }
     }
 }
@@ -104,7 +105,7 @@ impl Hub {
     /// What came from our primary has been applied up to here, with nobody between that and this call:
     /// `alone`, clients write nothing here, so the last unit is of what was applied.
     pub fn note_applied(&self, srv: &Server, alone: bool) {
-        if alone && srv.aof.is_logging() {
+        if alone && aof(srv).is_logging() {
             self.lock().note_place(srv, srv.ks.log().last());
         }
     }
@@ -123,7 +124,7 @@ impl Hub {
 
     /// All up to this unit is safe on this server's disk: what our primary is told with the next confirmation.
     pub fn note_durable(&self, unit: u64) {
-        if !self.is_replica() {
+        if !self.published.is_replica() {
             return;
         }
         let mut state = self.lock();

@@ -1,8 +1,10 @@
 //! What this server is for its clients: a primary, a replica, or one whose writes wait.
 
 use super::State;
+use crate::aof::aof;
 use crate::attention;
 use crate::io::Message;
+use crate::replication::hub;
 use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,11 +23,11 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     if state.log.is_some() {
         return true;
     }
-    state.log = guard.begin_log(Target::REPLICAS, Arc::new(move || srv.replication.wake(srv)));
+    state.log = guard.begin_log(Target::REPLICAS, Arc::new(move || hub(srv).wake(srv)));
     match &state.log {
         Some(log) => {
-            *srv.replication.reader() = Some(log.id());
-            srv.replication.published.unit.store(log.position(), Ordering::SeqCst);
+            *hub(srv).reader() = Some(log.id());
+            srv.replication.unit.store(log.position(), Ordering::SeqCst);
             let offset = state.node.stream().offset();
             state.replicas.waiters.marks.begin(log.position(), offset);
         }
@@ -38,9 +40,9 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
 pub fn drop_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     let Some(guard) = guard else { return };
     if let Some(log) = state.log.take() {
-        *srv.replication.reader() = None;
+        *hub(srv).reader() = None;
         guard.end_log(&log.id());
-        srv.replication.relieve(srv, state);
+        hub(srv).relieve(srv, state);
     }
 }
 
@@ -67,7 +69,7 @@ pub fn demoted(srv: &'static Server, _state: &mut State) {
 pub fn promoted(srv: &'static Server, _state: &mut State) {
     srv.set_attention(attention::REPLICA, false);
     note_expiry(srv, false);
-    if srv.aof.is_of_gone_data() {
+    if aof(srv).is_of_gone_data() {
         crate::aof::start::again_soon(srv);
     }
 }

@@ -6,6 +6,7 @@
 
 use super::State;
 use super::{perform, primary, tell};
+use crate::replication::hub;
 use crate::server::Server;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
@@ -44,7 +45,7 @@ fn run(srv: &'static Server) {
     let mut memory = ThreadMemory::new();
     let mut ticked = Instant::now();
     loop {
-        let hub = &srv.replication;
+        let hub = hub(srv);
         let needs_world = {
             let state = hub.lock();
             !state.pending.is_empty() || state.tells_paused
@@ -104,8 +105,8 @@ pub fn with_world(srv: &'static Server) {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     let guard = hand.world(&mut turn);
-    let paused = std::mem::take(&mut srv.replication.lock().tells_paused);
-    srv.replication.cut(srv, Some(&guard), |node, now, out| {
+    let paused = std::mem::take(&mut hub(srv).lock().tells_paused);
+    hub(srv).cut(srv, Some(&guard), |node, now, out| {
         if paused {
             node.writes_paused(now, out);
         }
@@ -137,7 +138,7 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     } else {
         while log.next().is_some() {}
     }
-    srv.replication.published.unit.store(log.position(), Ordering::SeqCst);
+    srv.replication.unit.store(log.position(), Ordering::SeqCst);
     state.log = Some(log);
     more
 }

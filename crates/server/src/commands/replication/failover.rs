@@ -2,6 +2,7 @@
 
 use crate::commands::shape::{holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
+use crate::replication::hub;
 use weft_commands::{CmdResult, Error, Flags};
 
 pub const FAILOVER: ServerCommand = holding(
@@ -21,8 +22,7 @@ pub const FAILOVER: ServerCommand = holding(
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
     let args = &cx.args[1..];
-    let done =
-        srv.replication.cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
+    let done = hub(srv).cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
     done.map_err(Error::owned)?;
     cx.reply.ok();
     Ok(())

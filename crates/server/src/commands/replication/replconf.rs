@@ -3,6 +3,7 @@
 use super::address;
 use crate::commands::shape::{ADMIN, command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
+use crate::replication::hub;
 use weft_commands::{CmdResult, Flags, Spec};
 
 pub const REPLCONF: ServerCommand = command(
@@ -22,7 +23,7 @@ pub const REPLCONF: ServerCommand = command(
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let (client, args) = (&cx.session.shared, &cx.args[1..]);
-    let answer = srv.replication.hear(srv, client, None, |node, now, conn, out| {
+    let answer = hub(srv).hear(srv, client, None, |node, now, conn, out| {
         node.replconf(now, conn, address(client), args, out);
     });
     super::sync::pass_on(cx, &answer)

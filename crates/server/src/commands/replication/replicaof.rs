@@ -7,6 +7,7 @@ use crate::commands::logged_line;
 use crate::commands::shape::{holding, spec};
 use crate::dispatch::admit::LOADING;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
+use crate::replication::hub;
 use weft_commands::{CmdResult, Error, Flags};
 use weft_process::log_notice;
 
@@ -32,10 +33,10 @@ fn replica_of(cx: &mut ConnCx<'_>) -> CmdResult {
     if srv.persistence.loading.is_on() {
         return Err(LOADING);
     }
-    let hub = &srv.replication;
+    let hub = hub(srv);
     let said = |e: String| Error::owned(e);
     if cx.is(1, "no") && cx.is(2, "one") {
-        let was = hub.is_replica();
+        let was = srv.replication.is_replica();
         hub.cut(srv, Some(guard), |node, now, out| node.replica_of_none(now, out)).map_err(said)?;
         if was {
             let line = logged_line(srv, &cx.session.shared);

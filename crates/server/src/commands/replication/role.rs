@@ -2,6 +2,7 @@
 
 use crate::commands::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
+use crate::replication::hub;
 use weft_commands::{CmdResult, Flags, Spec};
 
 pub const ROLE: ServerCommand = command(
@@ -21,7 +22,7 @@ pub const ROLE: ServerCommand = command(
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
-    let state = srv.replication.up_to_date(srv);
+    let state = hub(srv).up_to_date(srv);
     let offset = state.node.stream().offset();
     let reply = &mut *cx.reply;
     if let Some(follower) = state.node.follower() {

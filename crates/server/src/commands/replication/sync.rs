@@ -7,6 +7,7 @@ use super::address;
 use crate::commands::shape::{command, holding, spec};
 use crate::dispatch::hold::Held;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
+use crate::replication::hub;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Spec};
 
@@ -71,7 +72,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     if has_pending {
         return Err(PENDING);
     }
-    let answer = srv.replication.hear(srv, &client, guard, |node, now, conn, out| {
+    let answer = hub(srv).hear(srv, &client, guard, |node, now, conn, out| {
         node.sync(now, conn, address(&client), args, out);
     });
     pass_on(cx, &answer)

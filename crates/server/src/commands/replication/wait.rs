@@ -3,6 +3,7 @@
 use crate::blocking::Waiting;
 use crate::commands::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
+use crate::replication::hub;
 use crate::replication::primary::waits;
 use crate::server::Server;
 use std::sync::Arc;
@@ -83,7 +84,7 @@ pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
         false => Some(waiting(cx, Vec::new(), timeout_ms, Some((unit, goal)))?),
     };
     // The role may have changed since the first look.
-    match srv.replication.wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
+    match hub(srv).wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
         (_, Some(waiting)) => cx.blocked = Some(waiting),
         (done, None) => waits::answer(cx.reply, done),
     }

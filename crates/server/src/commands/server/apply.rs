@@ -7,7 +7,9 @@
 //! would protect nothing. An error undoes the whole
 //! CONFIG SET, and then this is called once more with the old values.
 
+use crate::aof::aof;
 use crate::listening;
+use crate::replication::hub;
 use crate::server::Server;
 use crate::start;
 use crate::threads;
@@ -50,9 +52,9 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     }
     srv.publish_settings(config);
     crate::replication::roles::note_expiry(srv, srv.replication.is_replica());
-    srv.replication.set(srv, config);
-    if srv.aof.is_on() {
-        srv.aof.renew(srv, srv.settings().aof.sync);
+    hub(srv).set(srv, config);
+    if aof(srv).is_on() {
+        aof(srv).renew(srv, srv.settings().aof.sync);
     }
     // The threads look at the new settings in their next batch; one that sleeps, now.
     srv.broadcast(|| crate::io::Message::Wake);
@@ -111,11 +113,11 @@ fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
 /// The append-only file goes on in its folder below the new directory with the next rewrite.
 fn change_directory(srv: &Server, config: &Config) -> Result<(), String> {
     let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
-    if srv.aof.is_on() {
+    if aof(srv).is_on() {
         let log = crate::aof::directory_in(&dir, config);
         // Where the folder is missing, the rewrite creates and locks it.
         if log.folder().is_dir() {
-            srv.aof.locks.lock(&log)?;
+            aof(srv).locks.lock(&log)?;
         }
     }
     std::env::set_current_dir(dir).map_err(|e| e.to_string())

@@ -4,6 +4,7 @@
 //! `weft-config`; [`super::apply`] makes new values effective.
 
 use super::apply::apply;
+use crate::aof::aof;
 use crate::aof::{Switch, start};
 use crate::commands::shape::{
     ADMIN, ALL_NODES, answer_help, command, container, help, holding, spec,
@@ -11,6 +12,7 @@ use crate::commands::shape::{
 use crate::dispatch::hold::Held;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::info::totals;
+use crate::replication::hub;
 use crate::server::Server;
 use weft_commands::{CmdResult, Error, Spec, error};
 use weft_config::{Config, Id, Permit, SetError};
@@ -88,7 +90,7 @@ fn get(cx: &mut ConnCx<'_>) -> CmdResult {
     // Nobody else waits for the configuration meanwhile.
     let found = Config::find(&cx.args[2..]);
     let mut config = cx.srv().config();
-    cx.srv().replication.tell_config(&mut config);
+    hub(cx.srv()).tell_config(&mut config);
     let ids: Vec<Id> = found.iter().map(|(_, id)| *id).collect();
     let mut found = config.answers(found);
     if config.int_or_auto(Id::IO_THREADS).is_none()
@@ -114,7 +116,7 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let switches = pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
     // Whoever else switches the log comes before this or behind it, as a whole.
-    let switch = (switches && matches!(cx.held, Held::Aside)).then(|| srv.aof.switch());
+    let switch = (switches && matches!(cx.held, Held::Aside)).then(|| aof(srv).switch());
     let mut changes = Vec::new();
     let mut config = srv.config();
     let before = switch.is_some().then(|| config.clone());
@@ -137,7 +139,7 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
             stay_off(srv, &switch);
             return Err(told(error));
         }
-    } else if switches && !srv.aof.is_switched() {
+    } else if switches && !aof(srv).is_switched() {
         // In a transaction, where nobody may wait for a disk.
         start::follow_soon(srv, stay_off);
     }

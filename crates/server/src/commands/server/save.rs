@@ -4,6 +4,7 @@
 //! place, BGSAVE when the moment has passed. Where the reference stops for SAVE, here only its client
 //! waits.
 
+use crate::aof::aof;
 use crate::commands::shape::{holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::persistence::background::{self, Cancelled, Refused};
@@ -76,7 +77,7 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
     let mut waits = cx.in_transaction;
     match cx.args.len() {
         1 => {}
-        2 if cx.is(1, "schedule") => waits |= srv.aof.has_cut(),
+        2 if cx.is(1, "schedule") => waits |= aof(srv).has_cut(),
         2 if cx.is(1, "cancel") => {
             cx.reply.simple(match background::cancel(srv) {
                 Cancelled::Running => "Background saving cancelled",

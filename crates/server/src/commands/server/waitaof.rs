@@ -3,11 +3,13 @@
 //! Its client stands in no line: [`crate::aof::Aof`] knows it, with the last unit of the log of effects
 //! at that moment, which may be another client's; or, where replicas' disks are asked for, who answers WAIT.
 
+use crate::aof::aof;
 use crate::aof::{OFF, answer_wait as answer};
 use crate::blocking;
 use crate::commands::replication::wait::{timeout, wait, waiting};
 use crate::commands::shape::{command, spec};
 use crate::dispatch::{ConnCx, ServerCommand};
+use crate::replication::hub;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec};
 use weft_replication::primary::Goal;
 
@@ -48,7 +50,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     if srv.replication.is_replica() {
         return Err(IS_REPLICA);
     }
-    if local == 1 && !srv.aof.is_on() {
+    if local == 1 && !aof(srv).is_on() {
         return Err(IS_OFF);
     }
     let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
@@ -56,7 +58,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms)?;
         // Who ends the log looks for those who wait afterwards.
         if let Some(waiting) =
-            cx.blocked.take_if(|waiting| local == 1 && !srv.aof.is_on() && waiting.state.give_up())
+            cx.blocked.take_if(|waiting| local == 1 && !aof(srv).is_on() && waiting.state.give_up())
         {
             blocking::leave(srv, &waiting);
             return Err(IS_OFF);
@@ -64,8 +66,8 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         return Ok(());
     }
     let unit = srv.ks.log().last();
-    let done = i64::from(srv.aof.is_on() && srv.aof.durable() >= unit);
-    let on_replicas = srv.replication.replicas_on_disk(srv, unit);
+    let done = i64::from(aof(srv).is_on() && aof(srv).durable() >= unit);
+    let on_replicas = hub(srv).replicas_on_disk(srv, unit);
     if done >= local || cx.in_transaction {
         answer(cx.reply, done, on_replicas);
         return Ok(());
@@ -75,13 +77,13 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     answer(&mut timeout_reply, done, on_replicas);
     let waiting = waiting(cx, timeout_reply.bytes_since(from).to_vec(), timeout_ms, None)?;
     srv.lines.enter(&srv.ks, &waiting);
-    if !srv.aof.has_wait(unit, &waiting) {
+    if !aof(srv).has_wait(unit, &waiting) {
         blocking::leave(srv, &waiting);
-        answer(cx.reply, 1, srv.replication.replicas_on_disk(srv, unit));
+        answer(cx.reply, 1, hub(srv).replicas_on_disk(srv, unit));
         return Ok(());
     }
     // Who ends the log looks for those who wait afterwards.
-    if !srv.aof.is_on() && waiting.state.give_up() {
+    if !aof(srv).is_on() && waiting.state.give_up() {
         blocking::leave(srv, &waiting);
         return Err(IS_OFF);
     }

@@ -11,6 +11,7 @@ use crate::io::conn::{Conn, Kept, State};
 use crate::io::later::Later;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
+use crate::replication::hub;
 use crate::replication::primary::waits;
 use crate::slow;
 use crate::slow_lane::Job;
@@ -113,7 +114,7 @@ impl Worker {
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(mut session) = session {
             // It may have told of itself as a replica meanwhile.
-            self.core.srv.replication.left(self.core.srv, &session.shared);
+            hub(self.core.srv).left(self.core.srv, &session.shared);
             pubsub::leave_for_good(self.core.srv, &session.shared);
             transaction::discard(self.core.srv, &mut session);
             tracking::leave_for_good(self.core.srv, &session.shared);
@@ -241,7 +242,7 @@ impl Worker {
             // As the reference counts it.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             refuse(&self.core, &mut reply, &UNBLOCKED);
-        } else if let Some(done) = srv.replication.end_of_wait(srv, waiting) {
+        } else if let Some(done) = hub(srv).end_of_wait(srv, waiting) {
             waits::answer(&mut reply, done);
         } else {
             reply.raw(&waiting.timeout_reply);
@@ -266,7 +267,7 @@ impl Worker {
             blocking::leave(srv, &waiting);
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             let session = &mut self.conns[index].session;
-            let to = srv.replication.primary_of().filter(|_| session.redirect_capable);
+            let to = hub(srv).primary_of().filter(|_| session.redirect_capable);
             let error = match to {
                 Some((host, port)) => Error::owned(format!("REDIRECT {host}:{port}")),
                 None => {

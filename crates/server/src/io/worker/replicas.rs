@@ -16,6 +16,7 @@
 use super::Worker;
 use crate::io::conn::Conn;
 use crate::io::write::{Sent, send_waiting};
+use crate::replication::hub;
 use crate::replication::primary::{Feed, Order};
 use rustix::net::{Shutdown, shutdown};
 use std::sync::atomic::Ordering;
@@ -116,7 +117,7 @@ impl Worker {
             }
             let conn = ConnId(self.conns[index].session.shared.id);
             // Of one that is to be closed the order comes soon.
-            let Some(pieces) = srv.replication.next_of_stream(srv, conn, taken, AT_ONCE) else {
+            let Some(pieces) = hub(srv).next_of_stream(srv, conn, taken, AT_ONCE) else {
                 break;
             };
             if pieces.is_empty() {
@@ -143,7 +144,7 @@ impl Worker {
     fn count_sent_to_replica(&self, index: usize, bytes: usize) {
         self.core.stats().writes.add(1);
         self.count_sent(index, bytes);
-        self.core.srv.replication.published.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.core.srv.replication.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// A connection that the machine knows of is gone.
@@ -153,7 +154,7 @@ impl Worker {
             // Who has the socket still notices it so, and so does the replica.
             let _ = shutdown(&conn.fd, Shutdown::Both);
         }
-        self.core.srv.replication.left(self.core.srv, &conn.session.shared);
+        hub(self.core.srv).left(self.core.srv, &conn.session.shared);
     }
 }
 

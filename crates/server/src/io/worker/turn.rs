@@ -12,6 +12,7 @@ use crate::io::conn::{Conn, Executed, Kept};
 use crate::io::later::Later;
 use crate::io::read;
 use crate::io::session::ReplyMode;
+use crate::replication::hub;
 use crate::server::Server;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -343,7 +344,7 @@ fn renew_shared(
 fn said_nothing(srv: &'static Server, conn: &Conn) {
     if conn.replica.is_some() && conn.inbuf.is_empty() {
         let id = ConnId(conn.session.shared.id);
-        srv.replication.step(srv, |node, now, out| node.newline(now, id, out));
+        hub(srv).step(srv, |node, now, out| node.newline(now, id, out));
     }
 }
 

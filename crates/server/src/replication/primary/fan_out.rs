@@ -8,6 +8,7 @@
 
 use super::socket::{Job, Lent};
 use crate::persistence::waits;
+use crate::replication::hub;
 use crate::server::Server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -178,7 +179,7 @@ impl FanOut {
                     }
                 }
             }
-            let hub = &self.srv.replication;
+            let hub = hub(self.srv);
             hub.published.sent.fetch_add(sent, Ordering::Relaxed);
             for conn in done {
                 hub.step(self.srv, |node, now, out| node.bulk_sent(now, conn, out));
@@ -219,12 +220,12 @@ impl FanOut {
         if !full.iter().any(|at| is_late(&self.members[*at], SOON)) {
             return;
         }
-        let timeout = Duration::from_millis(self.srv.replication.lock().node.settings().timeout);
+        let timeout = Duration::from_millis(hub(self.srv).lock().node.settings().timeout);
         // From behind, so that places stay what they are.
         for at in full.iter().rev() {
             if is_late(&self.members[*at], timeout) {
                 let member = self.members.swap_remove(*at);
-                let hub = &self.srv.replication;
+                let hub = hub(self.srv);
                 hub.step(self.srv, |node, now, out| node.bulk_stuck(now, member.conn, out));
                 // Behind that, so that it is known why.
                 Self::cut(&member);
@@ -246,7 +247,7 @@ impl FanOut {
         }
         let file = self.srv.persistence.nameless_file()?;
         self.spill = Some(Spill { file, length: 0 });
-        self.srv.replication.published.spilled.fetch_add(1, Ordering::Relaxed);
+        self.srv.replication.spilled.fetch_add(1, Ordering::Relaxed);
         log_notice!(
             "Writes wait for a snapshot that replicas take slowly: a file takes the rest of it"
         );
@@ -271,7 +272,7 @@ impl FanOut {
                 Standing::Done | Standing::Full => at += 1,
             }
         }
-        srv.replication.published.sent.fetch_add(sent, Ordering::Relaxed);
+        srv.replication.sent.fetch_add(sent, Ordering::Relaxed);
         match (members.is_empty(), self.job.is_over()) {
             (true, _) => Err(io::Error::other("no replica is left")),
             (_, true) => Err(io::Error::other("it was abandoned")),

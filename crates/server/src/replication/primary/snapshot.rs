@@ -13,6 +13,7 @@ use super::socket::Job;
 use crate::persistence::Own;
 use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::persistence::waits::Taken;
+use crate::replication::hub;
 use crate::server::Server;
 use std::fs::File;
 use std::io;
@@ -51,7 +52,7 @@ fn run(srv: &'static Server, job: &Arc<Job>) {
         Target::Stream => stream(srv, job),
         Target::Disk => by_disk(srv, job),
     };
-    let hub = &srv.replication;
+    let hub = hub(srv);
     if let Err(failed) = done {
         // Of one that was abandoned the machine does not know any more.
         let why = failed.to_string();
@@ -89,7 +90,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
     turn.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
-            srv.replication.cut(srv, None, |node, now, out| {
+            hub(srv).cut(srv, None, |node, now, out| {
                 node.snapshot_began(now, job.id, out);
                 node.stream().position()
             })
@@ -161,7 +162,7 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
     let done = write_file(srv, job, &begun);
     begun.end(srv, job);
     let (file, bytes) = done?;
-    srv.replication.step(srv, |node, now, out| node.snapshot_ready(now, job.id, bytes, out));
+    hub(srv).step(srv, |node, now, out| node.snapshot_ready(now, job.id, bytes, out));
     wait_for_orders(srv, job);
     // What goes wrong from here on is between the file and each of them.
     let _ = FanOut::new(srv, job).send_file(&file, bytes);
@@ -181,7 +182,7 @@ fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u
 /// needs the world, if there is such.
 fn wait_for_orders(srv: &Server, job: &Job) {
     let is_order = |action: &Action| matches!(action, Action::SendBulk { snapshot, .. } if *snapshot == job.id);
-    while srv.replication.lock().pending.iter().any(is_order) && !job.is_over() {
+    while hub(srv).lock().pending.iter().any(is_order) && !job.is_over() {
         std::thread::sleep(SOON);
     }
 }

@@ -8,6 +8,7 @@
 //! be told then.
 
 use super::super::{Hub, State, tell};
+use crate::aof::aof;
 use crate::blocking::{Waiting, serve};
 use crate::server::Server;
 use std::collections::VecDeque;
@@ -83,8 +84,8 @@ impl Waiters {
 fn stand(srv: &Server, state: &State, unit: u64, goal: Goal) -> (bool, Done) {
     // What is not in the stream yet has nobody.
     let offset = state.replicas.waiters.marks.offset(unit).unwrap_or(u64::MAX);
-    let (local, durable) = match srv.aof.is_on() {
-        true => (unit, srv.aof.durable()),
+    let (local, durable) = match aof(srv).is_on() {
+        true => (unit, aof(srv).durable()),
         false => (u64::MAX, 0),
     };
     Waits::<()>::stand(goal, state.node.primary(), offset, local, durable)
@@ -169,7 +170,7 @@ impl Hub {
 
     /// Something has become safe on this server's disk.
     pub fn is_durable(&self, srv: &'static Server) {
-        self.note_durable(srv.aof.durable());
+        self.note_durable(aof(srv).durable());
         if self.published.has_waits.load(Ordering::SeqCst) {
             self.wake(srv);
         }
@@ -200,7 +201,7 @@ pub fn look(srv: &'static Server, state: &mut State) {
         }
         true
     });
-    srv.replication.published.has_waits.store(!all.is_empty(), Ordering::SeqCst);
+    srv.replication.has_waits.store(!all.is_empty(), Ordering::SeqCst);
     state.replicas.waiters.all = all;
     if asks {
         tell(srv, state, |node, now, out| node.request_acks(now, out));

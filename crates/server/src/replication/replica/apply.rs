@@ -16,6 +16,7 @@
 use super::client;
 use super::command::{Work, work_of};
 use crate::aof::CROWDED;
+use crate::aof::aof;
 use crate::attention;
 use crate::clients::ClientShared;
 use crate::command_table::Need;
@@ -26,6 +27,7 @@ use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call, log_words};
 use crate::dispatch::{Cmd, Core, commit, reply};
 use crate::persistence::waits::{must_wait, waits_on};
+use crate::replication::hub;
 use crate::server::Server;
 use crate::snapshot_waits::Wait;
 use crate::{monitor, pubsub};
@@ -132,7 +134,7 @@ impl Applier {
         if units == 0 && broken.is_none() {
             return false;
         }
-        if core.srv.aof.is_crowded(core.srv) && !wait_for_disk(core.srv, link) {
+        if aof(core.srv).is_crowded(core.srv) && !wait_for_disk(core.srv, link) {
             return false;
         }
         plan.clear();
@@ -156,8 +158,8 @@ impl Applier {
         }
         self.count(units);
         if let Some(why) = broken {
-            let hub = &self.srv.replication;
-            hub.step(self.srv, |node, now, out| node.broken(now, link, &why, out));
+            let machine = hub(self.srv);
+            machine.step(self.srv, |node, now, out| node.broken(now, link, &why, out));
             return false;
         }
         weft_table::epoch::collect();
@@ -177,11 +179,11 @@ impl Applier {
     /// Applies units from inside of the gate, until it is time to leave it: up to which, and why no further.
     fn some(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
         let Applier { srv, core, splitter, reply, outside, plan, snapshot_wait, .. } = self;
-        let hub = &srv.replication;
+        let machine = hub(srv);
         let mut inside = outside.take().expect("this thread is outside").enter();
         core.begin();
         let (mut at, mut left) = (units.start, Left::Gone);
-        if hub.lock().node.may_apply(link) {
+        if machine.lock().node.may_apply(link) {
             left = Left::Nothing;
             let begin = splitter.unit(at).place().start;
             let mut asked = false;
@@ -232,13 +234,13 @@ impl Applier {
                 Some(last) => (splitter.unit(last).place().end, splitter.unit(last).db()),
                 None => (begin, 0),
             };
-            hub.step(srv, |node, now, out| {
+            machine.step(srv, |node, now, out| {
                 node.applied(now, link, splitter.bytes(begin..end), db, out);
                 if asked {
                     node.get_ack(now, link, out);
                 }
             });
-            hub.note_applied(srv, core.settings.replica.is_read_only);
+            machine.note_applied(srv, core.settings.replica.is_read_only);
         }
         *outside = Some(inside.leave());
         core.publish();
@@ -249,7 +251,7 @@ impl Applier {
     /// meanwhile.
     fn outside_gate(&mut self, link: LinkId, at: usize) -> Left {
         let Applier { srv, core, splitter, reply, hand, .. } = self;
-        let hub = &srv.replication;
+        let machine = hub(srv);
         let unit = splitter.unit(at);
         core.begin();
         let commands = commands_of(srv, &unit);
@@ -264,19 +266,18 @@ impl Applier {
             return Left::Paused;
         }
         core.begin_command();
-        let may_apply = hub.lock().node.may_apply(link);
+        let may_apply = machine.lock().node.may_apply(link);
         if may_apply {
             let (srv, bytes, db) = (*srv, unit.bytes().to_vec(), unit.db());
             // No snapshot begins between the unit and its being told: it would have it and not say so.
             core.at_commit = Some(Box::new(move || {
-                srv.replication
-                    .step(srv, |node, now, out| node.applied(now, link, &bytes, db, out));
+                hub(srv).step(srv, |node, now, out| node.applied(now, link, &bytes, db, out));
             }));
             run_all(core, &mut guard, reply, &commands);
             if let Some(nothing_changed) = core.at_commit.take() {
                 nothing_changed();
             }
-            hub.note_applied(srv, core.settings.replica.is_read_only);
+            machine.note_applied(srv, core.settings.replica.is_read_only);
         }
         drop(guard);
         core.free_trash();
@@ -304,8 +305,8 @@ fn waits_for_snapshot(core: &Core, wait: &mut Option<Wait>, unit: &Unit<'_>) -> 
 #[cold]
 fn wait_for_disk(srv: &'static Server, link: LinkId) -> bool {
     // Less than where it begins, so that it is not for each batch anew.
-    while srv.aof.pending_bytes(srv) > CROWDED / 2 {
-        if srv.replication.lock().link.of(link).is_none() {
+    while aof(srv).pending_bytes(srv) > CROWDED / 2 {
+        if hub(srv).lock().link.of(link).is_none() {
             return false;
         }
         std::thread::sleep(PAUSED_STEP);
@@ -481,7 +482,7 @@ fn inside_gate(
 /// Shows a command to those who see all.
 fn show(core: &Core, db: usize, args: &[&[u8]]) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 {
-        let state = core.srv.replication.lock();
+        let state = hub(core.srv).lock();
         let primary = state.node.follower().map(|follower| follower.primary());
         let primary = primary.map(|(host, port)| format!("{host}:{port}")).unwrap_or_default();
         drop(state);

@@ -22,8 +22,10 @@ use super::apply::Applier;
 use super::forget;
 use super::link::{Bell, settle};
 use super::pipe::{PipeIn, pipe};
+use crate::aof::aof;
 use crate::dispatch::{Core, commit};
 use crate::persistence::load::{self, Place};
+use crate::replication::hub;
 use crate::server::Server;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -77,7 +79,7 @@ impl Copies {
     /// A copy of so many bytes begins, if that is known.
     pub fn begin(&mut self, link: LinkId, load: Load, bytes: Option<u64>) {
         let srv = self.srv;
-        let progress = &srv.replication.progress;
+        let progress = &hub(srv).progress;
         progress.total.store(bytes.unwrap_or(0), Ordering::Relaxed);
         progress.read.store(0, Ordering::Relaxed);
         let begun = match load {
@@ -85,7 +87,7 @@ impl Copies {
             Load::Direct => Ok(Copy::Front { bytes: Vec::new(), total: bytes }),
             Load::Beside { serve } => {
                 match serve {
-                    true => srv.replication.published.loads_beside.store(true, Ordering::SeqCst),
+                    true => srv.replication.loads_beside.store(true, Ordering::SeqCst),
                     false => self.begin_loading(bytes),
                 }
                 self.open_pipe(Some(Arc::new(Beside::new(&srv.ks))))
@@ -103,7 +105,7 @@ impl Copies {
     }
 
     fn failed(&self, link: LinkId, why: &str) {
-        let hub = &self.srv.replication;
+        let hub = hub(self.srv);
         hub.step(self.srv, |node, now, out| node.load_failed(now, link, why, out));
     }
 
@@ -123,7 +125,7 @@ impl Copies {
 
     /// Takes bytes of it.
     pub fn feed(&mut self, applier: &mut Applier, link: LinkId, mut bytes: Vec<u8>) {
-        let progress = &self.srv.replication.progress;
+        let progress = &hub(self.srv).progress;
         progress.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if let Some(Copy::Front { bytes: front, total }) = &mut self.present {
             front.append(&mut bytes);
@@ -177,7 +179,7 @@ impl Copies {
                 let loaded = answer(loader);
                 let mut beside = beside.and_then(Arc::into_inner);
                 if loaded.is_ok() {
-                    let mut state = srv.replication.lock();
+                    let mut state = hub(srv).lock();
                     if state.link.of(link).is_some() {
                         state.link.copy = beside.take().map(|beside| (link, beside));
                     }
@@ -191,7 +193,7 @@ impl Copies {
         match loaded {
             Ok(origin) => {
                 let db = origin.stream_db.unwrap_or(0);
-                let hub = &srv.replication;
+                let hub = hub(srv);
                 // All of it at once: nobody sees a link with the old data, or while clients are told LOADING.
                 let Applier { core, hand, .. } = applier;
                 core.begin();
@@ -228,7 +230,7 @@ impl Copies {
     }
 
     fn end_loading(&mut self) {
-        self.srv.replication.published.loads_beside.store(false, Ordering::SeqCst);
+        self.srv.replication.loads_beside.store(false, Ordering::SeqCst);
         self.is_dropped = false;
         if std::mem::take(&mut self.is_loading) {
             self.srv.set_loading(false);
@@ -253,7 +255,7 @@ impl Copies {
             let is_written = !self.srv.settings().replica.is_read_only;
             self.empty(applier, || true, is_written);
             if !is_written {
-                self.srv.aof.outlives_data();
+                aof(self.srv).outlives_data();
             }
             self.srv.forget_changes();
         }
@@ -269,7 +271,7 @@ impl Copies {
     /// The old data go now, unless the attempt was given up: whether they have gone.
     fn drop_old(&mut self, applier: &mut Applier, link: LinkId, bytes: Option<u64>) -> bool {
         let srv = self.srv;
-        let goes_on = || srv.replication.lock().link.of(link).is_some();
+        let goes_on = || hub(srv).lock().link.of(link).is_some();
         let begins = || {
             let begins = goes_on();
             if begins {
@@ -328,7 +330,7 @@ fn tell_replaced(core: &mut Core, mut guard: Guard<'_>) {
 
 /// The data are others now: the append-only file, if there is one, begins anew.
 fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
-    if srv.aof.is_on()
+    if aof(srv).is_on()
         && let Err(why) = crate::aof::start::again(srv, guard)
     {
         log_warning!("The append-only file does not begin anew yet: {why}");

@@ -4,6 +4,7 @@ use super::apply::Applier;
 use super::copy::Copies;
 use super::{Order, client, socket};
 use crate::clients::ClientShared;
+use crate::replication::hub;
 use crate::replication::now;
 use crate::server::Server;
 use rustix::buffer::spare_capacity;
@@ -127,7 +128,7 @@ pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
             again: false,
         };
         loop {
-            let present = srv.replication.lock().link.present().cloned();
+            let present = hub(srv).lock().link.present().cloned();
             match present {
                 Some(link) => thread.follow(&link),
                 None => thread.bell.wait(),
@@ -156,7 +157,7 @@ impl Thread {
         self.run(link);
         self.copies.abandon(&mut self.applier);
         // Whatever has ended it: the present attempt is not made again.
-        let hub = &self.srv.replication;
+        let hub = hub(self.srv);
         if hub.lock().link.of(link.id).is_some() {
             hub.step(self.srv, |node, now, out| node.link_closed(now, link.id, "closed", out));
             self.settle();
@@ -165,7 +166,7 @@ impl Thread {
 
     fn run(&mut self, link: &Arc<Link>) {
         let srv = self.srv;
-        let hub = &srv.replication;
+        let hub = hub(srv);
         let source = srv.config().str(Id::BIND_SOURCE_ADDR).into_owned();
         let goes_on = || !link.is_over();
         let ended = |why: &str| {
@@ -217,8 +218,7 @@ impl Thread {
         let srv = self.srv;
         let is_empty = || (0..srv.ks.databases()).all(|db| srv.ks.counts(db).0 == 0);
         loop {
-            let taken = srv
-                .replication
+            let taken = hub(srv)
                 .step(srv, |node, now, out| node.received(now, link.id, &self.buf, &is_empty, out));
             if !self.obey(link) {
                 return false;
@@ -234,7 +234,7 @@ impl Thread {
     /// attempt goes on.
     fn obey(&mut self, link: &Link) -> bool {
         loop {
-            let mut state = self.srv.replication.lock();
+            let mut state = hub(self.srv).lock();
             if state.link.of(link.id).is_none() {
                 return false;
             }
@@ -275,7 +275,7 @@ impl Thread {
 /// Waits until nothing is pending: the thread of the link does, which `bell` wakes.
 pub fn settle(srv: &'static Server, bell: &Bell) {
     loop {
-        let mut state = srv.replication.lock();
+        let mut state = hub(srv).lock();
         if state.pending.is_empty() {
             return;
         }

@@ -160,7 +160,7 @@ fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link
         srv.bio.free_tables(taken.contents);
     }
     forget(guard, &mut turn);
-    srv.replication.published.loads_beside.store(false, Ordering::SeqCst);
+    srv.replication.loads_beside.store(false, Ordering::SeqCst);
 }
 
 /// Commits that all keys have gone. In the log of effects it is nothing: what reads it begins anew.

@@ -16,6 +16,7 @@ use crate::clients::ClientShared;
 use crate::dispatch::ConnCx;
 use crate::io::Message;
 use crate::io::session::AnswerBehind;
+use crate::replication::hub;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 
@@ -70,7 +71,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     for client in others {
         srv.clients.remove(client.id);
         if client.is_primary {
-            srv.replication.close_link(client.id);
+            hub(srv).close_link(client.id);
             continue;
         }
         srv.threads[client.thread()].mailbox.send(Message::Kill { client });

@@ -12,10 +12,12 @@ mod restart;
 mod switches;
 
 use super::slowlog::unknown;
+use crate::aof::aof;
 use crate::commands::shape::{ADMIN, answer_help, holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::io::Message;
 use crate::persistence::reload::{self, Options};
+use crate::replication::hub;
 use crate::threads::control;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -290,7 +292,7 @@ fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
 /// As C's `atoi` reads it, which the reference takes it with: what is no number is none.
 fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
     let us = parse_i64(cx.args[2]).and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
-    cx.srv().aof.status.flush_sleep_us.store(us, Ordering::Relaxed);
+    aof(cx.srv()).status.flush_sleep_us.store(us, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
@@ -351,7 +353,7 @@ fn rewrite_all(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn change_replication_id(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
-    srv.replication.step(srv, |node, _, _| node.change_id());
+    hub(srv).step(srv, |node, _, _| node.change_id());
     cx.reply.ok();
     Ok(())
 }
