@@ -23,6 +23,9 @@ pub enum Bound {
     Stream,
 }
 
+/// Bytes that a thread logs between two looks, and reads for weft-repl if it must.
+pub const STEP: u64 = 1 << 20;
+
 /// What a bound is that keeps nobody waiting.
 pub const NONE: u64 = u64::MAX;
 

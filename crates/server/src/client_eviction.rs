@@ -10,7 +10,7 @@
 //! thread that looks before the connections are closed does not close others for it. Clients with
 //! CLIENT NO-EVICT count and are left alone, as in the reference.
 
-use crate::blocking::serve;
+use crate::blocking;
 use crate::clients::ClientShared;
 use crate::commands::logged_line;
 use crate::io::Message;
@@ -78,7 +78,7 @@ impl Server {
         // First: who comes to stand in line behind this look sees it.
         let was_marked = client.killed.swap(true, Ordering::SeqCst);
         if let Some(waiting) = self.lines.of_client(client.id) {
-            serve::abandon(self, &waiting);
+            blocking::abandon(self, &waiting);
         }
         // It is no receiver any more, though its thread has yet to close it.
         if client.is_subscriber() {

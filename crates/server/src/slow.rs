@@ -13,11 +13,13 @@
 //! the first of them: whoever they wait for may never answer, and a long command has nothing to do
 //! with that. From then on what stops the world has a thread of its own, too: it may have to wait for them.
 
-use crate::blocking::serve;
+use crate::blocking;
 use crate::command_table::Need;
 use crate::command_table::Run;
 use crate::dispatch::Core;
-use crate::dispatch::hold::{hold_slow, needs_world};
+use crate::dispatch::hold::hold_slow;
+use crate::dispatch::needs;
+use crate::dispatch::needs::needs_world;
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::io::Message;
 use crate::io::args::ArgBuf;
@@ -37,7 +39,7 @@ use weft_transfer as transfer;
 fn waits_outside(job: &Job) -> bool {
     let transaction = job.session.transaction.as_ref();
     transfer::waits_outside(job.cmd.spec.name)
-        || transaction.is_some_and(|transaction| crate::transaction::waits_outside(transaction))
+        || transaction.is_some_and(|transaction| needs::waits_outside(transaction))
 }
 
 /// Starts the threads. They end with the process.
@@ -104,7 +106,7 @@ fn run(srv: &'static Server, n: usize) {
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
         } else if let Some(waiting) = &job.retry {
-            serve::abandon(srv, waiting);
+            blocking::abandon(srv, waiting);
         }
         srv.slow.jobs.fetch_sub(1, Ordering::Relaxed);
         core.publish();

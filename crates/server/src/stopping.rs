@@ -13,7 +13,8 @@
 //! SHUTDOWN ABORT takes the attempt away from its thread: from then on nothing that the thread still does
 //! has an effect, and it ends by itself.
 
-use crate::blocking::{Waiting, serve};
+use crate::blocking;
+use crate::blocking::Waiting;
 use crate::persistence::background;
 use crate::persistence::stop::{Phase, Stop, prepare};
 use crate::server::Server;
@@ -142,7 +143,7 @@ impl Server {
     fn refuse_stop(&'static self, waiting: &[Arc<Waiting>]) {
         for waiting in waiting.iter().filter(|waiting| waiting.state.give_up()) {
             self.count_error(FAILED.as_bytes());
-            serve::answer(self, waiting, |reply| reply.error(FAILED.as_bytes()));
+            blocking::answer(self, waiting, |reply| reply.error(FAILED.as_bytes()));
         }
     }
 }

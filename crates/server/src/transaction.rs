@@ -6,53 +6,17 @@
 //! as a single command with much to do is. Here is what is queued and watched, and what it needs;
 //! the stages of [`crate::dispatch`] run it.
 
-use crate::command_table::Need;
 use crate::command_table::{Cmd, Run};
-use crate::dispatch::hold::of_data;
-use crate::dispatch::request::{Request, Task};
+use crate::dispatch::request::Task;
 use crate::io::Session;
-use crate::io::args::ArgBuf;
 use crate::queued::Transaction;
 use crate::server::Server;
-use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
-use weft_keyspace::{Keyspace, ShardSet};
 use weft_memory::holdings::Holding;
-use weft_transfer as transfer;
 
 const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
 const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");
-
-/// What EXEC needs for all commands and for what the session watches. O(commands).
-pub fn need(transaction: &Transaction, ks: &Keyspace, session: &Session) -> Need {
-    let mut shards = SmallVec::<[u16; 16]>::new();
-    for queued in &transaction.queue {
-        let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
-        let need = match queued.cmd.run {
-            Run::Data { lock, .. } => {
-                let request = Request::new(Some(queued.cmd), &args, &[]);
-                of_data(ks, queued.cmd, lock, &request, session.db)
-            }
-            Run::Server(_) => queued.cmd.need(ks, &args),
-            Run::Exec | Run::Watch => Need::Nothing,
-        };
-        match need {
-            // What would be done aside knows that it is in a transaction.
-            Need::Nothing | Need::Aside => {}
-            Need::One(shard) => shards.push(shard),
-            Need::Shards(set) => shards.extend(set.iter()),
-            Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
-        }
-    }
-    shards.extend(session.watched.iter().flat_map(|watched| watched.shards()));
-    Need::Shards(ShardSet::of(shards))
-}
-
-/// Whether one of its commands may wait for something outside of the process.
-pub fn waits_outside(transaction: &Transaction) -> bool {
-    transaction.queue.iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
-}
 
 /// Forgets transaction and watches: DISCARD, RESET.
 pub fn discard(srv: &Server, session: &mut Session) {

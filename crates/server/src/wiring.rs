@@ -15,7 +15,7 @@ pub fn server(config: Config, called: String) -> &'static Server {
     let replication = Arc::<ReplicationStatus>::default();
     let parts = Parts {
         functions: Box::new(functions),
-        journal: Box::new(Aof::default()),
+        journal: Box::new(Aof::new(commands::stay_off)),
         replication: replication.clone(),
         replicator: Box::new(Hub::new(replication)),
     };

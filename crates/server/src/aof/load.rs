@@ -11,8 +11,8 @@
 use super::directory;
 use crate::aof::aof;
 use crate::command_table::Run;
+use crate::dispatch::call::{DataFn, Who, call};
 use crate::dispatch::request::Request;
-use crate::dispatch::run::{DataFn, Who, call};
 use crate::dispatch::{Cmd, Core};
 use crate::persistence::{load as snapshots, reload};
 use crate::server::Server;

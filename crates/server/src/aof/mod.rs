@@ -62,8 +62,12 @@ pub fn aof(srv: &Server) -> &Aof {
     any.downcast_ref().expect("the append-only file")
 }
 
+/// Sets `appendonly` to no in the configuration: called when the log can't begin and nobody waits for the answer.
+pub type StayOff = fn(&'static Server, &Switch<'_>);
+
 /// See the module.
 pub struct Aof {
+    pub stay_off: StayOff,
     /// All units up to here are in the file.
     written: AtomicU64,
     /// All units up to here are safe.
@@ -116,9 +120,11 @@ impl Handle {
     }
 }
 
-impl Default for Aof {
-    fn default() -> Self {
+impl Aof {
+    /// A log that has not begun.
+    pub fn new(stay_off: StayOff) -> Self {
         Aof {
+            stay_off,
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             cut: AtomicU64::new(u64::MAX),

@@ -203,7 +203,7 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
 /// The same on a thread of its own, for who must not wait.
 pub fn again_soon(srv: &'static Server) {
     aof(srv).is_stale.store(true, Ordering::SeqCst);
-    follow_soon(srv, crate::commands::stay_off);
+    follow_soon(srv, aof(srv).stay_off);
 }
 
 fn waker(seat: &Seat) -> WakeReader {

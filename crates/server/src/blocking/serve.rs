@@ -7,20 +7,19 @@
 //! command has done while the command still looks for others to serve: a push that comes after the
 //! client's reply could serve one of those first, and no order of the two would explain that.
 
-use super::{Waiting, leave};
+use super::{Served, Waiting, hand_over, leave};
 use crate::command_table::Run;
+use crate::dispatch::call::{Who, call, log_words};
+use crate::dispatch::refusals;
 use crate::dispatch::request::Request;
-use crate::dispatch::run::{Who, call, log_words};
-use crate::dispatch::{Core, admit, reply};
-use crate::io::Message;
-use crate::server::Server;
+use crate::dispatch::{Core, reply};
 use crate::tracking;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_commands::{Lane, Pause};
 use weft_keyspace::commit::settle;
 use weft_keyspace::stale::invalidate;
-use weft_keyspace::wait::{Claim, Unclaim};
+use weft_keyspace::wait::Claim;
 use weft_keyspace::{Db, Guard, SHARDS};
 use weft_resp::Reply;
 use weft_types::{Kind, Type};
@@ -54,60 +53,6 @@ pub fn serve(
     served
 }
 
-/// A client that stands in line will not be served any more. If it was its turn, it is that of those
-/// behind it.
-pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
-    let had_turn = waiting.state.quit();
-    leave(srv, waiting);
-    if had_turn {
-        srv.lines.pass_turn(waiting, |next| tell_to_try(srv, next));
-    }
-}
-
-/// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
-/// again, and find that it has gone. Needs no shard. O(clients in the lines).
-pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
-    for (db, key) in keys {
-        let shard = srv.ks.key(key).shard;
-        let name = (shard, *db, &key[..]);
-        let minds = |w: &Arc<Waiting>| w.minds(None) && !w.state.is_over();
-        let mut passed = 0;
-        while let Some((number, waiting)) = srv.lines.first_after(passed, name, minds) {
-            passed = number;
-            match waiting.state.claim() {
-                // Whoever is at it has been told.
-                Claim::Over | Claim::Theirs | Claim::Owners => {}
-                Claim::Ours => hand_over(srv, &waiting, true),
-            }
-        }
-    }
-}
-
-/// A client that is claimed and out of all lines, and what it is to be told.
-pub struct Served {
-    waiting: Arc<Waiting>,
-    reply: Reply,
-}
-
-impl Served {
-    /// Tells the client, and that what it got is in the log in `unit`.
-    pub fn tell(self, srv: &'static Server, unit: u64) {
-        let Served { waiting, reply } = self;
-        waiting.state.finish();
-        let thread = waiting.thread;
-        srv.threads[thread].mailbox.send(Message::Served { waiting, reply, unit });
-    }
-}
-
-/// Answers a client that has given up waiting, for whatever it waited.
-pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
-    leave(srv, waiting);
-    let mut reply = Reply::new(waiting.proto);
-    write(&mut reply);
-    let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
-    srv.threads[waiting.thread].mailbox.send(message);
-}
-
 fn serve_key(
     core: &mut Core,
     guard: &mut Guard<'_>,
@@ -124,7 +69,7 @@ fn serve_key(
         let found: Option<Type> = found.map(|kind| Kind::of(kind).type_of());
         let name = (key.shard, db, name);
         // Who waited to write when this server became a replica is told so, and is not served before.
-        let may = |w: &Arc<Waiting>| !admit::is_refused_write(core, w.cmd.spec.flags);
+        let may = |w: &Arc<Waiting>| !refusals::is_refused_write(core, w.cmd.spec.flags);
         let is_next = |w: &Arc<Waiting>| {
             if let Some(found) = found {
                 w.note_type(found);
@@ -148,19 +93,6 @@ fn serve_key(
             },
         }
     }
-}
-
-/// Gives a claimed client up again.
-fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, hand_over: bool) {
-    match waiting.state.unclaim(hand_over) {
-        Unclaim::Waits => srv.lines.look_again(&srv.ks, waiting),
-        Unclaim::Retry => tell_to_try(srv, waiting),
-    }
-}
-
-fn tell_to_try(srv: &'static Server, waiting: &Arc<Waiting>) {
-    let message = Message::Retry { waiting: waiting.clone() };
-    srv.threads[waiting.thread].mailbox.send(message);
 }
 
 /// What came of running the command of a client that waits.

@@ -13,7 +13,7 @@ mod shape;
 mod transaction;
 
 pub use connection::logged_line;
-pub use server::stay_off;
+pub use server::{derived, stay_off};
 
 use crate::command_table::CommandTable;
 use crate::dispatch::ServerCommand;

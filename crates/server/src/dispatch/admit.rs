@@ -6,12 +6,12 @@
 
 use crate::attention;
 use crate::command_table::{Cmd, Run};
+use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_held_back, is_refused_write};
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::snapshot;
 use crate::dispatch::{Core, absent, hold, run};
 use crate::io::{ReplyMode, Session};
-use crate::pause::PauseMode;
-use crate::persistence::waits;
 use crate::pubsub;
 use crate::transaction;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,6 @@ use weft_resp::Reply;
 use weft_resp::reply::Mark;
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
-pub const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
 const UNSAVED: Error = Error::new(
     "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
      disk. Commands that may modify the data set are disabled, because this instance is configured \
@@ -29,7 +28,6 @@ const UNSAVED: Error = Error::new(
      option). Please check the Weft logs for details about the RDB error.",
 );
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
-const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
 const PRIMARY_DOWN: Error =
     Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
 const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
@@ -146,12 +144,6 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
     Flow::Done
 }
 
-/// What EXEC answers that was refused for `e`.
-pub fn aborted(e: &Error) -> Error {
-    let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
-    Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
-}
-
 /// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
 #[cold]
 fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
@@ -245,7 +237,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
             let held_back = admit_with_care(core, inside, session, cmd, bits)?;
             if bits & attention::SNAPSHOT != 0
                 && held_back.is_none()
-                && waits::holds_back(core, session, request, cmd)
+                && snapshot::holds_back(core, session, request, cmd)
             {
                 return Ok(Some(Flow::Paused));
             }
@@ -377,48 +369,4 @@ fn is_any_time(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
         _ => &[],
     };
     cmd.spec.flags.has(flag) && queued.iter().all(|queued| queued.cmd.spec.flags.has(flag))
-}
-
-/// Whether a command of these flags is a write of a client that a replica refuses.
-pub fn is_refused_write(core: &Core, flags: Flags) -> bool {
-    let attention = core.srv.attention.load(Ordering::Relaxed);
-    attention & attention::REPLICA != 0
-        && core.settings.replica.is_read_only
-        && flags.has(Flags::WRITE)
-}
-
-/// What a command that has waited in the slow lane finds, with its shards in hand: the server may have become
-/// a replica since, or have begun to load a copy.
-///
-/// `loads`: it may run while a copy is loaded.
-///
-/// # Errors
-/// It must not run.
-pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> {
-    let attention = core.srv.attention.load(Ordering::Relaxed);
-    if attention & attention::REPLICA == 0 {
-        return Ok(());
-    }
-    if is_refused_write(core, flags) {
-        return Err(READ_ONLY);
-    }
-    if attention & attention::LOADING != 0 && !loads {
-        return Err(LOADING);
-    }
-    Ok(())
-}
-
-/// What a pause of writes is about.
-const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNTOLD);
-
-/// Whether CLIENT PAUSE holds back a command of these flags.
-pub fn is_held_back(core: &Core, flags: Flags) -> bool {
-    if !core.srv.is_paused() {
-        return false;
-    }
-    match core.srv.pause.in_force(core.srv.mono_ms()) {
-        None => false,
-        Some((PauseMode::All, _)) => true,
-        Some((PauseMode::Write, _)) => flags.has(CHANGES),
-    }
 }

@@ -8,8 +8,9 @@
 use crate::blocking;
 use crate::blocking::serve;
 use crate::command_table::Cmd;
+use crate::dispatch::call;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::{Core, reply, run};
+use crate::dispatch::{Core, reply};
 use crate::io::Session;
 use crate::tracking;
 use weft_keyspace::Guard;
@@ -105,7 +106,7 @@ fn log_and_tell(
     names: Vec<Name>,
 ) {
     let before = core.turn.last_unit();
-    run::log_words(core, guard, session.db, request);
+    call::log_words(core, guard, session.db, request);
     tell(core, guard, names);
     let unit = core.turn.last_unit();
     if unit != before {

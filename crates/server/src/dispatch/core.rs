@@ -1,9 +1,8 @@
 //! What one thread brings along to execute commands, and what a server command gets.
 
+use crate::answers;
 use crate::attention;
-use crate::dispatch::hold::Held;
 use crate::io::{Message, Session};
-use crate::replication::pressure;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};
 use weft_keyspace::turn::Free;
-use weft_keyspace::{Expired, Guard, Import, Turn, evict::Evictor};
+use weft_keyspace::{Expired, Guard, Import, Inside, Stop, Turn, evict::Evictor};
 use weft_memory::ThreadMemory;
 use weft_pubsub::mail::Mail;
 use weft_resp::Reply;
@@ -174,11 +173,11 @@ impl Core {
         stats.evicted.add(tally.evicted);
         stats.dirty.add(tally.dirty);
         if tally.flushes > 0 {
-            crate::persistence::points::note_flush(self.srv);
+            crate::persistence::note_flush(self.srv);
         }
         self.turn.ring(self.srv.ks.log());
         let logged = self.turn.logged_bytes();
-        if logged.wrapping_sub(self.logged) >= pressure::STEP {
+        if logged.wrapping_sub(self.logged) >= answers::STEP {
             self.logged = logged;
             self.srv.watch_log();
         }
@@ -197,7 +196,7 @@ impl Core {
     fn free_dead(&mut self) {
         let lost = self.turn.take_lost();
         if !lost.is_empty() {
-            crate::blocking::serve::rouse(self.srv, &lost);
+            crate::blocking::rouse(self.srv, &lost);
         }
         self.turn.drop_trash();
         if let Some(records) = self.turn.take_trash() {
@@ -210,6 +209,17 @@ impl Core {
             }
         }
     }
+}
+
+/// What is held while a command of this crate runs.
+pub enum Held<'a> {
+    /// Nothing: it may look at single keys by itself.
+    Nothing(&'a mut Inside<'static>),
+    Stop(#[allow(dead_code, reason = "held, not read")] Stop<'a>),
+    /// Nothing, on a thread of the slow lane.
+    Aside,
+    /// What it needs, and possibly more: that of a whole transaction.
+    Guard(&'a Guard<'a>),
 }
 
 /// What a command that works on the connection or the server gets.

@@ -5,29 +5,21 @@
 //! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
 
 use crate::command_table::{Cmd, Need, Run};
+use crate::dispatch::core::Held;
+use crate::dispatch::needs;
+use crate::dispatch::needs::{of_data, of_watch};
+use crate::dispatch::refusals;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::{admit, commit, reply, run};
+use crate::dispatch::{commit, reply, run};
 use crate::io::{Message, Session};
 use crate::queued::Transaction;
 use crate::transaction;
 use crate::work;
-use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, FAST_WORK, Flags, Lane, generic, spec::Lock};
+use weft_commands::{Error, FAST_WORK, Flags, Lane};
 use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
+use weft_keyspace::{Guard, Inside, ShardSet, SlowHand, Turn};
 use weft_transfer as transfer;
-
-/// What is held while a command of this crate runs.
-pub enum Held<'a> {
-    /// Nothing: it may look at single keys by itself.
-    Nothing(&'a mut Inside<'static>),
-    Stop(#[allow(dead_code, reason = "held, not read")] Stop<'a>),
-    /// Nothing, on a thread of the slow lane.
-    Aside,
-    /// What it needs, and possibly more: that of a whole transaction.
-    Guard(&'a Guard<'a>),
-}
 
 /// Takes hold of what the command needs, on an I/O thread, and has it run.
 #[inline]
@@ -135,15 +127,15 @@ fn look_again(task: &Task<'_>, transaction: Option<&Transaction>) -> Standing {
     if is_killed(task.session) || task.request.retry.is_some_and(|retry| retry.state.is_over()) {
         return Standing::Ended;
     }
-    if admit::is_held_back(core, flags) {
+    if refusals::is_held_back(core, flags) {
         return Standing::Paused;
     }
     let queued = transaction.map_or(&[][..], |transaction| &transaction.queue);
     let loads = task.cmd.spec.flags.has(Flags::LOADING)
         && queued.iter().all(|queued| queued.cmd.spec.flags.has(Flags::LOADING));
-    match admit::admit_again(core, flags, loads) {
+    match refusals::admit_again(core, flags, loads) {
         Ok(()) => Standing::Runs,
-        Err(e) if transaction.is_some() => Standing::Refused(admit::aborted(&e)),
+        Err(e) if transaction.is_some() => Standing::Refused(refusals::aborted(&e)),
         Err(e) => Standing::Refused(e),
     }
 }
@@ -243,7 +235,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     if cfg!(feature = "planted-race") {
         return run::exec_one_by_one(task, &transaction, inside);
     }
-    let need = transaction::need(&transaction, inside.keyspace(), task.session);
+    let need = needs::of_transaction(&transaction, inside.keyspace(), task.session);
     let (guard, way) = match guard(&mut task.core.turn, inside, need, task.request) {
         Ok(got) => got,
         Err(flow) => {
@@ -281,19 +273,6 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     }
 }
 
-/// Whether a command that comes to the slow lane is to hold the world there.
-pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
-    let need = match (cmd.run, &session.transaction) {
-        (Run::Data { lock, .. }, _) => {
-            of_data(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
-        }
-        (Run::Server(_), _) => cmd.need(ks, args),
-        (Run::Exec, Some(transaction)) => transaction::need(transaction, ks, session),
-        (Run::Exec, None) | (Run::Watch, _) => return false,
-    };
-    matches!(need, Need::World | Need::Stop | Need::Rest)
-}
-
 /// Whether EXEC is given up, since a watched key has changed. All of them are held.
 fn is_broken(task: &mut Task<'_>, guard: &Guard<'_>) -> bool {
     let watched = task.session.watched.as_deref();
@@ -311,7 +290,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Run::Server(_) => (task.cmd.need(ks, task.request.args), None),
         Run::Exec => match transaction::take(task.core.srv, task.session) {
             Ok(transaction) => {
-                (transaction::need(&transaction, ks, task.session), Some(transaction))
+                (needs::of_transaction(&transaction, ks, task.session), Some(transaction))
             }
             Err(e) => {
                 run::show_refused(&task);
@@ -331,7 +310,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     }
     let turn = &mut task.core.turn;
     let outside = transfer::waits_outside(task.cmd.spec.name)
-        || transaction.as_ref().is_some_and(|transaction| transaction::waits_outside(transaction));
+        || transaction.as_ref().is_some_and(|transaction| needs::waits_outside(transaction));
     let guard = match need {
         Need::One(shard) if outside => hand.hold_outside(turn, &ShardSet::one(shard)),
         Need::Shards(set) if outside => hand.hold_outside(turn, &set),
@@ -413,36 +392,4 @@ fn end(task: Task<'_>, guard: Guard<'_>, is_transaction: bool) -> Flow {
     }
     task.session.close = true;
     commit::commit(task, guard, Outcome::Not(Flow::Done))
-}
-
-/// What a request on keys needs when it runs in database `db`.
-#[inline(always)]
-pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
-    match (lock, request.key) {
-        (Lock::Keys, Some(key)) if cmd.has_one_key(request.args.len()) => Need::One(key.shard),
-        (Lock::Keys, _) => Need::Shards(shards_of(ks, cmd, request.args)),
-        (Lock::ScanRange, _) => Need::Shards(generic::scan::shards(request.args, ks, db)),
-        (Lock::World, _) => Need::World,
-        (Lock::Rest, _) => Need::Rest,
-        (Lock::Names, _) => Need::Names,
-        (Lock::Named(keys), _) => match keys(request.args) {
-            Some(at) => {
-                let shards = at.into_iter().map(|i| ks.shard(request.args[i]));
-                Need::Shards(ShardSet::of(shards))
-            }
-            None => Need::World,
-        },
-    }
-}
-
-/// What WATCH needs: the shards of its keys. It is no work, and comes to the slow lane only when
-/// they are hardly ever free together.
-fn of_watch(ks: &Keyspace, request: &Request<'_>) -> Need {
-    Need::Shards(ShardSet::of(request.args[1..].iter().map(|key| ks.shard(key))))
-}
-
-fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
-    let mut shards = SmallVec::<[u16; 16]>::new();
-    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.shard(args[i])));
-    ShardSet::of(shards)
 }

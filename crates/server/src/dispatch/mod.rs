@@ -16,12 +16,16 @@
 
 pub mod absent;
 pub mod admit;
+pub mod call;
 pub mod commit;
 pub mod core;
 pub mod hold;
+pub mod needs;
+pub mod refusals;
 pub mod reply;
 pub mod request;
 pub mod run;
+pub mod snapshot;
 
 pub use self::core::{ConnCx, Core};
 pub use crate::command_table::{Cmd, CommandTable, Needs, Run};

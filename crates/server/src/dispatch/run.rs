@@ -6,7 +6,8 @@
 use crate::attention;
 use crate::blocking::Waiting;
 use crate::command_table::{Cmd, Run};
-use crate::dispatch::hold::Held;
+use crate::dispatch::call::{DataFn, Who, call, log_words};
+use crate::dispatch::core::Held;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::{ConnCx, Core, commit, reply};
 use crate::io::args::ArgBuf;
@@ -18,31 +19,12 @@ use crate::transaction;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_commands::{Block, CmdResult, Ctx, Flags, Lane, Pause};
+use weft_commands::{Block, CmdResult, Flags, Lane, Pause};
 use weft_keyspace::commit::hand_over;
-use weft_keyspace::log::unit::{Arg, SHARE_FROM};
 use weft_keyspace::stale::{NOBODY, invalidate};
 use weft_keyspace::{Db, Guard, Inside};
-use weft_resp::{Blob, Reply};
+use weft_resp::Blob;
 use weft_types::Kind;
-
-/// A function of a command on keys.
-pub type DataFn = fn(&mut Ctx<'_>) -> CmdResult;
-/// On whose behalf a command runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Who {
-    pub db: usize,
-    pub no_touch: bool,
-    /// It is what another server, or this one, has accepted before: what it may do was decided there.
-    pub is_decided: bool,
-}
-
-impl Who {
-    /// Our primary, or a file of what was accepted, in that database.
-    pub fn source(db: usize) -> Who {
-        Who { db, no_touch: false, is_decided: true }
-    }
-}
 
 /// What was published for the client before this moment comes in front of the reply.
 #[inline]
@@ -205,55 +187,6 @@ fn tell_owner(core: &Core, waiting: &Arc<Waiting>, lane: Lane) {
         let message = Message::SlowBlocked { waiting: waiting.clone() };
         core.srv.threads[waiting.thread].mailbox.send(message);
     }
-}
-
-/// Calls the function of a command on keys.
-#[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
-#[inline]
-pub fn call(
-    core: &mut Core,
-    who: Who,
-    cmd: &'static Cmd,
-    run: DataFn,
-    request: &Request<'_>,
-    reply: &mut Reply,
-    guard: &Guard<'_>,
-    lane: Lane,
-) -> (CmdResult, Option<Pause>) {
-    let Core { turn, settings, .. } = core;
-    turn.no_touch = who.no_touch;
-    let dirty = turn.tally.dirty;
-    let settings = if who.is_decided { &settings.decided } else { &settings.commands };
-    let mut ctx = Ctx {
-        args: request.args,
-        db: Db::new(guard, turn, who.db),
-        reply,
-        settings,
-        blobs: request.blobs,
-        first_key: request.key.filter(|_| cmd.first_key == 1),
-        lane,
-        pause: None,
-    };
-    let result = run(&mut ctx);
-    ctx.db.check_logged(dirty);
-    (result, ctx.pause)
-}
-
-/// After [`call`]: has a command that has changed something, in database `db`, logged in its own
-/// words, unless it has said others. Whoever calls asks first whether there are any effects.
-#[cold]
-pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Request<'_>) {
-    let mut db = Db::new(guard, &mut core.turn, db);
-    if request.blobs.is_empty() {
-        db.log_copied_words(request.args);
-        return;
-    }
-    db.log_words(&mut request.args.iter().enumerate().map(|(at, word)| {
-        match request.blobs.iter().find(|(of, _)| *of == at) {
-            Some((_, blob)) if blob.len() >= SHARE_FROM => Arg::Shared(blob),
-            Some(_) | None => Arg::Bytes(word),
-        }
-    }));
 }
 
 /// Runs a command of this crate that holds no shard.

@@ -7,7 +7,7 @@
 use super::base::Estimate;
 use super::text::Text;
 use crate::dispatch::Core;
-use crate::dispatch::hold::Held;
+use crate::dispatch::core::Held;
 use std::sync::atomic::Ordering;
 use weft_keyspace::{Db, Guard, SHARDS, Turn};
 

@@ -38,7 +38,7 @@ pub use state::State;
 pub use text::Text;
 
 use crate::dispatch::Core;
-use crate::dispatch::hold::Held;
+use crate::dispatch::core::Held;
 use std::time::Instant;
 use weft_commands::Lane;
 

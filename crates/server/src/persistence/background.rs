@@ -120,24 +120,3 @@ pub fn cancel_last(srv: &Server) {
         running.cancel.store(true, Ordering::Relaxed);
     }
 }
-
-/// What BGSAVE CANCEL found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
-    Running,
-    Scheduled,
-    Nothing,
-}
-
-/// Has the save in the background end, or the one that is to begin not begin.
-pub fn cancel(srv: &Server) -> Cancelled {
-    let mut saves = srv.persistence.saves();
-    if let Some(running) = saves.running().filter(|running| running.in_background) {
-        running.cancel.store(true, Ordering::Relaxed);
-        return Cancelled::Running;
-    }
-    match std::mem::take(&mut saves.is_scheduled) {
-        true => Cancelled::Scheduled,
-        false => Cancelled::Nothing,
-    }
-}

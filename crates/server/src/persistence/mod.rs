@@ -27,6 +27,7 @@ pub mod stop;
 pub mod waits;
 
 use crate::attention;
+use crate::io::mailbox::Message;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
@@ -74,4 +75,38 @@ impl Server {
         self.totals.dirty_base.store(changes, Ordering::Relaxed);
         self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
     }
+}
+
+/// Has the save in the background end, or the one that is to begin not begin.
+pub fn cancel(srv: &Server) -> Cancelled {
+    let mut saves = srv.persistence.saves();
+    if let Some(running) = saves.running().filter(|running| running.in_background) {
+        running.cancel.store(true, Ordering::Relaxed);
+        return Cancelled::Running;
+    }
+    match std::mem::take(&mut saves.is_scheduled) {
+        true => Cancelled::Scheduled,
+        false => Cancelled::Nothing,
+    }
+}
+
+/// What BGSAVE CANCEL found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    Running,
+    Scheduled,
+    Nothing,
+}
+
+/// All keys were removed: where there are save points, the file that brings them back should go
+/// soon, too. A save that is under way is broken off.
+#[cold]
+pub fn note_flush(srv: &'static Server) {
+    if srv.settings().save_points.is_empty() || srv.persistence.loading.is_on() {
+        return;
+    }
+    cancel(srv);
+    srv.persistence.saves().is_scheduled = true;
+    // The first thread begins it at its next tick.
+    srv.threads[0].mailbox.send(Message::Wake);
 }

@@ -46,19 +46,6 @@ fn due(points: &[SavePoint], changes: i64, age_s: i64) -> Option<SavePoint> {
     points.iter().find(reached).copied()
 }
 
-/// All keys were removed: where there are save points, the file that brings them back should go
-/// soon, too. A save that is under way is broken off.
-#[cold]
-pub fn note_flush(srv: &'static Server) {
-    if srv.settings().save_points.is_empty() || srv.persistence.loading.is_on() {
-        return;
-    }
-    background::cancel(srv);
-    srv.persistence.saves().is_scheduled = true;
-    // The first thread begins it at its next tick.
-    srv.threads[0].mailbox.send(crate::io::Message::Wake);
-}
-
 /// Begins a save on a thread of its own: to begin may mean to wait for a long command.
 fn begin_aside(srv: &'static Server) {
     let thread = std::thread::Builder::new().name("weft-save-begin".into());

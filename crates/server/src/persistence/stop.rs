@@ -6,6 +6,7 @@
 use super::background::{self, Refused};
 use super::save::Asked;
 use crate::aof::aof;
+use crate::persistence;
 use crate::replication::hub;
 use crate::server::Server;
 pub use crate::stop_state::{Phase, Stop};
@@ -124,7 +125,7 @@ fn break_off(srv: &Server) {
         log_warning!("There is an append-only file rewrite. Breaking it off.");
     }
     aof(srv).cancel_rewrite();
-    if background::cancel(srv) == background::Cancelled::Running {
+    if persistence::cancel(srv) == persistence::Cancelled::Running {
         log_warning!("There is a background save. Breaking it off.");
     }
     if aof(srv).is_rewriting() {
@@ -147,7 +148,7 @@ fn is_at_work(srv: &Server) -> bool {
 pub fn finish(srv: &Server) {
     const PATIENCE: Duration = Duration::from_secs(2);
     srv.persistence.is_ending.store(true, Ordering::SeqCst);
-    background::cancel(srv);
+    persistence::cancel(srv);
     let began = Instant::now();
     while is_at_work(srv) && began.elapsed() < PATIENCE {
         aof(srv).cancel_rewrite();

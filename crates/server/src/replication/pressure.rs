@@ -12,7 +12,7 @@
 //! own, and the log is read whether anybody takes it or not.
 
 use super::{Hub, State, thread};
-use crate::answers::{Bound, NONE};
+use crate::answers::{Bound, NONE, STEP};
 use crate::server::Server;
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -21,9 +21,6 @@ use weft_keyspace::LogReader;
 /// Bytes of commands that may wait to be read before those who write wait, too. Less than for the file: who
 /// stops the world for a cut reads what is left while it is stopped.
 pub const CROWDED: u64 = 16 << 20;
-
-/// Bytes that a thread logs between two looks, and reads for weft-repl if it must.
-pub const STEP: u64 = 1 << 20;
 
 const _: () = assert!(STEP < CROWDED / 2, "who waits is let go before all is read");
 

@@ -1,7 +1,7 @@
 //! PUBLISH and SPUBLISH.
 
 use super::{FLAGS, plan};
-use crate::dispatch::hold::Held;
+use crate::dispatch::core::Held;
 use crate::dispatch::{ConnCx, ServerCommand};
 use crate::pubsub::publish_patiently;
 use weft_commands::spec::{NOT_A_KEY, keys};

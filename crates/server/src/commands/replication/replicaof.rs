@@ -5,7 +5,7 @@
 
 use crate::commands::logged_line;
 use crate::commands::shape::{holding, spec};
-use crate::dispatch::admit::LOADING;
+use crate::dispatch::refusals::LOADING;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::replication::hub;
 use weft_commands::{CmdResult, Error, Flags};

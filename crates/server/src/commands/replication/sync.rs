@@ -5,7 +5,7 @@
 
 use super::address;
 use crate::commands::shape::{command, holding, spec};
-use crate::dispatch::hold::Held;
+use crate::dispatch::core::Held;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::replication::hub;
 use std::sync::atomic::Ordering;

@@ -2,16 +2,16 @@
 //!
 //! Most directives are read where they matter, through the published
 //! [`Settings`](crate::settings::Settings) or a copy that
-//! [`apply_derived`](crate::start::apply_derived) hands out. The others are here: those that act
+//! [`apply_derived`](crate::commands::derived::apply_derived) hands out. The others are here: those that act
 //! on the process, and those that can't change while the server runs, or not at all because they
 //! would protect nothing. An error undoes the whole
 //! CONFIG SET, and then this is called once more with the old values.
 
+use super::derived;
 use crate::aof::aof;
 use crate::listening;
 use crate::replication::hub;
 use crate::server::Server;
-use crate::start;
 use crate::threads;
 use crate::watchdog;
 use weft_config::{Config, Id, Permit};
@@ -45,7 +45,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     if changed.contains(&Id::WATCHDOG_PERIOD) {
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
-    start::apply_derived(srv, config);
+    derived::apply_derived(srv, config);
     if !config.bool(Id::REPLICA_READ_ONLY) && srv.replication.is_replica() {
         // Before clients may write.
         srv.ks.note_replica_expiry(true);
@@ -73,7 +73,7 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
             warn_of_eviction(srv, config);
             Ok(())
         }
-        Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => start::apply_oom_score(srv, config)
+        Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => derived::apply_oom_score(srv, config)
             .map_err(|_| "Failed to set current oom_score_adj. Check server logs.".into()),
         // Both are seen to by the first that has changed, and the other finds it done.
         Id::PORT => change_listeners(srv, config)

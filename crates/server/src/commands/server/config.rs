@@ -9,7 +9,7 @@ use crate::aof::{Switch, start};
 use crate::commands::shape::{
     ADMIN, ALL_NODES, answer_help, command, container, help, holding, spec,
 };
-use crate::dispatch::hold::Held;
+use crate::dispatch::core::Held;
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
 use crate::info::totals;
 use crate::replication::hub;

@@ -3,6 +3,7 @@
 mod apply;
 mod config;
 mod debug;
+pub mod derived;
 mod info;
 mod latency;
 mod latency_report;

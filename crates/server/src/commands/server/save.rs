@@ -7,8 +7,9 @@
 use crate::aof::aof;
 use crate::commands::shape::{holding, spec};
 use crate::dispatch::{ConnCx, Needs, ServerCommand};
-use crate::persistence::background::{self, Cancelled, Refused};
+use crate::persistence::background::{self, Refused};
 use crate::persistence::save::Asked;
+use crate::persistence::{self, Cancelled};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 
 const BUSY: Error = Error::new("ERR Background save already in progress");
@@ -79,7 +80,7 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         1 => {}
         2 if cx.is(1, "schedule") => waits |= aof(srv).has_cut(),
         2 if cx.is(1, "cancel") => {
-            cx.reply.simple(match background::cancel(srv) {
+            cx.reply.simple(match persistence::cancel(srv) {
                 Cancelled::Running => "Background saving cancelled",
                 Cancelled::Scheduled => "Scheduled background saving cancelled",
                 Cancelled::Nothing => return Err(NOTHING_TO_CANCEL),

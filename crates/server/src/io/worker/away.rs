@@ -4,7 +4,7 @@
 //! noticed: [`crate::io::ahead`]. See [`crate::blocking`] and [`crate::slow`].
 
 use super::Worker;
-use crate::blocking::{self, Waiting, serve};
+use crate::blocking::{self, Waiting};
 use crate::dispatch::reply::{count_waited, refuse};
 use crate::io::args::ArgBuf;
 use crate::io::conn::{Conn, Kept, State};
@@ -361,7 +361,7 @@ impl Worker {
     }
 
     pub(super) fn abandon(&self, waiting: &Arc<Waiting>) {
-        serve::abandon(self.core.srv, waiting);
+        blocking::abandon(self.core.srv, waiting);
     }
 }
 

@@ -9,7 +9,8 @@
 
 use super::super::{Hub, State, tell};
 use crate::aof::aof;
-use crate::blocking::{Waiting, serve};
+use crate::blocking;
+use crate::blocking::Waiting;
 use crate::server::Server;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -162,7 +163,7 @@ impl Hub {
         state.replicas.waiters.all.retain(|waiter| {
             let is_local = matches!(waiter.goal, Goal::Disk { local: true, .. });
             if is_local && waiter.waiting.state.give_up() {
-                serve::answer(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
+                blocking::answer(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
             }
             !is_local
         });
@@ -192,7 +193,7 @@ pub fn look(srv: &'static Server, state: &mut State) {
         let (reached, done) = stand(srv, state, waiter.unit, waiter.goal);
         if reached {
             if waiter.waiting.state.give_up() {
-                serve::answer(srv, &waiter.waiting, |reply| answer(reply, done));
+                blocking::answer(srv, &waiter.waiting, |reply| answer(reply, done));
             }
             return false;
         }

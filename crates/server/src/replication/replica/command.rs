@@ -2,7 +2,7 @@
 
 use crate::command_table::Run;
 use crate::dispatch::Cmd;
-use crate::dispatch::run::DataFn;
+use crate::dispatch::call::DataFn;
 use crate::server::Server;
 use weft_commands::spec::Lock;
 use weft_pubsub::registry::Kind;

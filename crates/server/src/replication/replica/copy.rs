@@ -334,7 +334,7 @@ fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
         && let Err(why) = crate::aof::start::again(srv, guard)
     {
         log_warning!("The append-only file does not begin anew yet: {why}");
-        crate::aof::start::follow_soon(srv, crate::commands::stay_off);
+        crate::aof::start::follow_soon(srv, aof(srv).stay_off);
     }
 }
 
