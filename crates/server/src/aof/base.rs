@@ -1,7 +1,7 @@
 //! What a rewrite writes: the content of a cut, as a snapshot or as commands.
 
+use super::order::Base;
 use super::policy::Policy;
-use super::writer::Base;
 use crate::persistence::Running;
 use crate::persistence::save::{self, Failed, Introduced, Plan, Taker};
 use crate::server::Server;

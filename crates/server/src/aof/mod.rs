@@ -25,6 +25,7 @@ pub mod check;
 pub mod gather;
 pub mod load;
 pub mod lock;
+pub mod order;
 pub mod policy;
 pub mod rewrite;
 pub mod start;
@@ -37,6 +38,7 @@ use crate::blocking::Waiting;
 use crate::io::Message;
 use crate::server::{Journal, Server};
 use lock::Locks;
+use order::Order;
 use status::Status;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,7 +50,6 @@ use weft_keyspace::ReaderId;
 use weft_persist::aof::Directory;
 use weft_persist::storage::Disk;
 use weft_resp::Reply;
-use writer::Order;
 
 /// Bytes that may wait to be written before answers do, too.
 pub const CROWDED: u64 = 64 << 20;

@@ -9,7 +9,7 @@
 //! The number of the cut is noted while the world stands still, so that the thread that writes knows of
 //! every unit to which file it belongs. There is no second buffer, and nothing to be caught up with.
 
-use super::writer::{Base, Cut, Order};
+use super::order::{Base, Cut, Order};
 use super::{base, directory};
 use crate::aof::aof;
 use crate::persistence::Running;

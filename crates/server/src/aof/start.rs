@@ -1,7 +1,8 @@
 //! The append-only file begins and ends: at the start of the server, and by CONFIG SET.
 
 use super::load;
-use super::writer::{self, Order, Seat, Writer};
+use super::order::Order;
+use super::writer::{self, Seat, Writer};
 use super::{Handle, Switch, base, directory};
 use crate::aof::aof;
 use crate::attention;

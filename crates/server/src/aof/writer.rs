@@ -8,6 +8,7 @@
 //! server stops, as nothing could be answered any more.
 
 use super::gather::{Gathering, unhurried};
+use super::order::Order;
 use super::policy::{Policy, Sync};
 use super::rewrite::{self, Refusal};
 use crate::answers::{Bound, NONE};
@@ -24,43 +25,6 @@ use weft_keyspace::log::{Entry, LogReader, Target, Unit};
 use weft_memory::ThreadMemory;
 use weft_persist::aof::{self, Appender, Permission, Retry, SyncJob};
 use weft_process::{log_notice, log_warning};
-
-/// What the thread is told.
-pub enum Order {
-    /// A sync has ended.
-    Synced(SyncJob, io::Result<()>),
-    /// Superfluous files were removed.
-    Removed(Vec<aof::Entry>),
-    /// A cut was made: what comes behind it goes to a new file. The answer comes when that is so.
-    Rotate { cut: Cut, done: SyncSender<Result<(), String>> },
-    /// The image of that cut is in this file of the folder; or there is none.
-    Rebase { cut: Cut, base: Result<Base, String>, done: SyncSender<Result<(), String>> },
-    /// A rewrite has failed, wherever that was: the next one waits longer.
-    Failed(SyncSender<()>),
-    /// Write and sync all that was logged before this.
-    Flush(SyncSender<()>),
-    /// The log has ended: write and sync the rest, and end.
-    End(SyncSender<()>),
-    /// Look at the configuration.
-    Look,
-}
-
-/// Where a snapshot is in the order of what is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Which of the logs of this process: see [`super::Aof::begin_log`].
-    pub log: u64,
-    /// The last unit in front of it.
-    pub unit: u64,
-}
-
-/// The image of a cut.
-#[derive(Debug)]
-pub struct Base {
-    pub name: String,
-    /// It begins with a snapshot.
-    pub snapshot: bool,
-}
 
 /// Bytes that are taken before they are written.
 const AT_ONCE: usize = 4 << 20;

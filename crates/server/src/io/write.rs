@@ -1,9 +1,9 @@
 //! Writing: one system call per connection and turn, and what slow readers cause.
 
 use crate::io::conn::Conn;
-use crate::io::worker::replicas::refuse_answer;
 use rustix::net::{SendFlags, send};
 use std::io::IoSlice;
+use weft_process::log_warning;
 use weft_resp::Reply;
 
 /// Pieces given to one `writev`.
@@ -101,4 +101,13 @@ fn send_pieces(conn: &Conn, room: usize) -> rustix::io::Result<usize> {
     let pieces = conn.out.front(PIECES, room);
     let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
     rustix::io::writev(&conn.fd, &slices)
+}
+
+/// A command of a replica has answered something, which ends its connection.
+#[cold]
+pub fn refuse_answer(conn: &Conn) {
+    log_warning!(
+        "Replica {} sent a command that has an answer, disconnecting it",
+        conn.session.shared.peer
+    );
 }

@@ -23,4 +23,4 @@ pub mod pool;
 mod run;
 
 pub use pool::{MAX_IO_THREADS, Pool};
-pub use run::{bind, descriptors, join, prepare, resize, start_prepared, wanted};
+pub use run::{descriptors, join, prepare, resize, start_prepared, wanted};

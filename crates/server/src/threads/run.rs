@@ -122,14 +122,6 @@ fn work(
     }
 }
 
-/// Lets the calling I/O thread `id` run where `placement` says, and notes where it may.
-pub fn bind(srv: &Server, id: usize, placement: &Placement) {
-    if let Some(cpus) = placement.io.get(id) {
-        weft_scheduler::placement::bind_to(cpus);
-    }
-    srv.threads[id].note_cpus(topology::allowed_cpus());
-}
-
 /// Waits for all threads to end, also those that are started meanwhile.
 pub fn join(srv: &Server) {
     let mut id = 0;

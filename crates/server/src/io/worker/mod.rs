@@ -26,12 +26,12 @@ use crate::io::batch::Batch;
 use crate::io::conn::Conn;
 use crate::io::look::Looks;
 use crate::server::Server;
-use crate::threads::bind;
 use crate::tracking;
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
+use weft_base::topology;
 use weft_keyspace::{Inside, Outside};
 use weft_memory::ThreadMemory;
 use weft_net::interest::Interest;
@@ -317,4 +317,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// Lets the calling I/O thread `id` run where `placement` says, and notes where it may.
+fn bind(srv: &Server, id: usize, placement: &Placement) {
+    if let Some(cpus) = placement.io.get(id) {
+        weft_scheduler::placement::bind_to(cpus);
+    }
+    srv.threads[id].note_cpus(topology::allowed_cpus());
 }

@@ -12,12 +12,12 @@
 //! each message costs, and a client gets every message at latest when the row has passed once.
 
 use super::Worker;
-use super::replicas::refuse_answer;
 use crate::attention;
 use crate::clients::ClientShared;
 use crate::io::Session;
 use crate::io::conn::State;
 use crate::io::held_back::Push;
+use crate::io::write::refuse_answer;
 use crate::io::write::send_pending;
 use crate::pubsub;
 use std::sync::atomic::Ordering;

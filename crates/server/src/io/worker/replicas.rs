@@ -21,7 +21,6 @@ use crate::replication::primary::{Feed, Order};
 use rustix::net::{Shutdown, shutdown};
 use std::sync::atomic::Ordering;
 use weft_config::Id;
-use weft_process::log_warning;
 use weft_replication::action::ConnId;
 
 /// Bytes that are taken from the backlog at once.
@@ -171,13 +170,4 @@ fn take_output(conn: &mut Conn) -> Vec<u8> {
         all.extend(part);
     }
     all
-}
-
-/// A command of a replica has answered something, which ends its connection.
-#[cold]
-pub fn refuse_answer(conn: &Conn) {
-    log_warning!(
-        "Replica {} sent a command that has an answer, disconnecting it",
-        conn.session.shared.peer
-    );
 }

@@ -3,7 +3,7 @@
 //! It is there from the beginning of the stream to the end of the link. No thread of those that serve clients
 //! has the connection, so whatever else is done to clients does not reach it.
 
-use super::link::Link;
+use super::handle::Link;
 use crate::clients::ClientShared;
 use crate::dispatch::CommandTable;
 use crate::replication::Hub;

@@ -20,7 +20,7 @@
 
 use super::apply::Applier;
 use super::forget;
-use super::link::{Bell, settle};
+use super::handle::{Bell, settle};
 use super::pipe::{PipeIn, pipe};
 use crate::aof::aof;
 use crate::dispatch::{Core, commit};

@@ -20,13 +20,14 @@ pub mod apply;
 mod client;
 mod command;
 pub mod copy;
+mod handle;
 pub mod link;
 mod pipe;
 mod socket;
 
 use super::State;
 use crate::server::Server;
-use link::{Bell, Link};
+use handle::{Bell, Link};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A connection to a primary that is made while somebody may call it off.
 
-use super::link::Bell;
+use super::handle::Bell;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};

@@ -4,7 +4,7 @@
 //! sets of the same [`Traits`]: those that a client must have and those that it must not have.
 //! An option that is given twice replaces its first value, except ID, which collects.
 
-use super::line::{capabilities, flags};
+use super::flags::{capabilities, flags};
 use crate::clients::{ClientShared, Names};
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::server::Server;

@@ -6,14 +6,14 @@
 //! read and executed in the same turn is in a buffer of the thread, and not the client's.
 
 use super::filter::Filter;
+use super::flags::{capabilities, flags};
 use crate::clients::{ClientShared, Names};
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::dispatch::{CommandTable, ConnCx};
 use crate::io::held::FIXED;
 use crate::server::Server;
-use crate::tracking::Mode;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_commands::CmdResult;
 use weft_memory::holdings::Holding;
 
@@ -69,39 +69,6 @@ pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
     let mut line = Vec::new();
     describe(client, &srv.table, srv.mono_ms(), shown, &mut line);
     String::from_utf8_lossy(&line).trim_end().into()
-}
-
-/// The letters of the field `flags`; `N` when there is nothing to say.
-pub fn flags(client: &ClientShared) -> String {
-    let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-    let mode = client.tracker().map_or(Mode::OFF, |tracker| tracker.mode());
-    let tracks = |bit| mode.has(Mode::ON) && mode.has(bit);
-    let letters = [
-        ('S', is(&client.is_replica)),
-        ('O', is(&client.monitor)),
-        ('M', client.is_primary),
-        ('P', client.is_subscriber()),
-        ('x', is(&client.in_transaction)),
-        ('b', is(&client.blocked)),
-        ('t', tracks(Mode::ON)),
-        ('R', tracks(Mode::BROKEN)),
-        ('B', tracks(Mode::BCAST)),
-        ('d', client.is_watch_broken()),
-        ('c', is(&client.closing)),
-        ('A', is(&client.killed)),
-        ('U', client.unix),
-        ('r', is(&client.readonly)),
-        ('e', is(&client.no_evict)),
-        ('T', is(&client.no_touch)),
-        ('I', is(&client.import_source)),
-    ];
-    let set: String = letters.iter().filter(|(_, on)| *on).map(|(c, _)| *c).collect();
-    if set.is_empty() { "N".into() } else { set }
-}
-
-/// The letters of the field `capa`.
-pub fn capabilities(client: &ClientShared) -> &'static str {
-    if client.redirect_capable.load(Ordering::Relaxed) { "r" } else { "" }
 }
 
 /// On whose behalf the commands of our primary run.

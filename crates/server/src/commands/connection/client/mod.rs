@@ -6,6 +6,7 @@
 //! * [`kill`](self::kill), [`pause`](self::pause), [`names`], [`modes`], [`help`]: the rest
 
 mod filter;
+mod flags;
 mod help;
 mod kill;
 mod line;
