@@ -1,8 +1,8 @@
 //! The documented default file, `weft.conf`.
 //!
-//! Every directive stands in it with its paragraph, its values and its default,
-//! behind a `#`: so a line without one is a choice that somebody made, and a
-//! later version can have better defaults for everything else.
+//! It has every directive with its paragraph, its values and its default, after a `#`. So a line
+//! without `#` is the operator's choice, and a later version can have better defaults for all
+//! others.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ const HEAD: &str = "\
 #
 # Below, text begins with a hash sign and a space; directives begin with the
 # hash sign alone and show their defaults. Remove the sign to set one. On the
-# command line the same directives stand behind two dashes and override this
+# command line the same directives follow two dashes and override this
 # file: weft-server weft.conf --port 6380
 #
 # Amounts of memory have units: 1k is 1000 bytes, 1kb is 1024; likewise m, mb,

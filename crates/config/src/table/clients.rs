@@ -13,8 +13,8 @@ section! {
         kind: int(1, u32::MAX as i64),
         default: "10000",
         status: EFFECTIVE,
-        doc: "How many clients may be connected at once. Later ones are told so and closed. The \
-              limit on open files of the process is raised for it, or this is lowered.",
+        doc: "How many clients may be connected at once. Later ones get an error and are closed. \
+              The limit on open files of the process is raised for it, or this is lowered.",
     }
     MAXMEMORY_CLIENTS = "maxmemory-clients" {
         kind: Kind::MemoryOrPercent,
@@ -37,7 +37,7 @@ section! {
         status: EFFECTIVE,
         doc: "For each class of clients (normal, replica, pubsub): a client is closed when the \
               output waiting for it is over the first number of bytes, or over the second for so \
-              many seconds. 0 sets no limit. One class on a line, or several behind one another.",
+              many seconds. 0 sets no limit. One class on a line, or several in a row.",
     }
     PROTO_MAX_BULK_LEN = "proto-max-bulk-len" {
         kind: bytes(1 << 20, SIZE_MAX),

@@ -29,7 +29,7 @@ section! {
         kind: one_of(&["sync", "best-effort"]),
         default: "sync",
         status: CLUSTER,
-        doc: "When that file cannot be written: stop the node, or go on.",
+        doc: "When that file cannot be written: stop the node, or continue.",
     }
     CLUSTER_DATABASES = "cluster-databases" {
         kind: int(1, INT_MAX),
@@ -108,7 +108,7 @@ section! {
         kind: int(i64::MIN, i64::MAX),
         default: "60",
         status: CLUSTER,
-        doc: "Seconds for which a node that was told to forget another does not learn of it \
+        doc: "Seconds during which a node, after CLUSTER FORGET of another, does not learn of it \
               again.",
     }
     CLUSTER_MANUAL_FAILOVER_TIMEOUT = "cluster-manual-failover-timeout" {
@@ -121,8 +121,8 @@ section! {
         kind: one_of(&["ip", "hostname", "unknown-endpoint"]),
         default: "ip",
         status: CLUSTER,
-        doc: "What clients are told to connect to: the address, the host name, or nothing, so \
-              that they keep the one they used.",
+        doc: "The endpoint that clients get: the address, the host name, or nothing, so that they \
+              keep the one they used.",
     }
     CLUSTER_ANNOUNCE_IP = "cluster-announce-ip" {
         kind: checked(announced_ip),
@@ -158,13 +158,13 @@ section! {
         kind: checked(host_name),
         default: "\"\"",
         status: CLUSTER,
-        doc: "Host name to tell clients, which certificates can be checked against.",
+        doc: "Host name for clients, which certificates can be checked against.",
     }
     CLUSTER_ANNOUNCE_HUMAN_NODENAME = "cluster-announce-human-nodename" {
         kind: checked(node_name),
         default: "\"\"",
         status: CLUSTER,
-        doc: "Name of this node in logs of the cluster, beside its long id.",
+        doc: "Name of this node in logs of the cluster, in addition to its long id.",
     }
     CLUSTER_ANNOUNCE_PORT = "cluster-announce-port" {
         kind: int(0, PORT_MAX),

@@ -14,9 +14,10 @@ section! {
         default: "/etc/weft/conf.d/*.conf",
         flags: Flags::REPEATABLE,
         status: EFFECTIVE,
-        doc: "Read another file here, as if its lines stood in place of this one. The path may \
-              be a pattern: its files are read in order of their names, and none is fine. Within one file a directive may be set once; a file may \
-              change what a file before it has set, so put includes first to override them and \
-              last to let them override. CONFIG REWRITE changes this file only.",
+        doc: "Read another file here, as if its lines replaced this one. The path may be a \
+              pattern: its files are read in order of their names, and none is fine. Within one \
+              file a directive may be set once; a file may change what a file before it has set, \
+              so put includes first to override them and last to let them override. CONFIG REWRITE \
+              changes this file only.",
     }
 }

@@ -1,4 +1,4 @@
-//! What the server is: databases, its directory, its log.
+//! The server itself: databases, its directory, its log.
 
 use super::{EFFECTIVE, INT_MAX};
 use crate::directive::{Flags, Status};
@@ -54,8 +54,8 @@ section! {
         kind: one_of(&["legacy", "iso8601", "milliseconds"]),
         default: "legacy",
         status: EFFECTIVE,
-        doc: "How the time stands in a line of the log: as it always was, as in ISO 8601 with \
-              the time zone, or as milliseconds since 1970.",
+        doc: "The form of the time in a line of the log: as in Redis, ISO 8601 with the time zone, \
+              or milliseconds since 1970.",
     }
     SYSLOG_ENABLED = "syslog-enabled" {
         kind: Kind::Bool,

@@ -8,9 +8,9 @@ section! {
     after: super::memory::END,
     title: "Lazy freeing",
     about: "A value that is removed can be freed at once, while its client waits, or handed to a \
-            background thread. Here a value that takes long to free always goes to the thread. What \
-            some of these decide all the same is the word for it in the append-only file, UNLINK or \
-            DEL, by which other servers that load the file free it in the background or at once.",
+            background thread. Here a value that takes long to free always goes to the thread. \
+            Some of these still decide the command in the append-only file, UNLINK or DEL. With \
+            it, other servers that load the file free the value in the background or at once.",
 
     LAZYFREE_LAZY_EVICTION = "lazyfree-lazy-eviction" {
         kind: Kind::Bool,
@@ -38,7 +38,8 @@ section! {
         default: "yes",
         flags: Flags::DEBUG,
         status: Status::Obsolete("large values are always freed in the background"),
-        doc: "In the background for DEL, as for UNLINK; either is logged as the client has said it.",
+        doc: "In the background for DEL, as for UNLINK; either is logged as the client has said \
+              it.",
     }
     LAZYFREE_LAZY_USER_FLUSH = "lazyfree-lazy-user-flush" {
         kind: Kind::Bool,

@@ -42,7 +42,7 @@ section! {
         default: "10",
         status: EFFECTIVE,
         doc: "How hard the server works at removing keys while clients wait: 0 for the least \
-              delay, 100 to go on until memory is under the limit.",
+              delay, 100 to continue until memory is under the limit.",
     }
     LFU_LOG_FACTOR = "lfu-log-factor" {
         kind: int(0, INT_MAX),
@@ -62,8 +62,8 @@ section! {
         kind: int(1, 10),
         default: "1",
         status: EFFECTIVE,
-        doc: "How much processor time goes into finding expired keys that nobody asks for, from \
-              1 to 10. More frees memory earlier.",
+        doc: "How much processor time goes into finding expired keys that no client reads, from 1 \
+              to 10. More frees memory earlier.",
     }
     ACTIVEDEFRAG = "activedefrag" {
         kind: Kind::Bool,
@@ -71,7 +71,7 @@ section! {
         flags: Flags::DEBUG,
         status: EFFECTIVE,
         doc: "Move keys and small values together in the background, to give fragmented memory \
-              back. What a large value has beside its key stays where it is.",
+              back. Parts of large values outside the key stay in place.",
     }
     ACTIVE_DEFRAG_IGNORE_BYTES = "active-defrag-ignore-bytes" {
         kind: bytes(1, LONG_MAX as u64),

@@ -17,11 +17,11 @@ section! {
         default: "127.0.0.1 -::1",
         flags: Flags::MULTI,
         status: EFFECTIVE,
-        doc: "Addresses of this machine to listen on: up to 16, as numbers or names. By default only \
-              this machine is served (Valkey without a file listens everywhere). * is every \
-              IPv4 and ::* every IPv6 address. A dash in front allows the address to be missing. \
-              An empty list closes the TCP port. A server that listens on every address is \
-              reachable by whoever reaches the machine; see protected-mode and requirepass.",
+        doc: "Addresses of this machine to listen on: up to 16, as numbers or names. By default \
+              only this machine is served (Valkey without a file listens everywhere). * is every \
+              IPv4 and ::* every IPv6 address. A leading dash allows the address to be missing. An \
+              empty list closes the TCP port. A server that listens on every address is reachable \
+              from every host that reaches the machine; see protected-mode and requirepass.",
     }
     BIND_SOURCE_ADDR = "bind-source-addr" {
         kind: text(),
@@ -34,9 +34,9 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "While the default user has no password, accept commands only from this machine: \
-              over loopback or the Unix socket. Clients from elsewhere get an error that says \
-              how to go on.",
+        doc: "While the default user has no password, accept commands only from this machine: over \
+              loopback or the Unix socket. Clients from elsewhere get an error that names the \
+              solutions.",
     }
     PORT = "port" {
         kind: int(0, PORT_MAX),

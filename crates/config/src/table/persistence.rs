@@ -43,13 +43,13 @@ section! {
         kind: one_of(&["strict", "relaxed"]),
         default: "strict",
         status: EFFECTIVE,
-        doc: "What to do with a snapshot of a later format: refuse it, or try to load it as far \
+        doc: "The treatment of a snapshot of a later format: refuse it, or try to load it as far \
               as it is understood.",
     }
     RDB_DEL_SYNC_FILES = "rdb-del-sync-files" {
         kind: Kind::Bool,
         default: "no",
-        status: Status::Obsolete("what is written for replication alone never stays"),
+        status: Status::Obsolete("files for replication alone never stay"),
         doc: "Delete snapshots that were written for replication alone, where this server keeps \
               no files otherwise.",
     }
@@ -64,25 +64,25 @@ section! {
         kind: bytes(0, SIZE_MAX),
         default: "0",
         status: EFFECTIVE,
-        doc: "Memory that a snapshot may take beside the data, for what clients change while it is \
-              written. Near it, writes to keys that are not saved yet wait, for \
-              snapshot-max-write-delay at most; reads and all other writes go on. 0: a quarter of \
-              the memory in use, at least 64mb.",
+        doc: "Memory that a snapshot may take in addition to the data, for changes of clients \
+              while it is written. Near it, writes to keys that are not saved yet wait, for \
+              snapshot-max-write-delay at most; reads and all other writes continue. 0: a quarter \
+              of the memory in use, at least 64mb.",
     }
     SNAPSHOT_MAX_WRITE_DELAY = "snapshot-max-write-delay" {
         kind: int(0, INT_MAX),
         default: "1000",
         status: EFFECTIVE,
-        doc: "Milliseconds that a write may wait for a snapshot at its memory limit. Then the write \
-              goes on, and the limit of this snapshot is raised by an eighth: it takes more memory, \
-              and never fails for that. 0: writes never wait.",
+        doc: "Milliseconds that a write may wait for a snapshot at its memory limit. Then the \
+              write continues, and the limit of this snapshot is raised by an eighth: it takes \
+              more memory, and never fails for that. 0: writes never wait.",
     }
     STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Refuse writes after a snapshot has failed, until one succeeds: so somebody \
-              notices.",
+        doc: "Refuse writes after a snapshot has failed, until one succeeds, so that the failure \
+              is noticed.",
     }
     APPENDONLY = "appendonly" {
         kind: Kind::Bool,
@@ -96,7 +96,7 @@ section! {
         default: "appendonly.aof",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "What the names of the append-only files begin with.",
+        doc: "The beginning of the names of the append-only files.",
     }
     APPENDDIRNAME = "appenddirname" {
         kind: checked(append_dir_name),
@@ -144,23 +144,24 @@ section! {
         default: "0",
         status: EFFECTIVE,
         doc: "So many bytes at the end of the last append-only file may be damaged in any way, as \
-              after a power loss; they are cut off and that is logged. Beyond it the server refuses \
-              to start.",
+              after a power loss; they are cut off and that is logged. Beyond it the server \
+              refuses to start.",
     }
     AOF_CHECKSUM = "aof-checksum" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Write a checksum in front of what is written to the append-only file together, in a \
-              line that other servers pass over, and check it when the file is loaded.",
+        doc: "Write a checksum before each batch in the append-only file, in a line that other \
+              servers pass over, and check it when the file is loaded.",
     }
     AOF_ZEROS_AHEAD = "aof-zeros-ahead" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Under appendfsync always, with aof-checksum and without no-appendfsync-on-rewrite, keep \
-              up to a megabyte of zeros at the end of the append-only file: syncs take half as long. They \
-              are cut off when it is closed; after a crash other servers need --check-aof --fix first.",
+        doc: "Under appendfsync always, with aof-checksum and without no-appendfsync-on-rewrite, \
+              keep up to a megabyte of zeros at the end of the append-only file: syncs take half \
+              as long. They are cut off when it is closed; after a crash other servers need \
+              --check-aof --fix first.",
     }
     AOF_USE_RDB_PREAMBLE = "aof-use-rdb-preamble" {
         kind: Kind::Bool,

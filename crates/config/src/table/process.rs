@@ -25,7 +25,7 @@ section! {
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Tell a service manager when the server is ready: systemd through NOTIFY_SOCKET, \
+        doc: "Notify a service manager when the server is ready: systemd through NOTIFY_SOCKET, \
               upstart by stopping itself once, auto whichever the environment shows.",
     }
     PIDFILE = "pidfile" {
@@ -79,8 +79,8 @@ section! {
         },
         default: "no",
         status: EFFECTIVE,
-        doc: "Tell the kernel whom to stop first when memory runs out, by oom-score-adj-values: \
-              as they are (absolute) or added to what the process was started with (yes or \
+        doc: "Set which process the kernel stops first when memory runs out, by \
+              oom-score-adj-values: as they are (absolute) or added to the value at start (yes or \
               relative).",
     }
     OOM_SCORE_ADJ_VALUES = "oom-score-adj-values" {
@@ -111,6 +111,7 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: MEMORY_TEST,
-        doc: "Test memory after a crash, to tell broken hardware from a fault in the program.",
+        doc: "Test memory after a crash, to distinguish broken hardware from a fault in the \
+              program.",
     }
 }

@@ -35,7 +35,7 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Answer reads from what is there while the primary cannot be reached or the first \
+        doc: "Answer reads from the present data while the primary cannot be reached or the first \
               copy is not complete. Otherwise they get an error.",
     }
     REPLICA_READ_ONLY = "replica-read-only" aka "slave-read-only" {
@@ -69,16 +69,17 @@ section! {
         default: "disabled",
         flags: Flags::DEBUG.and(Flags::DENY_LOADING),
         status: EFFECTIVE,
-        doc: "Load the first copy straight from the connection: never, when there is no data \
-              yet, beside the old data which serves until then, or after dropping the old data.",
+        doc: "Load the first copy straight from the connection: never, when there is no data yet, \
+              in addition to the old data, which serves until then, or after dropping the old \
+              data.",
     }
     DUAL_CHANNEL_REPLICATION_ENABLED = "dual-channel-replication-enabled" {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::DEBUG,
         status: Status::Obsolete(
-            "a copy and the writes behind it share one connection, and what replicas have still to get \
-             is kept once for all of them",
+            "a copy and the writes after it share one connection, and pending writes are kept once \
+             for all replicas",
         ),
         doc: "Send the first copy over a connection of its own while writes already flow, which \
               spares the primary's memory.",
@@ -133,14 +134,14 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Whether Sentinel tells clients about this replica.",
+        doc: "Whether Sentinel lists this replica for clients.",
     }
     REPLICA_ANNOUNCE_IP = "replica-announce-ip" aka "slave-announce-ip" {
         kind: text(),
         default: "\"\"",
         status: EFFECTIVE,
-        doc: "Address by which others should reach this replica, where it cannot see it itself, \
-              as behind NAT or in a container.",
+        doc: "Address by which others should reach this replica, where it cannot see it itself, as \
+              with NAT or in a container.",
     }
     REPLICA_ANNOUNCE_PORT = "replica-announce-port" aka "slave-announce-port" {
         kind: int(0, PORT_MAX),
@@ -159,7 +160,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         status: Status::NotYet("replicas that stop when they cannot write their own files"),
-        doc: "Let a replica go on when it cannot write its own files. Otherwise it stops.",
+        doc: "Let a replica continue when it cannot write its own files. Otherwise it stops.",
     }
     MIN_REPLICAS_TO_WRITE = "min-replicas-to-write" aka "min-slaves-to-write" {
         kind: int(0, INT_MAX),
@@ -178,8 +179,8 @@ section! {
         kind: one_of(&["ignore", "panic", "panic-on-replicas"]),
         default: "ignore",
         status: EFFECTIVE,
-        doc: "What to do when a replicated or logged write fails, which would mean that the \
-              data differ: go on, stop, or stop on replicas only.",
+        doc: "The reaction to a failed replicated or logged write, which would mean that the data \
+              differ: continue, stop, or stop on replicas only.",
     }
     IMPORT_MODE = "import-mode" {
         kind: Kind::Bool,

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Permissions.
 
 use super::{ACL, EFFECTIVE, LONG_MAX};
 use crate::directive::{Flags, Status};
@@ -68,21 +68,21 @@ section! {
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Who may change dir, dbfilename and other directives that decide where files are \
-              written: nobody, everybody, or clients on this machine.",
+        doc: "Clients that may change dir, dbfilename and other directives that decide where files \
+              are written: none, all, or those on this machine.",
     }
     ENABLE_DEBUG_COMMAND = "enable-debug-command" {
         kind: one_of(&["no", "yes", "local"]),
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Who may use DEBUG, which can crash the server on purpose.",
+        doc: "Clients that may use DEBUG, which can crash the server on purpose.",
     }
     ENABLE_MODULE_COMMAND = "enable-module-command" {
         kind: one_of(&["no", "yes", "local"]),
         default: "no",
         flags: Flags::IMMUTABLE,
         status: super::MODULES,
-        doc: "Who may use MODULE, which runs code from files in the server.",
+        doc: "Clients that may use MODULE, which runs code from files in the server.",
     }
 }

@@ -1,9 +1,10 @@
 //! `weft-tune doctor`: problems of a host and its server, and how to solve them.
 //!
-//! Each check reads a file or two and judges the value. A problem names the action, the command, the
-//! reason, and whether the present value survives a restart. A value that cannot be read is reported
-//! and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate judgements:
-//! forking servers suffer from settings that don't matter to Weft, and Weft asks for huge pages.
+//! Each check reads a file or two and judges the value. A problem names the action, the command,
+//! the reason, and whether the present value survives a restart. A value that cannot be read is
+//! reported and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate
+//! judgements: forking servers suffer from settings that don't matter to Weft, and Weft asks for
+//! huge pages.
 //!
 //! Problems come first, the most important first: by severity, then by the order of
 //! [`checks::TABLE`]. `--verbose` adds details and the checks that passed.
@@ -42,8 +43,8 @@ use sysctl::Sysctl;
 
 /// Finds problems of this host and its server, and says how to solve them.
 ///
-/// Prints the problems, the most important first: what to do, then why. Changes nothing. Most limits
-/// belong to the calling shell, so start it the way you start the server.
+/// Prints the problems, the most important first: what to do, then why. Changes nothing. Most
+/// limits belong to the calling shell, so start it the way you start the server.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print details and the checks that passed, too
