@@ -36,6 +36,7 @@ use clap::builder::PossibleValuesParser;
 use weft_base::machine::Machine;
 
 use crate::host::Host;
+use checks::Needs;
 use finding::{Finding, Severity};
 use neighbours::Neighbours;
 use running::Running;
@@ -108,6 +109,11 @@ impl Patient {
         let sysctl = Sysctl::read(&host);
         Patient { host, machine, sysctl, running: None, neighbours: None }
     }
+
+    /// Whether there is more to check than files.
+    fn is_live(&self) -> bool {
+        self.running.is_some() || self.neighbours.is_some()
+    }
 }
 
 /// The names of the checks.
@@ -119,6 +125,7 @@ fn names() -> PossibleValuesParser {
 pub fn examine(patient: &Patient, server: Server, only: &[String]) -> Vec<Finding> {
     let mut found: Vec<Finding> = checks::TABLE
         .iter()
+        .filter(|check| check.needs == Needs::Files || patient.is_live())
         .filter(|check| only.is_empty() || only.iter().any(|name| name == check.name))
         .flat_map(|check| (check.look)(patient))
         .collect();
