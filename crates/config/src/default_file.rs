@@ -21,21 +21,21 @@ const HEAD: &str = "\
 #
 #     weft-server /path/to/weft.conf
 #
-# A line is a directive and its arguments. Arguments with spaces in them stand
-# in quotes. Names and words may be in upper or lower case. Files written for
-# Redis and Valkey can be used as they are.
+# A line is a directive and its arguments. Put arguments with spaces in quotes.
+# Case does not matter in names and in words such as yes. Configuration files of
+# Redis and Valkey work unchanged.
 #
-# Below, text begins with a hash sign and a space; directives begin with the
-# hash sign alone and show their defaults. Remove the sign to set one. On the
-# command line the same directives follow two dashes and override this
-# file: weft-server weft.conf --port 6380
+# Below, text begins with a hash sign and a space. Directives begin with the
+# hash sign alone and show their defaults; remove the sign to set one. On the
+# command line, directives begin with two dashes and override this file:
+# weft-server weft.conf --port 6380
 #
 # Amounts of memory have units: 1k is 1000 bytes, 1kb is 1024; likewise m, mb,
 # g and gb.
 #
-# A wrong value, an unknown directive, or one that stands twice stops the start
-# with the line and the reason. CONFIG SET changes directives at run time, and
-# CONFIG REWRITE writes the changes into this file.
+# A wrong value, an unknown directive or a duplicate one prevents the start. The
+# error names the line and the reason. CONFIG SET changes directives at run
+# time, and CONFIG REWRITE writes the changes into this file.
 ";
 
 /// The text of `weft.conf`.
@@ -97,7 +97,8 @@ pub(crate) fn effect(directive: &Directive) -> String {
         Status::Effective => String::new(),
         Status::NotYet(feature) => {
             let guards = directive.flags.contains(Flags::GUARD);
-            let stops = " The server does not start with it, unless allow-unsupported-protection.";
+            let stops =
+                " The server refuses to start with it unless allow-unsupported-protection is yes.";
             let stops = if guards { stops } else { "" };
             format!("NO EFFECT YET: this version does not have {feature}.{stops}")
         }

@@ -11,10 +11,10 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --profile quick --test loom_moving`
 #![cfg(loom)]
 
-#[path = "../../server/src/io/interest.rs"]
+#[path = "../../net/src/interest.rs"]
 #[allow(dead_code, reason = "the server uses all of it")]
 mod interest;
-#[path = "../../server/src/io/state.rs"]
+#[path = "../../net/src/lifecycle.rs"]
 #[allow(dead_code, reason = "the server uses all of it")]
 mod state;
 
@@ -106,7 +106,7 @@ impl Conn {
     }
 
     fn wanted(&self) -> Interest {
-        Interest::of(self.state.watched(), self.out > 0 && !self.withheld)
+        Interest::of(self.state.watches_input(), self.out > 0 && !self.withheld)
     }
 }
 

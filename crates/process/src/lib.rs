@@ -15,6 +15,7 @@
 //! | [`memory_policy`] | the out-of-memory killer and huge pages |
 //! | [`signals`] | graceful shutdown |
 //! | [`crash`] | reports of crashes and panics |
+//! | [`errors`] | errors as the log shows them |
 //! | [`stats`] | memory and CPU time used, for `INFO` |
 //!
 //! `unsafe` stands here for system calls that have no safe form in the standard
@@ -22,6 +23,7 @@
 
 pub mod crash;
 pub mod daemon;
+pub mod errors;
 pub mod limits;
 pub mod log;
 pub mod memory_policy;

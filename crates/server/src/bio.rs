@@ -10,14 +10,13 @@
 //! How much memory they hold is known while they wait ([`Bio::pending_bytes`]) where eviction
 //! asks for it: memory that is about to be free must not have more keys evicted for it.
 
-use crate::holdings::Released;
-use crate::memory::ThreadMemory;
-use crate::server::Server;
-use crate::tracking;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use weft_base::cpulist::CpuSet;
+use weft_commands::FAST_WORK;
 use weft_keyspace::{Beside, Record, db::Detached};
+use weft_memory::{Memory, ThreadMemory};
 use weft_types::value::{is_long_to_free, memory_about};
 
 /// What is to be freed.
@@ -28,10 +27,8 @@ enum Garbage {
     Tables(Vec<Detached>),
     /// A copy of a primary's data that nobody wants any longer.
     Copy(Beside),
-    /// What was remembered for clients that keep what they read.
-    Tracked(Vec<tracking::Table>),
-    /// What a client has given up.
-    State(Released),
+    /// State that a client has given up, or that was kept for clients.
+    State(Box<dyn FnOnce() + Send>),
 }
 
 impl Garbage {
@@ -39,8 +36,8 @@ impl Garbage {
         match self {
             Garbage::Records(records) => records.len() as u64,
             Garbage::Evicted(..) => 1,
-            // They are no values.
-            Garbage::Tracked(_) | Garbage::State(_) => 0,
+            // INFO counts values only.
+            Garbage::State(_) => 0,
             Garbage::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
             Garbage::Copy(copy) => copy.keys(),
         }
@@ -70,11 +67,16 @@ impl Default for Bio {
 }
 
 impl Bio {
-    /// Starts the thread. It ends with the server.
-    pub fn start(&self, srv: &'static Server) -> std::io::Result<()> {
+    /// Starts the thread on `cpus` (none: any). It ends with the server, and publishes its net in `memory`.
+    ///
+    /// # Errors
+    /// The kernel's, when it has no room for a thread.
+    pub fn start(&'static self, memory: &'static Memory, cpus: CpuSet) -> std::io::Result<()> {
         let from = self.from.lock().unwrap_or_else(|p| p.into_inner()).take();
         let Some(from) = from else { return Ok(()) };
-        std::thread::Builder::new().name("weft-bio-free".into()).spawn(move || run(&from, srv))?;
+        std::thread::Builder::new()
+            .name("weft-bio-free".into())
+            .spawn(move || run(self, &from, memory, &cpus))?;
         Ok(())
     }
 
@@ -106,14 +108,20 @@ impl Bio {
         self.send(Garbage::Copy(copy));
     }
 
-    /// Frees what was remembered of keys that were read.
-    pub fn free_tracked(&self, tables: Vec<tracking::Table>) {
-        self.send(Garbage::Tracked(tables));
+    /// Runs `free` in the background.
+    pub fn free_later(&self, free: impl FnOnce() + Send + 'static) {
+        self.send(Garbage::State(Box::new(free)));
     }
 
-    /// Takes apart what a client has given up.
-    pub fn take_apart(&self, state: Released) {
-        self.send(Garbage::State(state));
+    /// Frees state of `elements` elements that a client has given up: with few of them at once, with many in the
+    /// background. `free` takes shared state (wait queues, channels, prefixes) apart in small steps, each under
+    /// a lock of its own, so the two differ in memory and counters only.
+    #[inline]
+    pub fn release(&self, elements: usize, free: impl FnOnce() + Send + 'static) {
+        if elements > FAST_WORK {
+            return self.free_later(free);
+        }
+        free();
     }
 
     fn send(&self, garbage: Garbage) {
@@ -142,46 +150,41 @@ impl Bio {
     }
 }
 
-fn run(from: &Receiver<Garbage>, srv: &Server) {
+fn run(bio: &Bio, from: &Receiver<Garbage>, used: &Memory, cpus: &CpuSet) {
     let _stack = weft_process::crash::second_stack();
-    crate::threads::bind_to(&srv.placement().bio);
+    weft_scheduler::placement::bind_to(cpus);
     let mut memory = ThreadMemory::new();
+    let mut done = |objects: u64| {
+        memory.publish(used);
+        bio.pending.fetch_sub(objects, Ordering::Relaxed);
+        bio.freed.fetch_add(objects, Ordering::Relaxed);
+    };
     while let Ok(garbage) = from.recv() {
         match garbage {
             Garbage::Records(records) => records.into_iter().for_each(|record| {
                 drop(record);
-                done(srv, &mut memory, 1);
+                done(1);
             }),
             Garbage::Evicted(record, bytes) => {
                 drop(record);
-                done(srv, &mut memory, 1);
+                done(1);
                 // Not before the memory is seen to be free: else it would look used in between.
-                srv.bio.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                bio.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
-            Garbage::Tracked(tables) => {
-                drop(tables);
-                done(srv, &mut memory, 0);
-            }
-            Garbage::State(state) => {
-                state.take_apart(srv);
-                done(srv, &mut memory, 0);
+            Garbage::State(free) => {
+                free();
+                done(0);
             }
             Garbage::Copy(copy) => {
                 let objects = copy.keys();
                 drop(copy);
-                done(srv, &mut memory, objects);
+                done(objects);
             }
             Garbage::Tables(tables) => tables.into_iter().for_each(|table| {
                 let objects = table.len() as u64;
                 drop(table);
-                done(srv, &mut memory, objects);
+                done(objects);
             }),
         }
     }
-}
-
-fn done(srv: &Server, memory: &mut ThreadMemory, objects: u64) {
-    memory.publish(&srv.memory);
-    srv.bio.pending.fetch_sub(objects, Ordering::Relaxed);
-    srv.bio.freed.fetch_add(objects, Ordering::Relaxed);
 }

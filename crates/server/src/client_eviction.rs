@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// Closes clients, the largest first, until the rest hold no more than `limit` bytes.
-    pub fn evict_clients(&self, limit: u64) {
+    pub fn evict_clients(&'static self, limit: u64) {
         if self.clients_memory() > limit {
             self.choose_clients(limit);
         }
@@ -47,7 +47,7 @@ impl Server {
 
     /// O(clients * log(clients)).
     #[cold]
-    fn choose_clients(&self, limit: u64) {
+    fn choose_clients(&'static self, limit: u64) {
         // Somebody else is at it, or was and has died of it.
         let Ok(_choosing) = self.client_eviction.choosing.try_lock() else { return };
         let mut left = self.clients_memory();
@@ -83,7 +83,7 @@ impl Server {
     /// Marks a client whose connection is to be closed by its thread: nothing more of it is
     /// executed, and if it waits for a key it waits no more; if it was its turn, that is the next one's. Whether it
     /// was not marked before.
-    pub fn end_client(&self, client: &ClientShared) -> bool {
+    pub fn end_client(&'static self, client: &ClientShared) -> bool {
         // First: who comes to stand in line behind this look sees it.
         let was_marked = client.killed.swap(true, Ordering::SeqCst);
         if let Some(waiting) = self.lines.of_client(client.id) {

@@ -5,15 +5,15 @@
 //! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
 //! owner to answer, so CLIENT LIST is one pass over the map.
 
-use crate::holdings::{Holding, Holdings, heap};
-use crate::io::Accepted;
-use crate::pubsub::Shown;
-use crate::pubsub::subscriber::Subscriber;
+use crate::holdings::{Holding, Holdings};
 use crate::tracking::Tracker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use weft_keyspace::Watch;
+use weft_memory::size_class::heap;
+use weft_net::listen::Accepted;
+use weft_pubsub::subscriber::{Shown, Subscriber};
 
 /// The public face of one client.
 #[derive(Debug)]
@@ -122,6 +122,12 @@ impl ClientShared {
     /// What the client listens to.
     pub fn subscriber(&self) -> MutexGuard<'_, Option<Box<Subscriber>>> {
         self.subscriber.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Shows other threads how many subscriptions the client has, and charges their memory.
+    pub fn show_subscriptions(&self, subscriber: Option<&Subscriber>) {
+        self.subscriptions.renew(subscriber);
+        self.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
     }
 
     /// Keeps the client where it is.

@@ -11,15 +11,15 @@
 //! holes it tries to leave. After a walk that has moved next to nothing it rests: what is left lies
 //! in values that do not move (see [`weft_keyspace::defrag`]), and no effort would change that.
 
+use crate::defrag_state::Limits;
 use crate::dispatch::Core;
-use crate::mallctl;
-use crate::memory::allocator_stats;
 use crate::server::Server;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weft_config::{Config, Id};
 use weft_keyspace::Inside;
 use weft_keyspace::defrag::{Step, Walk};
+use weft_memory::allocator_stats;
+use weft_memory::mallctl;
 
 /// Steps between two looks at the clock.
 const STEPS_PER_LOOK: usize = 4;
@@ -31,67 +31,6 @@ const WORTH_ONE_IN: u64 = 100;
 const LEAST_PAUSE_MS: i64 = 1;
 /// How often the waste is measured (milliseconds).
 const MEASURE_MS: i64 = 1000;
-
-/// The directives.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
-    pub is_on: bool,
-    ignore_bytes: u64,
-    /// Percent of waste.
-    lower: u64,
-    upper: u64,
-    /// Percent of a processor.
-    least: u64,
-    most: u64,
-    piece_us: u64,
-}
-
-impl Limits {
-    pub fn of(config: &Config) -> Limits {
-        let number = |id| config.int(id).max(0) as u64;
-        Limits {
-            is_on: config.bool(Id::ACTIVEDEFRAG),
-            ignore_bytes: config.memory(Id::ACTIVE_DEFRAG_IGNORE_BYTES),
-            lower: number(Id::ACTIVE_DEFRAG_THRESHOLD_LOWER),
-            upper: number(Id::ACTIVE_DEFRAG_THRESHOLD_UPPER),
-            least: number(Id::ACTIVE_DEFRAG_CYCLE_MIN),
-            most: number(Id::ACTIVE_DEFRAG_CYCLE_MAX),
-            piece_us: number(Id::ACTIVE_DEFRAG_CYCLE_US).max(1),
-        }
-    }
-
-    /// The effort, in percent of a processor, for an allocator that has handed out `allocated` bytes
-    /// of `active` ones.
-    fn effort(&self, allocated: u64, active: u64) -> u64 {
-        let waste = active.saturating_sub(allocated);
-        let percent = (waste * 100).checked_div(allocated).unwrap_or(0);
-        if !self.is_on || waste < self.ignore_bytes || percent < self.lower {
-            return 0;
-        }
-        let (least, most) = (self.least.min(self.most), self.most);
-        let over = (percent - self.lower).min(self.upper.saturating_sub(self.lower));
-        let range = self.upper.saturating_sub(self.lower).max(1);
-        least + (most - least) * over / range
-    }
-}
-
-/// What all threads have done, and how hard they are to try.
-#[derive(Debug, Default)]
-pub struct Defrag {
-    /// Percent of a processor; 0: nothing is to be moved.
-    effort: AtomicU64,
-    pub moved: AtomicU64,
-    pub left: AtomicU64,
-    /// Microseconds spent.
-    pub spent_us: AtomicU64,
-}
-
-impl Defrag {
-    /// `active_defrag_running`.
-    pub fn effort(&self) -> u64 {
-        self.effort.load(Ordering::Relaxed)
-    }
-}
 
 /// One thread's part.
 #[derive(Debug, Default)]
@@ -115,12 +54,12 @@ impl Mover {
     /// On the first thread, at each tick: measures the waste now and then.
     pub fn measure(&mut self, srv: &Server, limits: &Limits, now_ms: i64) {
         if !limits.is_on {
-            srv.defrag.effort.store(0, Ordering::Relaxed);
+            srv.defrag.set_effort(0);
         } else if now_ms - self.measured_ms >= MEASURE_MS {
             self.measured_ms = now_ms;
             let stats = allocator_stats();
             let effort = limits.effort(stats.allocated as u64, stats.active as u64);
-            srv.defrag.effort.store(effort, Ordering::Relaxed);
+            srv.defrag.set_effort(effort);
         }
     }
 
@@ -174,27 +113,4 @@ fn lies_badly(at: *const u8, _size: usize) -> bool {
         && slab.free > 0
         // Nine eighths of the average: else half of what is scattered evenly would never move.
         && used * slab.kind_places * 8 <= kind_used * slab.places * 9
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn effort_grows_with_the_waste() {
-        let limits = Limits {
-            is_on: true,
-            ignore_bytes: 1000,
-            lower: 10,
-            upper: 100,
-            least: 1,
-            most: 25,
-            piece_us: 500,
-        };
-        let effort = |waste: u64| limits.effort(10_000, 10_000 + waste);
-        assert_eq!([0, 999, 1000, 10_000, 50_000].map(effort), [0, 0, 1, 25, 25]);
-        assert!((2..25).contains(&effort(5000)));
-        assert_eq!(Limits { is_on: false, ..limits }.effort(10_000, 90_000), 0);
-        assert_eq!(Limits { upper: 5, ..limits }.effort(10_000, 90_000), 1);
-    }
 }

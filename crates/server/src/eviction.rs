@@ -41,7 +41,7 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
         return false;
     }
     core.srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
-    let began = core.srv.watch_latency();
+    let began = core.srv.latency.begin();
     let is_done = evict(core, inside, limit);
     core.srv.sample_latency("eviction-cycle", began);
     is_done
@@ -53,7 +53,7 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     let mut busy = 0;
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.policy, core.settings.samples);
-        let began = srv.watch_latency();
+        let began = srv.latency.begin();
         match core.evictor.step(inside, &mut core.turn, policy, samples) {
             Step::Evicted { record, .. } => {
                 srv.bio.free_evicted(record, limit / WAITING_PART);

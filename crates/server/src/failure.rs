@@ -5,17 +5,9 @@
 
 use std::path::Path;
 use weft_config::{Config, Id, LoadArgs, LoadError};
+use weft_process::errors::Failure;
 use weft_process::log::{self, Level};
 use weft_process::log_warning;
-
-/// What went wrong before the server could serve; one line of the log for each of its lines.
-pub type Failure = String;
-
-/// An error of the system in its own words, without the number that the standard library adds.
-pub fn words(e: &std::io::Error) -> String {
-    let text = e.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_string()
-}
 
 /// Says why the server does not start, once the log is there.
 pub fn tell(failure: &str, log_file: Option<&Path>) {

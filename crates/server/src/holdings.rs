@@ -13,17 +13,11 @@
 //! State that outlives the command that made it, or that another thread drops, carries a [`Charge`], which takes
 //! itself off. The account belongs to the client and not to a thread: it goes along when the connection moves.
 //!
-//! What takes long to take apart is taken apart by the freeing thread ([`Released`]): a client that closes
-//! with a million watched keys holds nobody up.
+//! What takes long to take apart is taken apart by the freeing thread ([`crate::bio::Bio::release`]): a client that
+//! closes with a million watched keys holds nobody up.
 
-use crate::blocking::Waiting;
-use crate::pubsub::subscriber::Subscriber;
-use crate::server::Server;
-use crate::tracking::{self, Tracker};
-use crate::transaction::{EndedWatch, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weft_commands::FAST_WORK;
 
 /// A kind of state that a client makes the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,73 +102,6 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes that the allocator hands out for an allocation of so many: its classes, about.
-pub const fn heap(bytes: usize) -> usize {
-    match bytes {
-        0 => 0,
-        1..=8 => 8,
-        9..=128 => (bytes + 15) & !15,
-        _ => {
-            // Four classes between two powers of two.
-            let step = bytes.next_power_of_two() / 8;
-            if bytes.is_power_of_two() { bytes } else { bytes.div_ceil(step) * step }
-        }
-    }
-}
-
-/// Bytes of an entry in a hash map beside its key and value: the share of places that are free, about.
-pub const fn map_entry(bytes: usize) -> usize {
-    // Between 7/16 and 7/8 of the places are taken, each with a byte of its own.
-    (bytes + 1) * 5 / 3
-}
-
-/// State of a client that has given it up, to be taken apart.
-#[derive(Debug)]
-pub enum Released {
-    Queue(Box<Transaction>),
-    Watches(EndedWatch),
-    Wait(Arc<Waiting>),
-    Subscriptions { client: u64, thread: usize, subscriber: Box<Subscriber> },
-    Prefixes(Arc<Tracker>),
-}
-
-impl Released {
-    /// How much there is of it.
-    fn len(&self) -> usize {
-        match self {
-            Released::Queue(transaction) => transaction.commands(),
-            Released::Watches(ended) => ended.keys(),
-            Released::Wait(waiting) => waiting.keys.len(),
-            Released::Subscriptions { subscriber, .. } => subscriber.all(),
-            Released::Prefixes(tracker) => tracker.prefix_count(),
-        }
-    }
-
-    /// Takes it apart. Where it is part of what others see (lines, watches, channels, prefixes) that is done in
-    /// small steps, each behind a lock of its own.
-    pub fn take_apart(self, srv: &Server) {
-        match self {
-            Released::Queue(transaction) => drop(transaction),
-            Released::Watches(ended) => ended.take_apart(&srv.ks),
-            Released::Wait(waiting) => srv.lines.leave(&srv.ks, &waiting),
-            Released::Subscriptions { client, thread, subscriber } => {
-                srv.pubsub.leave(client, thread, &subscriber);
-            }
-            Released::Prefixes(tracker) => tracking::leave_prefixes(srv, &tracker),
-        }
-    }
-}
-
-/// Takes apart what a client has given up: here if that is little, else in the background. Nobody may tell the
-/// difference but by memory, and by what INFO and PUBSUB count.
-#[inline]
-pub fn release(srv: &Server, state: Released) {
-    if state.len() > FAST_WORK {
-        return srv.bio.take_apart(state);
-    }
-    state.take_apart(srv);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,17 +121,5 @@ mod tests {
         assert_eq!(account.of(Holding::Wait), 10);
         std::thread::spawn(move || drop(two)).join().expect("it only drops");
         assert_eq!((account.of(Holding::Wait), account.total()), (0, 7));
-    }
-
-    #[test]
-    fn classes_of_the_allocator() {
-        let classes = [(0, 0), (1, 8), (9, 16), (17, 32), (33, 48), (128, 128), (129, 160)];
-        for (bytes, class) in classes {
-            assert_eq!(heap(bytes), class, "{bytes}");
-        }
-        let large = [(160, 160), (161, 192), (256, 256), (257, 320), (1025, 1280), (4096, 4096)];
-        for (bytes, class) in large {
-            assert_eq!(heap(bytes), class, "{bytes}");
-        }
     }
 }

@@ -3,7 +3,6 @@
 //! As in the reference, an event keeps its last 160 samples, at most one for each second (the
 //! largest), and its all-time maximum. Nothing is stored while `latency-monitor-threshold` is 0.
 
-use crate::server::Server;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -65,20 +64,17 @@ impl LatencyMonitor {
             series.samples.pop_front();
         }
     }
-}
 
-impl Server {
-    /// Now, if anything that lasts is to be told to [`Server::sample_latency`].
+    /// The present time, if a duration that ends later may have to be noted.
     #[inline]
-    pub fn watch_latency(&self) -> Option<Instant> {
-        (self.latency.threshold_ms() > 0).then(Instant::now)
+    pub fn begin(&self) -> Option<Instant> {
+        (self.threshold_ms() > 0).then(Instant::now)
     }
 
-    /// Notes how long `event` has taken since it began, if it was watched.
-    pub fn sample_latency(&self, event: &str, began: Option<Instant>) {
+    /// Notes how long `event` has taken since [`LatencyMonitor::begin`], if it was watched.
+    pub fn sample_since(&self, event: &str, began: Option<Instant>, now_s: i64) {
         if let Some(began) = began {
-            let ms = began.elapsed().as_millis() as i64;
-            self.latency.sample(event, ms, self.now_ms() / 1000);
+            self.sample(event, began.elapsed().as_millis() as i64, now_s);
         }
     }
 }

@@ -6,12 +6,13 @@
 //! listening: those that were in the way of a new one (`*` in that of `127.0.0.1`) only *pause*,
 //! which leaves their address to them. The first I/O thread, which accepts, is told afterwards.
 
-use crate::io::{Listener, Message};
+use crate::io::Message;
 use crate::server::Server;
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 use weft_config::{Config, Id};
+use weft_net::listen::Listener;
 use weft_process::log_warning;
 
 /// An address to listen on.
@@ -33,7 +34,7 @@ pub struct Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Wish { address, port, .. } = &self.wish;
-        let error = crate::failure::words(&self.error);
+        let error = weft_process::errors::words(&self.error);
         write!(out, "Could not create server TCP listening socket {address}:{port}: bind: {error}")
     }
 }

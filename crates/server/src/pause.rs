@@ -3,8 +3,6 @@
 //!
 //! Who wants a pause for one of these reasons ends that and no other. What is in force is both together.
 
-use crate::server::{Server, attention};
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 
 /// Which commands are held back.
@@ -32,11 +30,15 @@ impl Reason {
     }
 }
 
+/// The pauses that are wanted, by reason.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pauses {
-    client: Option<(PauseMode, i64)>,
-    end: bool,
-    failover: bool,
+pub struct Pauses {
+    /// CLIENT PAUSE: what is held back, and until when (monotonic milliseconds).
+    pub client: Option<(PauseMode, i64)>,
+    /// The server prepares its end.
+    pub end: bool,
+    /// FAILOVER hands over.
+    pub failover: bool,
 }
 
 /// The pauses in force, if any.
@@ -44,7 +46,8 @@ struct Pauses {
 pub struct ClientPause(Mutex<Pauses>);
 
 impl ClientPause {
-    fn state(&self) -> MutexGuard<'_, Pauses> {
+    /// Held while pauses and the attention for them change.
+    pub fn state(&self) -> MutexGuard<'_, Pauses> {
         self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 
@@ -68,66 +71,6 @@ impl ClientPause {
             (None, Some(reason)) => Some((PauseMode::Write, i64::MAX, reason)),
             (Some((mode, _)), Some(reason)) => Some((mode, i64::MAX, reason)),
         }
-    }
-}
-
-impl Server {
-    /// Starts a pause or extends the present one: the stricter mode and the later end win.
-    pub fn pause(&self, mode: PauseMode, until_ms: i64) {
-        let mut state = self.pause.state();
-        let now = state.client.filter(|(_, until)| *until > self.mono_ms());
-        state.client = Some(match now {
-            Some((old, until)) => (old.max(mode), until.max(until_ms)),
-            None => (mode, until_ms),
-        });
-        self.set_attention(attention::PAUSED, true);
-    }
-
-    /// Pauses writes for a handover, or lets them go.
-    pub fn pause_for_failover(&self, on: bool) {
-        self.renew_pauses(|pauses| std::mem::replace(&mut pauses.failover, on) != on);
-    }
-
-    /// Pauses writes while the server prepares its end, or lets them go.
-    pub fn pause_for_end(&self, on: bool) {
-        self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
-    }
-
-    /// Whether anything is paused, so that nothing may be removed that no command asks for.
-    #[inline]
-    pub fn is_paused(&self) -> bool {
-        self.attention.load(Ordering::SeqCst) & attention::PAUSED != 0
-    }
-
-    /// Ends CLIENT PAUSE and lets every thread run what it held back.
-    pub fn unpause(&self) {
-        self.renew_pauses(|pauses| pauses.client.take().is_some());
-    }
-
-    /// Called regularly: ends a pause whose time has come.
-    pub fn end_pause_in_time(&self) {
-        let now = self.mono_ms();
-        self.renew_pauses(|pauses| {
-            let is_over = pauses.client.is_some_and(|(_, until)| until <= now);
-            if is_over {
-                pauses.client = None;
-            }
-            is_over
-        });
-    }
-
-    /// State and attention change as one: another pause may begin at any time. `change` says whether
-    /// it has changed anything.
-    fn renew_pauses(&self, change: impl FnOnce(&mut Pauses) -> bool) {
-        let mut state = self.pause.state();
-        if !change(&mut state) {
-            return;
-        }
-        let is_paused = state.client.is_some() || state.end || state.failover;
-        self.set_attention(attention::PAUSED, is_paused);
-        drop(state);
-        // Of two pauses one may have been stricter: who is held back looks again.
-        self.broadcast(|| crate::io::Message::Unpause);
     }
 }
 

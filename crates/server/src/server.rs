@@ -4,11 +4,10 @@ use crate::bio::Bio;
 use crate::clients::Clients;
 use crate::dispatch::CommandTable;
 use crate::io::Message;
-use crate::memory::Memory;
+use crate::pause::{PauseMode, Pauses};
 use crate::settings::Settings;
 use crate::slow::{self, SlowLane};
 use crate::stats::{StaleShare, ThreadStats};
-use crate::threads::placement::Placement;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +19,9 @@ use weft_base::machine::Machine;
 use weft_base::timeline::Timeline;
 use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, SlowHand, Waiter};
+use weft_memory::Memory;
 use weft_process::log_warning;
+use weft_scheduler::placement::Placement;
 
 /// Reasons to leave the straight path when a command is executed; see [`Server::attention`].
 pub mod attention {
@@ -69,7 +70,7 @@ pub struct Server {
     pub memory: Memory,
     pub listening: crate::listening::Listening,
     pub watchdog: crate::watchdog::Watchdog,
-    pub defrag: crate::defrag::Defrag,
+    pub defrag: crate::defrag_state::Defrag,
     pub persistence: crate::persistence::Persistence,
     pub bio: Bio,
     pub aof: crate::aof::Aof,
@@ -91,7 +92,7 @@ pub struct Server {
     pub attention: AtomicU32,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
-    pub pubsub: crate::pubsub::Registry,
+    pub pubsub: weft_pubsub::registry::Registry,
     pub tracking: crate::tracking::Tracking,
     pub pause: crate::pause::ClientPause,
     pub commandlog: crate::commandlog::CommandLog,
@@ -173,7 +174,7 @@ impl Server {
             memory: Memory::default(),
             listening: crate::listening::Listening::default(),
             watchdog: crate::watchdog::Watchdog::default(),
-            defrag: crate::defrag::Defrag::default(),
+            defrag: crate::defrag_state::Defrag::default(),
             persistence: crate::persistence::Persistence::default(),
             bio: Bio::default(),
             aof: crate::aof::Aof::default(),
@@ -190,7 +191,7 @@ impl Server {
             version: AtomicU64::new(1),
             attention: AtomicU32::new(0),
             monitors: Mutex::default(),
-            pubsub: crate::pubsub::Registry::default(),
+            pubsub: weft_pubsub::registry::Registry::default(),
             tracking: crate::tracking::Tracking::default(),
             pause: crate::pause::ClientPause::default(),
             commandlog: crate::commandlog::CommandLog::default(),
@@ -381,6 +382,11 @@ impl Server {
         }
     }
 
+    /// Notes how long `event` has taken since `began`, if it was watched.
+    pub fn sample_latency(&self, event: &str, began: Option<std::time::Instant>) {
+        self.latency.sample_since(event, began, self.now_ms() / 1000);
+    }
+
     /// Counts an error reply; `reply` starts with its code.
     pub fn count_error(&self, reply: &[u8]) {
         let code = reply.split(|b| *b == b' ').next().unwrap_or(reply);
@@ -390,6 +396,66 @@ impl Server {
         if errors.len() < 128 || errors.contains_key(&code) {
             *errors.entry(code).or_insert(0) += 1;
         }
+    }
+}
+
+impl Server {
+    /// Starts a pause or extends the present one: the stricter mode and the later end win.
+    pub fn pause(&self, mode: PauseMode, until_ms: i64) {
+        let mut state = self.pause.state();
+        let now = state.client.filter(|(_, until)| *until > self.mono_ms());
+        state.client = Some(match now {
+            Some((old, until)) => (old.max(mode), until.max(until_ms)),
+            None => (mode, until_ms),
+        });
+        self.set_attention(attention::PAUSED, true);
+    }
+
+    /// Pauses writes for a handover, or lets them go.
+    pub fn pause_for_failover(&self, on: bool) {
+        self.renew_pauses(|pauses| std::mem::replace(&mut pauses.failover, on) != on);
+    }
+
+    /// Pauses writes while the server prepares its end, or lets them go.
+    pub fn pause_for_end(&self, on: bool) {
+        self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
+    }
+
+    /// Whether anything is paused, so that nothing may be removed that no command asks for.
+    #[inline]
+    pub fn is_paused(&self) -> bool {
+        self.attention.load(Ordering::SeqCst) & attention::PAUSED != 0
+    }
+
+    /// Ends CLIENT PAUSE and lets every thread run what it held back.
+    pub fn unpause(&self) {
+        self.renew_pauses(|pauses| pauses.client.take().is_some());
+    }
+
+    /// Called regularly: ends a pause whose time has come.
+    pub fn end_pause_in_time(&self) {
+        let now = self.mono_ms();
+        self.renew_pauses(|pauses| {
+            let is_over = pauses.client.is_some_and(|(_, until)| until <= now);
+            if is_over {
+                pauses.client = None;
+            }
+            is_over
+        });
+    }
+
+    /// State and attention change as one: another pause may begin at any time. `change` says whether
+    /// it has changed anything.
+    fn renew_pauses(&self, change: impl FnOnce(&mut Pauses) -> bool) {
+        let mut state = self.pause.state();
+        if !change(&mut state) {
+            return;
+        }
+        let is_paused = state.client.is_some() || state.end || state.failover;
+        self.set_attention(attention::PAUSED, is_paused);
+        drop(state);
+        // Of two pauses one may have been stricter: who is held back looks again.
+        self.broadcast(|| Message::Unpause);
     }
 }
 

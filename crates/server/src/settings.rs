@@ -49,7 +49,7 @@ pub struct Settings {
     /// Bytes that all clients together may hold before some are closed; 0: no limit.
     pub clients_memory: u64,
     pub hide_user_data: bool,
-    pub defrag: crate::defrag::Limits,
+    pub defrag: crate::defrag_state::Limits,
     /// There is something to do in each turn: for `clients_memory`, for `defrag`.
     pub has_chores: bool,
     /// Another server decides on what has expired.
@@ -127,7 +127,7 @@ impl Settings {
             hz: config.int(Id::HZ),
             clients_memory: clients_memory(config),
             hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
-            defrag: crate::defrag::Limits::of(config),
+            defrag: crate::defrag_state::Limits::of(config),
             has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
             import_mode: config.bool(Id::IMPORT_MODE),
             notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),

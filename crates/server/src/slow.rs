@@ -15,13 +15,13 @@
 
 use crate::blocking::{Waiting, serve};
 use crate::clients::ClientShared;
-use crate::commands::transfer;
 use crate::dispatch::hold::{Need, hold_slow, needs_world};
 use crate::dispatch::request::{Flow, Request, Task};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
 use crate::holdings::Charge;
-use crate::io::conn::{ArgBuf, Kept};
+use crate::io::args::ArgBuf;
+use crate::io::conn::Kept;
 use crate::io::later::Later;
 use crate::io::{Message, Session};
 use crate::server::Server;
@@ -33,6 +33,7 @@ use weft_commands::Lane;
 use weft_keyspace::{SlowHand, Waiter};
 use weft_process::log_warning;
 use weft_resp::{Blob, Reply};
+use weft_transfer as transfer;
 
 /// How many threads. Most wait: for a shard, or to stop the world.
 const LONG: usize = 4;
@@ -278,7 +279,7 @@ impl SlowLane {
 
 fn run(srv: &'static Server, n: usize) {
     let _stack = weft_process::crash::second_stack();
-    crate::threads::bind_to(&srv.placement().slow);
+    weft_scheduler::placement::bind_to(&srv.placement().slow);
     let mut core = Core::slow(n, srv);
     let waiter = Waiter { thread: core.waiter(), token: 0 };
     let clock: &'static _ = Box::leak(Box::new(move || srv.now_ms()));

@@ -4,8 +4,7 @@ use crate::VERSION;
 use crate::announce;
 use crate::bio::Bio;
 use crate::commandlog::LogKind;
-use crate::failure::{self, Failure, words};
-use crate::io::Listener;
+use crate::failure;
 use crate::listening;
 use crate::persistence::load;
 use crate::persistence::stop::Stop;
@@ -20,6 +19,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
+use weft_net::listen::Listener;
+use weft_process::errors::{Failure, words};
 use weft_process::log::{self, Level};
 use weft_process::memory_policy::OomMode;
 use weft_process::pidfile::{self, PidFile};
@@ -137,7 +138,7 @@ fn run(config: Config) -> Result<i32, Failure> {
 /// become a daemon: threads do not survive a fork.
 fn free_pages_in_the_background() {
     #[cfg(not(weft_sanitizer))]
-    if let Err(e) = crate::mallctl::number(b"background_thread", Some(1)) {
+    if let Err(e) = weft_memory::mallctl::number(b"background_thread", Some(1)) {
         log_warning!("Freed memory goes back to the system with delay: {e}");
     }
 }
@@ -148,7 +149,7 @@ fn copy_beside() {
     // SAFETY: the global allocator is jemalloc, whose arenas these are, or is what takes jemalloc's place
     // together with all of its functions.
     unsafe {
-        weft_types::allocate_copies_by(crate::mallctl::allocate_beside);
+        weft_types::allocate_copies_by(weft_memory::mallctl::allocate_beside);
     }
 }
 
@@ -187,7 +188,7 @@ fn serve(
     supervisor: &Supervisor,
 ) -> Result<i32, Failure> {
     let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
-    Bio::start(&srv.bio, srv).map_err(failed)?;
+    Bio::start(&srv.bio, &srv.memory, srv.placement().bio.clone()).map_err(failed)?;
     SlowLane::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");

@@ -172,7 +172,7 @@ pub struct ThreadStats {
     pub error_replies: Counter,
     pub unexpected_errors: Counter,
     pub parked: Counter,
-    /// See [`crate::threads::load`]; in thousandths of one CPU, renewed by the thread's cron.
+    /// See [`weft_scheduler::load`]; in thousandths of one CPU, renewed by the thread's cron.
     pub busy: Counter,
     pub pressure: Counter,
     /// Connections that had requests in the last period of the load.

@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// An attempt has come to its end, unless it was taken away.
-    fn conclude(&self, number: u64, may_end: bool) {
+    fn conclude(&'static self, number: u64, may_end: bool) {
         let mut state = self.stopping.state();
         let Some(attempt) = state.attempt.take_if(|own| own.number == number) else { return };
         if may_end {
@@ -160,7 +160,7 @@ impl Server {
     }
 
     /// Takes back what a signal or SHUTDOWN has asked for; whether there was anything.
-    pub fn abort_stop(&self) -> bool {
+    pub fn abort_stop(&'static self) -> bool {
         let mut state = self.stopping.state();
         let (requested, attempt) = (state.requested.take(), state.attempt.take());
         if requested.is_none() && attempt.is_none() {
@@ -178,7 +178,7 @@ impl Server {
         true
     }
 
-    fn refuse_stop(&self, waiting: &[Arc<Waiting>]) {
+    fn refuse_stop(&'static self, waiting: &[Arc<Waiting>]) {
         for waiting in waiting.iter().filter(|waiting| waiting.state.give_up()) {
             self.count_error(FAILED.as_bytes());
             serve::answer(self, waiting, |reply| reply.error(FAILED.as_bytes()));

@@ -6,20 +6,22 @@
 //! as a single command with much to do is. Here is what is queued and watched, and what it needs;
 //! the stages of [`crate::dispatch`] run it.
 
-use crate::commands::transfer;
+use crate::bio::Bio;
 use crate::dispatch::Core;
 use crate::dispatch::hold::{Need, of_data};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::table::{Cmd, Run};
-use crate::holdings::{self, Charge, Holding, Released, heap, map_entry};
+use crate::holdings::{Charge, Holding};
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::server::Server;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
 use weft_keyspace::{Db, Guard, Keyspace, ShardSet, Watch};
+use weft_memory::size_class::{heap, map_entry};
+use weft_transfer as transfer;
 
 const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
 const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");
@@ -101,7 +103,8 @@ impl Transaction {
 
 /// What a client watches. Its watches end when it is dropped.
 pub struct Watched {
-    srv: &'static Server,
+    ks: &'static Keyspace,
+    bio: &'static Bio,
     watch: Arc<Watch>,
     /// Each of them once.
     keys: Vec<WatchedKey>,
@@ -128,7 +131,8 @@ const SHARED: usize = 2 * size_of::<usize>();
 impl Watched {
     pub fn new(srv: &'static Server, session: &Session) -> Watched {
         Watched {
-            srv,
+            ks: &srv.ks,
+            bio: &srv.bio,
             watch: Arc::default(),
             keys: Vec::new(),
             bytes: 0,
@@ -181,7 +185,8 @@ impl Drop for Watched {
         self.charge.release();
         let keys = std::mem::take(&mut self.keys);
         let ended = EndedWatch { watch: self.watch.clone(), keys };
-        holdings::release(self.srv, Released::Watches(ended));
+        let ks = self.ks;
+        self.bio.release(ended.keys(), move || ended.take_apart(ks));
     }
 }
 
@@ -215,7 +220,7 @@ pub fn discard(srv: &Server, session: &mut Session) {
 
 /// Frees a transaction that was run or given up.
 pub fn release(srv: &Server, transaction: Box<Transaction>) {
-    holdings::release(srv, Released::Queue(transaction));
+    srv.bio.release(transaction.commands(), move || drop(transaction));
 }
 
 /// Takes the session's transaction, to be run.

@@ -6,16 +6,16 @@
 //! of it have made. So the work of EXEC is guessed, rather too large than too small, from the arguments
 //! of its commands and from the values that their keys hold before the first one runs.
 
-use crate::commands::transfer;
 use crate::dispatch::Core;
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::transaction::Transaction;
 use smallvec::SmallVec;
 use weft_commands::spec::{Group, Spec};
 use weft_commands::string::range::BYTES_PER_ELEMENT;
 use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, queued, stream, string};
 use weft_keyspace::{Db, Guard, Record};
+use weft_transfer as transfer;
 use weft_types::value;
 
 /// Arguments that are part of what any command takes.

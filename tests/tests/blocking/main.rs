@@ -2,5 +2,6 @@
 
 mod faults;
 mod keys;
+mod read_ahead;
 mod stream_readers;
 mod waiting;

@@ -145,6 +145,27 @@ fn keys_of_the_wrong_type(scene: &mut Scene<'_>) {
     scene.hear("reader", &mut reader);
 }
 
+/// A stream that a client has followed becomes something else. The client is told when another one grows, and not
+/// when that changes otherwise.
+fn other_type_is_told_when_a_stream_grows(scene: &mut Scene<'_>) {
+    for tag in ["", "{s}"] {
+        for change in
+            ["PEXPIRE # 100000", "PERSIST #", "XDEL # 1-1", "XTRIM # MAXLEN 1", "XSETID # 9-9"]
+        {
+            let (a, b) = (format!("{tag}a"), format!("{tag}b"));
+            scene.act(&format!("DEL {a} {b}"));
+            scene.act(&format!("XADD {b} 1-1 f v"));
+            scene.act(&format!("XADD {b} 1-2 f v"));
+            let mut reader = scene.waiter(2, &format!("XREAD BLOCK 0 STREAMS {a} {b} $ $"), 1);
+            scene.act(&format!("ZADD {a} 1 x"));
+            scene.act(&change.replace('#', &b));
+            until_blocked(&mut scene.actor, 1);
+            scene.act(&format!("XADD {b} 10-1 f v"));
+            scene.hear("reader", &mut reader);
+        }
+    }
+}
+
 fn waits_end(scene: &mut Scene<'_>) {
     scene.act("XADD s 1-1 f v");
     for protocol in [2, 3] {
@@ -172,11 +193,12 @@ fn readers_are_told_what_the_reference_tells_them() {
     }
     let (reference, one) = (reference.expect("not skipped"), Server::weft(&[]));
     let several = Server::weft(&THREADS);
-    let scenes: [(&str, Play); 5] = [
+    let scenes: [(&str, Play); 6] = [
         ("all are served", all_are_served),
         ("transactions", a_transaction_is_seen_as_a_whole),
         ("keys that go", keys_that_go_and_change),
         ("wrong types", keys_of_the_wrong_type),
+        ("other types", other_type_is_told_when_a_stream_grows),
         ("waits end", waits_end),
     ];
     for (name, play) in scenes {

@@ -117,3 +117,54 @@ fn monitors_see_what_others_do_and_no_secrets() {
         assert_eq!(monitor.cmd(&["PING", "still here"]).text(), "still here");
     });
 }
+
+/// WATCH, and EXEC however it ends: behind the commands that it runs, or alone where it is refused.
+#[test]
+fn monitors_see_watch_and_every_exec() {
+    on_both("monitors_see_watch_and_every_exec", |server| {
+        let (mut monitor, mut other, mut admin) =
+            (server.client(), server.client(), server.client());
+        monitor.ok(&["MONITOR"]);
+        let mut lines = |count: usize| -> Vec<String> {
+            let line = |_| monitor.read_reply().expect("a line").value.text();
+            let shown = |line: String| line.split_once("] ").expect("an address").1.to_string();
+            (0..count).map(line).map(shown).collect()
+        };
+        let mut run = |commands: &[&str]| -> Vec<String> {
+            commands
+                .iter()
+                .map(|line| {
+                    let reply = other.cmd(&line.split(' ').collect::<Vec<_>>());
+                    reply.error().unwrap_or_else(|| reply.to_string())
+                })
+                .collect()
+        };
+        run(&["WATCH a b", "MULTI", "SET a 1", "EXEC", "PING"]);
+        assert_eq!(
+            lines(5),
+            [r#""WATCH" "a" "b""#, r#""MULTI""#, r#""SET" "a" "1""#, r#""EXEC""#, r#""PING""#]
+        );
+        // A watched key has changed; there is no transaction; it has failed; too many arguments.
+        run(&["WATCH a", "SET a 2", "MULTI", "GET a", "EXEC", "PING"]);
+        assert_eq!(
+            lines(5),
+            [r#""WATCH" "a""#, r#""SET" "a" "2""#, r#""MULTI""#, r#""EXEC""#, r#""PING""#]
+        );
+        run(&["EXEC", "PING", "MULTI", "NOSUCH", "EXEC", "PING", "EXEC x", "PING"]);
+        let exec = r#""EXEC""#;
+        let ping = r#""PING""#;
+        assert_eq!(lines(7), [exec, ping, r#""MULTI""#, exec, ping, r#""EXEC" "x""#, ping]);
+        for (name, on, off, code) in
+            [("min-replicas-to-write", "3", "0", "NOREPLICAS"), ("maxmemory", "1", "0", "OOM")]
+        {
+            run(&["MULTI", "SET a 3"]);
+            admin.ok(&["CONFIG", "SET", name, on]);
+            let told = run(&["EXEC", "SET a 4"]);
+            assert!(told[0].starts_with("EXECABORT") && told[0].contains(code), "{told:?}");
+            admin.ok(&["CONFIG", "SET", name, off]);
+            // Of others that are refused nothing is seen.
+            run(&["PING"]);
+            assert_eq!(lines(3), [r#""MULTI""#, exec, ping], "{code}");
+        }
+    });
+}

@@ -165,6 +165,36 @@ const MOVABLE: &[&str] = &[
     "SORT a",
     "SORT a STORE d",
     "SORT a BY nosort GET x_* STORE d",
+    // Two spaces: an empty key.
+    "MIGRATE h 1 k 0 10 KEYS",
+    "MIGRATE h 1  0 10 KEYS",
+    "MIGRATE h 1  0 10 COPY KEYS",
+    "MIGRATE h 1  0 10 KEYS a b",
+    "MIGRATE h 1  0 10 KEYS KEYS",
+    "MIGRATE h 1 k 0 10 KEYS a",
+    "MIGRATE h 1 k 0 10 AUTH KEYS",
+    "EVAL s 2 a b c",
+    "EVAL_RO s 2 a b c",
+    "EVALSHA s 1 a",
+    "EVALSHA_RO s 1 a",
+    "FCALL f 2 a b",
+    "FCALL_RO f 1 a",
+    "EVAL s 0",
+    "EVAL s 3 a",
+    "EVAL s x a",
+    "EVAL s -1 a",
+    "EVAL s",
+    "ACL LIST",
+    "ACL",
+    "ACL NOPE",
+    "SCRIPT LOAD x",
+    "FUNCTION LIST",
+    "CLUSTER INFO",
+    "CLUSTER NOPE",
+    "MODULE LOAD x",
+    "CLUSTERSCAN 0",
+    "acl|list",
+    "NOSUCH a",
     "SORT a LIMIT 0 1 store d",
     "SORT a STORE d STORE e",
     "SORT a STORE",
@@ -228,5 +258,22 @@ fn the_keys_of_a_request() {
             let words = words(ask, request);
             assert_eq!(picture(&client.cmd(&words)), picture(&reference.cmd(&words)), "{words:?}");
         }
+    }
+}
+
+#[test]
+fn categories_have_the_order_of_the_reference() {
+    let reference = Server::valkey(&[]);
+    if skip_without("categories_have_the_order_of_the_reference", &reference, "valkey-server") {
+        return;
+    }
+    let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));
+    let (mut ours, mut theirs) = (weft.client(), reference.client());
+    let categories = |client: &mut Client, name: &str| -> Vec<String> {
+        let reply = client.cmd(&["COMMAND", "INFO", name]);
+        reply.items()[0].items()[6].items().iter().map(Value::text).collect()
+    };
+    for name in names(&mut ours).iter().filter(|name| !own::is_own(name)) {
+        assert_eq!(categories(&mut ours, name), categories(&mut theirs, name), "{name}");
     }
 }

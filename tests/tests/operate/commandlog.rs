@@ -195,3 +195,29 @@ fn replies_that_nobody_gets_are_not_logged() {
         assert_eq!(replied(&mut admin).len(), 2, "{}", server.name());
     });
 }
+
+/// A reader that waits remembers the id for which `$` stands; the log shows what the client has sent.
+#[test]
+fn blocked_reader_is_logged_with_the_id_that_it_sent() {
+    on_both(&[], &["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {
+        let (mut maker, mut waiter) = (client(server), client(server));
+        let waiter_id = id(&mut waiter);
+        maker.ok(&["CONFIG", "SET", "commandlog-execution-slower-than", "0"]);
+        maker.cmd(&["XADD", "there", "1-1", "f", "v"]);
+        let add = |key| ["XADD", key, "*", "f", "v"];
+        for (key, end) in [
+            ("there", &add("there")[..]),
+            ("none", &add("none")[..]),
+            ("there", &["CLIENT", "UNBLOCK", &waiter_id][..]),
+        ] {
+            maker.ok(&["COMMANDLOG", "RESET", "slow"]);
+            send(&mut waiter, &["XREAD", "BLOCK", "0", "STREAMS", key, "$"]);
+            until_blocked(&mut maker, 1);
+            maker.cmd(end);
+            reply(&mut waiter);
+            let all = logged(&mut maker, "slow");
+            let found: Vec<_> = all.iter().filter(|entry| entry.1 == "XREAD").collect();
+            assert!(found.len() == 1 && found[0].2 == "$", "{}: {found:?}", server.name());
+        }
+    });
+}

@@ -219,3 +219,20 @@ fn calls_are_counted_when_they_are_answered() {
     let of_get = &latency["latency_percentiles_usec_get"];
     assert!(of_get.starts_with("p50=") && of_get.contains(",p99=") && of_get.contains(",p99.9="));
 }
+
+/// What no command has the name of counts for none, also where its container is one.
+#[test]
+fn unknown_subcommand_counts_for_no_command() {
+    weft_tests::scene::on_both(&[], &[], |server| {
+        let mut client = server.client();
+        for words in [&["CLIENT", "NOPE"][..], &["CONFIG", "NOPE", "x"]] {
+            assert!(client.cmd(words).error().is_some());
+        }
+        let stats = info(&mut client, "commandstats");
+        let counted = ["cmdstat_client", "cmdstat_config"].map(|name| stats.contains_key(name));
+        assert_eq!(counted, [false, false], "{}: {stats:?}", server.name());
+        assert!(client.cmd(&["CLIENT"]).error().is_some());
+        let stats = info(&mut client, "commandstats");
+        assert!(stats["cmdstat_client"].contains("rejected_calls=1"), "{}", server.name());
+    });
+}

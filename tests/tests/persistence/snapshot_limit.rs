@@ -236,3 +236,33 @@ fn the_stream_of_a_primary_waits_too() {
     caught_up(&primary, &replica);
     same_data(&primary, &replica);
 }
+
+/// A write that waited and is then refused waits no longer, alone or in a transaction.
+#[test]
+fn refused_write_waits_for_the_snapshot_no_longer() {
+    let weft = server(&[]);
+    let (mut client, mut other) = (weft.client(), weft.client());
+    for (name, on, off, code) in
+        [("min-replicas-to-write", "1", "0", "NOREPLICAS"), ("maxmemory", "1", "0", "OOM")]
+    {
+        pause(&mut client, true);
+        client.cmd(&["BGSAVE"]);
+        let (mut writer, n) = fill(&weft, 0);
+        other.ok(&["MULTI"]);
+        assert_eq!(other.cmd(&["SET", &format!("k{}", n + 1), "after"]).text(), "QUEUED");
+        send(&mut other, &["EXEC"]);
+        until("two that wait", || number(&mut client, "snapshot_waiting_clients") == 2);
+        client.ok(&["CONFIG", "SET", name, on]);
+        // Those that wait look again.
+        client.ok(&["CLIENT", "PAUSE", "600000", "WRITE"]);
+        client.ok(&["CLIENT", "UNPAUSE"]);
+        let refused = reply(&mut writer).error().expect("it is refused");
+        assert!(refused.starts_with(code), "{refused}");
+        let refused = reply(&mut other).error().expect("it is refused");
+        assert!(refused.contains(code), "{refused}");
+        assert_eq!(number(&mut client, "snapshot_waiting_clients"), 0, "{code}");
+        client.ok(&["CONFIG", "SET", name, off]);
+        pause(&mut client, false);
+        until("the end of the save", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+    }
+}

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, reply, reply_within, send, slow_ticks, until, until_blocked};
+use weft_tests::scene::{
+    client, info, on_both, reply, reply_within, send, slow_ticks, until, until_blocked,
+};
 
 /// Enough that to look at each of them takes the slow lane some ticks of the kernel's clock.
 const MANY: usize = 300_000;
@@ -106,4 +108,55 @@ fn who_waits_for_much_may_go_meanwhile() {
         });
     }
     assert_eq!(run(&mut maker, "XLEN big").int() as usize, MANY);
+}
+
+/// Each stream is looked at twice, unless the command fails at the first look.
+#[test]
+fn readers_count_hits_and_misses_as_the_reference_does() {
+    let all = std::cell::RefCell::new(Vec::new());
+    on_both(&[], &["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {
+        let mut own = client(server);
+        for key in ["s", "t"] {
+            run(&mut own, &format!("XADD {key} 1-1 f v"));
+            run(&mut own, &format!("XGROUP CREATE {key} g 0"));
+        }
+        own.ok(&["SET", "text", "v"]);
+        let seen = |own: &mut Client| (info(own, "keyspace_hits"), info(own, "keyspace_misses"));
+        let mut counts = Vec::new();
+        for line in [
+            "XREAD STREAMS s 0",
+            "XREAD STREAMS s t 0 $",
+            "XREAD STREAMS s +",
+            "XREAD STREAMS s none t 5 0 0",
+            "XREAD BLOCK 1 STREAMS s none $ $",
+            "XREAD STREAMS s text 0 0",
+            "XREAD STREAMS s s 0 x",
+            "XREADGROUP GROUP g c STREAMS s >",
+            "XREADGROUP GROUP g c STREAMS s t 0 >",
+            "XREADGROUP GROUP g c BLOCK 1 STREAMS s t > >",
+            "XREADGROUP GROUP none c STREAMS s >",
+            "XREADGROUP GROUP g c STREAMS s none > >",
+        ] {
+            let before = seen(&mut own);
+            own.cmd(&words(line));
+            let after = seen(&mut own);
+            counts.push((line, after.0 - before.0, after.1 - before.1));
+        }
+        // A blocked reader of one stream, when that grows.
+        let mut reader = client(server);
+        for line in ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"] {
+            send(&mut reader, &words(line));
+            until_blocked(&mut own, 1);
+            let before = seen(&mut own);
+            run(&mut own, "XADD s * f v");
+            reply(&mut reader);
+            let after = seen(&mut own);
+            counts.push((line, after.0 - before.0, after.1 - before.1));
+            run(&mut own, "XREADGROUP GROUP g c STREAMS s >");
+        }
+        all.borrow_mut().push(counts);
+    });
+    let all = all.into_inner();
+    assert!(all.iter().all(|counts| counts == &all[0]), "{all:#?}");
+    assert_eq!(all[0][0], ("XREAD STREAMS s 0", 2, 0));
 }

@@ -126,8 +126,6 @@ struct Wanted {
     id: StreamId,
     /// There is something.
     served: bool,
-    /// There is no such key.
-    missing: bool,
 }
 
 fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -136,11 +134,12 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     let Request { count, at, streams, .. } = request;
     let mut wanted = SmallVec::<[Wanted; 8]>::new();
     let mut work = 0;
+    let mut other_type = None;
     for n in at..at + streams {
         let key = ctx.key(n);
         let text = ctx.args[n + streams];
         let enough = ctx.lane.enough();
-        let found = with_log(ctx, &key, |log| {
+        let found = match with_log(ctx, &key, |log| {
             let id = match text {
                 b"$" => log.last_id,
                 b"+" => log.last_id.previous().unwrap_or(StreamId::MAX),
@@ -152,9 +151,16 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
                 (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, enough),
                 (true, None) | (false, _) => 0,
             };
-            Ok((Wanted { id, served, missing: false }, work))
-        })?;
-        let missing = |id| (Wanted { id, served: false, missing: true }, 0);
+            Ok((Wanted { id, served }, work))
+        }) {
+            // A client that waits is told so when one of its streams grows, and not by other changes of these.
+            Err(e) if ctx.lane == Lane::Served => {
+                other_type = Some(e);
+                None
+            }
+            found => found?,
+        };
+        let missing = |id| (Wanted { id, served: false }, 0);
         let (one, here) = match (found, text) {
             (Some(found), _) => found?,
             (None, b"$" | b"+") => missing(StreamId::MIN),
@@ -165,13 +171,17 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
         wanted.push(one);
     }
     ctx.weigh(work)?;
-    // The reference looks at all of them twice, and tells twice of those that it misses.
+    // The reference looks at all of them twice: it counts each look, and tells twice of those that it misses. Those
+    // that are served are looked at again below.
     if ctx.lane != Lane::Served {
-        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| one.missing) {
+        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.served) {
             let _ = ctx.db.read(&ctx.key(at + n));
         }
     }
     let served = wanted.iter().filter(|one| one.served).count();
+    if let Some(e) = other_type.filter(|_| served > 0) {
+        return Err(e);
+    }
     if served > 0 {
         return answer(ctx, &request, &wanted, served);
     }

@@ -13,15 +13,16 @@ section! {
         kind: int(1, u32::MAX as i64),
         default: "10000",
         status: EFFECTIVE,
-        doc: "How many clients may be connected at once. Later ones get an error and are closed. \
-              The limit on open files of the process is raised for it, or this is lowered.",
+        doc: "How many clients may be connected at once. Further ones get an error and are \
+              closed. The server raises the process's limit on open files as needed, or lowers \
+              maxclients.",
     }
     MAXMEMORY_CLIENTS = "maxmemory-clients" {
         kind: Kind::MemoryOrPercent,
         default: "0",
         status: EFFECTIVE,
-        doc: "Memory that all clients' buffers together may take, in bytes or as a percentage of \
-              maxmemory. Over it, the clients that take most are closed. 0 sets no limit.",
+        doc: "Memory that all clients' buffers together may use, in bytes or as a percentage of \
+              maxmemory. Above it, the clients that use most are closed. 0 sets no limit.",
     }
     CLIENT_QUERY_BUFFER_LIMIT = "client-query-buffer-limit" {
         kind: bytes(1 << 20, SIZE_MAX),
@@ -35,9 +36,9 @@ section! {
         default: "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
         flags: Flags::MULTI.and(Flags::REPEATABLE),
         status: EFFECTIVE,
-        doc: "For each class of clients (normal, replica, pubsub): a client is closed when the \
-              output waiting for it is over the first number of bytes, or over the second for so \
-              many seconds. 0 sets no limit. One class on a line, or several in a row.",
+        doc: "For each class of clients (normal, replica, pubsub): a client is closed when its \
+              pending output exceeds the first number of bytes, or the second for this many \
+              seconds. 0 sets no limit. A line may have one class or several.",
     }
     PROTO_MAX_BULK_LEN = "proto-max-bulk-len" {
         kind: bytes(1 << 20, SIZE_MAX),
@@ -50,7 +51,7 @@ section! {
         kind: int(0, LONG_MAX),
         default: "1000000",
         status: EFFECTIVE,
-        doc: "How many keys the server remembers for clients that cache values. Over it, some \
-              are declared invalid early. 0 sets no limit.",
+        doc: "How many keys the server remembers for clients that cache values. Above it, some \
+              are invalidated early. 0 sets no limit.",
     }
 }

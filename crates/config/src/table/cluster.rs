@@ -22,14 +22,14 @@ section! {
         default: "nodes.conf",
         flags: Flags::IMMUTABLE,
         status: CLUSTER,
-        doc: "File in which the node keeps its view of the cluster. It is the server's, not to \
-              be edited, and no two nodes may share one.",
+        doc: "File in which the node keeps its view of the cluster. Do not edit it, and do not \
+              share it between nodes.",
     }
     CLUSTER_CONFIG_SAVE_BEHAVIOR = "cluster-config-save-behavior" {
         kind: one_of(&["sync", "best-effort"]),
         default: "sync",
         status: CLUSTER,
-        doc: "When that file cannot be written: stop the node, or continue.",
+        doc: "If that file cannot be written: stop the node, or continue.",
     }
     CLUSTER_DATABASES = "cluster-databases" {
         kind: int(1, INT_MAX),
@@ -57,14 +57,14 @@ section! {
         kind: int(0, INT_MAX),
         default: "10",
         status: CLUSTER,
-        doc: "How stale a replica may be and still take over: so many node timeouts since it \
-              last heard its primary. 0 sets no limit.",
+        doc: "How stale a replica may be and still take over, in node timeouts since it last \
+              heard its primary. 0 sets no limit.",
     }
     CLUSTER_REPLICA_NO_FAILOVER = "cluster-replica-no-failover" aka "cluster-slave-no-failover" {
         kind: Kind::Bool,
         default: "no",
         status: CLUSTER,
-        doc: "Never take over from a failing primary by itself.",
+        doc: "Never take over from a failing primary automatically.",
     }
     CLUSTER_MIGRATION_BARRIER = "cluster-migration-barrier" {
         kind: int(0, INT_MAX),
@@ -76,20 +76,20 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: CLUSTER,
-        doc: "Whether replicas move like that at all.",
+        doc: "Whether replicas move to such a primary.",
     }
     CLUSTER_REQUIRE_FULL_COVERAGE = "cluster-require-full-coverage" {
         kind: Kind::Bool,
         default: "yes",
         status: CLUSTER,
-        doc: "Refuse every command while some slot has no node. Otherwise the slots that have \
-              one are served.",
+        doc: "Refuse every command while a slot has no node. With no, the other slots are \
+              served.",
     }
     CLUSTER_ALLOW_READS_WHEN_DOWN = "cluster-allow-reads-when-down" {
         kind: Kind::Bool,
         default: "no",
         status: CLUSTER,
-        doc: "Answer reads from this node while the cluster is down.",
+        doc: "Serve reads from this node while the cluster is down.",
     }
     CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = "cluster-allow-pubsubshard-when-down" {
         kind: Kind::Bool,
@@ -101,15 +101,14 @@ section! {
         kind: bytes(0, u64::MAX),
         default: "0",
         status: CLUSTER,
-        doc: "Bytes that may wait for another node before its link is closed and opened anew. 0 \
+        doc: "Bytes that may wait for another node before its link is closed and reopened. 0 \
               sets no limit.",
     }
     CLUSTER_BLACKLIST_TTL = "cluster-blacklist-ttl" {
         kind: int(i64::MIN, i64::MAX),
         default: "60",
         status: CLUSTER,
-        doc: "Seconds during which a node, after CLUSTER FORGET of another, does not learn of it \
-              again.",
+        doc: "Seconds for which a node ignores another after CLUSTER FORGET.",
     }
     CLUSTER_MANUAL_FAILOVER_TIMEOUT = "cluster-manual-failover-timeout" {
         kind: int(1, INT_MAX),
@@ -128,7 +127,7 @@ section! {
         kind: checked(announced_ip),
         default: "\"\"",
         status: CLUSTER,
-        doc: "Address by which others should reach this node. Empty lets them find out.",
+        doc: "Address at which others reach this node. Empty lets them detect it.",
     }
     CLUSTER_ANNOUNCE_CLIENT_IPV4 = "cluster-announce-client-ipv4" {
         kind: checked(ipv4),
@@ -158,7 +157,7 @@ section! {
         kind: checked(host_name),
         default: "\"\"",
         status: CLUSTER,
-        doc: "Host name for clients, which certificates can be checked against.",
+        doc: "Host name to announce to clients, for checking certificates.",
     }
     CLUSTER_ANNOUNCE_HUMAN_NODENAME = "cluster-announce-human-nodename" {
         kind: checked(node_name),
@@ -170,37 +169,37 @@ section! {
         kind: int(0, PORT_MAX),
         default: "0",
         status: CLUSTER,
-        doc: "Port by which others should reach this node. 0 is its own port.",
+        doc: "Port at which others reach this node. 0 is its own port.",
     }
     CLUSTER_ANNOUNCE_TLS_PORT = "cluster-announce-tls-port" {
         kind: int(0, PORT_MAX),
         default: "0",
         status: CLUSTER,
-        doc: "TLS port by which others should reach this node. 0 is its own.",
+        doc: "TLS port at which others reach this node. 0 is its own.",
     }
     CLUSTER_ANNOUNCE_BUS_PORT = "cluster-announce-bus-port" {
         kind: int(0, PORT_MAX),
         default: "0",
         status: CLUSTER,
-        doc: "Bus port by which others should reach this node. 0 is its own.",
+        doc: "Bus port at which others reach this node. 0 is its own.",
     }
     CLUSTER_SLOT_STATS_ENABLED = "cluster-slot-stats-enabled" {
         kind: Kind::Bool,
         default: "no",
         status: CLUSTER,
-        doc: "Count processor time and network traffic by slot, for CLUSTER SLOT-STATS.",
+        doc: "Count CPU time and network traffic by slot, for CLUSTER SLOT-STATS.",
     }
     CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = "cluster-slot-migration-log-max-len" {
         kind: int(0, LONG_MAX),
         default: "1000",
         status: CLUSTER,
-        doc: "How many finished migrations of slots are remembered.",
+        doc: "How many finished slot migrations the server remembers.",
     }
     SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES = "slot-migration-max-failover-repl-bytes" {
         kind: Kind::MemoryOrMinusOne,
         default: "0",
         status: CLUSTER,
-        doc: "Bytes of unsent writes at which a migration of slots may be completed, while \
-              writes to them wait. -1 sets no limit.",
+        doc: "Bytes of unsent writes at which a slot migration may complete, while writes to the \
+              slots wait. -1 sets no limit.",
     }
 }

@@ -10,7 +10,8 @@ use crate::kind::{Kind, one_of, text};
 section! {
     after: super::encodings::END,
     title: "Older servers",
-    about: "Accepted so that existing files load, and without effect for the reasons given.",
+    about: "These directives have no effect. The server accepts them, so that existing files \
+            load.",
 
     DYNAMIC_HZ = "dynamic-hz" {
         kind: Kind::Bool,
@@ -23,8 +24,8 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: Status::Obsolete("hash tables never need rehashing in the background"),
-        doc: "Whether idle time is spent on moving entries of a growing hash table. Tables grow \
-              in small steps here, with the writes that make them grow.",
+        doc: "Whether idle time is used to move entries of a growing hash table. This server's \
+              tables grow in small steps, with the writes.",
     }
     LUA_REPLICATE_COMMANDS = "lua-replicate-commands" {
         kind: Kind::Bool,

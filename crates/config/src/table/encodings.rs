@@ -7,9 +7,9 @@ use crate::kind::{bytes, int};
 section! {
     after: super::monitoring::END,
     title: "Encodings",
-    about: "Small collections are kept in compact form, as one block of memory that is searched \
-            from end to end. These say how small. The older names with ziplist in them are the \
-            same directives.",
+    about: "Small collections have a compact form: one block of memory that is searched from end \
+            to end. These directives set the limits. The older names with ziplist in them are \
+            aliases.",
 
     HASH_MAX_LISTPACK_ENTRIES = "hash-max-listpack-entries" aka "hash-max-ziplist-entries" {
         kind: int(0, LONG_MAX),
@@ -27,7 +27,7 @@ section! {
         kind: int(i32::MIN as i64, INT_MAX),
         default: "-2",
         status: EFFECTIVE,
-        doc: "Size of a block of a list: so many elements, or with -1 to -5, 4, 8, 16, 32 or \
+        doc: "Size of a block of a list: this many elements, or with -1 to -5, 4, 8, 16, 32 or \
               64 KiB.",
     }
     LIST_COMPRESS_DEPTH = "list-compress-depth" {
@@ -35,7 +35,7 @@ section! {
         default: "0",
         flags: Flags::DEBUG,
         status: EFFECTIVE,
-        doc: "Compress the blocks of a list but for so many at each end. 0 compresses none.",
+        doc: "Compress the blocks of a list except this many at each end. 0 compresses none.",
     }
     SET_MAX_INTSET_ENTRIES = "set-max-intset-entries" {
         kind: int(0, LONG_MAX),
@@ -71,8 +71,8 @@ section! {
         kind: bytes(0, SIZE_MAX),
         default: "3000",
         status: EFFECTIVE,
-        doc: "Bytes up to which a HyperLogLog is kept in its sparse form. Over 16000 makes no \
-              sense: the dense form is smaller.",
+        doc: "Bytes up to which a HyperLogLog has its sparse form. Above 16000, the dense form \
+              is smaller.",
     }
     STREAM_NODE_MAX_BYTES = "stream-node-max-bytes" {
         kind: bytes(0, SIZE_MAX),

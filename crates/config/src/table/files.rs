@@ -15,9 +15,9 @@ section! {
         flags: Flags::REPEATABLE,
         status: EFFECTIVE,
         doc: "Read another file here, as if its lines replaced this one. The path may be a \
-              pattern: its files are read in order of their names, and none is fine. Within one \
-              file a directive may be set once; a file may change what a file before it has set, \
-              so put includes first to override them and last to let them override. CONFIG REWRITE \
-              changes this file only.",
+              pattern: matching files are read in order of their names, and a pattern without \
+              matches is no error. One file may set a directive only once, and later files \
+              override earlier ones. Put includes first to override them, and last to let them \
+              override this file. CONFIG REWRITE changes this file only.",
     }
 }

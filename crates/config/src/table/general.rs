@@ -18,22 +18,21 @@ section! {
         default: "16",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "How many numbered databases SELECT can choose from. Databases that are not used \
-              cost nearly nothing.",
+        doc: "How many numbered databases SELECT can choose from. Unused databases cost nearly \
+              nothing.",
     }
     DIR = "dir" {
         kind: Kind::Directory,
         default: "./",
         flags: Flags::PROTECTED.and(Flags::DENY_LOADING),
         status: EFFECTIVE,
-        doc: "Working directory: where relative paths start, and where data files are. It must \
-              exist.",
+        doc: "Working directory, for data files and relative paths. It must exist.",
     }
     LOGLEVEL = "loglevel" {
         kind: one_of(&["debug", "verbose", "notice", "warning", "nothing"]),
         default: "notice",
         status: EFFECTIVE,
-        doc: "The least important messages that are logged.",
+        doc: "Lowest level of messages to log.",
     }
     LOGFILE = "logfile" {
         kind: text(),
@@ -41,21 +40,20 @@ section! {
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
         doc: "File to append the log to. Empty writes to standard output, which a server in the \
-              background has not got.",
+              background does not have.",
     }
     LOG_FORMAT = "log-format" {
         kind: one_of(&["legacy", "logfmt", "json"]),
         default: "legacy",
         status: EFFECTIVE,
-        doc: "How a line of the log is laid out: as it always was, as key=value pairs, or as a \
-              JSON object.",
+        doc: "Format of a log line: legacy, key=value pairs, or a JSON object.",
     }
     LOG_TIMESTAMP_FORMAT = "log-timestamp-format" {
         kind: one_of(&["legacy", "iso8601", "milliseconds"]),
         default: "legacy",
         status: EFFECTIVE,
-        doc: "The form of the time in a line of the log: as in Redis, ISO 8601 with the time zone, \
-              or milliseconds since 1970.",
+        doc: "Format of the time in a log line: legacy, ISO 8601 with the time zone, or \
+              milliseconds since 1970.",
     }
     SYSLOG_ENABLED = "syslog-enabled" {
         kind: Kind::Bool,
@@ -112,7 +110,7 @@ section! {
         kind: text(),
         default: "\"\"",
         status: ZONES,
-        doc: "Where this server runs, for clients that prefer a near one. Shown by INFO and \
+        doc: "Where this server runs, for clients that prefer a nearby one. Shown by INFO and \
               HELLO.",
     }
     LOCALE_COLLATE = "locale-collate" {

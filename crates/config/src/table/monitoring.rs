@@ -14,68 +14,68 @@ section! {
         kind: int(-1, LONG_MAX),
         default: "10000",
         status: EFFECTIVE,
-        doc: "Remember commands that ran for longer than so many microseconds, waiting and I/O \
-              not counted. 0 remembers every command, -1 none.",
+        doc: "Record commands that run longer than this many microseconds, without waiting and \
+              I/O. 0 records every command, -1 none.",
     }
     COMMANDLOG_SLOW_EXECUTION_MAX_LEN =
         "commandlog-slow-execution-max-len" aka "slowlog-max-len" {
         kind: int(0, LONG_MAX),
         default: "128",
         status: EFFECTIVE,
-        doc: "How many of them are remembered.",
+        doc: "How many such commands to keep.",
     }
     COMMANDLOG_REQUEST_LARGER_THAN = "commandlog-request-larger-than" {
         kind: int(-1, LONG_MAX),
         default: "1048576",
         status: EFFECTIVE,
-        doc: "Remember commands whose request has more bytes than this. -1 remembers none.",
+        doc: "Record commands whose request has more bytes than this. -1 records none.",
     }
     COMMANDLOG_LARGE_REQUEST_MAX_LEN = "commandlog-large-request-max-len" {
         kind: int(0, LONG_MAX),
         default: "128",
         status: EFFECTIVE,
-        doc: "How many of them are remembered.",
+        doc: "How many such commands to keep.",
     }
     COMMANDLOG_REPLY_LARGER_THAN = "commandlog-reply-larger-than" {
         kind: int(-1, LONG_MAX),
         default: "1048576",
         status: EFFECTIVE,
-        doc: "Remember commands whose reply has more bytes than this. -1 remembers none.",
+        doc: "Record commands whose reply has more bytes than this. -1 records none.",
     }
     COMMANDLOG_LARGE_REPLY_MAX_LEN = "commandlog-large-reply-max-len" {
         kind: int(0, LONG_MAX),
         default: "128",
         status: EFFECTIVE,
-        doc: "How many of them are remembered.",
+        doc: "How many such commands to keep.",
     }
     LATENCY_MONITOR_THRESHOLD = "latency-monitor-threshold" {
         kind: int(0, LONG_MAX),
         default: "0",
         status: EFFECTIVE,
-        doc: "Record events inside the server that took at least so many milliseconds, for the \
-              LATENCY command. 0 records none.",
+        doc: "Record internal events that take at least this many milliseconds, for the LATENCY \
+              command. 0 records none.",
     }
     LATENCY_TRACKING = "latency-tracking" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Count for every command how long its calls took, for INFO latencystats and \
-              LATENCY HISTOGRAM.",
+        doc: "Record how long each command's calls take, for INFO latencystats and LATENCY \
+              HISTOGRAM.",
     }
     LATENCY_TRACKING_INFO_PERCENTILES = "latency-tracking-info-percentiles" {
         kind: Kind::Percentiles,
         default: "50 99 99.9",
         flags: Flags::MULTI,
         status: EFFECTIVE,
-        doc: "Which percentiles of them INFO shows.",
+        doc: "Percentiles that INFO latencystats shows.",
     }
     NOTIFY_KEYSPACE_EVENTS = "notify-keyspace-events" {
         kind: Kind::KeyspaceEvents,
         default: "\"\"",
         status: EFFECTIVE,
-        doc: "Publish what happens to keys: K on a channel of the key, E on a channel of the \
-              event; g general commands, $ strings, l lists, s sets, h hashes, z sorted sets, t \
-              streams, d module types, x expired, e evicted; A for all of these; n new keys, m \
-              misses. Empty publishes nothing.",
+        doc: "Publish events of keys: K on a channel of the key, E on a channel of the event; g \
+              general commands, $ strings, l lists, s sets, h hashes, z sorted sets, t streams, d \
+              module types, x expired, e evicted; A for all of these; n new keys, m misses. Empty \
+              publishes nothing.",
     }
 }

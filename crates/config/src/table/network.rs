@@ -18,25 +18,25 @@ section! {
         flags: Flags::MULTI,
         status: EFFECTIVE,
         doc: "Addresses of this machine to listen on: up to 16, as numbers or names. By default \
-              only this machine is served (Valkey without a file listens everywhere). * is every \
-              IPv4 and ::* every IPv6 address. A leading dash allows the address to be missing. An \
-              empty list closes the TCP port. A server that listens on every address is reachable \
-              from every host that reaches the machine; see protected-mode and requirepass.",
+              the server is reachable from this machine only (Valkey without a file listens \
+              everywhere). * is every IPv4 and ::* every IPv6 address. A leading dash allows the \
+              address to be missing. An empty list closes the TCP port. If the server listens on \
+              every address, every host that reaches the machine reaches the server; see \
+              protected-mode and requirepass.",
     }
     BIND_SOURCE_ADDR = "bind-source-addr" {
         kind: text(),
         default: "\"\"",
         status: EFFECTIVE,
-        doc: "Local address for connections that this server opens itself: to its primary and to \
-              other cluster nodes. Empty lets the system choose.",
+        doc: "Local address for connections that this server opens: to its primary and to other \
+              cluster nodes. Empty lets the system choose.",
     }
     PROTECTED_MODE = "protected-mode" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "While the default user has no password, accept commands only from this machine: over \
-              loopback or the Unix socket. Clients from elsewhere get an error that names the \
-              solutions.",
+        doc: "While the default user has no password, accept commands only from this machine: \
+              over loopback or the Unix socket. Other clients get an error that says what to do.",
     }
     PORT = "port" {
         kind: int(0, PORT_MAX),
@@ -49,7 +49,7 @@ section! {
         default: "511",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "How many connections may wait to be accepted. The system caps it at \
+        doc: "How many connections may wait to be accepted. The system limits it to \
               net.core.somaxconn.",
     }
     UNIXSOCKET = "unixsocket" {
@@ -64,21 +64,21 @@ section! {
         default: "\"\"",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Group that is to own the Unix socket. Empty leaves the group of the process.",
+        doc: "Group that owns the Unix socket. Empty leaves the group of the process.",
     }
     UNIXSOCKETPERM = "unixsocketperm" {
         kind: Kind::Octal { max: 0o777 },
         default: "0",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Permissions of the Unix socket, in octal. 0 leaves what the umask gives.",
+        doc: "Permissions of the Unix socket, in octal. 0 keeps what the umask allows.",
     }
     TIMEOUT = "timeout" {
         kind: int(0, INT_MAX),
         default: "0",
         status: EFFECTIVE,
-        doc: "Close a client that has sent nothing for so many seconds. 0 never does. Replicas, \
-              blocked and subscribed clients are left alone.",
+        doc: "Close a client that has sent nothing for this many seconds. 0 closes none. \
+              Replicas, blocked clients and subscribers are exempt.",
     }
     TCP_KEEPALIVE = "tcp-keepalive" {
         kind: int(0, INT_MAX),
@@ -99,8 +99,8 @@ section! {
         kind: int(1, 1000),
         default: "10",
         status: PACING,
-        doc: "How many connections are accepted in one turn of an event loop, so that a rush of \
-              clients does not delay those already served.",
+        doc: "How many connections one iteration of an event loop accepts, so that many new \
+              clients do not delay the present ones.",
     }
     MAX_NEW_TLS_CONNECTIONS_PER_CYCLE = "max-new-tls-connections-per-cycle" {
         kind: int(1, 1000),

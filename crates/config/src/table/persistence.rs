@@ -15,9 +15,9 @@ section! {
         default: "3600 1 300 100 60 10000",
         flags: Flags::MULTI.and(Flags::REPEATABLE),
         status: EFFECTIVE,
-        doc: "Write a snapshot when so many seconds have passed and at least so many keys have \
-              changed. Pairs on one line or on several add up; \"\" removes those before it, and \
-              alone turns snapshots off.",
+        doc: "Pairs of seconds and changes: write a snapshot after this many seconds if at least \
+              this many keys have changed. Pairs on one or more lines add up. \"\" removes the \
+              pairs before it; alone it turns snapshots off.",
     }
     DBFILENAME = "dbfilename" {
         kind: checked(db_file_name),
@@ -43,39 +43,39 @@ section! {
         kind: one_of(&["strict", "relaxed"]),
         default: "strict",
         status: EFFECTIVE,
-        doc: "The treatment of a snapshot of a later format: refuse it, or try to load it as far \
-              as it is understood.",
+        doc: "Treatment of a snapshot of an unknown version: refuse it, or load it as far as \
+              the server understands it.",
     }
     RDB_DEL_SYNC_FILES = "rdb-del-sync-files" {
         kind: Kind::Bool,
         default: "no",
-        status: Status::Obsolete("files for replication alone never stay"),
-        doc: "Delete snapshots that were written for replication alone, where this server keeps \
-              no files otherwise.",
+        status: Status::Obsolete("files written for replication are always temporary"),
+        doc: "Delete snapshots written only for replication, if this server keeps no other \
+              files.",
     }
     RDB_SAVE_INCREMENTAL_FSYNC = "rdb-save-incremental-fsync" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Sync a snapshot every few megabytes while it is written, so that the disk is never \
-              asked for all of it at once.",
+        doc: "Sync a snapshot every few megabytes while it is written, so that the disk never \
+              has to write all of it at once.",
     }
     SNAPSHOT_MEMORY_LIMIT = "snapshot-memory-limit" {
         kind: bytes(0, SIZE_MAX),
         default: "0",
         status: EFFECTIVE,
-        doc: "Memory that a snapshot may take in addition to the data, for changes of clients \
-              while it is written. Near it, writes to keys that are not saved yet wait, for \
-              snapshot-max-write-delay at most; reads and all other writes continue. 0: a quarter \
+        doc: "Memory that a snapshot may use in addition to the data, for old values of keys that \
+              change meanwhile. Near this limit, writes to keys that are not saved yet wait, for \
+              snapshot-max-write-delay at most. Reads and all other writes continue. 0: a quarter \
               of the memory in use, at least 64mb.",
     }
     SNAPSHOT_MAX_WRITE_DELAY = "snapshot-max-write-delay" {
         kind: int(0, INT_MAX),
         default: "1000",
         status: EFFECTIVE,
-        doc: "Milliseconds that a write may wait for a snapshot at its memory limit. Then the \
-              write continues, and the limit of this snapshot is raised by an eighth: it takes \
-              more memory, and never fails for that. 0: writes never wait.",
+        doc: "Milliseconds that a write may wait for a snapshot at its memory limit. After that \
+              the write continues, and the limit of this snapshot grows by an eighth. So the \
+              snapshot uses more memory but never fails for it. 0: writes never wait.",
     }
     STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {
         kind: Kind::Bool,
@@ -89,14 +89,15 @@ section! {
         default: "no",
         flags: Flags::DENY_LOADING,
         status: EFFECTIVE,
-        doc: "Log every write to a file, to lose at most the last second in a crash.",
+        doc: "Log every write to a file. With appendfsync everysec, a crash loses about the last \
+              second.",
     }
     APPENDFILENAME = "appendfilename" {
         kind: checked(append_file_name),
         default: "appendonly.aof",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "The beginning of the names of the append-only files.",
+        doc: "Beginning of the names of the append-only files.",
     }
     APPENDDIRNAME = "appenddirname" {
         kind: checked(append_dir_name),
@@ -109,65 +110,66 @@ section! {
         kind: one_of(&["everysec", "always", "no"]),
         default: "everysec",
         status: EFFECTIVE,
-        doc: "When writes are made safe on disk: once a second, before every answer, or when \
-              the system likes.",
+        doc: "When to sync writes to disk: once a second, before every reply, or when the system \
+              chooses.",
     }
     NO_APPENDFSYNC_ON_REWRITE = "no-appendfsync-on-rewrite" {
         kind: Kind::Bool,
         default: "no",
         status: EFFECTIVE,
-        doc: "Do not sync while a rewrite or a snapshot is written: steadier latency, but a \
-              crash then loses more.",
+        doc: "Do not sync while a rewrite or a snapshot is written. Latency is steadier, but a \
+              crash in that time loses more.",
     }
     AUTO_AOF_REWRITE_PERCENTAGE = "auto-aof-rewrite-percentage" {
         kind: int(0, INT_MAX),
         default: "100",
         status: EFFECTIVE,
-        doc: "Rewrite the append-only file when it has grown by so many percent since the last \
-              time. 0 never does by itself.",
+        doc: "Rewrite the append-only file when it has grown by this many percent since the last \
+              rewrite. 0 turns automatic rewrites off.",
     }
     AUTO_AOF_REWRITE_MIN_SIZE = "auto-aof-rewrite-min-size" {
         kind: bytes(0, LONG_MAX as u64),
         default: "64mb",
         status: EFFECTIVE,
-        doc: "Size below which it is not rewritten by itself.",
+        doc: "Size below which there is no automatic rewrite.",
     }
     AOF_LOAD_TRUNCATED = "aof-load-truncated" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Load an append-only file whose end is missing, as after a crash, and log it. \
-              Otherwise refuse to start.",
+        doc: "Load an append-only file whose end is missing, as after a crash, and log a \
+              warning. With no, refuse to start.",
     }
     AOF_LOAD_CORRUPT_TAIL_MAX_SIZE = "aof-load-corrupt-tail-max-size" {
         kind: bytes(0, LONG_MAX as u64),
         default: "0",
         status: EFFECTIVE,
-        doc: "So many bytes at the end of the last append-only file may be damaged in any way, as \
-              after a power loss; they are cut off and that is logged. Beyond it the server \
-              refuses to start.",
+        doc: "Bytes at the end of the last append-only file that may be damaged in any way, as \
+              after a power loss. The server cuts them off and logs it. It refuses to start with \
+              more damage.",
     }
     AOF_CHECKSUM = "aof-checksum" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
         doc: "Write a checksum before each batch in the append-only file, in a line that other \
-              servers pass over, and check it when the file is loaded.",
+              servers skip, and check it when the file is loaded.",
     }
     AOF_ZEROS_AHEAD = "aof-zeros-ahead" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
         doc: "Under appendfsync always, with aof-checksum and without no-appendfsync-on-rewrite, \
-              keep up to a megabyte of zeros at the end of the append-only file: syncs take half \
-              as long. They are cut off when it is closed; after a crash other servers need \
-              --check-aof --fix first.",
+              keep up to a megabyte of zeros at the end of the append-only file, so that syncs \
+              take about half as long. The server cuts them off when it closes the file. After a \
+              crash, other servers need --check-aof --fix first.",
     }
     AOF_USE_RDB_PREAMBLE = "aof-use-rdb-preamble" {
         kind: Kind::Bool,
         default: "yes",
         status: EFFECTIVE,
-        doc: "Begin a rewritten append-only file with a snapshot: smaller and faster to load.",
+        doc: "Begin a rewritten append-only file with a snapshot, which is smaller and loads \
+              faster.",
     }
     AOF_REWRITE_INCREMENTAL_FSYNC = "aof-rewrite-incremental-fsync" {
         kind: Kind::Bool,
@@ -179,7 +181,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         status: EFFECTIVE,
-        doc: "Note the time in the append-only file, to restore the data as of a moment. Older \
-              servers cannot read such files.",
+        doc: "Write time stamps to the append-only file, for restoring the data as of a given \
+              time. Older servers cannot read such files.",
     }
 }

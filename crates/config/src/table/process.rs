@@ -17,8 +17,7 @@ section! {
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Go to the background after start. Leave it to the service manager where there is \
-              one.",
+        doc: "Run in the background after start. Leave this off under a service manager.",
     }
     SUPERVISED = "supervised" {
         kind: one_of(&["upstart", "systemd", "auto", "no"]),
@@ -26,7 +25,7 @@ section! {
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
         doc: "Notify a service manager when the server is ready: systemd through NOTIFY_SOCKET, \
-              upstart by stopping itself once, auto whichever the environment shows.",
+              upstart by stopping itself once, auto by whichever the environment names.",
     }
     PIDFILE = "pidfile" {
         kind: text(),
@@ -62,8 +61,8 @@ section! {
         default: "default",
         flags: Flags::MULTI,
         status: EFFECTIVE,
-        doc: "How to shut down on SIGINT (Ctrl-C): the options of the SHUTDOWN command, several \
-              together. default saves when save points are configured.",
+        doc: "How to shut down on SIGINT (Ctrl-C): one or more options of the SHUTDOWN command. \
+              default saves if save points are configured.",
     }
     SHUTDOWN_ON_SIGTERM = "shutdown-on-sigterm" {
         kind: Kind::Words { words: SHUTDOWN_WORDS, check: shutdown_words },
@@ -79,9 +78,9 @@ section! {
         },
         default: "no",
         status: EFFECTIVE,
-        doc: "Set which process the kernel stops first when memory runs out, by \
-              oom-score-adj-values: as they are (absolute) or added to the value at start (yes or \
-              relative).",
+        doc: "Set the OOM score, by which the kernel chooses a process to kill when memory runs \
+              out, from oom-score-adj-values: as they are (absolute), or added to the score at \
+              start (yes or relative).",
     }
     OOM_SCORE_ADJ_VALUES = "oom-score-adj-values" {
         kind: Kind::OomScores,
@@ -89,22 +88,22 @@ section! {
         flags: Flags::MULTI,
         status: EFFECTIVE,
         doc: "OOM scores of a primary, of a replica and of a child process, each from -2000 to \
-              2000. They should rise, or an unprivileged process cannot set them.",
+              2000. They should ascend: an unprivileged process can only raise its score.",
     }
     DISABLE_THP = "disable-thp" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Keep the kernel from giving this process huge pages that it did not ask for. The \
-              memory of the keyspace asks for them: no process is forked here that would have \
-              to copy them. Needs Linux 6.18; older kernels leave things as they are.",
+        doc: "Keep the kernel from giving this process huge pages that it did not request. The \
+              keyspace still requests them, since the server never forks and no copy-on-write can \
+              multiply them. Needs Linux 6.18; older kernels change nothing.",
     }
     IGNORE_WARNINGS = "ignore-warnings" {
         kind: text(),
         default: "\"\"",
         status: EFFECTIVE,
-        doc: "Names of checks of the system whose warning should not stop the server, such as \
+        doc: "Names of system checks whose warnings do not prevent the start, such as \
               ARM64-COW-BUG.",
     }
     CRASH_MEMCHECK_ENABLED = "crash-memcheck-enabled" {

@@ -13,8 +13,8 @@ section! {
         kind: int(0, LONG_MAX),
         default: "5000",
         status: SCRIPTING,
-        doc: "Milliseconds after which a script that still runs is reported as busy, and can be \
-              killed. 0 never reports it.",
+        doc: "Milliseconds after which a running script counts as busy and can be killed. 0 \
+              never reports it.",
     }
     LOADMODULE = "loadmodule" {
         kind: Kind::Statement { min: 1, max: usize::MAX },

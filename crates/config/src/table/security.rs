@@ -16,8 +16,8 @@ section! {
         default: "\"\"",
         flags: Flags::SENSITIVE,
         status: EFFECTIVE,
-        doc: "Password of the default user, for AUTH and HELLO. Empty asks for none. The server \
-              answers fast enough for millions of guesses a second: use a long random one.",
+        doc: "Password of the default user, for AUTH and HELLO. Empty requires none. Use a long \
+              random one, since the server is fast enough for millions of guesses a second.",
     }
     USER = "user" {
         kind: Kind::Statement { min: 1, max: usize::MAX },
@@ -51,38 +51,37 @@ section! {
         default: "FLUSHALL \"\"",
         flags: Flags::REPEATABLE.and(Flags::GUARD),
         status: RENAMING,
-        doc: "Give a command another name, or with \"\" none at all. Rules for users do this \
-              better.",
+        doc: "Rename a command, or disable it with \"\". Rules for users do this better.",
     }
     ALLOW_UNSUPPORTED_PROTECTION = "allow-unsupported-protection" {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Start although a directive that protects, such as user, aclfile, rename-command or \
+        doc: "Start although a protective directive, such as user, aclfile, rename-command or \
               tls-port, has no effect in this version. With no, the server refuses to start with \
-              such a directive, since it would serve whom it was to keep out.",
+              such a directive, since it would serve clients that the directive should keep out.",
     }
     ENABLE_PROTECTED_CONFIGS = "enable-protected-configs" {
         kind: one_of(&["no", "yes", "local"]),
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Clients that may change dir, dbfilename and other directives that decide where files \
-              are written: none, all, or those on this machine.",
+        doc: "Which clients may change dir, dbfilename and other directives that decide where \
+              files are written: none, all, or those on this machine.",
     }
     ENABLE_DEBUG_COMMAND = "enable-debug-command" {
         kind: one_of(&["no", "yes", "local"]),
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Clients that may use DEBUG, which can crash the server on purpose.",
+        doc: "Which clients may use DEBUG, which can crash the server on purpose.",
     }
     ENABLE_MODULE_COMMAND = "enable-module-command" {
         kind: one_of(&["no", "yes", "local"]),
         default: "no",
         flags: Flags::IMMUTABLE,
         status: super::MODULES,
-        doc: "Clients that may use MODULE, which runs code from files in the server.",
+        doc: "Which clients may use MODULE, which runs code from files in the server.",
     }
 }

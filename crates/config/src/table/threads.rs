@@ -9,25 +9,25 @@ const PREFETCH: Status = Status::NotYet("tuning of prefetching");
 section! {
     after: super::process::END,
     title: "Threads",
-    about: "Every I/O thread reads, executes and answers the requests of its own connections; \
-            there is no main thread that all commands pass through.",
+    about: "Every I/O thread reads and executes the requests of its own connections and writes \
+            their replies. There is no main thread that executes all commands.",
 
     IO_THREADS = "io-threads" {
         kind: Kind::IntOrAuto { min: 1, max: 1024 },
         default: "auto",
         flags: Flags::DEBUG,
         status: EFFECTIVE,
-        doc: "How many threads serve clients. auto takes as many as the processors that this \
-              process may use. As many of them as the load needs have connections, the others \
-              sleep: too many cost little. Changes at run time, up and down.",
+        doc: "How many threads serve clients. auto starts one for each CPU that this process may \
+              use. As many threads as the load needs have connections, and the others sleep, so \
+              too many cost little. The number can change at run time.",
     }
     IO_THREADS_DO_READS = "io-threads-do-reads" {
         kind: Kind::Bool,
         default: "yes",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Whether every I/O thread reads, executes and writes. With no, the first thread does \
-              all but writing, as in Redis 6: to compare, not to be used.",
+        doc: "Whether every I/O thread reads, executes and writes. With no, the first thread \
+              does everything except writing, as in Redis 6. Use that only for comparisons.",
     }
     SERVER_CPULIST = "server-cpulist" aka "server_cpulist" {
         kind: text(),
@@ -44,38 +44,38 @@ section! {
         default: "\"\"",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "CPUs for the threads that work in the background: today, the one that frees memory. \
-              auto: those that the I/O threads leave over, or all.",
+        doc: "CPUs for background threads: currently the one that frees memory. auto: the CPUs \
+              that the I/O threads do not use, or all.",
     }
     AOF_REWRITE_CPULIST = "aof-rewrite-cpulist" aka "aof_rewrite_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "CPUs for the threads that rewrite the append-only file, as bgsave-cpulist has them for \
-              snapshots.",
+        doc: "CPUs for the threads that rewrite the append-only file, in the same way as \
+              bgsave-cpulist for snapshots.",
     }
     BGSAVE_CPULIST = "bgsave-cpulist" aka "bgsave_cpulist" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "CPUs for the threads that write snapshots, and as many threads; without it half as \
-              many threads as the process may use CPUs. auto: as for bio-cpulist.",
+        doc: "CPUs for the threads that write snapshots, one thread for each, up to eight. \
+              Empty: half as many threads as the process may use CPUs. auto: as for bio-cpulist.",
     }
     HZ = "hz" {
         kind: Kind::Clamped { min: 0, max: INT_MAX, low: 1, high: 500 },
         default: "10",
         status: EFFECTIVE,
         doc: "How many times a second background work runs: expiry, timeouts of clients, \
-              statistics. Values outside 1 to 500 are moved to the nearest of them. More is \
-              smoother and costs more while idle.",
+              statistics. Values outside 1 to 500 become 1 or 500. More is smoother and costs \
+              more while idle.",
     }
     PREFETCH_BATCH_MAX_SIZE = "prefetch-batch-max-size" {
         kind: int(0, 128),
         default: "16",
         status: PREFETCH,
-        doc: "How many commands of a batch have their keys fetched into the cache before the \
-              first is executed. 0 and 1 fetch nothing ahead.",
+        doc: "How many commands of a batch have their keys prefetched into the CPU's cache \
+              before the first is executed. 0 and 1 prefetch nothing.",
     }
 }

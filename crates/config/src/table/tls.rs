@@ -21,7 +21,7 @@ section! {
         default: "\"\"",
         flags: Flags::VOLATILE,
         status: TLS,
-        doc: "Certificate to show to clients, in PEM.",
+        doc: "Certificate to present to clients, in PEM.",
     }
     TLS_KEY_FILE = "tls-key-file" {
         kind: text(),
@@ -42,8 +42,8 @@ section! {
         default: "\"\"",
         flags: Flags::VOLATILE,
         status: TLS,
-        doc: "Certificate to show where this server is the client: to its primary and to other \
-              cluster nodes. Empty uses tls-cert-file.",
+        doc: "Certificate to present where this server is the client: to its primary and to \
+              other cluster nodes. Empty uses tls-cert-file.",
     }
     TLS_CLIENT_KEY_FILE = "tls-client-key-file" {
         kind: text(),
@@ -84,15 +84,15 @@ section! {
         kind: one_of(&["no", "yes", "optional"]),
         default: "yes",
         status: TLS,
-        doc: "Whether clients must show a certificate. With optional, one that is shown must be \
-              valid.",
+        doc: "Whether clients must present a certificate. With optional, a certificate that is \
+              presented must be valid.",
     }
     TLS_AUTH_CLIENTS_USER = "tls-auth-clients-user" {
         kind: one_of(&["CN", "URI", "off"]),
         default: "off",
         status: TLS,
-        doc: "Log a client in as the user that a field of its certificate names: the common name \
-              or the URI of the alternative names.",
+        doc: "Authenticate a client as the user that a field of its certificate names: the \
+              common name or the URI of the alternative names.",
     }
     TLS_REPLICATION = "tls-replication" {
         kind: Kind::Bool,
@@ -131,7 +131,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         status: TLS,
-        doc: "Follow the server's order of ciphers and not the client's.",
+        doc: "Prefer the server's order of ciphers to the client's.",
     }
     TLS_SESSION_CACHING = "tls-session-caching" {
         kind: Kind::Bool,
@@ -143,19 +143,19 @@ section! {
         kind: int(0, INT_MAX),
         default: "20480",
         status: TLS,
-        doc: "How many sessions are remembered; 0 sets no limit.",
+        doc: "How many sessions the server remembers. 0 sets no limit.",
     }
     TLS_SESSION_CACHE_TIMEOUT = "tls-session-cache-timeout" {
         kind: int(0, INT_MAX),
         default: "300",
         status: TLS,
-        doc: "For how many seconds a session is remembered.",
+        doc: "For how many seconds the server remembers a session.",
     }
     TLS_AUTO_RELOAD_INTERVAL = "tls-auto-reload-interval" {
         kind: int(0, INT_MAX),
         default: "0",
         status: TLS,
-        doc: "Look every so many seconds whether certificate files have changed, and load them. \
-              0 never looks.",
+        doc: "Every this many seconds, check whether certificate files have changed, and load \
+              them. 0 never checks.",
     }
 }

@@ -2,17 +2,18 @@
 
 use super::policy::Policy;
 use super::writer::Base;
-use crate::failure::words;
 use crate::persistence::Running;
 use crate::persistence::save::{self, Failed, Introduced, Plan, Taker};
 use crate::server::Server;
-use crate::threads::{GivesWay, way};
 use std::io::{self, Write};
 use weft_keyspace::Record;
 use weft_keyspace::snapshot::{Image, Snapshot};
 use weft_persist::aof::Directory;
 use weft_persist::rdb::file::{Place, Saver};
 use weft_persist::rdb::{Form, VERSION, encode, seal};
+use weft_process::errors::words;
+use weft_scheduler::way;
+use weft_scheduler::way::GivesWay;
 use weft_types::hash::Hash;
 use weft_types::list::List;
 use weft_types::set::Set;

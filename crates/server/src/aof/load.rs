@@ -13,7 +13,6 @@ use crate::dispatch::request::Request;
 use crate::dispatch::run::{DataFn, Who, call};
 use crate::dispatch::table::Run;
 use crate::dispatch::{Cmd, Core};
-use crate::memory::ThreadMemory;
 use crate::persistence::{load as snapshots, reload};
 use crate::server::Server;
 use std::io::{Cursor, Read};
@@ -25,6 +24,7 @@ use weft_commands::{Flags, Lane};
 use weft_config::Id;
 use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, turn::Free};
+use weft_memory::ThreadMemory;
 use weft_persist::aof::{
     self, Directory, Leniency, LoadFault, Manifest, Position, Rest, Role, Sink,
 };

@@ -61,7 +61,7 @@ impl Locks {
             Err(TryLockError::Error(e)) => log_warning!(
                 "Can't lock {}: {}. Nothing keeps a second server from writing the same files.",
                 path.display(),
-                crate::failure::words(&e)
+                weft_process::errors::words(&e)
             ),
         }
         held.push(Held { device, inode, _file: file });

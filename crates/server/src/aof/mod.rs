@@ -266,7 +266,7 @@ impl Aof {
     }
 
     /// Tells those who wait for the disk that nothing is written any more.
-    fn refuse_waits(&self, srv: &Server) {
+    fn refuse_waits(&self, srv: &'static Server) {
         srv.replication.refuse_local(srv, OFF);
         for (_, waiting) in std::mem::take(&mut *self.waits()) {
             if waiting.state.give_up() {

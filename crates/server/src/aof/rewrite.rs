@@ -79,9 +79,9 @@ pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
 }
 
 fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
-    crate::memory::count_thread(&srv.memory);
+    weft_memory::count_thread(&srv.memory);
     let _stack = weft_process::crash::second_stack();
-    crate::threads::bind_to(&srv.placement().rewrite);
+    weft_scheduler::placement::bind_to(&srv.placement().rewrite);
     let running = Running::new(true, cancel);
     let came = rewrite(srv, &running);
     let status = &srv.aof.status;
@@ -112,7 +112,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
     let (snapshot, cut) = cut(srv, running, &plan)?;
     // Not before: while the world stands still, everybody waits for this thread.
-    crate::threads::stand_back();
+    weft_scheduler::way::stand_back();
     let dir = directory(srv);
     // Without the log nothing has locked the files yet, and CONFIG SET dir may have led to others.
     srv.aof.locks.lock(&dir)?;

@@ -269,7 +269,7 @@ fn run(
     let mut handle = srv.aof.handle();
     let thread = std::thread::Builder::new().name("weft-aof".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
-        crate::threads::bind_to(&srv.placement().bio);
+        weft_scheduler::placement::bind_to(&srv.placement().bio);
         writer.run();
     })?;
     let _ = seat.set(thread.thread().clone());

@@ -11,7 +11,6 @@ use super::gather::{Gathering, unhurried};
 use super::policy::{Policy, Sync};
 use super::rewrite::{self, Refusal};
 use crate::answers::{Bound, NONE};
-use crate::memory::ThreadMemory;
 use crate::server::{Server, attention};
 use smallvec::SmallVec;
 use std::io;
@@ -20,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 use weft_keyspace::log::{Entry, LogReader, Target, Unit};
+use weft_memory::ThreadMemory;
 use weft_persist::aof::{self, Appender, Permission, Retry, SyncJob};
 use weft_process::{log_notice, log_warning};
 
@@ -241,7 +241,7 @@ impl Writer {
             }
             Order::Rebase { base, done, .. } => {
                 let came = base.and_then(|base| {
-                    let began = self.srv.watch_latency();
+                    let began = self.srv.latency.begin();
                     let came = self.appender.rebase(&base.name, base.snapshot);
                     self.sample("aof-rename", began);
                     came.map_err(|e| super::base::told(&e))
@@ -404,7 +404,7 @@ impl Writer {
         if self.appender.buffered() == 0 && !self.is_failing {
             return;
         }
-        let began = self.srv.watch_latency();
+        let began = self.srv.latency.begin();
         // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
         match self.srv.aof.status.flush_sleep_us.load(Ordering::Relaxed) {
             0 => {}
@@ -490,7 +490,7 @@ impl Writer {
             return;
         }
         let job = self.appender.sync_job();
-        let (began, watched) = (Instant::now(), self.srv.watch_latency());
+        let (began, watched) = (Instant::now(), self.srv.latency.begin());
         let came = job.run();
         self.sample("aof-fsync-always", watched);
         self.appender.synced(&job, &came);
@@ -555,7 +555,7 @@ impl Writer {
             let srv = self.srv;
             let thread = std::thread::Builder::new().name("weft-aof-remove".into());
             let spawned = thread.spawn(move || {
-                crate::threads::bind_to(&srv.placement().bio);
+                weft_scheduler::placement::bind_to(&srv.placement().bio);
                 srv.aof.order(Order::Removed(removal.run()));
             });
             if spawned.is_err() {
@@ -716,7 +716,7 @@ impl aof::Command for Logged<'_> {
 
 /// The thread that syncs beside the one that writes. It ends when nobody can send any more.
 pub fn run_syncer(srv: &'static Server, jobs: &Receiver<SyncJob>, done: &Sender<Order>) {
-    crate::threads::bind_to(&srv.placement().bio);
+    weft_scheduler::placement::bind_to(&srv.placement().bio);
     while let Ok(job) = jobs.recv() {
         let came = job.run();
         if done.send(Order::Synced(job, came)).is_err() {

@@ -23,7 +23,6 @@ mod waiting;
 
 pub use waiting::Waiting;
 
-use crate::holdings::{self, Released};
 use crate::server::Server;
 use std::sync::Arc;
 
@@ -32,8 +31,9 @@ pub type Lines = weft_keyspace::lines::Lines<Waiting>;
 
 /// Takes a client out of all its lines: its wait is over. Where those are very many another thread does it, and
 /// until then everybody passes over it.
-pub fn leave(srv: &Server, waiting: &Arc<Waiting>) {
+pub fn leave(srv: &'static Server, waiting: &Arc<Waiting>) {
     waiting.charge.release();
     srv.lines.forget_client(waiting);
-    holdings::release(srv, Released::Wait(waiting.clone()));
+    let waiting = waiting.clone();
+    srv.bio.release(waiting.keys.len(), move || srv.lines.leave(&srv.ks, &waiting));
 }

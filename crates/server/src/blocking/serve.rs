@@ -56,7 +56,7 @@ pub fn serve(
 
 /// A client that stands in line will not be served any more. If it was its turn, it is that of those
 /// behind it.
-pub fn abandon(srv: &Server, waiting: &Arc<Waiting>) {
+pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
     let had_turn = waiting.state.quit();
     leave(srv, waiting);
     if had_turn {
@@ -66,7 +66,7 @@ pub fn abandon(srv: &Server, waiting: &Arc<Waiting>) {
 
 /// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
 /// again, and find that it has gone. Needs no shard. O(clients in the lines).
-pub fn rouse(srv: &Server, keys: &[(usize, Box<[u8]>)]) {
+pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
     for (db, key) in keys {
         let shard = srv.ks.key(key).shard;
         let name = (shard, *db, &key[..]);
@@ -91,7 +91,7 @@ pub struct Served {
 
 impl Served {
     /// Tells the client, and that what it got is in the log in `unit`.
-    pub fn tell(self, srv: &Server, unit: u64) {
+    pub fn tell(self, srv: &'static Server, unit: u64) {
         let Served { waiting, reply } = self;
         waiting.state.finish();
         let thread = waiting.thread;
@@ -100,7 +100,7 @@ impl Served {
 }
 
 /// Answers a client that has given up waiting, for whatever it waited.
-pub fn answer(srv: &Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
+pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
     leave(srv, waiting);
     let mut reply = Reply::new(waiting.proto);
     write(&mut reply);
@@ -151,14 +151,14 @@ fn serve_key(
 }
 
 /// Gives a claimed client up again.
-fn hand_over(srv: &Server, waiting: &Arc<Waiting>, hand_over: bool) {
+fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, hand_over: bool) {
     match waiting.state.unclaim(hand_over) {
         Unclaim::Waits => srv.lines.look_again(&srv.ks, waiting),
         Unclaim::Retry => tell_to_try(srv, waiting),
     }
 }
 
-fn tell_to_try(srv: &Server, waiting: &Arc<Waiting>) {
+fn tell_to_try(srv: &'static Server, waiting: &Arc<Waiting>) {
     let message = Message::Retry { waiting: waiting.clone() };
     srv.threads[waiting.thread].mailbox.send(message);
 }

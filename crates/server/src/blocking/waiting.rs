@@ -3,9 +3,9 @@
 use crate::clients::ClientShared;
 use crate::dispatch::Cmd;
 use crate::dispatch::request::Request;
-use crate::holdings::{Charge, Holding, heap, map_entry};
+use crate::holdings::{Charge, Holding};
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::tracking::Tracker;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -15,6 +15,7 @@ use weft_commands::Group;
 use weft_keyspace::lines::{Name, Waits};
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::{Keyspace, ShardSet};
+use weft_memory::size_class::{heap, map_entry};
 use weft_replication::primary::Goal;
 use weft_resp::Proto;
 use weft_types::Type;
@@ -38,6 +39,8 @@ pub struct Waiting {
     pub own_changes: u64,
     pub cmd: &'static Cmd,
     pub args: Arc<Vec<ArgBuf>>,
+    /// What its client has sent in the place of some of those: see [`Waiting::asked_args`].
+    pub asked: Vec<(usize, ArgBuf)>,
     /// What it makes the server hold. Released when the wait is over, though lines may be left later.
     pub charge: Charge,
     /// The keys that it waits for, each with its shard.
@@ -97,10 +100,11 @@ impl Waiting {
         let keys: Vec<(u16, Name)> =
             named.into_iter().map(|(shard, name)| (shard, Name::from(name))).collect();
         let mut args: Vec<ArgBuf> = args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect();
-        for (at, text) in instead {
-            args[at] = ArgBuf::Bytes(text);
-        }
-        let bytes = memory(&args, &keys) + timeout_reply.len();
+        let place = |(at, text)| (at, std::mem::replace(&mut args[at], ArgBuf::Bytes(text)));
+        let asked: Vec<(usize, ArgBuf)> = instead.into_iter().map(place).collect();
+        let of_asked =
+            asked.iter().map(|(_, arg)| size_of::<usize>() + arg.memory()).sum::<usize>();
+        let bytes = memory(&args, &keys) + of_asked + timeout_reply.len();
         Waiting {
             state: WaitState::default(),
             client: session.shared.id,
@@ -114,6 +118,7 @@ impl Waiting {
             own_changes: session.own_changes(),
             cmd,
             args: Arc::new(args),
+            asked,
             charge: Charge::new(&session.shared.holdings, Holding::Wait, bytes),
             keys,
             others: ShardSet::of(others),
@@ -123,6 +128,13 @@ impl Waiting {
             deadline_ms,
             replicas: None,
         }
+    }
+
+    /// The arguments as its client has sent them.
+    pub fn asked_args(&self) -> Vec<&[u8]> {
+        let mut args: Vec<&[u8]> = self.args.iter().map(ArgBuf::bytes).collect();
+        self.asked.iter().for_each(|(at, arg)| args[*at] = arg.bytes());
+        args
     }
 
     /// Notes that one of the keys holds a value of type `found`. The caller holds the key's shard.

@@ -11,7 +11,6 @@ mod replication;
 mod server;
 mod shape;
 mod transaction;
-pub mod transfer;
 
 pub use connection::logged_line;
 pub use server::stay_off;
@@ -31,4 +30,4 @@ pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
 ];
 
 /// The commands of this crate that work on keys.
-pub const KEY_COMMANDS: &[&[&Command]] = &[transfer::COMMANDS];
+pub const KEY_COMMANDS: &[&[&Command]] = &[weft_transfer::COMMANDS];

@@ -55,6 +55,50 @@ const CLUSTER: &[&str] = &[
     "cluster|syncslots",
 ];
 
+/// Commands whose keys stand behind their count.
+const SCRIPTS: &[&str] = &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"];
+
+/// Of containers that are missing as a whole: their subcommands.
+const SUBCOMMANDS: &[(&str, &[&str])] = &[
+    (
+        "acl",
+        &[
+            "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log",
+            "save", "setuser", "users", "whoami",
+        ],
+    ),
+    ("function", &["delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats"]),
+    ("script", &["debug", "exists", "flush", "help", "kill", "load", "show"]),
+];
+
+/// What is known of the arguments of a missing command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// None of them is a key.
+    Keyless,
+    /// The script or its name, a count of keys, the keys, and others.
+    Script { writes: bool },
+}
+
+/// What is known of the command that a request with these arguments would run, if the reference has it.
+#[cold]
+pub fn find(args: &[&[u8]]) -> Option<Absent> {
+    let name = *args.first()?;
+    let is = |known: &&str, name: &[u8]| known.as_bytes().eq_ignore_ascii_case(name);
+    if let Some(script) = SCRIPTS.iter().find(|known| is(known, name)) {
+        return Some(Absent::Script { writes: !script.ends_with("_ro") });
+    }
+    let is_there = match (SUBCOMMANDS.iter().find(|(known, _)| is(known, name)), args.get(1)) {
+        (Some((_, subs)), Some(sub)) => subs.iter().any(|known| is(known, sub)),
+        (Some(_), None) => true,
+        (None, sub) => {
+            let sub = sub.map(|sub| [name, b"|", sub].concat());
+            command(name).is_some() || sub.is_some_and(|sub| refusal(&sub).is_some())
+        }
+    };
+    is_there.then_some(Absent::Keyless)
+}
+
 /// What to answer to a command, if it is one of the reference's. O(number of names), for a request
 /// that is refused anyway.
 #[cold]
@@ -114,6 +158,24 @@ mod tests {
         for names in ABSENT.iter().map(|(_, names)| names).chain([&CLUSTER]) {
             assert!(names.is_sorted() && !names.is_empty(), "{names:?}");
         }
+    }
+
+    #[test]
+    fn missing_commands_tell_whether_they_have_keys() {
+        let found = |line: &str| find(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        assert_eq!(found("Eval s 0"), Some(Absent::Script { writes: true }));
+        assert_eq!(found("FCALL_RO f 0"), Some(Absent::Script { writes: false }));
+        for line in ["acl", "ACL List", "script load x", "cluster INFO", "module load"] {
+            assert_eq!(found(line), Some(Absent::Keyless), "{line}");
+        }
+        for line in ["acl nope", "cluster nope", "acl|list", "eval|x", "nosuch"] {
+            assert_eq!(found(line), None, "{line}");
+        }
+        // Containers of which nothing is there, and no others.
+        for (container, _) in SUBCOMMANDS {
+            assert!(names().any(|name| name == *container), "{container}");
+        }
+        assert!(SCRIPTS.iter().all(|script| names().any(|name| name == *script)));
     }
 
     #[test]

@@ -126,8 +126,14 @@ fn fail_transaction(session: &mut Session) {
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
     run::catch_up(&mut task);
-    task.core.stats().commands[task.cmd.number].rejected.add(1);
+    // It may have waited for a snapshot before.
+    task.session.snapshot_wait = None;
+    // A container with a subcommand that it does not have is no command.
+    if task.cmd.subcommands.is_empty() || task.request.args.len() < 2 {
+        task.core.stats().commands[task.cmd.number].rejected.add(1);
+    }
     fail_transaction(task.session);
+    run::show_refused(&task);
     let e = match task.cmd.run {
         Run::Exec => {
             transaction::discard(task.core.srv, task.session);

@@ -2,8 +2,6 @@
 
 use crate::dispatch::hold::Held;
 use crate::io::{Message, Session};
-use crate::memory::ThreadMemory;
-use crate::pubsub::mail::Mail;
 use crate::replication::pressure;
 use crate::server::{Server, attention};
 use crate::settings::Settings;
@@ -14,6 +12,8 @@ use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};
 use weft_keyspace::turn::Free;
 use weft_keyspace::{Expired, Guard, Import, Turn, evict::Evictor};
+use weft_memory::ThreadMemory;
+use weft_pubsub::mail::Mail;
 use weft_resp::Reply;
 
 /// The executing half of an I/O thread.

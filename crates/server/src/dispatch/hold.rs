@@ -4,7 +4,6 @@
 //! If a shard is busy nothing has happened, and the connection is parked. An I/O thread never
 //! waits for the slow lane: what would have to goes there itself. Next: [`super::run`].
 
-use crate::commands::transfer;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{admit, commit, reply, run};
@@ -16,6 +15,7 @@ use std::sync::atomic::Ordering;
 use weft_commands::{Error, FAST_WORK, Flags, Lane, generic, spec::Lock};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Stop, Turn};
+use weft_transfer as transfer;
 
 /// What must be held while a request runs.
 #[derive(Clone, Debug)]
@@ -232,6 +232,9 @@ fn begin_again(task: &mut Task<'_>, flags: Flags) {
 
 fn refuse(mut task: Task<'_>, guard: Guard<'_>, e: Error) -> Flow {
     run::catch_up(&mut task);
+    run::show_refused(&task);
+    // It may have waited for a snapshot before.
+    task.session.snapshot_wait = None;
     commit::commit(task, guard, Outcome::Ended(Err(e)))
 }
 
@@ -243,6 +246,7 @@ fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         Ok(transaction) => transaction,
         Err(e) => {
             run::catch_up(&mut task);
+            run::show_refused(&task);
             return reply::finish(task, Outcome::Ended(Err(e)));
         }
     };
@@ -323,7 +327,10 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Run::Server(_) => (task.cmd.need(ks, task.request.args), None),
         Run::Exec => match transaction::take(task.core.srv, task.session) {
             Ok(transaction) => (transaction.need(ks, task.session), Some(transaction)),
-            Err(e) => return reply::finish(task, Outcome::Ended(Err(e))),
+            Err(e) => {
+                run::show_refused(&task);
+                return reply::finish(task, Outcome::Ended(Err(e)));
+            }
         },
         Run::Watch => (of_watch(ks, task.request), None),
     };
@@ -382,6 +389,8 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
                 transaction::discard(task.core.srv, task.session);
                 transaction::renew_shared(task.session);
             }
+            task.session.snapshot_wait = None;
+            run::show_refused(&task);
             return commit::commit(task, guard, Outcome::Ended(Err(e)));
         }
     }

@@ -14,7 +14,7 @@
 //!
 //! See `docs/design/dispatch.md`.
 
-mod absent;
+pub mod absent;
 pub mod admit;
 pub mod commit;
 pub mod core;

@@ -8,7 +8,6 @@ use crate::dispatch::Core;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::Cmd;
 use crate::io::Session;
-use crate::io::conn::ArgBuf;
 use crate::stats::Histogram;
 use crate::transaction;
 use weft_commands::{CmdResult, Error, Flags};
@@ -99,7 +98,7 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
 #[cold]
 fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     let (settings, cmd) = (&core.settings, waiting.cmd);
-    let args: Vec<&[u8]> = waiting.args.iter().map(ArgBuf::bytes).collect();
+    let args = waiting.asked_args();
     let asked = Request::new(Some(cmd), &args, &[]).bytes();
     let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
     if ns >= settings.slow_ns {
@@ -149,7 +148,7 @@ fn account(
     }
     let replied = reply.len_since(begin);
     if replied >= settings.large_reply && is_large(session, reply, replied, settings.large_reply) {
-        log(core, &session.shared, cmd, request.args, LogKind::LargeReply, replied as i64);
+        log_asked(core, session, cmd, request, LogKind::LargeReply, replied as i64);
     }
     if request.bytes_at_most >= settings.large_request {
         note_large(core, session, cmd, request);
@@ -172,7 +171,7 @@ fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> b
 fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
     let asked = request.bytes();
     if asked >= core.settings.large_request {
-        log(core, &session.shared, cmd, request.args, LogKind::LargeRequest, asked as i64);
+        log_asked(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
     }
 }
 
@@ -183,8 +182,23 @@ fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reques
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
     core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
     if ns >= core.settings.slow_ns {
-        log(core, &session.shared, cmd, request.args, LogKind::Slow, us);
+        log_asked(core, session, cmd, request, LogKind::Slow, us);
     }
+}
+
+/// Logs a request with the arguments that its client has sent: one that has waited may run with others.
+#[cold]
+fn log_asked(
+    core: &Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    kind: LogKind,
+    value: i64,
+) {
+    let asked = request.retry.map(|waiting| waiting.asked_args());
+    let args = asked.as_deref().unwrap_or(request.args);
+    log(core, &session.shared, cmd, args, kind, value);
 }
 
 #[cold]

@@ -8,7 +8,7 @@ use crate::dispatch::hold::Held;
 use crate::dispatch::request::{Flow, Outcome, Request, Task};
 use crate::dispatch::table::{Cmd, Run};
 use crate::dispatch::{ConnCx, Core, commit, reply};
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use crate::io::{Message, Session};
 use crate::pubsub;
 use crate::server::attention;
@@ -342,6 +342,14 @@ pub fn is_monitored(cmd: &Cmd) -> bool {
     !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
 }
 
+/// Shows monitors a command that was refused, if that is EXEC: of others they see only what is run.
+#[cold]
+pub fn show_refused(task: &Task<'_>) {
+    if let Run::Exec = task.cmd.run {
+        feed_monitors(task.core, task.session, task.cmd, task.request.args);
+    }
+}
+
 #[inline]
 fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
@@ -361,6 +369,7 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     }
     transaction::renew_shared(task.session);
     task.reply.ok();
+    feed_monitors(task.core, task.session, task.cmd, task.request.args);
     commit::commit(task, guard, Outcome::Ended(Ok(())))
 }
 

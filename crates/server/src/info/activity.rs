@@ -4,9 +4,9 @@ use super::text::Text;
 use super::threads::note_cpu_time;
 use super::totals::Totals;
 use crate::dispatch::Core;
-use crate::pubsub::Kind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_process::stats::{Whose, cpu_time};
+use weft_pubsub::registry::Kind;
 
 pub fn write_stats(core: &mut Core, text: &mut Text) {
     core.publish();

@@ -12,8 +12,8 @@
 use super::text::{Text, percent, ratio};
 use crate::commandlog::LogKind;
 use crate::dispatch::Core;
-use crate::memory::AllocatorStats;
 use std::sync::atomic::Ordering;
+use weft_memory::AllocatorStats;
 
 /// The numbers at one moment, in bytes.
 #[derive(Clone, Debug, Default)]

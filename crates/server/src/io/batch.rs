@@ -9,7 +9,7 @@
 
 use crate::blocking::Waiting;
 use crate::dispatch::table::Cmd;
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use std::sync::Arc;
 use weft_resp::{ProtocolError, Span};
 

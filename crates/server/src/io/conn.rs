@@ -2,11 +2,10 @@
 
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
-use crate::io::backlog::Backlog;
+use crate::io::ahead::ReadAhead;
+use crate::io::args::ArgBuf;
 use crate::io::held_back::HeldBack;
-use crate::io::interest::Interest;
 use crate::io::later::Later;
-use crate::io::state::{self, Pending};
 use crate::persistence::waits::Wait;
 use crate::replication::primary::Feed;
 use crate::tracking::Own;
@@ -17,8 +16,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_keyspace::stale::NOBODY;
+use weft_net::backlog::Backlog;
+use weft_net::interest::Interest;
+use weft_net::lifecycle as state;
+use weft_net::lifecycle::Pending;
 use weft_resp::reply::Mark;
-use weft_resp::{Blob, Parser, Proto, ProtocolError, Span};
+use weft_resp::{Parser, Proto, ProtocolError, Span};
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,31 +147,6 @@ impl Session {
     }
 }
 
-/// An argument that is not a span of a buffer.
-#[derive(Clone, Debug)]
-pub enum ArgBuf {
-    Bytes(Vec<u8>),
-    /// A large value, where it will stay.
-    Blob(Blob),
-}
-
-impl ArgBuf {
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            ArgBuf::Bytes(b) => b,
-            ArgBuf::Blob(b) => b,
-        }
-    }
-
-    /// Bytes of memory, with the argument itself.
-    #[inline]
-    pub fn memory(&self) -> usize {
-        let len = self.bytes().len();
-        // As the allocator hands out small ones; of large ones the difference does not matter.
-        size_of::<ArgBuf>() + if len <= 8 { 8 } else { (len + 15) & !15 }
-    }
-}
-
 /// A large bulk string that is being read straight into its place.
 #[derive(Debug)]
 pub struct BigRead {
@@ -217,6 +195,8 @@ pub struct Conn {
     pub parser: Parser,
     /// Bytes that were read and not executed: usually none.
     pub inbuf: Vec<u8>,
+    /// Bytes that follow those, read while the client was blocked.
+    pub ahead: ReadAhead,
     /// Arguments of the incomplete request at the start of `inbuf`.
     pub spans: Vec<Span>,
     /// Arguments of an incomplete request that had to be taken out of the buffer.
@@ -262,6 +242,7 @@ impl Conn {
             session,
             parser: Parser::default(),
             inbuf: Vec::new(),
+            ahead: ReadAhead::default(),
             spans: Vec::new(),
             args: Vec::new(),
             args_bytes: 0,
@@ -282,19 +263,26 @@ impl Conn {
         }
     }
 
-    /// Whether there is something to execute, or to answer, before more is read.
+    /// Whether there is something to execute, or to answer, before the socket is read.
     pub fn has_requests(&self) -> bool {
-        !self.inbuf.is_empty()
-            || !self.kept.is_empty()
-            || !self.later.is_empty()
-            || self.protocol_error.is_some()
+        !self.inbuf.is_empty() || !self.ahead.is_empty() || self.has_parsed()
+    }
+
+    /// Whether some of that is parsed already.
+    fn has_parsed(&self) -> bool {
+        !self.kept.is_empty() || !self.later.is_empty() || self.protocol_error.is_some()
+    }
+
+    /// Whether the next requests are, at least in part, in what was read ahead.
+    pub fn goes_on_ahead(&self) -> bool {
+        !self.ahead.is_empty() && !self.has_parsed()
     }
 
     /// What the socket is to be watched for.
     pub fn wanted(&self) -> Interest {
         let writes =
             self.pending_output() > 0 && (self.sends() || self.replica.is_some_and(Feed::sends));
-        Interest::of(self.state.watched(), writes)
+        Interest::of(self.state.watches_input(), writes)
     }
 
     /// What of it would have to be known where it goes.
@@ -338,12 +326,12 @@ impl Conn {
     }
 
     /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
-    /// and queued commands. To be asked when something is read: then no requests wait.
+    /// and queued commands. To be asked when something is read: then no requests wait, unless the client is blocked.
     pub fn held_input(&self) -> usize {
         let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
-        // Of a large value, all that is to come.
+        // Of a large value, all that is to come. What was read ahead begins with that.
         let coming = self.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
-        self.pending_input() + coming + queued
+        self.pending_input() + coming.max(self.ahead.len()) + queued
     }
 
     /// Counts `work` done in `period`; whether it is the first of that period.

@@ -5,13 +5,13 @@ use crate::dispatch::Core;
 use crate::io::look::Looks;
 use crate::pubsub::crowd;
 use crate::server::attention;
-use crate::threads::balance::Balance;
 use crate::threads::control;
-use crate::threads::load::Load;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_keyspace::expiry::{self, SweepState};
 use weft_keyspace::{Expired, Inside, SHARDS};
+use weft_scheduler::balance::Balance;
+use weft_scheduler::load::Load;
 
 /// Share of its time that a thread may spend on active expiry, at effort 1.
 const EXPIRE_PERCENT: u64 = 25;

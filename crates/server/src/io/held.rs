@@ -47,10 +47,14 @@ impl Conn {
         let kept = |kept: &Kept| size_of::<Kept>() + kept.request.memory();
         let later_room = self.kept.iter().map(kept).sum::<usize>() + self.later.memory();
         Input {
-            unparsed: self.inbuf.len() - parsed + value + later,
+            unparsed: self.inbuf.len() + self.ahead.len() - parsed + value + later,
             args: own + parsed,
             free: room - self.inbuf.len() - value,
-            room: room + later_room + own + self.spans.capacity() * size_of::<Span>(),
+            room: room
+                + self.ahead.memory()
+                + later_room
+                + own
+                + self.spans.capacity() * size_of::<Span>(),
         }
     }
 
@@ -64,7 +68,10 @@ impl Conn {
     /// show but once that it is gone.
     #[inline]
     pub fn show_input(&mut self) {
-        let has = self.inbuf.capacity() > 0 || self.big.is_some() || !self.args.is_empty();
+        let has = self.inbuf.capacity() > 0
+            || self.big.is_some()
+            || !self.args.is_empty()
+            || !self.ahead.is_empty();
         if has || self.shows_input || self.session.asked_of_itself {
             self.show_input_now(has || !self.kept.is_empty() || !self.later.is_empty());
         }

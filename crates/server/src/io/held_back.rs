@@ -3,8 +3,8 @@
 //! They are kept as they came, not as bytes: the command may be a transaction that changes the protocol,
 //! or what the client listens to, and who gets them is known when it is back.
 
-use crate::pubsub::message::{OwnPart, Part};
 use crate::tracking::message::Message;
+use weft_pubsub::message::{OwnPart, Part};
 use weft_resp::{Proto, Reply};
 
 /// Something for one client that is no reply.

@@ -11,7 +11,7 @@
 //!  number    one byte below 254, or 254 and four bytes
 //! ```
 
-use crate::io::conn::ArgBuf;
+use crate::io::args::ArgBuf;
 use std::collections::VecDeque;
 use weft_resp::Blob;
 

@@ -12,9 +12,9 @@
 //! The time of looks in vain is measured, and is no work: the number of active threads must not
 //! depend on it.
 
-use crate::io::poll::{Poll, Ready};
 use quanta::Clock;
 use std::io;
+use weft_net::poll::{Poll, Ready};
 
 /// Looks after one turn: together about what falling asleep and being woken takes.
 const LOOKS: u32 = 6;

@@ -8,8 +8,6 @@ use super::Session;
 use super::conn::Kept;
 use crate::blocking::Waiting;
 use crate::clients::ClientShared;
-use crate::pubsub::mail::{Addressed, To};
-use crate::pubsub::message::Published;
 use crate::replication::primary::Order;
 use crate::tracking;
 use crossbeam_queue::SegQueue;
@@ -17,13 +15,15 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_keyspace::bell::Bell;
+use weft_pubsub::mail::{Addressed, To};
+use weft_pubsub::message::Published;
 use weft_resp::Reply;
 
 /// What can be said to an I/O thread.
 #[derive(Debug)]
 pub enum Message {
     /// A new connection to own.
-    Accepted(super::listen::Accepted),
+    Accepted(weft_net::listen::Accepted),
     /// The shard on which this connection was parked has been released.
     Unpark { token: u64 },
     /// A connection of another thread's, to own from now on.
@@ -67,7 +67,7 @@ pub enum Message {
     /// A command in the slow lane is held back by a pause, and was not run.
     SlowPaused { client: u64, kept: Kept, session: Option<Box<Session>> },
     /// Accept connections from these TCP sockets, and from no others.
-    Listen { listeners: Vec<super::Listener> },
+    Listen { listeners: Vec<weft_net::listen::Listener> },
     /// What the connection of a replica is to do.
     Replica { client: u64, order: Order },
     /// There is more to be sent to replicas.

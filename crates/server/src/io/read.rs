@@ -7,8 +7,10 @@
 //! what a pipeline has behind it.
 
 use crate::dispatch::table::CommandTable;
+use crate::io::ahead::ReadAhead;
+use crate::io::args::ArgBuf;
 use crate::io::batch::{Batch, Job, READ_SIZE, Req, Source};
-use crate::io::conn::{ArgBuf, BigRead, Conn};
+use crate::io::conn::{BigRead, Conn};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use weft_keyspace::Keyspace;
@@ -59,16 +61,31 @@ fn outcome(result: rustix::io::Result<usize>) -> Got {
     }
 }
 
-/// Reads what is there, once: into the arena when the connection has nothing unparsed, else
-/// behind what it has; a large value straight into its place. Plans the complete requests.
+/// Reads once what a client sends that can't go on, and leaves it unparsed. The batch must have room for a read.
+pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
+    let room = &mut batch.arena[batch.used..][..READ_SIZE];
+    let got = outcome(rustix::io::read(&conn.fd, &mut *room));
+    if let Got::Data(n) = got {
+        conn.ahead.push(&room[..n]);
+    }
+    got
+}
+
+/// Reads what was read ahead, or else what is in the socket, once: into the arena when the connection has
+/// nothing unparsed, else behind what it has; a large value straight into its place. Plans the complete requests.
 pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
     if conn.big.is_some() {
         return read_big(conn, index, batch, planner);
     }
     let most = if conn.parser.is_after_large() { PEEK } else { READ_SIZE };
     let (jobs, base) = (batch.jobs.len(), batch.used);
+    let was_ahead = !conn.ahead.is_empty();
     let got = if conn.inbuf.is_empty() && conn.args.is_empty() {
-        let got = outcome(rustix::io::read(&conn.fd, &mut batch.arena[base..base + most]));
+        let room = &mut batch.arena[base..base + most];
+        let got = match was_ahead {
+            true => Got::Data(conn.ahead.read(room)),
+            false => outcome(rustix::io::read(&conn.fd, room)),
+        };
         if let Got::Data(n) = got {
             let job = new_job(conn, index, batch, false);
             plan_arena(conn, job, batch, planner, n);
@@ -80,7 +97,10 @@ pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     // A large value has begun, and probably more of it is there.
     match got {
         Got::Data(n)
-            if n == most && conn.big.is_some() && has_nothing_to_do(&batch.jobs[jobs..]) =>
+            if n == most
+                && conn.big.is_some()
+                && has_nothing_to_do(&batch.jobs[jobs..])
+                && was_ahead != conn.ahead.is_empty() =>
         {
             batch.jobs.truncate(jobs);
             batch.used = base;
@@ -111,6 +131,11 @@ fn read_inbuf(
     if most == 0 {
         return Got::Closed;
     }
+    if !conn.ahead.is_empty() {
+        let n = conn.ahead.take(most, |part| conn.inbuf.extend_from_slice(part));
+        plan_inbuf(conn, index, batch, planner);
+        return Got::Data(n);
+    }
     conn.inbuf.reserve(most.min(READ_SIZE / 4));
     let spare = conn.inbuf.spare_capacity_mut();
     let most = most.min(spare.len());
@@ -137,7 +162,10 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     let need = big.len - big.buf.len();
     let base = batch.used;
     let beyond = &mut batch.arena[base..base + PEEK];
-    let got = outcome(read_parts(&conn.fd, &mut big.buf, need, beyond));
+    let got = match conn.ahead.is_empty() {
+        true => outcome(read_parts(&conn.fd, &mut big.buf, need, beyond)),
+        false => Got::Data(take_parts(&mut conn.ahead, &mut big.buf, need, beyond)),
+    };
     let Got::Data(n) = got else { return got };
     let beyond = n.saturating_sub(need);
     // Of the line break the first byte may have come alone, and then waits in the buffer.
@@ -164,6 +192,12 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     // Before authentication the limits may change with every request; but then no value is large.
     plan_arena(conn, job, batch, planner, beyond - left);
     got
+}
+
+/// As [`read_parts`], of what was read ahead.
+fn take_parts(ahead: &mut ReadAhead, value: &mut Vec<u8>, need: usize, beyond: &mut [u8]) -> usize {
+    let n = ahead.take(need, |part| value.extend_from_slice(part));
+    if n < need { n } else { n + ahead.read(beyond) }
 }
 
 /// Reads up to `need` bytes behind `value`, which has room for them, and then into `beyond`, by one

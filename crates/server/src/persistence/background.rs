@@ -48,8 +48,8 @@ pub fn begin(srv: &'static Server, asked: Asked) -> Result<(), Refused> {
     log_notice!("Background saving started");
     let thread = std::thread::Builder::new().name("weft-save-0".into());
     let spawned = thread.spawn(move || {
-        crate::memory::count_thread(&srv.memory);
-        crate::threads::stand_back();
+        weft_memory::count_thread(&srv.memory);
+        weft_scheduler::way::stand_back();
         let done = begun.finish(srv);
         conclude(srv, own, done.as_ref().copied());
     });

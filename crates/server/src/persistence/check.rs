@@ -32,7 +32,7 @@ pub fn run(program: &str, words: &[OsString]) -> i32 {
     let opened = match File::open(path) {
         Ok(opened) => opened,
         Err(e) => {
-            eprintln!("Can't open '{}': {}", path.display(), crate::failure::words(&e));
+            eprintln!("Can't open '{}': {}", path.display(), weft_process::errors::words(&e));
             println!("[offset 0] Check RDB returned error code 1 (0 means success)");
             return 1;
         }
@@ -88,7 +88,7 @@ impl Report for Terminal<'_> {
         let Some(path) = &self.wish.output else { return print!("{text}") };
         let written = File::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
         if let Err(e) = written {
-            let e = crate::failure::words(&e);
+            let e = weft_process::errors::words(&e);
             eprintln!("Cannot open output file: '{}': {e}", path.display());
             self.failed = true;
         }

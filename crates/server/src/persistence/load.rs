@@ -6,8 +6,6 @@
 //! in the same way, into the keyspace or beside it ([`Place`]).
 
 use super::save::Delay;
-use crate::failure::{Failure, words};
-use crate::memory::ThreadMemory;
 use crate::server::Server;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -18,10 +16,12 @@ use std::time::Instant;
 use weft_base::topology;
 use weft_config::Id;
 use weft_keyspace::{Access, Beside, Db, ShardSet, SlowHand, Turn};
+use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{
     Counts, Ended, Loader, Origin, Piece, Terms, Trouble, VersionCheck, Wrong,
 };
 use weft_persist::storage;
+use weft_process::errors::{Failure, words};
 use weft_process::{log_notice, log_warning};
 use weft_types::{Limits, Record};
 
@@ -196,7 +196,7 @@ pub fn load_front<R: Read + Send>(
             for n in 1..threads {
                 let thread = std::thread::Builder::new().name(format!("weft-load-{n}"));
                 let counted = move || {
-                    crate::memory::count_thread(&srv.memory);
+                    weft_memory::count_thread(&srv.memory);
                     work();
                 };
                 if thread.spawn_scoped(scope, counted).is_err() {

@@ -45,7 +45,7 @@ pub fn reload(
     }
     let name = srv.config().str(Id::DBFILENAME).into_owned();
     let file = load::open_file(&name).map_err(|e| {
-        log_warning!("Can't open '{name}': {}", crate::failure::words(&e));
+        log_warning!("Can't open '{name}': {}", weft_process::errors::words(&e));
         Failed::Loading
     })?;
     load_stopped(srv, guard, turn, file, options).map_err(|trouble| {

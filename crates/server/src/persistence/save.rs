@@ -5,10 +5,7 @@
 
 use super::Running;
 use super::waits::{self, Taken};
-use crate::failure::words;
-use crate::memory::ThreadMemory;
 use crate::server::Server;
-use crate::threads::{GivesWay, bind_to, way};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -20,10 +17,15 @@ use weft_base::topology;
 use weft_config::{Config, Id};
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
 use weft_keyspace::{Access, Db, Guard, Import, Policy, RecordRef, Turn};
+use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
 use weft_persist::rdb::{Form, VERSION, code_of};
+use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
 use weft_replication::Position;
+use weft_scheduler::placement::bind_to;
+use weft_scheduler::way;
+use weft_scheduler::way::GivesWay;
 
 /// The most threads that walk.
 const MOST_WALKERS: usize = 8;
@@ -250,7 +252,7 @@ impl Begun {
         drop(snapshot);
         srv.persistence.saves().last_kept = kept;
         if let Err(failed) = done {
-            let began = srv.watch_latency();
+            let began = srv.latency.begin();
             drop(saver);
             srv.sample_latency("rdb-unlink-temp-file", began);
             return Err(failed);
@@ -289,7 +291,7 @@ pub fn write<W: io::Write + Send>(
         for n in 1..plan.walkers {
             let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
             let counted = move || {
-                crate::memory::count_thread(&srv.memory);
+                weft_memory::count_thread(&srv.memory);
                 if stands_back {
                     way::give_way();
                 }

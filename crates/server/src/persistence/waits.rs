@@ -83,13 +83,14 @@ impl Deref for Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.snapshot = None;
         let srv = self.srv;
         let waits = &srv.persistence.waits;
         let mut state = waits.state();
         state.is_taken = false;
         srv.set_attention(attention::SNAPSHOT, waits.waiting() > 0);
         drop(state);
+        // Not before: with its place free, the next one may begin and note that it is taken.
+        self.snapshot = None;
         wake(srv);
     }
 }
@@ -251,4 +252,41 @@ pub fn must_wait(srv: &Server, db: usize, cmd: &Cmd, args: &[&[u8]]) -> bool {
         must = must || keys(args).is_some_and(|all| all.into_iter().any(waits));
     }
     must
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use weft_config::Config;
+    use weft_keyspace::Turn;
+
+    /// While a snapshot is marked as taken no other one begins: its mark would end with that of the one before.
+    #[test]
+    fn taken_snapshot_keeps_its_mark_when_the_one_before_ends() {
+        const ROUNDS: usize = 5000;
+        let srv = Server::new(Config::default(), String::new());
+        let waits = &srv.persistence.waits;
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut hand, mut turn) = (srv.hand(), Turn::new(0, 0));
+                for _ in 0..ROUNDS {
+                    let begun = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+                    let Ok((snapshot, ())) = begun else { break };
+                    drop(Taken::new(srv, snapshot));
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let (mut hand, mut turn) = (srv.hand(), Turn::new(0, 0));
+            while !is_over.load(Ordering::Relaxed) {
+                let state = waits.state();
+                for _ in 0..if state.is_taken { 100 } else { 0 } {
+                    let next = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+                    assert!(next.is_err(), "the next one begins before the mark is gone");
+                }
+            }
+        });
+        assert!(!waits.state().is_taken);
+    }
 }

@@ -19,26 +19,16 @@
 
 pub mod crowd;
 pub mod direct;
-pub mod mail;
-pub mod message;
-pub mod registry;
-pub mod run;
-#[cfg(test)]
-mod simulation;
-pub mod subscriber;
 
 pub use direct::push;
-pub use registry::{Kind, Registry};
 
 use crate::clients::ClientShared;
 use crate::dispatch::Core;
-use crate::holdings::{self, Released};
 use crate::io::{Message, Session};
 use crate::server::{Server, attention};
 use crate::threads::MAX_IO_THREADS;
-use message::Published;
-use registry::{Crowded, Patience, Post};
-use std::sync::atomic::{AtomicU32, Ordering};
+use weft_pubsub::message::Published;
+use weft_pubsub::registry::{Crowded, Kind, Patience, Post};
 use weft_resp::Reply;
 
 /// Puts something into the mailbox of a thread that it will hand on to clients.
@@ -136,37 +126,16 @@ pub fn keep(session: &mut Session, reply: &Reply) {
 pub fn leave(srv: &Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         srv.pubsub.leave(client.id, client.thread(), &subscriber);
-        subscriber::show(client, None);
+        client.show_subscriptions(None);
     }
 }
 
 /// As [`leave`], of a client that is gone or killed, and will listen to nothing again. Where it has listened to very
 /// much, what is left of it in the registry is taken out in the background, and counted until then.
-pub fn leave_for_good(srv: &Server, client: &ClientShared) {
+pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
-        subscriber::show(client, None);
+        client.show_subscriptions(None);
         let (client, thread) = (client.id, client.thread());
-        holdings::release(srv, Released::Subscriptions { client, thread, subscriber });
-    }
-}
-
-/// Numbers of subscriptions as other threads may see them.
-#[derive(Debug, Default)]
-pub struct Shown {
-    pub channels: AtomicU32,
-    pub patterns: AtomicU32,
-    pub shards: AtomicU32,
-}
-
-impl Shown {
-    /// How many there are of all kinds.
-    pub fn all(&self) -> usize {
-        let all = [&self.channels, &self.patterns, &self.shards];
-        all.iter().map(|n| n.load(Ordering::Relaxed) as usize).sum()
-    }
-
-    /// Whether there are any.
-    pub fn any(&self) -> bool {
-        self.all() > 0
+        srv.bio.release(subscriber.all(), move || srv.pubsub.leave(client, thread, &subscriber));
     }
 }

@@ -6,7 +6,6 @@
 
 use super::State;
 use super::{perform, primary, tell};
-use crate::memory::ThreadMemory;
 use crate::server::Server;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
@@ -14,6 +13,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 use weft_keyspace::log::{Entry, Target, Unit};
 use weft_keyspace::{LogReader, Turn};
+use weft_memory::ThreadMemory;
 use weft_replication::encode;
 
 /// Between two looks at the clock.
@@ -33,7 +33,7 @@ pub const AT_ONCE: usize = 256 << 10;
 pub fn start(srv: &'static Server) -> Thread {
     let thread = std::thread::Builder::new().name("weft-repl".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
-        crate::threads::bind_to(&srv.placement().bio);
+        weft_scheduler::placement::bind_to(&srv.placement().bio);
         run(srv);
     });
     thread.expect("a thread for replication").thread().clone()

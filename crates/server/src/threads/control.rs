@@ -1,12 +1,12 @@
 //! The first thread's part in the balance: once a tick it reads what all threads have noted of
 //! their loads, and tells them what follows.
 
-use super::balance::{Balance, Decision, Sample};
-use super::trial::Served;
 use crate::io::Message;
 use crate::server::Server;
 use crate::settings::Settings;
 use weft_process::log_verbose;
+use weft_scheduler::balance::{Balance, Decision, Sample};
+use weft_scheduler::trial::Served;
 
 /// Reads the loads and acts on them. To be called on the first thread.
 pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {

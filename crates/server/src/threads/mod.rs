@@ -18,15 +18,9 @@
 //! How a connection moves is in [`crate::io::worker`]. Why it is done so:
 //! `docs/design/active-threads.md`.
 
-pub mod balance;
 pub mod control;
-pub mod load;
-pub mod placement;
 pub mod pool;
 mod run;
-pub mod trial;
-pub mod way;
 
 pub use pool::{MAX_IO_THREADS, Pool};
-pub use run::{bind, bind_to, descriptors, join, prepare, resize, start_prepared, wanted};
-pub use way::{GivesWay, stand_back};
+pub use run::{bind, descriptors, join, prepare, resize, start_prepared, wanted};

@@ -1,15 +1,14 @@
 //! Starting I/O threads, at the start of the server and when `io-threads` is raised.
 
-use crate::io::Listener;
 use crate::io::worker::Worker;
 use crate::server::Server;
-use crate::threads::placement::Placement;
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 use weft_config::{Config, Id};
+use weft_net::listen::Listener;
 use weft_process::{log_notice, log_warning};
+use weft_scheduler::placement::Placement;
 
 /// How many threads `io-threads` asks for. `auto` counts the CPUs that the process may use, also
 /// when the calling thread is bound to one of them.
@@ -126,16 +125,9 @@ fn work(
 /// Lets the calling I/O thread `id` run where `placement` says, and notes where it may.
 pub fn bind(srv: &Server, id: usize, placement: &Placement) {
     if let Some(cpus) = placement.io.get(id) {
-        bind_to(cpus);
+        weft_scheduler::placement::bind_to(cpus);
     }
     srv.threads[id].note_cpus(topology::allowed_cpus());
-}
-
-/// Lets the calling thread run on `cpus`; an empty set leaves it where it is.
-pub fn bind_to(cpus: &CpuSet) {
-    if let Err(e) = topology::set_thread_affinity(cpus) {
-        log_warning!("A thread can't be bound to CPUs {cpus}: {e}");
-    }
 }
 
 /// Waits for all threads to end, also those that are started meanwhile.

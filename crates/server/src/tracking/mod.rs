@@ -34,7 +34,6 @@ pub use tracker::{Mode, Tracker};
 
 use crate::clients::ClientShared;
 use crate::dispatch::Cmd;
-use crate::holdings::{self, Released};
 use crate::io::{self, Session};
 use crate::server::Server;
 use message::News;
@@ -132,7 +131,8 @@ impl Caches for Told {
         }
         if tracking.keys() > 0 {
             let all = (0..SHARDS as u16).map(|shard| std::mem::take(&mut *tracking.table(shard)));
-            self.0.bio.free_tracked(all.filter(|table| !table.is_empty()).collect());
+            let tables: Vec<Table> = all.filter(|table| !table.is_empty()).collect();
+            self.0.bio.free_later(move || drop(tables));
             tracking.keys.store(0, Ordering::Relaxed);
             tracking.readers.store(0, Ordering::Relaxed);
         }
@@ -245,10 +245,10 @@ pub fn leave_prefixes(srv: &Server, tracker: &Tracker) {
 }
 
 /// As [`leave`], of a client that is gone. Where it has followed very many prefixes, they are left in the background.
-pub fn leave_for_good(srv: &Server, client: &ClientShared) {
+pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(tracker) = client.tracker() {
         switch_off(srv, &tracker);
         tracker.mourn();
-        holdings::release(srv, Released::Prefixes(tracker));
+        srv.bio.release(tracker.prefix_count(), move || leave_prefixes(srv, &tracker));
     }
 }

@@ -5,12 +5,12 @@
 
 use super::message::News;
 use super::tracker::{Mode, Tracker};
-use crate::pubsub::registry::give_back;
 use crate::server::Server;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use weft_keyspace::stale::Changed;
+use weft_pubsub::registry::give_back;
 
 /// Prefixes that are added or removed at once: who changes a key may wait for that.
 const AT_ONCE: usize = 64;

@@ -5,13 +5,14 @@
 
 use super::message::News;
 use crate::clients::ClientShared;
-use crate::holdings::{Charge, Holding, Holdings, heap, map_entry};
+use crate::holdings::{Charge, Holding, Holdings};
 use crate::pubsub;
 use crate::server::Server;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use weft_memory::size_class::{heap, map_entry};
 
 /// What CLIENT TRACKING has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,8 +22,28 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
     ("weft-replication", &["weft-resp", "weft-base"]),
     (
+        "weft-transfer",
+        &[
+            "weft-base",
+            "weft-commands",
+            "weft-keyspace",
+            "weft-persist",
+            "weft-process",
+            "weft-types",
+        ],
+    ),
+    ("weft-memory", &["weft-process"]),
+    ("weft-net", &["weft-memory", "weft-process", "weft-resp"]),
+    ("weft-scheduler", &["weft-base", "weft-config", "weft-process"]),
+    ("weft-pubsub", &["weft-base", "weft-keyspace", "weft-memory", "weft-resp"]),
+    (
         "weft-server",
         &[
+            "weft-transfer",
+            "weft-memory",
+            "weft-net",
+            "weft-scheduler",
+            "weft-pubsub",
             "weft-commands",
             "weft-persist",
             "weft-replication",

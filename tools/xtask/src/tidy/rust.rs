@@ -43,13 +43,13 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/keyspace/tests/loom_gate.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_hold.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_lock.rs", "model tests of what the lock protects"),
-    ("crates/server/src/counted.rs", "an allocator, where a sanitizer watches"),
+    ("crates/memory/src/counted.rs", "an allocator, where a sanitizer watches"),
     ("crates/server/src/main.rs", "the symbol that configures jemalloc"),
     (
         "crates/server/src/start.rs",
         "takes over the memory of the process title, before any thread exists",
     ),
-    ("crates/server/src/mallctl.rs", "jemalloc's control interface"),
+    ("crates/memory/src/mallctl.rs", "jemalloc's control interface"),
     ("crates/server/src/io/read.rs", "reads into the spare capacity of a buffer"),
     ("crates/server/src/commands/server/debug/mod.rs", "DEBUG SEGFAULT"),
 ];

@@ -6,7 +6,32 @@
 use crate::dispatch::Cmd;
 use weft_commands::{Flags, Group};
 
-/// The categories of `cmd`, with `@`, each once, in no order that means anything.
+/// All of them, in the order in which the reference tells them.
+const ORDER: [&str; 21] = [
+    "@keyspace",
+    "@read",
+    "@write",
+    "@set",
+    "@sortedset",
+    "@list",
+    "@hash",
+    "@string",
+    "@bitmap",
+    "@hyperloglog",
+    "@geo",
+    "@stream",
+    "@pubsub",
+    "@admin",
+    "@fast",
+    "@slow",
+    "@blocking",
+    "@dangerous",
+    "@connection",
+    "@transaction",
+    "@scripting",
+];
+
+/// The categories of `cmd`, with `@`, each once, in the order of [`ORDER`].
 pub fn of(cmd: &Cmd) -> Vec<&'static str> {
     let flags = cmd.spec.flags;
     let mut found: Vec<&'static str> = cmd.spec.acl.to_vec();
@@ -32,6 +57,7 @@ pub fn of(cmd: &Cmd) -> Vec<&'static str> {
     {
         add(category, true);
     }
+    found.sort_by_key(|category| ORDER.iter().position(|known| known == category));
     found
 }
 

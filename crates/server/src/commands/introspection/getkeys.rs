@@ -1,8 +1,9 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: the keys of a request that is not executed.
 
 use super::info::key_flags_reply;
+use crate::dispatch::absent::{self, Absent};
 use crate::dispatch::{Cmd, ConnCx};
-use weft_commands::spec::{Begin, KeySpec, NOT_A_KEY};
+use weft_commands::spec::{Begin, Find, KeySpec, NOT_A_KEY};
 use weft_commands::{CmdResult, Error};
 
 const NO_COMMAND: Error = Error::new("ERR Invalid command specified");
@@ -41,7 +42,7 @@ pub fn keys_and_flags(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     let args = &cx.args[2..];
-    let cmd = command_of(cx, args).ok_or(NO_COMMAND)?;
+    let Some(cmd) = command_of(cx, args) else { return find_absent(args) };
     let specs = || cmd.spec.keys.iter().filter(|spec| !spec.flags.contains(&NOT_A_KEY));
     if specs().next().is_none() {
         return Err(NO_KEYS);
@@ -64,7 +65,7 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         let flags = key_flags(cmd, spec, args);
         if migrates {
             // Which of its specifications is meant depends on whether the key is empty.
-            let keys = crate::commands::transfer::migrate::keys(args).ok_or(BAD_ARGUMENTS)?;
+            let keys = weft_transfer::migrate::told_keys(args).ok_or(BAD_ARGUMENTS)?;
             found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
             break;
         }
@@ -80,6 +81,29 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     if let Some(at) = destination {
         found.push(Found { key: args[at], flags: vec!["OW", "UPDATE"] });
     }
+    Ok(found)
+}
+
+/// The keys of a command that this version does not have.
+fn find_absent<'a>(args: &[&'a [u8]]) -> Result<Vec<Found<'a>>, Error> {
+    let mut found = Vec::new();
+    let flags: &[&str] = match absent::find(args).ok_or(NO_COMMAND)? {
+        Absent::Keyless => return Err(NO_KEYS),
+        Absent::Script { writes: true } => &["RW", "ACCESS", "UPDATE"],
+        Absent::Script { writes: false } => &["RO", "ACCESS"],
+    };
+    // The script or its name, a count, then the keys.
+    const KEYS: KeySpec = KeySpec {
+        flags: &[],
+        begin: Begin::Index(2),
+        find: Find::KeyNum { num: 0, first: 1, step: 1 },
+        notes: "",
+    };
+    if args.len() < 3 {
+        return Err(BAD_COUNT);
+    }
+    // A count that makes no sense names no keys.
+    let _ = KEYS.positions(args, |at| found.push(Found { key: args[at], flags: flags.to_vec() }));
     Ok(found)
 }
 

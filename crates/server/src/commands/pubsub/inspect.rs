@@ -3,9 +3,9 @@
 use super::{FLAGS, Plan, plan};
 use crate::commands::shape::{ANYTIME, answer_help, container, help};
 use crate::dispatch::{ConnCx, ServerCommand};
-use crate::pubsub::Kind;
 use weft_base::glob;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec};
+use weft_pubsub::registry::Kind;
 
 const HELP: &[&str] = &[
     "CHANNELS [<pattern>]",

@@ -3,13 +3,14 @@
 use super::{FLAGS, plan};
 use crate::dispatch::hold::Held;
 use crate::dispatch::{ConnCx, ServerCommand};
-use crate::pubsub::registry::{Crowded, Patience};
-use crate::pubsub::{Kind, publish_patiently};
+use crate::pubsub::publish_patiently;
 use weft_commands::spec::{NOT_A_KEY, keys};
 use weft_commands::{CmdResult, Flags};
 use weft_keyspace::commit::seal;
 use weft_keyspace::log::Target;
 use weft_keyspace::{Db, ShardSet};
+use weft_pubsub::registry::Kind;
+use weft_pubsub::registry::{Crowded, Patience};
 
 const PUBLISHES: Flags = FLAGS.or(Flags::FAST).or(Flags::REPLICATES_UNTOLD);
 

@@ -5,11 +5,12 @@
 
 use super::{FLAGS, plan};
 use crate::dispatch::{ConnCx, ServerCommand};
-use crate::pubsub::registry::Name;
-use crate::pubsub::{self, Kind, subscriber};
+use crate::pubsub;
 use std::sync::atomic::Ordering;
 use weft_commands::spec::{NOT_A_KEY, keys};
 use weft_commands::{CmdResult, Error, Flags};
+use weft_pubsub::registry::Kind;
+use weft_pubsub::registry::Name;
 use weft_resp::Reply;
 
 const LISTENS: Flags = FLAGS.or(Flags::NOSCRIPT);
@@ -87,7 +88,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
             tell(reply, kind, "subscribe", Some(name), now);
         },
     );
-    subscriber::show(&session.shared, Some(&**subscriber));
+    session.shared.show_subscriptions(Some(&**subscriber));
     drop(own);
     if is_killed() {
         // Whoever has killed it in the middle waits for this.
@@ -122,7 +123,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         let leaves: Vec<Name> = leaves.map(|(name, _)| Name::from(*name)).collect();
         let (id, thread) = (session.shared.id, session.shared.thread());
         cx.core.srv.pubsub.unsubscribe(id, thread, kind, &leaves);
-        subscriber::show(&session.shared, Some(&**subscriber));
+        session.shared.show_subscriptions(Some(&**subscriber));
         if subscriber.is_empty() {
             *own = None;
         }

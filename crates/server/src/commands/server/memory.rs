@@ -111,7 +111,7 @@ fn malloc_stats(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
-    crate::mallctl::purge()
+    weft_memory::mallctl::purge()
         .map_err(|e| Error::owned(format!("ERR Error purging dirty pages: {e}")))?;
     cx.srv().memory.forget_pages();
     cx.reply.ok();

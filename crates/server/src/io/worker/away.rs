@@ -1,15 +1,15 @@
 //! Connections whose command is elsewhere: waiting for a key, or in the slow lane.
 //!
-//! Their requests are not executed and their sockets not read until it is back; that they are
-//! hung up on is noticed. See [`crate::blocking`] and [`crate::slow`].
+//! Their requests are not executed until it is back. What a waiting client sends is read meanwhile, and its hang-up
+//! noticed: [`crate::io::ahead`]. See [`crate::blocking`] and [`crate::slow`].
 
 use super::Worker;
 use crate::blocking::{self, Waiting, serve};
 use crate::dispatch::reply::{count_waited, refuse};
 use crate::holdings::{Charge, Holding};
-use crate::io::conn::{ArgBuf, Conn, Kept, State};
+use crate::io::args::ArgBuf;
+use crate::io::conn::{Conn, Kept, State};
 use crate::io::later::Later;
-use crate::io::state::Awaited;
 use crate::io::{ReplyMode, Session};
 use crate::pubsub;
 use crate::replication::primary::waits;
@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::{Error, FAST_WORK};
+use weft_net::lifecycle::Awaited;
 use weft_resp::Reply;
 
 /// How soon to look again at a client whose time is over while another thread is at it.
@@ -146,6 +147,7 @@ impl Worker {
         }
         conn.kept.push_front(kept);
         conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        self.widen_interest(index);
         // It may have ended before this was here.
         if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
             self.resume(index, Awaited::Pause);

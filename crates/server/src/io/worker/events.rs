@@ -2,10 +2,10 @@
 
 use super::{LISTENERS, MAILBOX, Worker, token};
 use crate::io::mailbox::Message;
-use crate::io::poll::Ready;
-use crate::io::state::{Awaited, Ended};
-use crate::pubsub::run::Run;
 use std::sync::atomic::Ordering;
+use weft_net::lifecycle::{Awaited, Ended};
+use weft_net::poll::Ready;
+use weft_pubsub::run::Run;
 
 /// What is worked off of the mail before connections have a turn: in pushes that are appended to outputs,
 /// some milliseconds. Others may send faster than this thread works it off, and for ever.
@@ -60,8 +60,14 @@ impl Worker {
         // Who stands in line waits for a key, also while its command tries by itself.
         let stands = || self.core.srv.lines.of_client(conn.session.shared.id).is_some();
         let gone = event.ended && (conn.state.peer_ended() == Ended::Close || stands());
-        if event.broken || gone {
+        if event.broken {
             return self.close(index);
+        }
+        if gone {
+            return self.hung_up(index);
+        }
+        if conn.state.reads_ahead() {
+            return self.read_ahead(index);
         }
         // It is watched for what it does not read now: only who sends meanwhile costs a system call.
         self.set_interest(index);

@@ -32,20 +32,59 @@ impl Worker {
                 } else {
                     conn.session.shared.touch(self.core.srv.mono_ms());
                 }
-                // As in the reference, before anything of it is executed.
-                let held = conn.held_input() + if planned { n } else { 0 };
-                let stats = self.core.stats();
-                stats.net_in.add(n as u64);
-                stats.reads.add(1);
-                add(&conn.session.shared.net_in, n as u64);
-                if held > self.core.settings.max_query_buffer {
-                    self.query_buffer_overflow(index);
-                } else if !planned {
-                    self.conns[index].show_input();
-                    self.account_memory(index);
-                }
+                self.count_read(index, n);
+                self.weigh_input(index, if planned { n } else { 0 });
             }
         }
+    }
+
+    /// Reads once what a client sends that is blocked or paused.
+    pub(super) fn read_ahead(&mut self, index: usize) {
+        if self.batch.is_full() {
+            self.flush();
+        }
+        let Some(conn) = self.conns.get_mut(index).filter(|conn| conn.state.reads_ahead()) else {
+            return;
+        };
+        match read::read_ahead(conn, &mut self.batch) {
+            Got::Nothing => {}
+            Got::Closed => self.hung_up(index),
+            Got::Data(n) => {
+                conn.session.shared.touch(self.core.srv.mono_ms());
+                let waiting = conn.waiting_input();
+                self.count_read(index, n);
+                self.weigh_input(index, waiting);
+            }
+        }
+    }
+
+    fn count_read(&self, index: usize, n: usize) {
+        let stats = self.core.stats();
+        stats.net_in.add(n as u64);
+        stats.reads.add(1);
+        add(&self.conns[index].session.shared.net_in, n as u64);
+    }
+
+    /// Closes a client that has sent too much that is not executed: `parsed` bytes, and what it holds unparsed. As in
+    /// the reference, before anything more of it is executed.
+    fn weigh_input(&mut self, index: usize, parsed: usize) {
+        let conn = &mut self.conns[index];
+        let is_planned = conn.state.is_in_batch();
+        if !is_planned {
+            conn.show_input();
+        }
+        if conn.held_input() + parsed > self.core.settings.max_query_buffer {
+            self.query_buffer_overflow(index);
+        } else if !is_planned {
+            self.account_memory(index);
+        }
+    }
+
+    /// The client has closed its side and waits for nothing that it could still take.
+    pub(super) fn hung_up(&mut self, index: usize) {
+        let shared = &self.conns[index].session.shared;
+        log_verbose!("Client closed connection {}", logged_line(self.core.srv, shared));
+        self.close(index);
     }
 
     /// The client sends no more, and everything that it has sent is answered: it is closed when it
@@ -84,13 +123,32 @@ impl Worker {
             let planner = self.planner();
             let Some(conn) = self.conns.get_mut(index) else { continue };
             let has_requests = conn.has_requests();
-            if conn.state.taken_up(has_requests) {
+            if !conn.state.taken_up(has_requests) {
+                self.widen_interest(index);
+            } else if conn.goes_on_ahead() {
+                self.plan_ahead(index);
+            } else {
                 conn.state.batched();
                 read::plan_inbuf(conn, index, &mut self.batch, planner);
-            } else {
-                self.widen_interest(index);
             }
         }
+    }
+
+    /// Plans some of what was read ahead, as if it came from the socket now.
+    fn plan_ahead(&mut self, index: usize) {
+        let (planner, jobs) = (self.planner(), self.batch.jobs.len());
+        let conn = &mut self.conns[index];
+        let Got::Data(n) = read::read(conn, index, &mut self.batch, planner) else {
+            return self.ended(index);
+        };
+        let planned = self.batch.jobs.len() > jobs;
+        if planned {
+            conn.state.batched();
+        } else {
+            // Of a large value some is missing.
+            self.queued.push(index);
+        }
+        self.weigh_input(index, if planned { n } else { 0 });
     }
 }
 

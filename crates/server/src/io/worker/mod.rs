@@ -19,27 +19,27 @@
 //! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
 //! * [`offload`] - `io-threads-do-reads no`
 //!
-//! What a connection may do next is decided by its state alone: [`crate::io::state`].
+//! What a connection may do next is decided by its state alone: [`weft_net::lifecycle`].
 
 use crate::dispatch::Core;
 use crate::io::batch::Batch;
 use crate::io::conn::Conn;
-use crate::io::interest::Interest;
-use crate::io::listen::Listener;
 use crate::io::look::Looks;
-use crate::io::poll::{Poll, Ready};
-use crate::memory::ThreadMemory;
 use crate::server::Server;
 use crate::threads::bind;
-use crate::threads::placement::Placement;
 use crate::tracking;
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use weft_keyspace::{Inside, Outside};
+use weft_memory::ThreadMemory;
+use weft_net::interest::Interest;
+use weft_net::listen::Listener;
+use weft_net::poll::{Poll, Ready};
 use weft_process::log_verbose;
 use weft_resp::Reply;
+use weft_scheduler::placement::Placement;
 
 mod away;
 mod events;

@@ -21,10 +21,10 @@
 
 use super::{Worker, token};
 use crate::io::conn::Conn;
-use crate::io::interest::Interest;
 use crate::io::mailbox::Message;
 use crate::pubsub;
 use std::sync::atomic::Ordering;
+use weft_net::interest::Interest;
 use weft_process::log_warning;
 use weft_resp::Reply;
 

@@ -14,13 +14,13 @@
 //! kept. As in Redis, few replies are not worth the way.
 
 use super::{Worker, token};
-use crate::io::backlog::Backlog;
 use crate::io::mailbox::Message;
 use crate::io::write::Sent;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::sync::Arc;
+use weft_net::backlog::Backlog;
 use weft_resp::Reply;
 
 /// Replies for each thread, from which on others are asked to help.

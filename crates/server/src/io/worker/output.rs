@@ -3,9 +3,9 @@
 use super::Worker;
 use crate::commands::logged_line;
 use crate::io::conn::Conn;
-use crate::io::state::Awaited;
 use crate::io::write::{Sent, send_pending, send_reply};
 use std::sync::atomic::Ordering;
+use weft_net::lifecycle::Awaited;
 use weft_process::log_warning;
 use weft_resp::Reply;
 

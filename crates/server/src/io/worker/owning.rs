@@ -3,8 +3,6 @@
 use super::{LISTENERS, Worker, token};
 use crate::clients::ClientShared;
 use crate::io::conn::{Conn, ReplyMode, Session};
-use crate::io::interest::Interest;
-use crate::io::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use crate::io::mailbox::Message;
 use crate::pubsub;
 use crate::tracking;
@@ -12,6 +10,8 @@ use crate::transaction;
 use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use weft_net::interest::Interest;
+use weft_net::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use weft_process::{log_verbose, log_warning};
 use weft_resp::Proto;
 

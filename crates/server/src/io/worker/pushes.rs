@@ -15,16 +15,16 @@ use super::Worker;
 use super::replicas::refuse_answer;
 use crate::clients::ClientShared;
 use crate::io::Session;
-use crate::io::backlog::Backlog;
 use crate::io::conn::State;
 use crate::io::held_back::Push;
 use crate::io::write::send_pending;
 use crate::pubsub::crowd;
-use crate::pubsub::message::Published;
-use crate::pubsub::run::Run;
 use crate::server::attention;
 use crate::tracking::message::Message;
 use std::sync::atomic::Ordering;
+use weft_net::backlog::Backlog;
+use weft_pubsub::message::Published;
+use weft_pubsub::run::Run;
 
 /// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
 /// the length of the row, so neither does what a message costs.

@@ -6,8 +6,9 @@ use crate::commands::logged_line;
 use crate::dispatch::Core;
 use crate::dispatch::admit::execute;
 use crate::dispatch::request::{Flow, Request};
+use crate::io::args::ArgBuf;
 use crate::io::batch::{Batch, Req, Source};
-use crate::io::conn::{ArgBuf, Conn, Executed, Kept, ReplyMode};
+use crate::io::conn::{Conn, Executed, Kept, ReplyMode};
 use crate::io::later::Later;
 use crate::io::read;
 use crate::server::Server;
@@ -231,6 +232,10 @@ impl Worker {
             };
         }
         let conn = &mut self.conns[index];
+        // No event announces what was read ahead.
+        if matches!(how, Executed::All) && !conn.ahead.is_empty() {
+            how = Executed::More;
+        }
         // Who waits on may have been told to try again by now, by somebody who has another element.
         let waits_on = matches!(how, Executed::Blocked(_));
         let queue = conn.state.executed(how);

@@ -6,8 +6,8 @@
 //! tells the threads that have said that they wait.
 
 use super::{Worker, token};
-use crate::io::state::Awaited;
 use std::cmp::Reverse;
+use weft_net::lifecycle::Awaited;
 
 impl Worker {
     /// What has been answered to a connection tells of the unit of that number in the log of effects: it

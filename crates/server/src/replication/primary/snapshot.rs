@@ -14,7 +14,6 @@ use crate::persistence::Own;
 use crate::persistence::save::{self, Failed, Introduced, Plan};
 use crate::persistence::waits::Taken;
 use crate::server::Server;
-use crate::threads::{GivesWay, way};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -25,6 +24,8 @@ use weft_persist::rdb::file::Saver;
 use weft_process::log_notice;
 use weft_replication::action::Target;
 use weft_replication::{Action, Position};
+use weft_scheduler::way;
+use weft_scheduler::way::GivesWay;
 
 /// How often to look whether another snapshot has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -38,7 +39,7 @@ const SOON: Duration = Duration::from_millis(1);
 pub fn start(srv: &'static Server, job: Arc<Job>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weft-sync".into());
     thread.spawn(move || {
-        crate::memory::count_thread(&srv.memory);
+        weft_memory::count_thread(&srv.memory);
         let _stack = weft_process::crash::second_stack();
         run(srv, &job);
     })?;
@@ -96,7 +97,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
         match begun {
             Ok((snapshot, position)) => {
                 // Not before: while the world stands still, everybody waits for this thread.
-                crate::threads::stand_back();
+                weft_scheduler::way::stand_back();
                 let snapshot = Taken::new(srv, snapshot);
                 return Ok(Begun { own, plan, snapshot, position });
             }

@@ -153,7 +153,7 @@ impl Hub {
 
     /// There is no append-only file any more: refuses those who wait for this server's disk with the error
     /// `text`.
-    pub fn refuse_local(&self, srv: &Server, text: &str) {
+    pub fn refuse_local(&self, srv: &'static Server, text: &str) {
         if !self.published.has_waits.load(Ordering::SeqCst) {
             return;
         }

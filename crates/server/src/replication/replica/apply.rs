@@ -547,7 +547,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 // What was done before it is told before it.
                 weft_keyspace::stale::invalidate(guard, &mut core.turn);
                 weft_keyspace::commit::hand_over(guard, &mut core.turn);
-                let patience = pubsub::registry::Patience::None;
+                let patience = weft_pubsub::registry::Patience::None;
                 let told = pubsub::publish_patiently(
                     core.srv,
                     *kind,

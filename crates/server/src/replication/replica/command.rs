@@ -3,9 +3,9 @@
 use crate::dispatch::Cmd;
 use crate::dispatch::run::DataFn;
 use crate::dispatch::table::Run;
-use crate::pubsub::Kind;
 use crate::server::Server;
 use weft_commands::spec::Lock;
+use weft_pubsub::registry::Kind;
 
 /// What is to be done for it.
 #[derive(Clone, Copy)]

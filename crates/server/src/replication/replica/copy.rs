@@ -109,7 +109,7 @@ impl Copies {
 
     fn open_file(&self) -> Result<Copy, String> {
         self.srv.persistence.nameless_file().map(Copy::File).map_err(|e| {
-            let why = crate::failure::words(&e);
+            let why = weft_process::errors::words(&e);
             format!("Opening the temp file needed for PRIMARY <-> REPLICA synchronization: {why}")
         })
     }
@@ -149,7 +149,7 @@ impl Copies {
                 format!(
                     "Write error or short write writing to the DB dump file needed for PRIMARY \
                      <-> REPLICA synchronization: {}",
-                    crate::failure::words(&e)
+                    weft_process::errors::words(&e)
                 )
             }),
             // The loader has ended, which it does before the end only if something is wrong; why is its
@@ -215,7 +215,7 @@ impl Copies {
         mut file: File,
     ) -> Result<Origin, String> {
         let mut front = Vec::new();
-        let told_by = |e: std::io::Error| crate::failure::words(&e);
+        let told_by = |e: std::io::Error| weft_process::errors::words(&e);
         let bytes = file.stream_position().map_err(told_by)?;
         file.rewind().map_err(told_by)?;
         (&mut file).take(Header::LEN as u64).read_to_end(&mut front).map_err(told_by)?;
@@ -224,7 +224,7 @@ impl Copies {
         if !self.drop_old(applier, link, Some(bytes)) {
             return Err("it is not wanted any longer".into());
         }
-        answer(start_loader(self.srv, file, None).map_err(|e| crate::failure::words(&e))?)
+        answer(start_loader(self.srv, file, None).map_err(|e| weft_process::errors::words(&e))?)
     }
 
     fn end_loading(&mut self) {
@@ -367,8 +367,8 @@ fn start_loader(
 ) -> std::io::Result<JoinHandle<Result<Origin, String>>> {
     let thread = std::thread::Builder::new().name("weft-load-0".into());
     thread.spawn(move || {
-        crate::memory::count_thread(&srv.memory);
-        crate::threads::stand_back();
+        weft_memory::count_thread(&srv.memory);
+        weft_scheduler::way::stand_back();
         let _stack = weft_process::crash::second_stack();
         let place = beside.as_deref().map_or(Place::Keyspace, Place::Beside);
         told(load::load_front(srv, from, true, place).map(|front| front.origin))

@@ -117,7 +117,7 @@ pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
     let own = bell.clone();
     std::thread::Builder::new().name("weft-replica".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
-        crate::threads::bind_to(&srv.placement().slow);
+        weft_scheduler::placement::bind_to(&srv.placement().slow);
         let mut thread = Thread {
             srv,
             bell: own,
@@ -173,7 +173,7 @@ impl Thread {
         };
         let socket = match socket::connect(&link.host, link.port, &source, &self.bell, &goes_on) {
             Ok(socket) => socket,
-            Err(e) => return ended(&crate::failure::words(&e)),
+            Err(e) => return ended(&weft_process::errors::words(&e)),
         };
         let socket = link.socket.get_or_init(|| socket);
         // Whoever has given it up before did not see the socket.

@@ -1,12 +1,12 @@
 //! A connection to a primary that is made while somebody may call it off.
 
 use super::link::Bell;
-use crate::io::listen::set_keepalive;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use weft_net::listen::set_keepalive;
 
 /// Connects to the first address of `host` that takes it, from `source` if that is an address of this
 /// machine. `goes_on` is asked whenever the bell rings. The stream does not block.

@@ -379,18 +379,18 @@ fn allocator_number(cx: &mut ConnCx<'_>) -> CmdResult {
         Some(value) => Some(parse_i64(value).ok_or(error::NOT_AN_INTEGER)?),
         None => None,
     };
-    let old = crate::mallctl::number(cx.args[2], new).map_err(allocator_error)?;
+    let old = weft_memory::mallctl::number(cx.args[2], new).map_err(allocator_error)?;
     cx.reply.int(old);
     Ok(())
 }
 
 fn allocator_text(cx: &mut ConnCx<'_>) -> CmdResult {
-    let value = crate::mallctl::text(cx.args[2]).map_err(allocator_error)?;
+    let value = weft_memory::mallctl::text(cx.args[2]).map_err(allocator_error)?;
     cx.reply.bulk(value.as_bytes());
     Ok(())
 }
 
-fn allocator_error(e: crate::mallctl::Errno) -> Error {
+fn allocator_error(e: weft_memory::mallctl::Errno) -> Error {
     Error::owned(format!("ERR {e}"))
 }
 

@@ -1,0 +1,233 @@
+//! Replies that the socket of a connection has not taken yet.
+//!
+//! Pieces in the order of sending, each with the bytes of it that are gone. Small replies join
+//! the last piece; a large one is taken over as it is. So no byte is moved more than once,
+//! memory is given back piece by piece, and a reply of a gigabyte costs the thread no more at
+//! once than any other: copying it, or moving what is left of it to the front, would stop all
+//! its clients.
+
+use std::collections::VecDeque;
+use weft_memory::size_class::heap;
+use weft_resp::Reply;
+
+/// Pieces up to this size are joined by what follows.
+const JOIN: usize = 64 << 10;
+
+/// Room in a piece that begins with something small (bytes).
+const FIRST: usize = 256;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    pieces: VecDeque<Piece>,
+    /// Bytes to be sent.
+    len: usize,
+    /// Bytes of memory of all pieces.
+    memory: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    reply: Reply,
+    sent: usize,
+}
+
+impl Piece {
+    fn memory(&self) -> usize {
+        size_of::<Piece>() + heap(self.reply.capacity()) + self.reply.memory_of_shared()
+    }
+}
+
+impl Backlog {
+    /// Bytes to be sent.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many pieces the bytes are in.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Bytes of memory, values that are shared with the keyspace included. A piece stays as a whole until its last
+    /// byte is sent. O(1).
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    fn push_piece(&mut self, piece: Piece) {
+        self.memory += piece.memory();
+        self.pieces.push_back(piece);
+    }
+
+    /// Has `change` change the last piece, if there is one.
+    #[inline]
+    fn change_last(&mut self, change: impl FnOnce(&mut Reply)) {
+        let Some(last) = self.pieces.back_mut() else { return };
+        self.memory -= last.memory();
+        change(&mut last.reply);
+        self.memory += last.memory();
+    }
+
+    /// Takes over all of `reply` but its first `sent` bytes; `reply` is empty then. What is small
+    /// is copied, so that a buffer that is in use again and again stays where it is.
+    pub fn push(&mut self, reply: &mut Reply, sent: usize) {
+        let left = reply.len() - sent;
+        self.len += left;
+        if left == 0 {
+            return reply.clear();
+        }
+        if left > JOIN {
+            let reply = std::mem::replace(reply, Reply::new(reply.proto));
+            return self.push_piece(Piece { reply, sent });
+        }
+        let mut rest = reply.split_rest(sent);
+        match self.last_joins() {
+            true => self.change_last(|last| last.append(&mut rest)),
+            false => self.push_piece(Piece { reply: rest, sent: 0 }),
+        }
+    }
+
+    fn last_joins(&self) -> bool {
+        self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN)
+    }
+
+    /// Has `write` append something small, or shared, to what is here.
+    #[inline]
+    pub fn write(&mut self, write: impl FnOnce(&mut Reply)) {
+        self.write_with_room(FIRST, write);
+    }
+
+    /// As [`Backlog::write`]; `room`: bytes that a new piece has room for.
+    #[inline]
+    pub fn write_with_room(&mut self, room: usize, write: impl FnOnce(&mut Reply)) {
+        if !self.last_joins() {
+            let reply = Reply::with_capacity(room.max(FIRST));
+            self.push_piece(Piece { reply, sent: 0 });
+        }
+        let mut added = 0;
+        self.change_last(|last| {
+            let before = last.len();
+            write(last);
+            added = last.len() - before;
+        });
+        self.len += added;
+    }
+
+    /// All that is to be sent, when it lies in one place.
+    pub fn contiguous(&self) -> Option<&[u8]> {
+        if self.pieces.len() != 1 {
+            return None;
+        }
+        let piece = self.pieces.front()?;
+        piece.reply.contiguous().map(|bytes| &bytes[piece.sent..])
+    }
+
+    /// Puts all of `behind` behind what is here.
+    pub fn append(&mut self, mut behind: Backlog) {
+        self.len += behind.len;
+        self.memory += behind.memory;
+        self.pieces.append(&mut behind.pieces);
+    }
+
+    /// The next slices to be sent: at most `count`, together at most `bytes` long.
+    pub fn front(&self, count: usize, bytes: usize) -> Vec<&[u8]> {
+        let Some(piece) = self.pieces.front() else { return Vec::new() };
+        let mut slices = piece.reply.slices(piece.sent, count);
+        let mut room = bytes;
+        for slice in &mut slices {
+            *slice = &slice[..slice.len().min(room)];
+            room -= slice.len();
+        }
+        slices.retain(|slice| !slice.is_empty());
+        slices
+    }
+
+    /// Forgets `n` bytes of what [`Backlog::front`] has shown: they are sent.
+    pub fn sent(&mut self, n: usize) {
+        self.len -= n;
+        if let Some(piece) = self.pieces.front_mut() {
+            piece.sent += n;
+            if piece.sent == piece.reply.len() {
+                self.memory -= piece.memory();
+                self.pieces.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(len: usize, byte: u8) -> Reply {
+        let mut reply = Reply::default();
+        reply.raw(&vec![byte; len]);
+        reply
+    }
+
+    fn drain(backlog: &mut Backlog, step: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while !backlog.is_empty() {
+            let part = backlog.front(4, step).concat();
+            assert!((1..=step).contains(&part.len()));
+            backlog.sent(part.len());
+            all.extend(part);
+        }
+        assert!(backlog.pieces.is_empty());
+        all
+    }
+
+    #[test]
+    fn what_comes_in_goes_out_in_order() {
+        for step in [1, 7, 5000, 1 << 20] {
+            let mut backlog = Backlog::default();
+            let mut want = Vec::new();
+            let sizes = [(10, 3), (20, 0), (JOIN + 5, 5), (JOIN, 0), (1, 0), (3 * JOIN, 1), (2, 2)];
+            for (n, (len, sent)) in sizes.into_iter().enumerate() {
+                let byte = b'a' + n as u8;
+                let mut piece = reply(len, byte);
+                backlog.push(&mut piece, sent);
+                assert!(piece.is_empty());
+                want.extend(vec![byte; len - sent]);
+                assert_eq!(backlog.len(), want.len());
+            }
+            assert!(drain(&mut backlog, step) == want, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_piece_takes_memory_until_it_is_sent() {
+        let mut backlog = Backlog::default();
+        backlog.push(&mut reply(10 * JOIN, b'x'), 4 * JOIN);
+        backlog.sent(5 * JOIN);
+        assert_eq!((backlog.len(), backlog.memory()), (JOIN, 10 * JOIN + size_of::<Piece>()));
+        // Others join each other behind it.
+        for n in 0..100 {
+            backlog.write(|reply| reply.raw(&vec![b'y'; n]));
+            backlog.push(&mut reply(n, b'z'), 0);
+        }
+        let of_pieces = backlog.pieces.iter().map(Piece::memory).sum::<usize>();
+        assert_eq!((backlog.pieces(), backlog.memory()), (2, of_pieces));
+        let mut more = Backlog::default();
+        more.push(&mut reply(2 * JOIN, b'x'), 0);
+        let with_more = of_pieces + more.memory();
+        backlog.append(more);
+        assert_eq!(backlog.memory(), with_more);
+        drain(&mut backlog, 4096);
+        assert_eq!(backlog.memory(), 0);
+    }
+
+    #[test]
+    fn a_large_reply_stays_where_it_is() {
+        let mut large = reply(10 * JOIN, b'x');
+        let at = large.contiguous().map(|bytes| bytes.as_ptr());
+        let mut backlog = Backlog::default();
+        backlog.push(&mut large, 0);
+        assert_eq!(backlog.front(1, 1).first().map(|slice| slice.as_ptr()), at);
+    }
+}

@@ -1,0 +1,359 @@
+//! The states of a connection against a model: events in any order, drawn by seed.
+//!
+//! The model is what a client cares for. Its requests are numbered, each is executed once and in
+//! order, nothing that it waits for is forgotten, and it is never left with requests that nobody
+//! will ever take up. The driver plays the connection's thread and everybody whom it may wait for;
+//! faults can be planted in it, and must be found.
+
+use std::collections::VecDeque;
+use weft_server::io::*;
+
+type Machine = State<u32, u32>;
+
+/// What the driver may do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Reads although older requests are kept.
+    ReadsWhileReady,
+    /// Takes up any queued connection, whatever its state.
+    TakesUpAnything,
+    /// Forgets to queue it when a shard is free.
+    DropsWakeUps,
+    /// Closes when the peer ends, whatever is under way.
+    ClosesEarly,
+    /// Resumes on anything that comes.
+    ResumesOnAnything,
+}
+
+/// A small generator: xorshift (Marsaglia, 2003).
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// A connection, its thread and its client.
+struct World {
+    machine: Machine,
+    fault: Fault,
+    rng: Rng,
+    /// In the queue of the thread.
+    queued: bool,
+    /// Requests that are read and not executed, and those that the client has sent.
+    kept: VecDeque<u32>,
+    sent: VecDeque<u32>,
+    next: u32,
+    /// What was executed, in order, and what was answered.
+    executed: Vec<u32>,
+    answered: Vec<u32>,
+    /// The request whose command is elsewhere.
+    elsewhere: Option<u32>,
+    withheld: Option<(u64, u32)>,
+    /// The client must take replies before more is executed; and whether that was ignored.
+    full: bool,
+    overfed: bool,
+    ended: bool,
+    gone: bool,
+}
+
+impl World {
+    fn new(seed: u64, fault: Fault) -> Self {
+        World {
+            machine: Machine::default(),
+            fault,
+            rng: Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            queued: false,
+            kept: VecDeque::new(),
+            sent: VecDeque::new(),
+            next: 0,
+            executed: Vec::new(),
+            answered: Vec::new(),
+            elsewhere: None,
+            withheld: None,
+            full: false,
+            overfed: false,
+            ended: false,
+            gone: false,
+        }
+    }
+
+    fn send(&mut self) {
+        if !self.ended {
+            self.sent.push_back(self.next);
+            self.next += 1;
+        }
+    }
+
+    /// The socket is readable: some of what was sent is read, and executed as a batch.
+    fn readable(&mut self) {
+        let reads = match self.fault {
+            Fault::ReadsWhileReady => matches!(self.machine, State::Reading | State::Ready),
+            _ => self.machine.reads(),
+        };
+        if self.sent.is_empty() {
+            if self.ended {
+                self.peer_ended();
+            }
+            return;
+        }
+        if !reads {
+            return;
+        }
+        let count = 1 + self.rng.below(self.sent.len() as u64) as usize;
+        let requests: Vec<u32> = self.sent.drain(..count).collect();
+        self.execute(requests);
+    }
+
+    fn peer_ended(&mut self) {
+        let early = self.fault == Fault::ClosesEarly;
+        if early || self.machine.peer_ended() == Ended::Close {
+            self.gone = true;
+        }
+    }
+
+    /// The thread looks at its queue.
+    fn take_up(&mut self) {
+        if !std::mem::take(&mut self.queued) {
+            return;
+        }
+        let has = !self.kept.is_empty();
+        let anything = self.fault == Fault::TakesUpAnything && has;
+        if self.machine.taken_up(has) || anything {
+            let requests: Vec<u32> = self.kept.drain(..).collect();
+            self.execute(requests);
+        }
+    }
+
+    fn execute(&mut self, requests: Vec<u32>) {
+        self.overfed |= self.full;
+        if self.fault == Fault::None {
+            self.machine.batched();
+        } else {
+            self.machine = State::Executing;
+        }
+        let mut left: VecDeque<u32> = requests.into();
+        let how = loop {
+            let Some(request) = left.front().copied() else { break Executed::All };
+            match self.rng.below(14) {
+                0 => break Executed::Parked,
+                1 => break Executed::Again,
+                2 => break Executed::Paused,
+                3 => {
+                    self.run(left.pop_front());
+                    self.elsewhere = Some(request);
+                    break if self.rng.below(2) == 0 {
+                        Executed::Slow(request)
+                    } else {
+                        Executed::Blocked(request)
+                    };
+                }
+                4 => {
+                    self.run(left.pop_front());
+                    self.withheld = Some((u64::from(request), request));
+                    break Executed::Withheld(u64::from(request));
+                }
+                _ => {
+                    self.run(left.pop_front());
+                    self.answered.push(request);
+                }
+            }
+        };
+        left.extend(self.kept.drain(..));
+        self.kept = left;
+        if self.machine.executed(how) {
+            self.queued = true;
+        }
+    }
+
+    fn run(&mut self, request: Option<u32>) {
+        self.executed.extend(request);
+    }
+
+    /// Something comes that it may be waiting for.
+    fn event(&mut self, by: Awaited) {
+        if self.fault == Fault::DropsWakeUps && by == Awaited::Shard {
+            let _ = self.machine.resumed(by);
+            return;
+        }
+        let is_its = match by {
+            Awaited::Slow => matches!(self.machine, State::Slow(_)),
+            Awaited::Key => matches!(self.machine, State::Waiting(_)),
+            Awaited::Durable(upto) => self.withheld.is_some_and(|(number, _)| number <= upto),
+            Awaited::Shard | Awaited::Pause | Awaited::Output => false,
+        };
+        self.full &= by != Awaited::Output;
+        let anything = self.fault == Fault::ResumesOnAnything && !self.machine.is_in_batch();
+        if self.machine.resumed(by) || anything {
+            if anything {
+                self.machine = State::Ready;
+            }
+            self.queued = true;
+            if is_its {
+                let (elsewhere, withheld) = (self.elsewhere.take(), self.withheld.take());
+                self.answered.extend(elsewhere.or(withheld.map(|(_, request)| request)));
+            }
+        }
+    }
+
+    /// A command in the slow lane turns out to wait, or to be paused.
+    fn slow_turns(&mut self) {
+        let State::Slow(request) = self.machine else { return };
+        if self.rng.below(2) == 0 {
+            assert!(self.machine.waits_after_all(request));
+        } else {
+            assert!(self.machine.paused_after_all());
+            // It was not run: it is kept, before all others.
+            assert_eq!(self.executed.pop(), Some(request));
+            self.elsewhere = None;
+            self.kept.push_front(request);
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(12) {
+            0 | 1 => self.send(),
+            2 | 3 => self.readable(),
+            4 | 5 => self.take_up(),
+            6 => self.event(Awaited::Shard),
+            7 => self.event(Awaited::Slow),
+            8 => self.event(Awaited::Key),
+            9 => self.event(Awaited::Pause),
+            10 => match self.rng.below(4) {
+                0 => self.full |= self.machine.filled(),
+                1 => self.event(Awaited::Output),
+                _ => {
+                    let upto = self.rng.below(u64::from(self.next) + 1);
+                    self.event(Awaited::Durable(upto));
+                }
+            },
+            _ => self.slow_turns(),
+        }
+    }
+
+    /// Everything that it can wait for comes, and its thread goes on, until nothing more happens.
+    fn settle(&mut self) {
+        for _ in 0..40 * (self.next + 2) {
+            for by in [
+                Awaited::Shard,
+                Awaited::Slow,
+                Awaited::Key,
+                Awaited::Pause,
+                Awaited::Output,
+                Awaited::Durable(u64::MAX),
+            ] {
+                self.event(by);
+            }
+            self.take_up();
+            self.readable();
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let in_order = |all: &[u32]| all.iter().copied().eq(0..all.len() as u32);
+        if !in_order(&self.executed) {
+            return Err(format!("executed out of order: {:?}", self.executed));
+        }
+        if !in_order(&self.answered) {
+            return Err(format!("answered out of order: {:?}", self.answered));
+        }
+        if self.overfed {
+            return Err("more is executed for a client that takes no replies".into());
+        }
+        if matches!(self.machine, State::Ready) && !self.queued && !self.gone {
+            return Err("ready, and nobody will take it up".into());
+        }
+        if self.elsewhere.is_some()
+            && !matches!(self.machine, State::Slow(_) | State::Waiting(_))
+            && !self.gone
+        {
+            return Err(format!("{:?} while its command is elsewhere", self.machine));
+        }
+        Ok(())
+    }
+}
+
+/// One run of events in any order; then the client ends, everything comes, and all is answered.
+fn run(seed: u64, fault: Fault) -> Result<(), String> {
+    let mut world = World::new(seed, fault);
+    for _ in 0..60 {
+        world.step();
+        world.check()?;
+    }
+    world.ended = seed.is_multiple_of(2);
+    for _ in 0..10 {
+        // The hang-up of a client that waits for a key, or for a pause, ends it.
+        if world.ended && !matches!(world.machine, State::Waiting(_) | State::Paused) {
+            world.readable();
+        }
+        world.check()?;
+    }
+    let mut left = 4;
+    while left > 0 && !world.gone {
+        left -= 1;
+        world.settle();
+        world.check()?;
+    }
+    let all = world.answered.len() as u32 == world.next;
+    let may_be_cut = world.gone && !matches!(fault, Fault::ClosesEarly);
+    if !all && !may_be_cut {
+        return Err(format!(
+            "{} of {} answered in {:?}, {} kept, {} unread",
+            world.answered.len(),
+            world.next,
+            world.machine,
+            world.kept.len(),
+            world.sent.len()
+        ));
+    }
+    Ok(())
+}
+
+const RUNS: u64 = 20_000;
+
+#[test]
+fn requests_are_executed_and_answered_once_and_in_order() {
+    for seed in 0..RUNS {
+        run(seed, Fault::None).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    }
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    for fault in [
+        Fault::ReadsWhileReady,
+        Fault::TakesUpAnything,
+        Fault::DropsWakeUps,
+        Fault::ClosesEarly,
+        Fault::ResumesOnAnything,
+    ] {
+        assert!((0..RUNS).any(|seed| run(seed, fault).is_err()), "{fault:?} is not found");
+    }
+}
+
+#[test]
+fn what_is_watched_follows_from_the_state() {
+    let states: [(Machine, (bool, bool), Ended); 10] = [
+        (State::Reading, (true, false), Ended::Close),
+        (State::Ready, (true, false), Ended::Later),
+        (State::Executing, (true, false), Ended::Later),
+        (State::Parked, (false, false), Ended::Later),
+        (State::Slow(1), (false, false), Ended::Later),
+        (State::Waiting(1), (true, true), Ended::Close),
+        (State::Paused, (true, true), Ended::Close),
+        (State::Withheld(1), (false, false), Ended::Later),
+        (State::Full, (false, false), Ended::Later),
+        (State::Closing, (false, false), Ended::Later),
+    ];
+    for (mut machine, want, ended) in states {
+        let reads = (machine.watches_input(), machine.reads_ahead());
+        assert_eq!((reads, machine.peer_ended()), (want, ended), "{machine:?}");
+        machine.close();
+        assert!(machine.is_closing() && !machine.reads() && !machine.reads_ahead());
+    }
+}

@@ -1,0 +1,543 @@
+//! Who listens to what: channels and shard channels by name, and patterns.
+//!
+//! ```text
+//!  part 0..63, by the hash of the name      patterns
+//!    "news"  ─► thread 0: [3, 17, 20]         "n*" ─► thread 1: [8]
+//!               thread 1: [8]
+//! ```
+//!
+//! A publisher holds the lock of the channel's part while it puts one message into the mailbox of
+//! each thread that has subscribers. So all threads get the messages of a channel in one order, and
+//! the message names its receivers as they were at that moment: who has just come, gone or moved
+//! needs no other care. The lists are copied only when they change while a message is on its way.
+//!
+//! A part that has no channels is not locked, while there are no patterns either: to publish where
+//! nobody listens is to look at two numbers. Patterns are matched once for each message, by the
+//! publisher, under the part's lock and a shared one of the patterns.
+//!
+//! Who takes several parts takes them in ascending order, and the patterns last.
+
+use crate::message;
+use crate::message::{Ids, Published};
+use crate::subscriber::Subscriber;
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use weft_base::glob;
+use weft_memory::size_class::{heap, map_entry};
+use weft_resp::Blob;
+
+/// A channel or pattern; one allocation for all who listen to it.
+pub type Name = Arc<[u8]>;
+
+type Hasher = foldhash::fast::RandomState;
+
+/// How many parts: a power of two, many times the number of cores.
+const PARTS: usize = 64;
+
+/// Names that a client comes to listen to, or leaves, at one moment: publishers of every thread wait for
+/// that. Who names more of them at once does it in pieces.
+const AT_ONE_MOMENT: usize = 2000;
+const PIECE: usize = 64;
+
+/// In which pieces so many names are done.
+pub fn at_once(names: usize) -> usize {
+    if names <= AT_ONE_MOMENT { AT_ONE_MOMENT } else { PIECE }
+}
+
+/// What can be listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Channel = 0,
+    Shard = 1,
+    Pattern = 2,
+}
+
+impl Kind {
+    pub const COUNT: usize = 3;
+    pub const ALL: [Kind; Kind::COUNT] = [Kind::Channel, Kind::Shard, Kind::Pattern];
+
+    /// The word in front of `subscribe` and `unsubscribe`.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Kind::Channel => "",
+            Kind::Shard => "s",
+            Kind::Pattern => "p",
+        }
+    }
+}
+
+/// Whether a publisher can wait for a thread that is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    Some,
+    None,
+}
+
+/// This thread is behind with what was published before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crowded(pub usize);
+
+/// Where messages for a thread are put.
+pub trait Post {
+    /// Puts it behind all that was put there before.
+    fn put(&self, thread: usize, published: Published);
+    /// Wakes the thread; called with nothing locked.
+    fn ring(&self, thread: usize);
+    /// Whether it is behind.
+    fn is_crowded(&self, thread: usize) -> bool;
+}
+
+/// Clients by thread. There are few threads, and never one without clients.
+#[derive(Debug, Default)]
+struct Subscribers {
+    by_thread: SmallVec<[(u32, Ids); 1]>,
+}
+
+impl Subscribers {
+    fn add(&mut self, thread: usize, client: u64) {
+        let thread = thread as u32;
+        let at = self.by_thread.iter().position(|(t, _)| *t == thread).unwrap_or_else(|| {
+            self.by_thread.push((thread, Ids::default()));
+            self.by_thread.len() - 1
+        });
+        let ids = Arc::make_mut(&mut self.by_thread[at].1);
+        if let Err(place) = ids.binary_search(&client) {
+            ids.insert(place, client);
+        }
+    }
+
+    fn remove(&mut self, thread: usize, client: u64) {
+        let found = self.by_thread.iter().position(|(t, _)| *t == thread as u32);
+        let Some(at) = found else { return };
+        let ids = &mut self.by_thread[at].1;
+        if let Ok(place) = ids.binary_search(&client) {
+            Arc::make_mut(ids).remove(place);
+        }
+        if ids.is_empty() {
+            self.by_thread.swap_remove(at);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.by_thread.iter().map(|(_, ids)| ids.len()).sum()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_thread.is_empty()
+    }
+
+    fn crowded(&self, threads: &impl Post) -> Option<Crowded> {
+        let mut all = self.by_thread.iter().map(|(thread, _)| *thread as usize);
+        all.find(|thread| threads.is_crowded(*thread)).map(Crowded)
+    }
+}
+
+type Names = HashMap<Name, Subscribers, Hasher>;
+
+/// Bytes that the subscription of one client takes here, about.
+pub fn cost(kind: Kind, name: &[u8]) -> usize {
+    /// Counts in front of what is shared.
+    const SHARED: usize = 2 * size_of::<usize>();
+    /// The list of clients: what is shared of it, and room for a few.
+    const IDS: usize = heap(SHARED + size_of::<Vec<u64>>()) + 4 * size_of::<u64>();
+    /// What stands around the name where a message begins.
+    const HEAD: usize = 32;
+    let shared = IDS + heap(SHARED + name.len());
+    match kind {
+        Kind::Channel | Kind::Shard => shared + map_entry(size_of::<(Name, Subscribers)>()),
+        Kind::Pattern => {
+            let head = heap(SHARED + HEAD + name.len());
+            shared + head + map_entry(size_of::<(Name, usize)>()) + size_of::<Pattern>() * 3 / 2
+        }
+    }
+}
+
+/// Gives memory back of a map that has lost most of what it held. Amortized O(1) for each that it has lost.
+pub fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+    if map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
+    }
+}
+
+/// Channels and shard channels of one part.
+#[derive(Debug, Default)]
+struct Part {
+    names: [Names; 2],
+}
+
+impl Part {
+    fn of(&mut self, kind: Kind) -> &mut Names {
+        match kind {
+            Kind::Channel => &mut self.names[0],
+            Kind::Shard => &mut self.names[1],
+            Kind::Pattern => unreachable!("patterns are in no part"),
+        }
+    }
+
+    fn get(&self, kind: Kind, name: &[u8]) -> Option<&Subscribers> {
+        match kind {
+            Kind::Channel => self.names[0].get(name),
+            Kind::Shard => self.names[1].get(name),
+            Kind::Pattern => None,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.names.iter().map(HashMap::len).sum()
+    }
+}
+
+/// On lines of its own, so that publishers to different parts do not fight.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Slot {
+    /// Channels in it; changed under its lock.
+    names: AtomicUsize,
+    part: Mutex<Part>,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Part> {
+        self.part.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Patterns {
+    /// Where in `all` each is.
+    at: HashMap<Name, usize, Hasher>,
+    all: Vec<Pattern>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    name: Name,
+    /// How a message that matches begins.
+    head: Arc<[u8]>,
+    subscribers: Subscribers,
+}
+
+impl Patterns {
+    fn add(&mut self, name: &[u8], thread: usize, client: u64) -> Name {
+        let at = self.at.get(name).copied().unwrap_or_else(|| {
+            let name: Name = name.into();
+            let (head, subscribers) = (message::pattern_head(&name), Subscribers::default());
+            self.at.insert(name.clone(), self.all.len());
+            self.all.push(Pattern { name, head, subscribers });
+            self.all.len() - 1
+        });
+        let pattern = &mut self.all[at];
+        pattern.subscribers.add(thread, client);
+        pattern.name.clone()
+    }
+
+    fn remove(&mut self, name: &[u8], thread: usize, client: u64) {
+        let Some(at) = self.at.get(name).copied() else { return };
+        self.all[at].subscribers.remove(thread, client);
+        if self.all[at].subscribers.is_empty() {
+            self.at.remove(name);
+            self.all.swap_remove(at);
+            give_back(&mut self.at);
+            if self.all.len() < self.all.capacity() / 8 {
+                self.all.shrink_to(2 * self.all.len());
+            }
+            if let Some(moved) = self.all.get(at) {
+                self.at.insert(moved.name.clone(), at);
+            }
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Registry {
+    slots: Box<[Slot]>,
+    patterns: RwLock<Patterns>,
+    /// Patterns that there are; changed under their lock.
+    pattern_count: AtomicUsize,
+    hasher: Hasher,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Registry {
+            slots: (0..PARTS).map(|_| Slot::default()).collect(),
+            patterns: RwLock::default(),
+            pattern_count: AtomicUsize::new(0),
+            hasher: Hasher::default(),
+        }
+    }
+}
+
+impl Registry {
+    fn slot_of(&self, name: &[u8]) -> usize {
+        (self.hasher.hash_one(name) >> 32) as usize % PARTS
+    }
+
+    fn read_patterns(&self) -> RwLockReadGuard<'_, Patterns> {
+        self.patterns.read().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn write_patterns(&self) -> RwLockWriteGuard<'_, Patterns> {
+        self.patterns.write().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Puts a message into the mailbox of each thread that has subscribers; how many those are.
+    /// O(threads with subscribers + patterns).
+    ///
+    /// # Errors
+    /// One of the threads is behind, and the publisher has patience: nothing has happened.
+    #[inline]
+    pub fn publish(
+        &self,
+        kind: Kind,
+        channel: &[u8],
+        message: &[u8],
+        patience: Patience,
+        threads: &impl Post,
+        accepted: &mut dyn FnMut(),
+    ) -> Result<usize, Crowded> {
+        let slot = &self.slots[self.slot_of(channel)];
+        let matches = kind == Kind::Channel && self.pattern_count.load(Ordering::Acquire) > 0;
+        if !matches && slot.names.load(Ordering::Acquire) == 0 {
+            accepted();
+            return Ok(0);
+        }
+        self.publish_to(slot, (kind, channel, message), (matches, patience), threads, accepted)
+    }
+
+    fn publish_to(
+        &self,
+        slot: &Slot,
+        (kind, channel, message): (Kind, &[u8], &[u8]),
+        (matches, patience): (bool, Patience),
+        threads: &impl Post,
+        accepted: &mut dyn FnMut(),
+    ) -> Result<usize, Crowded> {
+        let part = slot.lock();
+        let direct = part.get(kind, channel);
+        let patterns = matches.then(|| self.read_patterns());
+        let matched: SmallVec<[&Pattern; 4]> = patterns
+            .iter()
+            .flat_map(|p| &p.all)
+            .filter(|pattern| glob::matches(&pattern.name, channel, false))
+            .collect();
+        if direct.is_none() && matched.is_empty() {
+            accepted();
+            return Ok(0);
+        }
+        if patience == Patience::Some {
+            let mut all = direct.into_iter().chain(matched.iter().map(|p| &p.subscribers));
+            if let Some(crowded) = all.find_map(|s| s.crowded(threads)) {
+                return Err(crowded);
+            }
+        }
+        accepted();
+        let mut parts = Parts::new(message::tail(channel, message));
+        let head = if kind == Kind::Shard { message::SHARD_MESSAGE } else { message::MESSAGE };
+        for (thread, ids) in direct.iter().flat_map(|s| &s.by_thread) {
+            parts.of(*thread).set_direct(head, ids.clone());
+        }
+        for pattern in matched {
+            for (thread, ids) in &pattern.subscribers.by_thread {
+                parts.of(*thread).add_matched(pattern.head.clone(), ids.clone());
+            }
+        }
+        let receivers = parts.all.iter().map(|(_, published)| published.receivers()).sum();
+        let mut told: SmallVec<[u32; 4]> = SmallVec::new();
+        for (thread, published) in parts.all {
+            threads.put(thread as usize, published);
+            told.push(thread);
+        }
+        drop((patterns, part));
+        told.into_iter().for_each(|thread| threads.ring(thread as usize));
+        Ok(receivers)
+    }
+
+    /// The parts of all `names`, each once, held in ascending order.
+    fn hold<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Held<'_> {
+        let slots: BTreeSet<usize> = names.map(|name| self.slot_of(name)).collect();
+        let parts = slots.into_iter().map(|slot| (slot, self.slots[slot].lock())).collect();
+        Held { registry: self, parts }
+    }
+
+    /// Has the client listen to all `names`, at one moment unless they are very many; each gets the name
+    /// as it is shared.
+    pub fn subscribe<'n>(
+        &self,
+        client: u64,
+        thread: usize,
+        kind: Kind,
+        names: impl Iterator<Item = (&'n [u8], &'n mut Option<Name>)>,
+    ) {
+        let mut names: Vec<(&[u8], &mut Option<Name>)> = names.collect();
+        let at_once = at_once(names.len());
+        for some in names.chunks_mut(at_once) {
+            if kind == Kind::Pattern {
+                let mut patterns = self.write_patterns();
+                for (name, shared) in some {
+                    **shared = Some(patterns.add(name, thread, client));
+                }
+                self.pattern_count.store(patterns.all.len(), Ordering::Release);
+                continue;
+            }
+            let mut held = self.hold(some.iter().map(|(name, _)| *name));
+            for (name, shared) in some {
+                **shared = Some(held.add(kind, name, thread, client));
+            }
+        }
+    }
+
+    /// Has the client listen to none of `names` any more, at one moment unless they are very many.
+    pub fn unsubscribe(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
+        names.chunks(at_once(names.len())).for_each(|some| self.forget(client, thread, kind, some));
+    }
+
+    /// As [`Registry::unsubscribe`], at one moment.
+    fn forget(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
+        if kind == Kind::Pattern {
+            let mut patterns = self.write_patterns();
+            names.iter().for_each(|name| patterns.remove(name, thread, client));
+            return self.pattern_count.store(patterns.all.len(), Ordering::Release);
+        }
+        let mut held = self.hold(names.iter().map(|name| &name[..]));
+        names.iter().for_each(|name| held.remove(kind, name, thread, client));
+    }
+
+    /// The client listens to nothing any more. Not at one moment: nobody can tell.
+    pub fn leave(&self, client: u64, thread: usize, subscriber: &Subscriber) {
+        for kind in Kind::ALL {
+            let names: Vec<Name> = subscriber.each(kind).cloned().collect();
+            names.chunks(PIECE).for_each(|some| self.forget(client, thread, kind, some));
+        }
+    }
+
+    /// The client moves to another thread: from now on, messages go there. While the answer is held
+    /// nobody publishes: all messages of before are in the old thread's mailbox, and what is put into
+    /// the new one's comes before those of after. O(what it listens to).
+    pub fn relocate(
+        &self,
+        client: u64,
+        from: usize,
+        to: usize,
+        subscriber: &Subscriber,
+    ) -> Moment<'_> {
+        let parts = self.slots.iter().enumerate().map(|(n, slot)| (n, slot.lock())).collect();
+        let mut held = Held { registry: self, parts };
+        let mut patterns = self.write_patterns();
+        for kind in [Kind::Channel, Kind::Shard] {
+            for name in subscriber.each(kind) {
+                held.add(kind, name, to, client);
+                held.remove(kind, name, from, client);
+            }
+        }
+        for name in subscriber.each(Kind::Pattern) {
+            patterns.add(name, to, client);
+            patterns.remove(name, from, client);
+        }
+        Moment { _held: held, _patterns: patterns }
+    }
+
+    /// How many listen to `channel` by its name.
+    pub fn subscribers(&self, kind: Kind, channel: &[u8]) -> usize {
+        let slot = &self.slots[self.slot_of(channel)];
+        slot.lock().get(kind, channel).map_or(0, Subscribers::len)
+    }
+
+    /// The names of all channels of a kind. O(channels); parts are looked at one after the other.
+    pub fn channels(&self, kind: Kind) -> Vec<Name> {
+        let mut all = Vec::new();
+        for slot in &self.slots {
+            if slot.names.load(Ordering::Acquire) > 0 {
+                all.extend(slot.lock().of(kind).keys().cloned());
+            }
+        }
+        all
+    }
+
+    /// All patterns, in the order in which their messages come.
+    #[cfg(test)]
+    pub fn patterns(&self) -> Vec<Name> {
+        self.read_patterns().all.iter().map(|pattern| pattern.name.clone()).collect()
+    }
+
+    /// How many channels of a kind there are. O(parts).
+    pub fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Pattern => self.pattern_count.load(Ordering::Acquire),
+            Kind::Channel | Kind::Shard => {
+                let busy = self.slots.iter().filter(|s| s.names.load(Ordering::Acquire) > 0);
+                busy.map(|slot| slot.lock().of(kind).len()).sum()
+            }
+        }
+    }
+}
+
+/// Nobody publishes, subscribes or leaves while this is there.
+pub struct Moment<'a> {
+    _held: Held<'a>,
+    _patterns: RwLockWriteGuard<'a, Patterns>,
+}
+
+/// Some parts, locked.
+struct Held<'a> {
+    registry: &'a Registry,
+    parts: SmallVec<[(usize, MutexGuard<'a, Part>); 4]>,
+}
+
+impl Held<'_> {
+    fn part(&mut self, name: &[u8]) -> (&Slot, &mut Part) {
+        let slot = self.registry.slot_of(name);
+        let at = self.parts.binary_search_by_key(&slot, |(n, _)| *n).expect("held");
+        (&self.registry.slots[slot], &mut self.parts[at].1)
+    }
+
+    fn add(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) -> Name {
+        let (slot, part) = self.part(name);
+        let names = part.of(kind);
+        let shared = match names.get_key_value(name) {
+            Some((shared, _)) => shared.clone(),
+            None => name.into(),
+        };
+        names.entry(shared.clone()).or_default().add(thread, client);
+        slot.names.store(part.len(), Ordering::Release);
+        shared
+    }
+
+    fn remove(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) {
+        let (slot, part) = self.part(name);
+        let names = part.of(kind);
+        if let Some(subscribers) = names.get_mut(name) {
+            subscribers.remove(thread, client);
+            if subscribers.is_empty() {
+                names.remove(name);
+                give_back(names);
+            }
+        }
+        slot.names.store(part.len(), Ordering::Release);
+    }
+}
+
+/// One message for each thread, in the making.
+struct Parts {
+    tail: Blob,
+    all: SmallVec<[(u32, Published); 2]>,
+}
+
+impl Parts {
+    fn new(tail: Blob) -> Self {
+        Parts { tail, all: SmallVec::new() }
+    }
+
+    fn of(&mut self, thread: u32) -> &mut Published {
+        let found = self.all.iter().position(|(t, _)| *t == thread);
+        let at = found.unwrap_or_else(|| {
+            self.all.push((thread, Published::new(self.tail.clone())));
+            self.all.len() - 1
+        });
+        &mut self.all[at].1
+    }
+}

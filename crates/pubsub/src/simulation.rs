@@ -1,0 +1,376 @@
+//! The order of messages, simulated: threads with mailboxes, clients that subscribe, unsubscribe,
+//! execute commands and move, publishers anywhere, in any order that a seed gives.
+//!
+//! What is drawn are the steps that are atomic in the server: a publication, a change of the
+//! registry, the handling of one message of a mailbox, a command of a client with what comes in front
+//! of its reply. The registry, the mail and the messages are the real ones.
+
+use crate::mail::{Addressed, Mail, To};
+use crate::message::Published;
+use crate::registry::{Kind, Patience, Post, Registry};
+use crate::run::Run;
+use crate::subscriber::Subscriber;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use weft_keyspace::turn::Rng;
+use weft_resp::{Proto, Reply};
+
+const THREADS: usize = 3;
+const CLIENTS: u64 = 18;
+const CHANNELS: [&str; 3] = ["a", "ab", "b"];
+const PATTERNS: [&str; 2] = ["a*", "*b"];
+
+/// What can be in a mailbox.
+enum Letter {
+    Published(Box<Published>),
+    Moved(Box<Client>),
+}
+
+impl Addressed for Letter {
+    fn to(&self) -> To {
+        match self {
+            Letter::Published(_) => To::Listeners,
+            Letter::Moved(_) => To::Thread,
+        }
+    }
+}
+
+struct Client {
+    id: u64,
+    subscriber: Subscriber,
+    seen: u64,
+    out: Reply,
+}
+
+#[derive(Default)]
+struct Mailboxes(RefCell<[VecDeque<Letter>; THREADS]>);
+
+impl Post for Mailboxes {
+    fn put(&self, thread: usize, published: Published) {
+        self.0.borrow_mut()[thread].push_back(Letter::Published(Box::new(published)));
+    }
+
+    fn ring(&self, _thread: usize) {}
+
+    fn is_crowded(&self, thread: usize) -> bool {
+        self.0.borrow()[thread].len() > 20
+    }
+}
+
+impl Mailboxes {
+    fn take(&self, thread: usize) -> Option<Letter> {
+        self.0.borrow_mut()[thread].pop_front()
+    }
+}
+
+#[derive(Default)]
+struct Thread {
+    mail: Mail<Letter>,
+    clients: BTreeMap<u64, Client>,
+}
+
+/// How clients were handed runs of several messages.
+#[derive(Default)]
+struct Seen {
+    whole: usize,
+    the_rest: usize,
+}
+
+struct World {
+    registry: Registry,
+    mailboxes: Mailboxes,
+    threads: [Thread; THREADS],
+    rng: Rng,
+    published: u64,
+    seen: Seen,
+    /// By client: what it is to get of messages and replies. While it moves, nobody owns it.
+    expected: BTreeMap<u64, Vec<u8>>,
+    /// What each client listens to, as the model has it.
+    listens: BTreeMap<u64, Vec<(Kind, &'static str)>>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut world = World {
+            registry: Registry::default(),
+            mailboxes: Mailboxes::default(),
+            threads: Default::default(),
+            rng: Rng::new(seed),
+            published: 0,
+            seen: Seen::default(),
+            expected: BTreeMap::new(),
+            listens: BTreeMap::new(),
+        };
+        for id in 1..=CLIENTS {
+            let client = Client {
+                id,
+                subscriber: Subscriber::default(),
+                seen: 0,
+                out: Reply::new(Proto::Resp3),
+            };
+            world.threads[id as usize % THREADS].clients.insert(id, client);
+        }
+        world
+    }
+
+    fn draw(&mut self, n: usize) -> usize {
+        (self.rng.next() % n as u64) as usize
+    }
+
+    /// A thread, and a client that it owns.
+    fn draw_client(&mut self) -> Option<(usize, u64)> {
+        let thread = self.draw(THREADS);
+        let ids: Vec<u64> = self.threads[thread].clients.keys().copied().collect();
+        let at = self.draw(ids.len().max(1));
+        ids.get(at).map(|id| (thread, *id))
+    }
+
+    fn expect(&mut self, id: u64, bytes: &[u8]) {
+        self.expected.entry(id).or_default().extend_from_slice(bytes);
+    }
+
+    /// Some messages on one channel.
+    fn publish(&mut self) {
+        let channel = CHANNELS[self.draw(CHANNELS.len())];
+        for _ in 0..=self.draw(4) {
+            self.publish_on(channel);
+        }
+    }
+
+    fn publish_on(&mut self, channel: &str) {
+        let patience = if self.draw(2) == 0 { Patience::Some } else { Patience::None };
+        let message = self.published.to_string();
+        let (name, text) = (channel.as_bytes(), message.as_bytes());
+        let told =
+            self.registry.publish(Kind::Channel, name, text, patience, &self.mailboxes, &mut || {});
+        let Ok(receivers) = told else { return };
+        self.published += 1;
+        let mut count = 0;
+        for (id, listens) in &self.listens {
+            let mut push = Reply::new(Proto::Resp3);
+            if listens.contains(&(Kind::Channel, channel)) {
+                push.push(3);
+                push.bulk(b"message");
+                push.bulk(name);
+                push.bulk(text);
+                count += 1;
+            }
+            // Patterns come in the order of the registry, which removals change.
+            for pattern in self.registry.patterns() {
+                let own =
+                    listens.iter().any(|l| l.0 == Kind::Pattern && l.1.as_bytes() == &*pattern);
+                if own && weft_base::glob::matches(&pattern, name, false) {
+                    push.push(4);
+                    push.bulk(b"pmessage");
+                    push.bulk(&pattern);
+                    push.bulk(name);
+                    push.bulk(text);
+                    count += 1;
+                }
+            }
+            let bytes = push.contiguous().unwrap_or_default();
+            self.expected.entry(*id).or_default().extend_from_slice(bytes);
+        }
+        assert_eq!(receivers, count, "receivers of {channel}");
+    }
+
+    /// As `pubsub::catch_up`.
+    fn catch_up(&mut self, thread: usize, id: u64) {
+        let Thread { mail, clients } = &mut self.threads[thread];
+        mail.stage(|| self.mailboxes.take(thread));
+        let Some(client) = clients.get_mut(&id) else { return };
+        catch_up(mail, client);
+    }
+
+    fn change(&mut self) {
+        let Some((thread, id)) = self.draw_client() else { return };
+        let kind = if self.draw(2) == 0 { Kind::Channel } else { Kind::Pattern };
+        let names: &[&'static str] = if kind == Kind::Channel { &CHANNELS } else { &PATTERNS };
+        let name = names[self.draw(names.len())];
+        let joins = self.draw(2) == 0;
+        self.catch_up(thread, id);
+        let client = self.threads[thread].clients.get_mut(&id).expect("drawn");
+        let listens = self.listens.entry(id).or_default();
+        if joins {
+            let names = [name.as_bytes()];
+            client.subscriber.subscribe(
+                &self.registry,
+                (id, thread),
+                kind,
+                &names,
+                || true,
+                |_, _| {},
+            );
+            listens.push((kind, name));
+            listens.dedup();
+        } else {
+            if client.subscriber.forget(kind, name.as_bytes()) {
+                self.registry.unsubscribe(id, thread, kind, &[name.as_bytes().into()]);
+            }
+            listens.retain(|l| *l != (kind, name));
+            self.catch_up(thread, id);
+        }
+        self.reply(thread, id);
+    }
+
+    fn reply(&mut self, thread: usize, id: u64) {
+        let client = self.threads[thread].clients.get_mut(&id).expect("drawn");
+        client.out.ok();
+        self.expect(id, b"+OK\r\n");
+    }
+
+    fn command(&mut self) {
+        let Some((thread, id)) = self.draw_client() else { return };
+        self.catch_up(thread, id);
+        self.reply(thread, id);
+    }
+
+    /// As `Worker::move_out`.
+    fn relocate(&mut self) {
+        let Some((from, id)) = self.draw_client() else { return };
+        let to = self.draw(THREADS);
+        if from == to {
+            return;
+        }
+        self.catch_up(from, id);
+        let mut client = self.threads[from].clients.remove(&id).expect("drawn");
+        let moment = self.registry.relocate(id, from, to, &client.subscriber);
+        let mail = &mut self.threads[from].mail;
+        mail.stage(|| self.mailboxes.take(from));
+        catch_up(mail, &mut client);
+        client.seen = 0;
+        drop(moment);
+        self.mailboxes.0.borrow_mut()[to].push_back(Letter::Moved(Box::new(client)));
+    }
+
+    /// As `Worker::work_off`, for one message or some.
+    fn work(&mut self, thread: usize) -> bool {
+        let most = 1 + self.draw(6);
+        let mut run: Option<Run> = None;
+        for n in 0..most {
+            let Thread { mail, clients } = &mut self.threads[thread];
+            match mail.next(|| self.mailboxes.take(thread)) {
+                None if n == 0 => return false,
+                None => break,
+                Some((_, Letter::Moved(client))) => {
+                    run.take().iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+                    clients.insert(client.id, *client);
+                }
+                Some((number, Letter::Published(message))) => {
+                    let begins = match &mut run {
+                        Some(run) => run.add(message).err(),
+                        None => Some(message),
+                    };
+                    if let Some(message) = begins {
+                        let before = run.replace(Run::new(number, message));
+                        before.iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+                    }
+                }
+            }
+        }
+        let clients = &mut self.threads[thread].clients;
+        run.iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+        true
+    }
+
+    fn check(&mut self) {
+        for thread in 0..THREADS {
+            while self.work(thread) {}
+        }
+        for client in self.threads.iter().flat_map(|t| t.clients.values()) {
+            let got = client.out.contiguous().unwrap_or_default();
+            let want = self.expected.get(&client.id).map_or(&[][..], Vec::as_slice);
+            let show = |bytes| String::from_utf8_lossy(bytes).replace("\r\n", " ");
+            assert!(got == want, "{}:\n{}\n{}", client.id, show(got), show(want));
+        }
+    }
+}
+
+/// As `Worker::hand_on`.
+fn hand_on(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut Seen) {
+    if let Some(ids) = run.together() {
+        for id in ids.iter() {
+            let Some(client) = clients.get_mut(id) else { continue };
+            if client.seen <= run.first() {
+                client.out.raw(run.bytes(Proto::Resp3));
+                seen.whole += 1;
+                continue;
+            }
+            for (_, message) in run.each().filter(|(number, _)| client.seen <= *number) {
+                message.parts().for_each(|(part, _)| part.write(Proto::Resp3, &mut client.out));
+                seen.the_rest += 1;
+            }
+        }
+        return;
+    }
+    for (number, message) in run.each() {
+        for (part, ids) in message.parts() {
+            for id in ids.iter() {
+                if let Some(client) = clients.get_mut(id).filter(|client| client.seen <= number) {
+                    part.write(Proto::Resp3, &mut client.out);
+                }
+            }
+        }
+    }
+}
+
+fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
+    let Client { id, seen, out, .. } = client;
+    mail.since(*seen, *id, |letter| {
+        if let Letter::Published(published) = letter {
+            published.for_client(*id, |part| part.write(Proto::Resp3, out));
+        }
+    });
+    client.seen = mail.end();
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_out_of_order() {
+    let (mut whole, mut the_rest) = (0, 0);
+    for seed in 1..=400 {
+        let mut world = World::new(seed);
+        for _ in 0..600 {
+            match world.draw(16) {
+                0..=4 => world.publish(),
+                5..=7 => world.change(),
+                8 | 9 => world.command(),
+                10 => world.relocate(),
+                thread => {
+                    world.work(thread % THREADS);
+                }
+            }
+        }
+        world.check();
+        for (id, listens) in &world.listens {
+            let all = world.threads.iter().find_map(|t| t.clients.get(id)).expect("nobody is lost");
+            assert_eq!(listens.is_empty(), all.subscriber.is_empty());
+        }
+        whole += world.seen.whole;
+        the_rest += world.seen.the_rest;
+    }
+    assert!(whole > 1000 && the_rest > 10, "runs: {whole} whole, of {the_rest} the rest");
+}
+
+#[test]
+fn nothing_is_left_of_those_who_go() {
+    let mut world = World::new(7);
+    for _ in 0..300 {
+        world.change();
+    }
+    for (thread, place) in world.threads.iter().enumerate() {
+        for client in place.clients.values() {
+            world.registry.leave(client.id, thread, &client.subscriber);
+        }
+    }
+    assert!(Kind::ALL.iter().all(|kind| world.registry.count(*kind) == 0));
+    assert!(world.registry.channels(Kind::Channel).is_empty());
+    let quiet = world.registry.publish(
+        Kind::Channel,
+        b"a",
+        b"",
+        Patience::Some,
+        &world.mailboxes,
+        &mut || {},
+    );
+    assert_eq!(quiet, Ok(0));
+}

@@ -1,0 +1,41 @@
+//! DUMP: the value of a key as bytes that RESTORE takes.
+
+use crate::{payload, write_work};
+use std::sync::Arc;
+use weft_commands::spec::{Lock, keys};
+use weft_commands::{CmdResult, Command, Ctx, Flags, Group, Spec};
+
+pub const DUMP: Command = Command {
+    spec: Spec {
+        name: "dump",
+        arity: 2,
+        flags: Flags::READONLY,
+        keys: &keys::one(&["RO", "ACCESS"]),
+        acl: &[],
+        group: Group::Generic,
+        since: "2.6.0",
+        summary: "Answers the value of a key as bytes that RESTORE makes a value of again.",
+        complexity: "O(N) for a value of N bytes.",
+        syntax: "key",
+        history: &[],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Keys,
+    run: dump,
+    subcommands: &[],
+};
+
+/// From so many bytes on a payload is not copied into the reply.
+const SHARED: usize = 16 << 10;
+
+fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
+    let key = ctx.key(1);
+    let work = ctx.db.peek(&key).map_or(0, |record| write_work(&record));
+    ctx.weigh(work)?;
+    match ctx.db.read(&key).map(|record| payload(&record)) {
+        None => ctx.reply.null(),
+        Some(payload) if payload.len() < SHARED => ctx.reply.bulk(&payload),
+        Some(payload) => ctx.reply.bulk_shared(&Arc::new(payload)),
+    }
+    Ok(())
+}

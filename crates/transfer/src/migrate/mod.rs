@@ -1,0 +1,191 @@
+//! MIGRATE: moves keys to another server.
+//!
+//! The keys' shards are held from before they are read until the other server has answered, so that
+//! nobody sees a key in both places or in none, and nobody's write is lost. That is as in the
+//! reference; but there everybody waits meanwhile, here those who need one of these shards, parked,
+//! while their threads serve all others. What waits for the other server is a thread of the slow lane,
+//! never one that serves clients.
+//!
+//! Each call opens a connection of its own and closes it. Every step on it (to connect, to write, to
+//! read) takes no longer than the timeout, or the command ends.
+//!
+//! Two servers that move keys of one shard to each other at the same time wait for each other until a
+//! timeout ends one of them.
+
+mod link;
+mod request;
+
+use crate::migrate::link::Link;
+use crate::migrate::request::Request;
+use crate::payload;
+use std::io::ErrorKind;
+use weft_commands::spec::{Begin, Find, KeySpec, Lock};
+use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Spec};
+use weft_keyspace::Classes;
+use weft_types::string::Digits;
+
+pub use request::{keys, told_keys};
+
+const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];
+
+pub const MIGRATE: Command = Command {
+    spec: Spec {
+        name: "migrate",
+        arity: -6,
+        flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
+        keys: &[
+            KeySpec {
+                flags: FLAGS,
+                begin: Begin::Index(3),
+                find: Find::Range { last: 0, step: 1, limit: 0 },
+                notes: "",
+            },
+            KeySpec {
+                flags: &["RW", "ACCESS", "DELETE", "INCOMPLETE"],
+                begin: Begin::Keyword { word: "KEYS", start: -2 },
+                find: Find::Range { last: -1, step: 1, limit: 0 },
+                notes: "",
+            },
+        ],
+        acl: &["@dangerous"],
+        group: Group::Generic,
+        since: "2.6.0",
+        summary: "Moves keys to another server.",
+        complexity: "O(N) for values of N bytes, which are sent to the other server.",
+        syntax: "host port:integer key-selector=(key|empty-string=\"\") destination-db:integer \
+                 timeout:integer [copy=COPY]@3.0.0 [replace=REPLACE]@3.0.0 \
+                 [authentication=(AUTH auth<password>@4.0.7|AUTH2 auth2=(username password)@6.0.0)] \
+                 [KEYS keys:key...<key>@3.0.6]",
+        history: &[
+            ("3.0.0", "The options COPY and REPLACE."),
+            ("3.0.6", "The option KEYS."),
+            ("4.0.7", "The option AUTH."),
+            ("6.0.0", "The option AUTH2."),
+        ],
+        tips: &["nondeterministic_output"],
+    },
+    lock: Lock::Named(|args| Some(keys(args).unwrap_or_default())),
+    run: migrate,
+    subcommands: &[],
+};
+
+const NO_CONNECTION: Error = Error::new("IOERR error or timeout connecting to the client");
+const NOT_WRITTEN: Error = Error::new("IOERR error or timeout writing to target instance");
+const NOT_READ: Error = Error::new("IOERR error or timeout reading to target instance");
+
+/// Keys that are sent before their answers are read: answers that nobody reads would end in both
+/// waiting for each other.
+const WINDOW: usize = 256;
+
+fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
+    let request = Request::parse(ctx.args)?;
+    let there = |at: &usize| {
+        let key = ctx.key(*at);
+        ctx.db.read(&key).is_some()
+    };
+    let found: Vec<usize> = request.keys.iter().copied().filter(there).collect();
+    if found.is_empty() {
+        ctx.reply.simple("NOKEY");
+        return Ok(());
+    }
+    // However little there is to be sent, it may take as long as the timeout.
+    ctx.weigh(usize::MAX)?;
+    let mut gone = vec![&b"DEL"[..]];
+    let result = send_all(ctx, &request, &found, &mut gone);
+    // What was taken is gone here, however it went on.
+    if gone.len() > 1 {
+        ctx.log(&gone);
+    }
+    result
+}
+
+/// Sends the keys at these arguments, and deletes those that were taken, whose names are added to
+/// `gone`.
+fn send_all<'a>(
+    ctx: &mut Ctx<'a>,
+    request: &Request<'_>,
+    found: &[usize],
+    gone: &mut Vec<&'a [u8]>,
+) -> CmdResult {
+    let mut link = match Link::open(request.host, request.port, request.timeout) {
+        Ok(link) => link,
+        // The reference finds out when it writes.
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => return Err(NOT_WRITTEN),
+        Err(_) => return Err(NO_CONNECTION),
+    };
+    let mut taken = Vec::new();
+    let ended = give(ctx, &mut link, request, found, &mut taken);
+    // Not before all were sent: a key may be named twice.
+    for at in taken.into_iter().filter(|_| !request.copy) {
+        let key = ctx.key(at);
+        if ctx.db.delete(&key) {
+            ctx.notify(Classes::GENERIC, "del", &key);
+            gone.push(ctx.args[at]);
+        }
+        ctx.dirty();
+    }
+    ended?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Gives these keys to the other server; `taken` are those that it has. The error is the first of its
+/// refusals, or what became of the connection.
+fn give(
+    ctx: &mut Ctx<'_>,
+    link: &mut Link,
+    request: &Request<'_>,
+    keys: &[usize],
+    taken: &mut Vec<usize>,
+) -> CmdResult {
+    let (mut refused, mut strayed) = (None, false);
+    let mut greeting = request.greeting();
+    for keys in keys.chunks(WINDOW) {
+        let greetings = std::mem::take(&mut greeting);
+        send(ctx, link, request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
+        for _ in &greetings {
+            note(&mut refused, link.answer().map_err(|_| NOT_READ)?);
+        }
+        // What comes behind a refused password or database went somewhere else. A key that is refused says nothing
+        // of the others: each is there if its own answer says so, and must not be here any more.
+        strayed |= refused.is_some() && !greetings.is_empty();
+        for at in keys {
+            let Ok(answer) = link.answer() else {
+                return Err(refused.unwrap_or(NOT_READ));
+            };
+            if !note(&mut refused, answer) && !strayed {
+                taken.push(*at);
+            }
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// Sends the greetings and then each of these keys, which are there.
+fn send(
+    ctx: &mut Ctx<'_>,
+    link: &mut Link,
+    request: &Request<'_>,
+    greetings: &[Vec<&[u8]>],
+    keys: &[usize],
+) -> std::io::Result<()> {
+    greetings.iter().try_for_each(|words| link.send(words))?;
+    for at in keys {
+        let (key, now) = (ctx.key(*at), ctx.now_ms());
+        let Some(record) = ctx.db.peek(&key) else { continue };
+        let ttl = record.expiry().map_or(0, |at| at.saturating_sub(now).max(1));
+        let (payload, mut digits) = (payload(&record), Digits::new());
+        let ttl = digits.format(ttl).as_bytes();
+        let words: [&[u8]; 5] = [b"RESTORE", key.bytes, ttl, &payload, b"REPLACE"];
+        link.send(&words[..if request.replace { 5 } else { 4 }])?;
+    }
+    link.flush()
+}
+
+/// Remembers the first refusal; whether this answer is one.
+fn note(refused: &mut Option<Error>, answer: Vec<u8>) -> bool {
+    let Some(why) = answer.strip_prefix(b"-") else { return false };
+    let text = || [b"ERR Target instance replied with error: ", why].concat();
+    refused.get_or_insert_with(|| Error::owned(text()));
+    true
+}
