@@ -5,7 +5,7 @@
 //! processors: the compiler turns `count_ones` over words into what each of them has for it. The
 //! search for a byte needs no more than what every x86-64 and ARM processor can do.
 
-/// What a value of fewer bytes takes is less than asking what the processor can do.
+/// Counting fewer bytes takes less time than asking for the processor's features.
 const SHORT: usize = 128;
 
 /// The bits of `bytes` that are set. O(length).
@@ -55,8 +55,8 @@ fn portable(bytes: &[u8]) -> usize {
 #[inline(always)]
 fn count(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<{ size_of::<u64>() }>();
-    // One plain sum: the compiler takes as many words at a time as the processor can. Sums kept side
-    // by side by hand made it gather the words one by one, at four times the cost.
+    // One plain sum: the compiler takes as many words at a time as the processor can. Sums kept
+    // side by side by hand made it gather the words one by one, at four times the cost.
     let of_words: u64 = words.iter().map(|w| u64::from(u64::from_ne_bytes(*w).count_ones())).sum();
     let of_rest: u32 = rest.iter().map(|byte| byte.count_ones()).sum();
     of_words as usize + of_rest as usize

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub enum Clock {
     /// The machine's clocks.
     System(SystemClock),
-    /// Time stands still until somebody calls [`ManualClock::advance`].
+    /// Time is fixed until a test calls [`ManualClock::advance`].
     Manual(Arc<ManualClock>),
 }
 
@@ -94,7 +94,7 @@ impl ManualClock {
         self.wall_us.fetch_add(micros, Ordering::AcqRel);
     }
 
-    /// Steps wall time, as NTP or an administrator would; monotonic time goes on.
+    /// Steps wall time, as NTP or an administrator would; monotonic time does not step.
     pub fn set_wall_us(&self, wall_us: u64) {
         self.wall_us.store(wall_us, Ordering::Release);
     }
@@ -139,7 +139,7 @@ impl CachedClock {
         self.wall_us.get() / 1_000
     }
 
-    /// The clock behind the cache, for whoever needs the time of this very moment.
+    /// The uncached clock, for callers that need the time of this very moment.
     pub fn source(&self) -> &Clock {
         &self.clock
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn manual_clock_moves_only_when_told() {
+    fn manual_clock_moves_only_when_advanced() {
         let (clock, hands) = Clock::manual(5_000_000);
         let other = clock.clone();
         assert_eq!((clock.mono_ns(), clock.wall_us()), (0, 5_000_000));

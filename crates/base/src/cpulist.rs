@@ -1,8 +1,8 @@
 //! Sets of CPUs and the text in which Linux people write them.
 //!
 //! `server-cpulist 0-7:2`, `bio-cpulist 1,3`, `aof-rewrite-cpulist 8-11`: items
-//! separated by commas, each one CPU, a range, or a range with a stride. The same
-//! form stands in `/sys/devices/system/cpu/online` and in `taskset -c`.
+//! separated by commas, each one CPU, a range, or a range with a stride.
+//! `/sys/devices/system/cpu/online` and `taskset -c` use the same form.
 //!
 //! ```text
 //! list  = item *("," item)

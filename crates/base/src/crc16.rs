@@ -1,15 +1,17 @@
-//! CRC-16/XMODEM (polynomial 0x1021, start 0, most significant bit first), and whether a `{` was seen on the way.
+//! CRC-16/XMODEM (polynomial 0x1021, start 0, most significant bit first), and whether a `{` was
+//! seen on the way.
 //!
-//! The bytes are a polynomial over GF(2), the first one highest, and the CRC is what is left of it times x^16 when it
-//! is divided by P = x^16 + x^12 + x^5 + 1.
+//! The bytes are a polynomial over GF(2), the first one highest, and the CRC is the remainder of it
+//! times x^16, divided by P = x^16 + x^12 + x^5 + 1.
 //!
-//! * Processors with a carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
-//!   PCLMULQDQ Instruction", Intel, 2009): each eight bytes are multiplied by what x^k leaves for their place, the
-//!   products are added, and the sum of 79 bits is divided by P by two more multiplications (Barrett). None of the
-//!   products waits for another. For keys of up to [`AT_ONCE`] bytes: nearly all.
-//! * Others, and longer keys: slicing by eight (Kounavis and Berry, "A Systematic Approach to Building High
-//!   Performance Software-based CRC Generators", 2005): eight tables of 256 entries, 4 KiB, turn eight bytes into one
-//!   step whose loads do not wait for each other.
+//! * Processors with a carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
+//!   Polynomials Using PCLMULQDQ Instruction", Intel, 2009): each eight bytes are multiplied by
+//!   what x^k leaves for their place, the products are added, and the sum of 79 bits is divided by
+//!   P by two more multiplications (Barrett). None of the products waits for another. For keys of
+//!   up to [`AT_ONCE`] bytes: nearly all.
+//! * Others, and longer keys: slicing by eight (Kounavis and Berry, "A Systematic Approach to
+//!   Building High Performance Software-based CRC Generators", 2005): eight tables of 256 entries,
+//!   4 KiB, turn eight bytes into one step whose loads do not wait for each other.
 //!
 //! `unsafe` is here for the instruction alone.
 
@@ -42,7 +44,7 @@ fn brace_bits(word: u64) -> u64 {
     difference.wrapping_sub(ONES) & !difference & HIGHS
 }
 
-/// What is left of x^`power`.
+/// The remainder of x^`power`.
 const fn left_of_power(power: usize) -> u16 {
     let (mut left, mut n) = (1_u16, 0);
     while n < power {
@@ -64,7 +66,7 @@ mod wide {
 
     const WORDS: usize = AT_ONCE / 8;
 
-    /// What x^(64 n + 16) leaves: of the word that has `n` words behind it.
+    /// The remainder of x^(64 n + 16): for the word that `n` words follow.
     static PLACES: [u64; WORDS + 1] = {
         let mut places = [0; WORDS + 1];
         let mut n = 0;
@@ -75,7 +77,7 @@ mod wide {
         places
     };
 
-    /// What x^64 leaves.
+    /// The remainder of x^64.
     const OVER: i64 = left_of_power(64) as i64;
 
     /// The quotient of x^64 by P, which has 49 bits: without the first of them, 16 places higher.
@@ -132,11 +134,11 @@ mod wide {
         _mm_clmulepi64_si128::<0>(word, place)
     }
 
-    /// What P leaves of a polynomial of up to 80 bits.
+    /// The remainder of a polynomial of up to 80 bits, divided by P.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
     fn rest_of(sum: __m128i) -> u16 {
-        // What is above 64 bits, as what it leaves: 64 bits in all.
+        // The bits above 64 become their remainder: 64 bits in all.
         let over = _mm_clmulepi64_si128::<0x01>(sum, _mm_cvtsi64_si128(OVER));
         let sum = _mm_xor_si128(sum, over);
         // The quotient of its upper 48 bits, of which only the whole part counts.
@@ -260,7 +262,7 @@ mod tests {
     fn a_brace_in_every_place() {
         for length in 1..=80 {
             for at in 0..length {
-                // What differs from a brace in one bit is none.
+                // A byte that differs from a brace in one bit is no brace.
                 for other in (0..8).map(|bit| b'{' ^ 1 << bit).chain([0, 0xff]) {
                     let mut bytes = vec![other; length];
                     assert_eq!(crc16_and_brace(&bytes), by_bits(&bytes));

@@ -8,8 +8,7 @@
 //! | `[abc]`, `[a-z]`, `[^a]` | one byte of the class, or not of it |
 //! | `\x` | the byte `x` itself |
 //!
-//! The language has corners that nobody designed but that clients see, and they are
-//! kept:
+//! The language has corners that were not designed but that clients see, and they are kept:
 //!
 //! * An empty text is matched only by the empty pattern, not even by `*`. (`KEYS *`
 //!   has a shortcut of its own.)
@@ -34,14 +33,14 @@
 /// Groups of adjacent stars that a pattern may have before its last one.
 pub const MAX_STARS: usize = 1_000;
 
-/// A pattern that many texts are matched with, case counting: most texts part from most patterns at the
-/// plain bytes in front, and most patterns are such bytes and a star.
+/// A pattern that many texts are matched with, case counting: most texts differ from most patterns
+/// in the leading plain bytes, and most patterns are such bytes and a star.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
     whole: &'a [u8],
-    /// The plain bytes in front.
+    /// The leading plain bytes.
     prefix: &'a [u8],
-    /// Nothing but one star is behind them, and there are some.
+    /// Only one star follows them, and there is at least one.
     is_prefix: bool,
 }
 
@@ -67,7 +66,7 @@ pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
         return pattern.is_empty();
     }
     let (mut p, mut t) = (0, 0);
-    // Where to go on after a mismatch: behind the last star, one byte later in the text.
+    // Where to continue after a mismatch: after the last star, one byte later in the text.
     let mut retry: Option<(usize, usize)> = None;
     let mut stars = 0;
     loop {

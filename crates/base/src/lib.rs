@@ -1,4 +1,4 @@
-//! What every other crate may stand on, and nothing that needs a server to exist.
+//! The foundation of all other crates, without anything that needs a server.
 //!
 //! There are no sockets here, no configuration and no global state. Each module is
 //! one small fact about the machine or about the protocol family:
@@ -20,8 +20,8 @@
 //! | [`words`] | the words of an inline command or a configuration line |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
-//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], [`crc16`], [`runs`] and [`sixbit`],
-//! which call what is compiled for the processor at hand.
+//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], [`crc16`],
+//! [`runs`] and [`sixbit`], which call functions compiled for the present processor.
 
 pub mod bits;
 pub mod cgroup;

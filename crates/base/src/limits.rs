@@ -1,9 +1,8 @@
 //! Numbers on which several crates must agree, and how they relate.
 //!
-//! A constant stands here when two crates would otherwise each have their own idea
-//! of it. What follows from others is computed, and what must hold between them is
-//! asserted at compile time, so that a change which breaks a relation does not build.
-//! Sizes are in bytes.
+//! A constant is here when two crates would otherwise each define it. Derived constants are
+//! computed, and relations between constants are asserted at compile time, so that a change that
+//! breaks a relation does not build. Sizes are in bytes.
 
 /// Hash slots: the granularity of cluster ownership, fixed by the cluster protocol.
 pub const SLOTS: usize = 16_384;
@@ -30,10 +29,10 @@ pub const INLINE_MAX: usize = 64 * 1024;
 /// The most arguments that one command may announce.
 pub const MAX_ARGUMENTS: usize = i32::MAX as usize;
 
-/// What a client that has not authenticated may announce: arguments per command.
+/// The most arguments per command that an unauthenticated client may announce.
 pub const MAX_ARGUMENTS_UNAUTHENTICATED: usize = 10;
 
-/// What a client that has not authenticated may announce: bytes per argument.
+/// The most bytes per argument that an unauthenticated client may announce.
 pub const MAX_BULK_UNAUTHENTICATED: usize = 16 * 1024;
 
 /// Length of the ids of servers, replication histories and cluster nodes, in hex digits.

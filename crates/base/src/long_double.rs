@@ -89,7 +89,7 @@ pub struct LongDouble {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// `significand * 2^exponent`; see the module's text for what is normal.
+    /// `significand * 2^exponent`; see the module's text for the normal form.
     Finite {
         significand: u64,
         exponent: i32,
@@ -226,8 +226,8 @@ fn add_finite(a: Parts, b: Parts) -> LongDouble {
     let (negative, sum) = if a_negative == b_negative {
         (a_negative, a + b)
     } else if a >= b {
-        // What `b` lost must still be taken off: one unit, and the sticky bit says
-        // that this was too much.
+        // The lost bits of `b` must still be subtracted: one unit, and the sticky bit says that
+        // this was too much.
         (a_negative, a - b - u128::from(lost))
     } else {
         // `b` is larger only if the exponents are equal, and then nothing was lost.

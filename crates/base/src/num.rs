@@ -59,7 +59,7 @@ pub fn parse_u64_loose(bytes: &[u8]) -> Option<u64> {
     if let Some(canonical) = parse_i64(bytes) {
         return u64::try_from(canonical).ok();
     }
-    // What C sees of a string ends at its first NUL.
+    // A C string ends at its first NUL.
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let blanks = bytes[..end].iter().take_while(|&&b| is_c_space(b)).count();
     match &bytes[blanks..end] {
@@ -156,7 +156,7 @@ pub fn parse_memory(bytes: &[u8]) -> Option<u64> {
     amount.checked_mul(*factor)
 }
 
-/// What C's `isspace` calls white space; Rust's ASCII notion lacks the vertical tab.
+/// White space of C's `isspace`; Rust's ASCII notion lacks the vertical tab.
 pub(crate) fn is_c_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }

@@ -11,13 +11,12 @@
 //!
 //! # The idea
 //!
-//! Every real number strictly between the midpoints to the two neighbouring doubles
-//! reads back as `v`. Multiply `v` and those two bounds by a cached power of ten so
-//! that the integer part fits 32 bits; the multiplication is off by at most one unit,
-//! so the bounds are moved inwards by one unit each and whatever lies between them is
-//! certain. Then produce digits of the upper bound until what is left is smaller than
-//! the distance of the bounds: cutting there is inside. Finally the last digit is
-//! lowered while that comes closer to `v`.
+//! Every real number strictly between the midpoints to the two neighbouring doubles reads back as
+//! `v`. Multiply `v` and those two bounds by a cached power of ten so that the integer part fits 32
+//! bits; the multiplication is off by at most one unit, so the bounds are moved inwards by one unit
+//! each and whatever lies between them is certain. Then produce digits of the upper bound until the
+//! rest is smaller than the distance of the bounds: cutting there is inside. Finally the last digit
+//! is lowered while that comes closer to `v`.
 //!
 //! # The shape of the text
 //!
@@ -195,7 +194,7 @@ impl Digits {
                 return;
             }
         }
-        // Behind the point everything is scaled by ten per digit, the distance too.
+        // After the point everything is scaled by ten per digit, the distance too.
         let mut scale = 1u64;
         loop {
             fraction *= 10;

@@ -1,4 +1,4 @@
-//! Randomness: a fast generator with a seed, and bytes that nobody can guess.
+//! Randomness: a fast generator with a seed, and bytes that cannot be guessed.
 //!
 //! The two must not be confused. [`Rng`] picks victims for eviction, members for
 //! `SPOP`, levels and samples; it is reproducible from its seed so that a failing
@@ -79,7 +79,7 @@ pub fn seed_from_os() -> u64 {
     RandomState::new().hash_one(0u8)
 }
 
-/// Fills `out` with bytes from the operating system that nobody can predict.
+/// Fills `out` with unpredictable bytes from the operating system.
 ///
 /// # Errors
 /// Those of opening and reading `/dev/urandom`, as in a chroot without devices.

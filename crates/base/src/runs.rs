@@ -6,30 +6,30 @@
 //!  1.....nn            n+1 registers     in one
 //! ```
 //!
-//! Who looks for a register has to add up all runs in front of it. Run by run that is a chain of guesses, of which
-//! half are wrong where the lengths are mixed. With AVX2 the registers of 32 bytes are added up without a guess.
-//! Processors that do not have it pass nothing here: the caller goes from run to run anyway.
-//! In the block where the sum is reached, sums up to each byte tell the run, without a guess as well; only
-//! a run at the edge of a block is left to the caller.
+//! Finding a register takes the sum of all runs before it. Run by run that is a chain of guesses,
+//! of which half are wrong where the lengths are mixed. With AVX2 the registers of 32 bytes are
+//! added up without a guess. Processors that do not have it pass nothing here: the caller goes from
+//! run to run anyway. In the block where the sum is reached, sums up to each byte show the run,
+//! without a guess as well; only a run at the edge of a block is left to the caller.
 //!
 //! `unsafe` is here for the instructions alone.
 
 use crate::sixbit::is_wide;
 
-/// A place between two runs: bytes in front of it, and registers.
+/// A place between two runs: bytes before it, and registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
     pub at: usize,
     pub registers: usize,
 }
 
-/// What was passed.
+/// The passed part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// The run that covers the register begins here or later. It may be one byte behind the last one, where the second
-    /// byte of a run is missing.
+    /// The run that covers the register begins here or later. It may be one byte after the last
+    /// one, where the second byte of a run is missing.
     pub to: Between,
-    /// The last run in front of `to` begins here or later; the beginning, if nothing was passed.
+    /// The last run before `to` begins here or later; the beginning, if nothing was passed.
     pub before: Between,
 }
 
@@ -42,7 +42,7 @@ pub struct Covering {
     pub size: usize,
     /// Registers.
     pub len: usize,
-    /// Where the run in front of it begins.
+    /// Where the run before it begins.
     pub before: Between,
 }
 
@@ -50,12 +50,12 @@ pub struct Covering {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Found(Covering),
-    /// The rest is to be gone run by run.
+    /// The caller must take the rest run by run.
     Passed(Passed),
 }
 
-/// Looks for the run that covers the register at `index`, as far as that can be done quickly. A byte that is missing at
-/// the end counts as zero. O(bytes).
+/// Looks for the run that covers the register at `index`, as far as that can be done quickly. A
+/// byte that is missing at the end counts as zero. O(bytes).
 #[inline]
 pub fn find(runs: &[u8], index: usize) -> Way {
     #[cfg(target_arch = "x86_64")]
@@ -78,7 +78,8 @@ mod wide {
     #[target_feature(enable = "avx2,popcnt")]
     pub fn find(runs: &[u8], index: usize) -> Way {
         let mut passed = Passed::default();
-        // Of what is in front of the block, without the second byte of the last run if that is in the block.
+        // The part before the block, without the second byte of the last run if that is in the
+        // block.
         let mut from = Between::default();
         let mut begins_inside = false;
         let (blocks, rest) = runs.as_chunks::<BLOCK>();
@@ -97,7 +98,7 @@ mod wide {
             passed = Passed { to, before: passed.to };
             (from, begins_inside) = (end, taken.ends_inside);
         }
-        // The last few bytes are looked at with some in front of them that have been passed.
+        // The last few bytes are looked at together with passed bytes before them.
         if !rest.is_empty()
             && let Some(block) = runs.last_chunk()
         {
@@ -111,13 +112,14 @@ mod wide {
         Way::Passed(passed)
     }
 
-    /// The bytes of a block as runs, but for some in front that are skipped.
+    /// The bytes of a block as runs, except skipped ones at its beginning.
     struct Taken {
         skip: usize,
         begins_inside: bool,
-        /// Of each byte what counts once: two bits of values, six of few zeros, all of a second byte.
+        /// Of each byte what counts once: two bits of values, six of few zeros, all of a second
+        /// byte.
         once: __m256i,
-        /// What counts 256 times: six bits of the first of two.
+        /// The part that counts 256 times: six bits of the first of two.
         often: __m256i,
         /// The first bytes of two, and the second ones.
         twos: u32,
@@ -133,7 +135,8 @@ mod wide {
         fn apart(block: &[u8; BLOCK], skip: usize, begins_inside: bool) -> Taken {
             // SAFETY: the array has the 32 bytes that are read; there is no alignment to keep.
             let bytes = unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
-            // As signed numbers, those that begin with 01 are above 63 and those that begin with 1 below 0.
+            // As signed numbers, those that begin with 01 are above 63 and those that begin with 1
+            // below 0.
             let like_two = _mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63));
             let looks = _mm256_movemask_epi8(like_two).cast_unsigned() & u32::MAX << skip;
             let (seconds, ends_inside) = second_bytes(looks, u32::from(begins_inside) << skip);
@@ -169,8 +172,9 @@ mod wide {
             sum.cast_unsigned() as usize + runs as usize
         }
 
-        /// The run that covers the register at `index`, if it and the one in front of it are wholly in this block. The
-        /// block begins at `from.at`, and `from.registers` are in front of what is not skipped of it.
+        /// The run that covers the register at `index`, if it and the run before it are wholly in
+        /// this block. The block begins at `from.at`, and `from.registers` precede its part that is
+        /// not skipped.
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn covering(&self, from: Between, index: usize) -> Option<Covering> {
@@ -214,7 +218,8 @@ mod wide {
             let high = _mm256_adds_epu16(high, last);
             let mut before = [0; BLOCK + 1];
             let (first, second) = before[1..].split_at_mut(BLOCK / 2);
-            // SAFETY: both halves have the 32 bytes that are written; there is no alignment to keep.
+            // SAFETY: both halves have the 32 bytes that are written; there is no alignment to
+            // keep.
             unsafe {
                 _mm256_storeu_si256(first.as_mut_ptr().cast(), low);
                 _mm256_storeu_si256(second.as_mut_ptr().cast(), high);
@@ -223,7 +228,8 @@ mod wide {
         }
     }
 
-    /// The registers up to each byte of a block, with it and before it. Sums that do not fit stop at the highest.
+    /// The registers up to each byte of a block, with it and before it. Sums that do not fit stop
+    /// at the highest.
     struct Sums {
         low: __m256i,
         high: __m256i,
@@ -258,20 +264,21 @@ mod wide {
         _mm256_adds_epu16(eight, lower)
     }
 
-    /// The last of the lower eight in the place of all of them, and likewise of the upper ones.
+    /// Replaces the lower eight by the last of them, and likewise the upper ones.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn last_of_eight(each: __m256i) -> __m256i {
         _mm256_shuffle_epi8(each, _mm256_set1_epi16(0x0f0e))
     }
 
-    /// Which bytes are the second ones of runs, if these `look` like the first of two, as a second one may itself, and
-    /// the one at `begins_inside`, if any, is one whose first is not seen. Whether what follows begins with one.
+    /// Which bytes are the second ones of runs, if these `look` like the first of two, as a second
+    /// one may itself, and the one at `begins_inside`, if any, is one whose first is not seen.
+    /// Returns whether the next block begins with one.
     ///
-    /// Where several stand together every other one is a first byte, from the first on. Adding the beginning of a
-    /// row of ones to the row carries to behind its end, so that rows that begin at odd places leave another mark
-    /// than those at even ones, without a look at any of them (Langdale and Lemire, "Parsing Gigabytes of
-    /// JSON per Second", 2019, section 3.1.1, of backslashes).
+    /// In a row of several, every other one is a first byte, from the first on. Adding the
+    /// beginning of a row of ones to the row carries past its end, so that rows that begin at odd
+    /// places leave another mark than those at even ones, without a look at any of them (Langdale
+    /// and Lemire, "Parsing Gigabytes of JSON per Second", 2019, section 3.1.1, of backslashes).
     #[inline]
     fn second_bytes(look: u32, begins_inside: u32) -> (u32, bool) {
         const EVEN: u32 = 0x5555_5555;
@@ -322,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_and_passed_is_what_one_finds_run_by_run() {
+    fn wide_search_agrees_with_run_by_run() {
         let mut rng = Rng::new(9);
         let (mut far, mut found) = (0, 0);
         for round in 0..4000 {

@@ -223,8 +223,8 @@ mod wide {
         }
     }
 
-    /// A byte for each register: the first stands at bit 0, the second at bit 6, the others at bits
-    /// 20 and 26.
+    /// A byte for each register: the first is at bit 0, the second at bit 6, the others at bits 20
+    /// and 26.
     #[target_feature(enable = "avx2")]
     fn apart(even: __m256i, odd: __m256i) -> __m256i {
         let byte = |n: i32| _mm256_set1_epi32(63 << (8 * n));
@@ -248,7 +248,7 @@ mod wide {
             let x = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x4001));
             let x = _mm256_madd_epi16(x, _mm256_set1_epi32(0x1000_0001));
             let x = _mm256_shuffle_epi8(x, close);
-            // Each store leaves four zeros behind what it means, for the next one to write over.
+            // Each store writes four extra zeros, which the next one overwrites.
             let to = &mut packed[step * BYTES..][..BYTES + 4];
             store(&mut to[..16], _mm256_castsi256_si128(x));
             store(&mut to[12..28], _mm256_extracti128_si256::<1>(x));

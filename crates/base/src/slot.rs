@@ -1,9 +1,9 @@
 //! From a key to its hash slot.
 //!
-//! The slot of a key is `CRC16(key) mod 16384`, except that a key with a *hash tag*,
-//! a non-empty `{...}`, is hashed by what stands between its first `{` and the first
-//! `}` after it, so that clients can force keys together. The CRC is the XMODEM one:
-//! polynomial 0x1021, start 0, most significant bit first.
+//! The slot of a key is `CRC16(key) mod 16384`, except that a key with a *hash tag*, a non-empty
+//! `{...}`, is hashed by the bytes between its first `{` and the first `}` after it, so that
+//! clients can force keys together. The CRC is the XMODEM one: polynomial 0x1021, start 0, most
+//! significant bit first.
 //!
 //! The shard of a key comes from its slot, so this runs for every key of every
 //! command. Whether there is any `{` at all is found in the same pass as the CRC; only

@@ -11,16 +11,16 @@
 //! ```
 //!
 //! Shrinking in steps is still a step back, by a few milliseconds at a time, so a *floor* that all
-//! threads share keeps the latest moment that anybody has seen. It is written about once in a
-//! millisecond by whoever comes first; the others read it.
+//! threads share keeps the latest moment that any thread has seen. The first thread writes it about
+//! once in a millisecond; the others read it.
 //!
 //! How long something has lasted is none of its business: that is what monotonic time is for. Both
-//! clocks are handed in, in microseconds, so that a test need not sleep and a server reads what is
-//! cheapest.
+//! clocks are handed in, in microseconds, so that a test need not sleep and a server reads the
+//! cheapest clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Of the time that passes, the part by which the offset may shrink.
+/// Of the time that passes, the part that the offset may shrink.
 const SLEW: i64 = 8;
 
 /// See the module.
@@ -35,7 +35,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A time line by which it is `wall_us` when monotonic time is `mono_us`.
+    /// A time line that says `wall_us` when monotonic time is `mono_us`.
     pub fn new(mono_us: i64, wall_us: i64) -> Self {
         Timeline {
             offset_us: AtomicI64::new(wall_us - mono_us),
@@ -44,8 +44,8 @@ impl Timeline {
         }
     }
 
-    /// Unix time in milliseconds at the monotonic time `mono_us`; never less than any thread was
-    /// told before.
+    /// Unix time in milliseconds at the monotonic time `mono_us`; never less than any thread got
+    /// before.
     #[inline]
     pub fn at(&self, mono_us: i64) -> i64 {
         let now = (mono_us + self.offset_us.load(Ordering::Relaxed)).div_euclid(1000);
@@ -56,8 +56,8 @@ impl Timeline {
         now.max(self.floor_ms.fetch_max(now, Ordering::Relaxed))
     }
 
-    /// Compares with the wall; to be called some ten times a second, by one thread. Answers by how
-    /// many milliseconds the wall is behind, or 0.
+    /// Compares with the wall; to be called some ten times a second, by one thread. Returns how
+    /// many milliseconds the wall lags, or 0.
     pub fn follow(&self, mono_us: i64, wall_us: i64) -> i64 {
         let passed = mono_us - self.renewed_us.swap(mono_us, Ordering::Relaxed);
         let (have, want) = (self.offset_us.load(Ordering::Relaxed), wall_us - mono_us);
@@ -74,7 +74,7 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     #[test]
-    fn it_is_the_wall_time_as_long_as_nobody_steps_that() {
+    fn time_equals_wall_time_without_steps() {
         let line = Timeline::new(0, 5_000 * SECOND);
         for s in 0..100 {
             assert_eq!(line.follow(s * SECOND, (5_000 + s) * SECOND), 0);
@@ -116,7 +116,7 @@ mod tests {
                 scope.spawn(|| {
                     for n in 0..20_000 {
                         let before = seen.load(Ordering::SeqCst);
-                        // Everybody steps back and forth.
+                        // All threads step back and forth.
                         let now = line.at((n * 997) % 5_000_000);
                         assert!(now >= before, "{now} after {before}");
                         seen.fetch_max(now, Ordering::SeqCst);

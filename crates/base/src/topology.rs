@@ -1,5 +1,4 @@
-//! Which CPUs this process may use, and the two things a thread can be told:
-//! where to run and what it is called.
+//! The CPUs that this process may use, and two settings of a thread: where it runs and its name.
 //!
 //! Two limits hold at once. The affinity mask says *which* CPUs (`taskset`,
 //! cpusets, Kubernetes' static policy); the control group says *how much* CPU time
@@ -15,7 +14,7 @@ use std::ffi::CStr;
 use std::io;
 use std::path::Path;
 
-/// The id by which the kernel knows whoever asks.
+/// The kernel's id for the calling thread.
 const CALLER: i32 = 0;
 
 /// The calling thread's affinity mask.
@@ -92,7 +91,7 @@ pub fn set_thread_affinity(cpus: &CpuSet) -> io::Result<()> {
 /// as something remains; who must know reads [`affinity_of`] afterwards.
 ///
 /// # Errors
-/// `ESRCH` where there is no such thread (any more), `EPERM` where it is somebody else's,
+/// `ESRCH` where there is no such thread (any more), `EPERM` where it belongs to another user,
 /// `EINVAL` where none of the CPUs exists or is allowed.
 pub fn set_affinity_of(thread: i32, cpus: &CpuSet) -> io::Result<()> {
     if cpus.is_empty() {

@@ -1,9 +1,9 @@
 //! Splitting a line into words: inline commands and configuration lines.
 //!
-//! White space separates words. A word is a run of parts without white space between them. A part is
-//! plain or quoted, so `a"b c"'d'` is the one word `ab cd`. In double quotes a backslash introduces
-//! `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` or a literal byte. In single quotes it introduces only `'`.
-//! Outside of quotes it is a byte like any other.
+//! White space separates words. A word is a run of parts without white space between them. A part
+//! is plain or quoted, so `a"b c"'d'` is the one word `ab cd`. In double quotes a backslash
+//! introduces `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` or a literal byte. In single quotes it
+//! introduces only `'`. Outside of quotes it is a byte like any other.
 //!
 //! These are the rules of Valkey 9.1. Older servers refuse a closing quote inside a word.
 
@@ -19,7 +19,7 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
-/// Reads the word at the start of `rest`; returns it and what follows it.
+/// Reads the word at the start of `rest`; returns it and the rest.
 fn one_word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut word = Vec::new();
     while let Some((&byte, after)) = rest.split_first() {
@@ -41,12 +41,12 @@ fn ends_word(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0)
 }
 
-/// In front of a word, Valkey also skips a vertical tab and a form feed (`isspace`).
+/// Before a word, Valkey also skips a vertical tab and a form feed (`isspace`).
 fn is_leading_space(byte: u8) -> bool {
     ends_word(byte) || matches!(byte, 0x0b | 0x0c)
 }
 
-/// Appends the text after an opening double quote; returns what follows the closing one.
+/// Appends the text after an opening double quote; returns the rest after the closing one.
 fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         rest = match rest {
@@ -130,7 +130,7 @@ mod tests {
         check("  set a\tb \r", &["set", "a", "b"]);
         check("PI\rNG", &["PI", "NG"]);
         check("a\0b", &["a", "b"]);
-        // In front of a word only.
+        // Before a word only.
         check("\x0b\x0cPING", &["PING"]);
         check("PING\x0bx\x0c", &["PING\x0bx\x0c"]);
         check("a \x0bb", &["a", "b"]);
@@ -147,7 +147,7 @@ mod tests {
         check("a#b #c", &["a#b", "#c"]);
     }
 
-    /// What Valkey 9.1 makes of these lines; Redis refuses them.
+    /// The words of these lines in Valkey 9.1; Redis refuses them.
     #[test]
     fn quotes_may_open_and_close_inside_a_word() {
         check(r#"foo"bar"baz"#, &["foobarbaz"]);

@@ -58,8 +58,8 @@ pub(crate) fn host_name(name: &[u8]) -> Checked {
     Ok(())
 }
 
-/// `cluster-announce-human-nodename`: what may stand in a field of the cluster
-/// bus and of `nodes.conf`.
+/// `cluster-announce-human-nodename`: the characters that a field of the cluster bus and of
+/// `nodes.conf` may have.
 pub(crate) fn node_name(name: &[u8]) -> Checked {
     if fits_nodes_file(name) {
         Ok(())
@@ -130,7 +130,7 @@ pub(crate) fn shutdown_words(set: u32) -> Checked {
     Ok(())
 }
 
-/// What a shutdown by signal may be told, beside the default behaviour.
+/// Options of a shutdown by signal, in addition to the default behaviour.
 pub(crate) const SHUTDOWN_WORDS: &[&str] =
     &["default", "save", "nosave", "now", "force", "safe", "failover"];
 

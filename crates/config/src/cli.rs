@@ -4,14 +4,13 @@
 //! weft-server [/path/to/weft.conf] [options] [-]
 //! ```
 //!
-//! Options are directives behind two dashes, `--port 6380 --save 900 1`, and
-//! override the file; `-` in the first or last place reads standard input
-//! between the two. This page turns arguments into lines of configuration; what
-//! they mean, and what is wrong with them, is for the loader.
+//! Options are directives after two dashes, `--port 6380 --save 900 1`, and override the file; `-`
+//! in the first or last place reads standard input between the two. This page turns arguments into
+//! lines of configuration; the loader checks and interprets them.
 //!
-//! What ends an option and begins the next follows the reference closely,
-//! because service files depend on it: an option takes arguments up to the next
-//! one that begins with two dashes, but at least one, so that
+//! The border between two options follows the reference closely, because service files depend on
+//! it: an option takes arguments up to the next one that begins with two dashes, but at least one,
+//! so that
 //! `--requirepass --x` sets a password. `--save` alone is different: an empty
 //! list is what scripts produce that want no save points.
 
@@ -23,7 +22,7 @@ use crate::config::to_path;
 use crate::load::LoadArgs;
 use crate::tokens;
 
-/// What a command line asks for.
+/// The action that a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cli {
     /// Run with this configuration.
@@ -78,7 +77,7 @@ Examples:
   weft-server --check-aof --fix appendonlydir/appendonly.aof.manifest
 ";
 
-/// Reads a command line; `arguments` are those behind the program's name.
+/// Reads a command line; `arguments` are those after the program's name.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
     let arguments: Vec<Vec<u8>> = arguments.into_iter().map(OsStringExt::into_vec).collect();
     match arguments.first().map(Vec::as_slice) {
@@ -118,9 +117,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Cli {
     Cli::Run(args)
 }
 
-/// What the program is by the name under which it is called, a link: `weft-check` (a snapshot or a log,
-/// by what the file is), `weft-check-rdb`, `weft-check-aof`, or the same names of the servers that it
-/// replaces. `None`: the server.
+/// The program's role by the name of a link to it: `weft-check` (a snapshot or a log, by what the
+/// file is), `weft-check-rdb`, `weft-check-aof`, or the same names of the servers that it replaces.
+/// `None`: the server.
 pub fn by_name(program: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> Option<Cli> {
     let name = Path::new(program).file_name()?.to_str()?;
     let tool = ["weft-check", "valkey-check", "redis-check"];
@@ -141,8 +140,8 @@ pub fn by_name(program: &OsStr, arguments: impl IntoIterator<Item = OsString>) -
     }
 }
 
-/// Whether the word is an option for the files of a log, or names one of them. What a log begins with is
-/// a snapshot in form, and has the name of a file of the log.
+/// Whether the word is an option for the files of a log, or names one of them. The base of a log
+/// has the form of a snapshot, and the name of a file of the log.
 fn is_of_log(word: &OsStr) -> bool {
     let ending = Path::new(word).extension();
     word == "--fix"
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!(by_name("weft-checker", &[]), None);
     }
 
-    /// What the help shows works in this version.
+    /// The examples of the help work in this version.
     #[test]
     fn help_names_only_what_works() {
         let options = USAGE.split_whitespace().filter_map(|word| word.strip_prefix("--"));

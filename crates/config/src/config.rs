@@ -1,8 +1,8 @@
 //! The configuration of one server: a value for every directive.
 //!
-//! Values stand in a vector in the order of the table, so that reading one is
-//! an index and a match. Still, code that runs for every command should keep a
-//! copy of what it needs and refresh it when `CONFIG SET` says so.
+//! Values are in a vector in the order of the table, so that reading one is an index and a match.
+//! Still, code that runs for every command should keep a copy of the values it needs and refresh it
+//! after `CONFIG SET`.
 //!
 //! Accessors are typed: `cfg.int(Id::TIMEOUT)`. Asking a directive for a type
 //! that it does not have is a mistake in the program and panics; the table is
@@ -31,7 +31,7 @@ pub struct Config {
     pub(crate) files: Arc<dyn Files>,
 }
 
-/// What every directive is when nobody sets it. `dir` is not resolved yet.
+/// The default of every directive. `dir` is not resolved yet.
 pub(crate) static DEFAULTS: LazyLock<Vec<Value>> =
     LazyLock::new(|| TABLE.iter().map(|directive| default_of(directive)).collect());
 
@@ -73,7 +73,7 @@ impl Config {
         &self.values[id.index()]
     }
 
-    /// Whether a directive has the value it has when nobody sets it.
+    /// Whether a directive has its default value.
     pub fn is_default(&self, id: Id) -> bool {
         self.values[id.index()] == DEFAULTS[id.index()]
     }
@@ -135,7 +135,7 @@ impl Config {
         }
     }
 
-    /// A string; what is not UTF-8 in it is replaced.
+    /// A string; bytes that are not UTF-8 are replaced.
     pub fn str(&self, id: Id) -> Cow<'_, str> {
         String::from_utf8_lossy(self.bytes(id))
     }
@@ -228,13 +228,12 @@ impl Config {
         }
     }
 
-    /// Has `replicaof` say this, whoever has changed it.
+    /// Sets `replicaof`, whether a client or the server has changed the primary.
     pub fn set_primary(&mut self, primary: Option<Primary>) {
         self.values[Id::REPLICAOF.index()] = Value::Primary(primary);
     }
 
-    /// Directives that somebody has set and that do nothing in this version,
-    /// for a warning at start.
+    /// Directives that are set and have no effect in this version, for a warning at start.
     pub fn ineffective(&self) -> Vec<(Id, &'static str)> {
         let without_effect = |id: Id| match id.directive().status {
             Status::Effective => None,
@@ -249,7 +248,7 @@ impl Config {
         set.filter_map(without_effect).collect()
     }
 
-    /// Directives that guard, that somebody has set and that do nothing in this version. Empty when
+    /// Guarding directives that are set and have no effect in this version. Empty when
     /// `allow-unsupported-protection` says that the server is to run without them.
     pub fn unsupported_guards(&self) -> Vec<(Id, &'static str)> {
         if self.bool(Id::ALLOW_UNSUPPORTED_PROTECTION) {
@@ -269,13 +268,13 @@ impl Config {
         self.answers(Config::find(patterns))
     }
 
-    /// What [`Config::get`] answers for directives that were found.
+    /// The reply of [`Config::get`] for directives that were found.
     pub fn answers(&self, found: Vec<(String, Id)>) -> Vec<(String, Vec<u8>)> {
         found.into_iter().map(|(spelling, id)| (spelling, self.answer(id))).collect()
     }
 
-    /// The directives of these names and patterns, each with the spelling to answer, in the order of
-    /// those: see [`Config::get`]. O(patterns * directives).
+    /// The directives of these names and patterns, each with the spelling to answer, in the order
+    /// of those: see [`Config::get`]. O(patterns * directives).
     pub fn find(patterns: &[&[u8]]) -> Vec<(String, Id)> {
         // By name in lower case, with the spelling to answer.
         let mut found: BTreeMap<String, (String, Id)> = BTreeMap::new();
@@ -304,7 +303,7 @@ impl Config {
         id.directive().kind.answer(self.value(id))
     }
 
-    /// Sets a directive from its arguments, without any check of who may.
+    /// Sets a directive from its arguments, without a check of permissions.
     ///
     /// # Errors
     /// Why the arguments are not a value; nothing has changed then.

@@ -1,8 +1,8 @@
 //! The documented default file, `weft.conf`.
 //!
-//! Every directive stands in it with its paragraph, its values and its default,
-//! behind a `#`: so a line without one is a choice that somebody made, and a
-//! later version can have better defaults for everything else.
+//! It has every directive with its paragraph, its values and its default, after a `#`. So a line
+//! without `#` is the operator's choice, and a later version can have better defaults for all
+//! others.
 
 use std::fmt::Write;
 

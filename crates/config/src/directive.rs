@@ -1,17 +1,15 @@
-//! What one directive of the configuration is: its entry in the table.
+//! One directive of the configuration: its entry in the table.
 //!
-//! A [`Directive`] holds everything that is known about `maxmemory` or `bind`
-//! in one place: how it is spelled (today and in older files), what values it
-//! takes, what it is when nobody sets it, who may change it and when, whether
-//! it has an effect in this version, and a paragraph for the reader of
+//! A [`Directive`] holds everything that is known about `maxmemory` or `bind` in one place: how it
+//! is spelled (today and in older files), what values it takes, its default, which clients may
+//! change it and when, whether it has an effect in this version, and a paragraph for the reader of
 //! `weft.conf`. Parsing, `CONFIG GET`, `SET`, `REWRITE`, every error message
 //! and the documented default file are computed from these entries; no other
 //! code knows a directive by its name.
 //!
-//! Entries stand in `table/`, one file per section, written with the
-//! [`section!`](crate::table) macro, which also gives each of them its
-//! [`Id`]: a small number that the server uses as `Id::MAXMEMORY`. Ids are
-//! dense and follow the order of the table, so that values live in a plain
+//! Entries are in `table/`, one file per section, written with the [`section!`](crate::table)
+//! macro, which also gives each of them its [`Id`]: a small number that the server uses as
+//! `Id::MAXMEMORY`. Ids are dense and follow the order of the table, so that values live in a plain
 //! vector, and they are not stable between versions.
 
 use crate::kind::Kind;
@@ -62,15 +60,15 @@ pub struct Directive {
     pub id: Id,
     /// Current spelling, lower case.
     pub name: &'static str,
-    /// Older or alternative spellings, lower case. `CONFIG GET` with a pattern
-    /// answers them beside `name`.
+    /// Older or alternative spellings, lower case. `CONFIG GET` with a pattern returns them in
+    /// addition to `name`.
     pub aliases: &'static [&'static str],
     /// Which values it takes.
     pub kind: Kind,
-    /// The value when nobody sets it, as it would stand in a file. Statements
-    /// have none until they are written; for them this is an example.
+    /// The default value, in the form of a file. Statements have none until they are written; for
+    /// them this is an example.
     pub default: &'static str,
-    /// Who may change it, and how it is shown.
+    /// Which clients may change it, and how it is shown.
     pub flags: Flags,
     /// Whether setting it does something in this version.
     pub status: Status,
@@ -105,8 +103,8 @@ impl Flags {
     pub const VOLATILE: Flags = Flags(1 << 7);
     /// May stand several times in one file; what it says adds up.
     pub const REPEATABLE: Flags = Flags(1 << 8);
-    /// Keeps somebody out or keeps data safe: whoever sets it relies on it, so where it has no
-    /// effect the server does not start ([`crate::Config::unsupported_guards`]).
+    /// Keeps clients out or keeps data safe. Operators rely on it, so where it has no effect the
+    /// server does not start ([`crate::Config::unsupported_guards`]).
     pub const GUARD: Flags = Flags(1 << 9);
 
     /// Both sets together.
@@ -122,9 +120,9 @@ impl Flags {
 
 /// Whether setting a directive does something in this version.
 ///
-/// Files written for other servers must load, so directives are known before
-/// the features they belong to. What does not act yet says so, in `weft.conf`
-/// and, through [`crate::Config::ineffective`], in the log at start.
+/// Files written for other servers must load, so directives are known before the features they
+/// belong to. Directives without effect yet say so, in `weft.conf` and, through
+/// [`crate::Config::ineffective`], in the log at start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// It acts.

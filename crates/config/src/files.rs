@@ -1,4 +1,4 @@
-//! The files that a configuration reads and writes, behind a trait.
+//! The files that a configuration reads and writes, as a trait.
 //!
 //! Loading a configuration touches the disk in few ways: it reads files, lists
 //! a directory for an `include` with a pattern, asks whether `dir` exists and
@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What a configuration needs of a file system.
+/// The operations that a configuration needs of a file system.
 pub trait Files: Send + Sync {
     /// The content of a file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
@@ -28,8 +28,8 @@ pub trait Files: Send + Sync {
     /// Whether a file can be opened for appending; creates it.
     fn can_append(&self, path: &Path) -> io::Result<()>;
 
-    /// Puts `content` in the place of a file, durably and as a whole: after a
-    /// crash there is the old content or the new one.
+    /// Replaces a file by `content`, durably and as a whole: after a crash there is the old content
+    /// or the new one.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()>;
 }
 
@@ -53,7 +53,7 @@ impl Files for Disk {
     }
 
     fn directory(&self, path: &Path) -> io::Result<PathBuf> {
-        // Behind a file, the dot is an error of the right kind.
+        // After a file, the dot is an error of the right kind.
         fs::canonicalize(path.join("."))
     }
 
@@ -61,9 +61,9 @@ impl Files for Disk {
         OpenOptions::new().append(true).create(true).open(path).map(drop)
     }
 
-    /// Writes a new file beside the old one, syncs it, renames it over, and
-    /// syncs the directory. The file keeps its permissions: it may hold
-    /// passwords. A symbolic link is followed, not replaced.
+    /// Writes a new file next to the old one, syncs it, renames it over, and syncs the directory.
+    /// The file keeps its permissions: it may hold passwords. A symbolic link is followed, not
+    /// replaced.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let target = match fs::canonicalize(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! What must hold for any text as a configuration, for the fuzzer.
+//! Properties that hold for any text as a configuration, for the fuzzer.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -4,20 +4,18 @@
 //! `[^...]` a byte outside it, and a backslash makes the next byte literal. A
 //! class that is not closed extends to the end of the pattern.
 //!
-//! Every element but `*` consumes exactly one byte, so that it is enough to
-//! remember the last `*`: when a later element fails, that star takes one byte
-//! more and matching resumes behind it. An earlier star never needs a second
-//! chance. The time is O(pattern × text) for any pattern, `a*a*a*a*b` included,
-//! and nothing recurses.
+//! Every element but `*` consumes exactly one byte, so that it is enough to remember the last `*`:
+//! when a later element fails, that star takes one byte more and matching resumes after it. An
+//! earlier star never needs a second chance. The time is O(pattern × text) for any pattern,
+//! `a*a*a*a*b` included, and nothing recurses.
 
 /// Whether `pattern` matches the whole of `text`.
 ///
-/// With `nocase`, ASCII letters match in either case, except those behind a
-/// backslash inside a class. Time is O(pattern × text), no allocation.
+/// With `nocase`, ASCII letters match in either case, except those after a backslash inside a
+/// class. Time is O(pattern × text), no allocation.
 pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to resume: the pattern behind the last star, and the text it
-    // was tried on.
+    // Where to resume: the pattern after the last star, and the text it was tried on.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
@@ -67,8 +65,8 @@ fn element(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
     }
 }
 
-/// Matches one byte against a class; `class` begins behind its `[`. Returns
-/// the outcome and how many bytes the class takes, `]` included.
+/// Matches one byte against a class; `class` begins after its `[`. Returns the outcome and how many
+/// bytes the class takes, `]` included.
 fn in_class(class: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);

@@ -19,7 +19,7 @@ use crate::value::{KeyspaceEvents, Value};
 /// Why a value was refused.
 pub type Reason = Cow<'static, str>;
 
-/// A check that a string must pass besides being one.
+/// An additional check of a string.
 pub type Check = fn(&[u8]) -> Result<(), &'static str>;
 
 /// Which values a directive takes.

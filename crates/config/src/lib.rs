@@ -69,7 +69,7 @@
 //! ```
 //!
 //! `id.directive().flags` says which arguments of CONFIG SET are secrets
-//! ([`Flags::SENSITIVE`]), and `directive().status` what has no effect yet.
+//! ([`Flags::SENSITIVE`]), and `directive().status` which have no effect yet.
 
 mod checks;
 pub mod cli;

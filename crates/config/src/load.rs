@@ -4,10 +4,9 @@
 //! Each is lines; a line is a directive and its arguments
 //! ([`tokens`](crate::tokens) says how they are quoted), a comment or blank.
 //!
-//! Anything wrong stops the start with the file, the line and the reason. That
-//! includes a directive that stands twice in one file: one of the lines does
-//! not do what it says, and whoever wrote it should know. Not a repetition are
-//! directives that add up (`save`), other classes of
+//! Anything wrong stops the start with the file, the line and the reason. That includes a directive
+//! that is set twice in one file: one of the lines has no effect, and its author should know. Not a
+//! repetition are directives that add up (`save`), other classes of
 //! `client-output-buffer-limit`, another spelling with the same value (a dump
 //! of CONFIG GET has both `replica-priority` and `slave-priority`), and a line
 //! in another file: overriding what an include sets is what includes are for.
@@ -38,7 +37,7 @@ const INCLUDE_DEPTH: usize = 16;
 pub struct LoadArgs {
     /// The file, if any.
     pub file: Option<PathBuf>,
-    /// Whether standard input is read behind it.
+    /// Whether standard input is read after it.
     pub stdin: bool,
     /// One directive a line, from the command line.
     pub options: Vec<Vec<u8>>,
@@ -63,14 +62,14 @@ pub enum LoadError {
         line: usize,
         /// The line without the white space around it.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
-        /// What was probably meant by a name that does not exist.
+        /// The name that was probably meant, if the name does not exist.
         meant: Option<String>,
     },
     /// The lines are right, but what they ask for cannot be.
     Whole {
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
@@ -148,8 +147,8 @@ impl Config {
         Ok(loader.config)
     }
 
-    /// Where the log would go if `args`, which do not load, did: what is wrong is left out. So who
-    /// looks for the reason in the log finds it there.
+    /// The log file of `args`, which do not load: wrong lines are left out. So the log gets the
+    /// reason.
     pub fn log_file_of(args: &LoadArgs) -> Option<PathBuf> {
         let mut loader = Loader::new(Config::default());
         loader.lenient = true;
@@ -197,7 +196,7 @@ struct Loader {
     lenient: bool,
 }
 
-/// What a file has set so far: the directive, and for output limits the class.
+/// The settings of a file so far: the directive, and for output limits the class.
 type Seen = HashMap<(Id, &'static str), First>;
 
 /// Where a directive was set first.
@@ -310,7 +309,7 @@ impl Loader {
         Ok(())
     }
 
-    /// What can only be checked when everything is read.
+    /// The checks that need the whole configuration.
     fn check_whole(&mut self) -> Result<(), LoadError> {
         if let Some(path) = self.config.path(Id::LOGFILE)
             && let Err(error) = self.config.files.can_append(&path)
@@ -347,7 +346,7 @@ impl From<&'static str> for Stop {
     }
 }
 
-/// What to say about a directive that is not in the table.
+/// The error for a directive that is not in the table.
 fn unknown(name: &[u8], arguments: usize) -> Reason {
     if name.eq_ignore_ascii_case(b"sentinel") {
         "sentinel directive while not in sentinel mode".into()
@@ -410,9 +409,9 @@ pub(crate) fn replay(config: &Config, id: Id, lines: &[Vec<Vec<u8>>]) -> Option<
     Some(loader.config.value(id).clone())
 }
 
-/// The files that a pattern matches, in byte order of their paths. Directories
-/// in the path may be patterns too. As in a shell, a wildcard does not match a
-/// dot at the beginning of a name. What cannot be listed has no matches.
+/// The files that a pattern matches, in byte order of their paths. Directories in the path may be
+/// patterns too. As in a shell, a wildcard does not match a dot at the beginning of a name. A
+/// folder that cannot be listed has no matches.
 pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::new()];
     for component in pattern.components() {

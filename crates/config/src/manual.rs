@@ -1,7 +1,7 @@
 //! The manual pages and shell completions of the server, from the table of directives.
 //!
-//! `weft-server.1` is about the program, `weft.conf.5` about every directive. They are written by
-//! `weft-server --install-docs`, so what is read is what this binary does.
+//! `weft-server.1` is about the program, `weft.conf.5` about every directive. `weft-server
+//! --install-docs` writes them, so they describe this binary.
 
 use std::fmt::Write;
 use std::io;
@@ -18,7 +18,7 @@ use crate::table::SECTIONS;
 /// The program, as the pages call it.
 const PROGRAM: &str = "weft-server";
 
-/// Writes everything below `root`, a folder like `/usr/local/share`; answers what was written.
+/// Writes everything below `root`, a folder like `/usr/local/share`; returns the written files.
 ///
 /// # Errors
 /// Those of writing files.
@@ -83,10 +83,10 @@ fn file_page() -> String {
     let mut out = head("WEFT.CONF", 5, "weft.conf", "configuration of weft-server");
     heading(&mut out, "DESCRIPTION");
     out.push_str(&text(
-        "A line is a directive and its arguments; arguments with spaces stand in quotes. On the \
-         command line the same directives stand behind two dashes. Amounts of memory have units: \
-         1k is 1000 bytes, 1kb is 1024; likewise m, mb, g and gb. Files written for Redis and \
-         Valkey load; what has no effect says so below, and at start in the log.",
+        "A line is a directive and its arguments; arguments with spaces need quotes. On the \
+         command line the same directives follow two dashes. Amounts of memory have units: 1k is \
+         1000 bytes, 1kb is 1024; likewise m, mb, g and gb. Files written for Redis and Valkey \
+         load; directives without effect say so below, and in the log at start.",
     ));
     out.push('\n');
     for section in SECTIONS {
@@ -139,7 +139,7 @@ fn text(plain: &str) -> String {
     if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }
 }
 
-/// What completions offer: every directive that acts, with the words that it takes.
+/// The content of completions: every directive with an effect, with its words.
 fn offered() -> impl Iterator<Item = (&'static Directive, Vec<&'static str>)> {
     let directives = Id::all().map(Id::directive).filter(|d| is_shown(d));
     directives.filter(|d| d.status == Status::Effective).map(|directive| {

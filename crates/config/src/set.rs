@@ -1,16 +1,15 @@
 //! `CONFIG SET`: several directives at once, all or nothing.
 //!
-//! Three steps. Every name is checked (known, changeable now, not twice), then
-//! every value is parsed and put in place, then the server applies what has
-//! changed: opens a port, resizes a table. If a step fails, every value is what
-//! it was, and the server is asked to apply that again.
+//! Three steps. Every name is checked (known, changeable now, not twice), then every value is
+//! parsed and put in place, then the server applies the changes: opens a port, resizes a table. If
+//! a step fails, every value is restored, and the server applies the old ones again.
 
 use crate::config::Config;
 use crate::directive::{Flags, Id};
 use crate::kind::Kind;
 use crate::table::{self, Name};
 
-/// What the client that sends `CONFIG SET` may do at this moment.
+/// The permissions of the client that sends `CONFIG SET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
     /// Whether protected directives may be changed: `enable-protected-configs`
@@ -79,10 +78,11 @@ impl Config {
         })
     }
 
-    /// Takes a change back that turned out to be impossible after [`Config::set`] had succeeded: the directives
-    /// `changed` are what they were before, unless somebody else has set them since, and are applied again.
-    /// `before` and `after` are the configurations around that change. Answers the error for the client, who
-    /// is told of which directive, and why.
+    /// Takes a change back that turned out to be impossible after [`Config::set`] had succeeded:
+    /// the directives `changed` get their old values, unless another client has set them since, and
+    /// are applied again.
+    /// `before` and `after` are the configurations around that change. Returns the error for the
+    /// client, with the directive and the reason.
     pub fn take_back(
         &mut self,
         (before, after): (&Config, &Config),
@@ -154,8 +154,8 @@ fn failed(name: &[u8], reason: &str) -> SetError {
     ))
 }
 
-/// A name as it can stand in an error reply, which is one line and, for the
-/// reference, ends names at a NUL.
+/// A name in the form of an error reply, which is one line and, for the reference, ends names at a
+/// NUL.
 fn printable(name: &[u8]) -> String {
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).replace(['\r', '\n'], " ")

@@ -160,8 +160,7 @@ pub(crate) fn format_percentiles(list: &[f64]) -> String {
     list.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// `host port`, or none for `no one` and `""`. The latter stands in dumps of
-/// CONFIG GET.
+/// `host port`, or none for `no one` and `""`. Dumps of CONFIG GET contain the latter.
 pub(crate) fn parse_primary(arguments: &[Vec<u8>]) -> Result<Option<Primary>, Reason> {
     match arguments {
         [only] if only.is_empty() => Ok(None),

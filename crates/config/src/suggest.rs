@@ -1,14 +1,14 @@
 //! "Did you mean": the directive that a misspelt name was meant to be.
 //!
 //! Two ways of going wrong are looked at: letters that are wrong, missing, too many or swapped, and
-//! a name that was not finished. A guess that is far from what was written would only distract, so
+//! a name that was not finished. A guess that is far from the written word would only distract, so
 //! nothing is said unless about two thirds of the letters are right.
 
 use crate::directive::Flags;
 use crate::table::{self, NAMES};
 
-/// What to write in place of `written`, the first word of a line or of an option, dashes included;
-/// `on_command_line` says how the answer is to be spelled. Takes microseconds.
+/// The suggestion for `written`, the first word of a line or of an option, dashes included;
+/// `on_command_line` decides its spelling. Takes microseconds.
 pub(crate) fn suggestion(written: &[u8], on_command_line: bool) -> Option<String> {
     let written = std::str::from_utf8(written).ok()?.to_ascii_lowercase();
     let bare = written.trim_start_matches('-');

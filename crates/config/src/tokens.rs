@@ -1,4 +1,4 @@
-//! Words of a configuration file as they stand in a line. [`split`] reads them.
+//! Words of a line of a configuration file. [`split`] reads them.
 
 pub use weft_base::words::split;
 
@@ -22,7 +22,7 @@ pub fn quote(word: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `word` as it can stand in a line: quoted only when it must be.
+/// `word` in the form of a line: quoted only when it must be.
 pub fn quote_if_needed(word: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
     if !word.is_empty() && word.iter().all(plain) { word.to_vec() } else { quote(word) }

@@ -1,12 +1,14 @@
 //! Lines `user` that ask for nothing that is not there.
 //!
-//! Whoever rewrites a configuration, by CONFIG REWRITE or as Sentinel does, appends what the default user may do:
-//! everything, with no password or with the hash of the one in `requirepass`. Such a line protects nothing that
-//! `requirepass` does not, so it must not keep a server without access control lists from starting. Any other does.
+//! A rewritten configuration, by CONFIG REWRITE or by Sentinel, ends with the rules of the default
+//! user: everything, with no password or with the hash of the one in `requirepass`. Such a line
+//! protects nothing that `requirepass` does not, so it must not keep a server without access control
+//! lists from starting. Any other does.
 
 use sha2::{Digest, Sha256};
 
-/// Whether a line `user` says of the default user what holds anyway, with this password (empty: none).
+/// Whether a line `user` says of the default user what holds anyway, with this password (empty:
+/// none).
 pub(crate) fn says_nothing_new(words: &[Vec<u8>], password: &[u8]) -> bool {
     let [name, rules @ ..] = words else { return false };
     let has = |names: &[&str]| {
@@ -29,12 +31,12 @@ pub(crate) fn says_nothing_new(words: &[Vec<u8>], password: &[u8]) -> bool {
         && has(&["~*", "allkeys"])
         && has(&["&*", "allchannels"])
         && has(&["+@all", "allcommands"]);
-    // With `nopass` a password that `requirepass` asks for is asked for all the same.
-    let is_told = has(&["nopass"]) || (passwords > 0 && !password.is_empty());
-    name == b"default" && is_known && is_open && is_told
+    // With `nopass` the password of `requirepass` is still required.
+    let names_password = has(&["nopass"]) || (passwords > 0 && !password.is_empty());
+    name == b"default" && is_known && is_open && names_password
 }
 
-/// The rules that such a line may have, beside passwords.
+/// The rules that such a line may have, in addition to passwords.
 const KNOWN: [&str; 10] = [
     "on",
     "nopass",

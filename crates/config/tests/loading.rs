@@ -1,4 +1,4 @@
-//! Loading: what is accepted, what is refused, and with which words.
+//! Loading: accepted and refused configurations, and the words of refusals.
 
 mod common;
 
@@ -279,12 +279,13 @@ fn includes() {
 }
 
 #[test]
-fn what_only_the_whole_shows() {
+fn errors_of_the_whole_configuration() {
     let files = Files::new();
     let error = files.load("logfile /nonexistent-directory/weft.log").unwrap_err();
     assert!(
         error.to_string().ends_with(
-            "***\nCan't open the log file '/nonexistent-directory/weft.log': No such file or directory"
+            "***\nCan't open the log file '/nonexistent-directory/weft.log': No such file or \
+             directory"
         ),
         "{error}"
     );
@@ -296,9 +297,9 @@ fn what_only_the_whole_shows() {
     assert!(files.path().join("weft.log").exists());
 }
 
-/// Who reads the message must find the place: a line of a file, or the command line.
+/// A message names the place: a line of a file, or the command line.
 #[test]
-fn messages_name_the_place_and_what_was_meant() {
+fn messages_name_the_place_and_the_meant_directive() {
     let files = Files::new();
     let text = |loaded: Result<Config, LoadError>| loaded.unwrap_err().to_string();
     let file = text(files.load("port 1\nmaxmemmory 1gb"));
@@ -346,7 +347,7 @@ fn the_log_file_is_found_although_nothing_loads() {
     );
 }
 
-/// What guards and has no effect is told apart, and one directive silences it.
+/// Guards without effect are reported separately, and one directive silences it.
 #[test]
 fn guards_without_effect() {
     let files = Files::new();
@@ -375,7 +376,7 @@ fn guards_without_effect() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn ineffective_directive_is_reported() {
     let files = Files::new();
     let config = files.load("repl-mptcp yes\nport 1\ngopher-enabled yes\nmptcp no").unwrap();
     let told: Vec<_> = config.ineffective().into_iter().map(|(id, _)| id).collect();

@@ -313,7 +313,7 @@ fn command_lines_are_refused_in_the_same_place_for_the_same_reason() {
     assert!(lines.len() > 200);
     for arguments in lines {
         let theirs = refusal(&program, directory.path(), &arguments);
-        // An empty primary stands in dumps of CONFIG GET; we accept it.
+        // Dumps of CONFIG GET contain an empty primary; we accept it.
         if arguments != ["--replicaof", ""] {
             assert_eq!(our_refusal(&arguments), theirs, "{arguments:?}");
         }
@@ -321,7 +321,7 @@ fn command_lines_are_refused_in_the_same_place_for_the_same_reason() {
 }
 
 #[test]
-fn what_we_write_the_reference_reads() {
+fn reference_reads_our_files() {
     let Some(program) = valkey_server() else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut config = Config::default();

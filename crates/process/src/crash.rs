@@ -1,4 +1,4 @@
-//! What is left behind when the server crashes.
+//! The report of a crash.
 //!
 //! A crash report goes where the log goes: the signal or panic, the thread, the name of
 //! the command it was running, program counter and stack pointer, and a backtrace. It
@@ -7,11 +7,11 @@
 //! the exit status is right and a core file is written where these are enabled.
 //!
 //! **In a broken process** little can be trusted, so the report is written in order of
-//! risk. First what needs only system calls and a fixed buffer. Then the raw return
-//! addresses, which needs the unwinder. Then their names, which needs the allocator
-//! and the executable's debug information, and can hang if the crash happened inside
-//! the allocator. An alarm set before the risky part ends the process if it does, and
-//! a second crash inside the handler ends it at once. What was written stays.
+//! risk. First what needs only system calls and a fixed buffer. Then the raw return addresses,
+//! which needs the unwinder. Then their names, which needs the allocator and the executable's debug
+//! information, and can hang if the crash happened inside the allocator. An alarm set before the
+//! risky part ends the process if it does, and a second crash inside the handler ends it at once.
+//! The written part stays.
 //!
 //! **The stack may be what broke.** A handler on an exhausted stack cannot run, so
 //! each thread gets a second one from [`install_thread`], with a guard page.

@@ -9,9 +9,9 @@
 use std::ffi::c_int;
 use std::io;
 
-/// Goes on in the background: a new session without terminal, and standard input,
-/// output and error connected to `/dev/null`. The calling process ends with status 0;
-/// this returns in its grandchild, with another process id.
+/// Moves to the background: a new session without terminal, and standard input, output and error
+/// connected to `/dev/null`. The calling process ends with status 0; this returns in its
+/// grandchild, with another process id.
 ///
 /// # Errors
 /// `ResourceBusy` if the process already has more than one thread; otherwise those of
@@ -29,8 +29,8 @@ pub fn daemonize() -> io::Result<()> {
     fork_and_leave_parent()?;
     for standard in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         use std::os::fd::AsRawFd;
-        // SAFETY: `null` is open, and the standard descriptors are owned by nobody in
-        // particular, so replacing what they refer to is allowed.
+        // SAFETY: `null` is open, and the standard descriptors have no owner, so replacing their
+        // files is allowed.
         check(unsafe { libc::dup2(null.as_raw_fd(), standard) })?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Errors of the operating system, as log lines and replies show them.
 
-/// What kept the server from starting or a file from being read; each line is a line of the log.
+/// The reason why the server did not start or a file was not read; each line is a line of the log.
 pub type Failure = String;
 
 /// The text of an error without the number that the standard library adds.

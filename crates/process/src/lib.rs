@@ -1,5 +1,5 @@
-//! The process as the operating system sees it: its log, its signals, its limits, its
-//! title, its supervisor, and what is left behind when it crashes.
+//! The process as the operating system sees it: its log, its signals, its limits, its title, its
+//! supervisor, and its crash report.
 //!
 //! None of this knows about commands, keys or connections. It is what any daemon on
 //! Linux needs, with the log lines and conventions that operators of Redis-compatible
@@ -10,7 +10,7 @@
 //! | [`log`] | levels, line formats, file, stdout and syslog |
 //! | [`daemon`], [`pidfile`] | detaching from the terminal |
 //! | [`supervise`] | systemd and upstart |
-//! | [`title`] | what `ps` shows |
+//! | [`title`] | the title in `ps` |
 //! | [`limits`] | file descriptors and core files |
 //! | [`memory_policy`] | the out-of-memory killer and huge pages |
 //! | [`signals`] | graceful shutdown |

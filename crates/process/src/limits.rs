@@ -2,9 +2,9 @@
 //!
 //! Every client is a file descriptor, so `maxclients` is a promise about
 //! `RLIMIT_NOFILE`. At start-up the limit is raised as far as it must and can be, and if
-//! that is not enough, `maxclients` is lowered and the operator told. How far the
-//! limit is tried and in which words the outcome is logged follows the reference server,
-//! because configuration management greps for it.
+//! that is not enough, `maxclients` is lowered and a warning logged. How far the limit is tried and
+//! in which words the outcome is logged follows the reference server, because configuration
+//! management greps for it.
 
 use crate::sys::describe;
 use crate::{log_notice, log_warning};
@@ -15,10 +15,10 @@ use weft_base::limits::RESERVED_FDS;
 /// Limits that are tried are so far apart, down from the one that is wanted.
 const STEP: u64 = 16;
 
-/// What is assumed where the system will not even tell the limit.
+/// The assumed limit if the system does not report it.
 const ASSUMED_LIMIT: u64 = 1024;
 
-/// The limit is too low to serve anybody.
+/// The limit is too low to serve any client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotEnoughFiles {
     /// The limit as it is.
@@ -40,12 +40,12 @@ impl fmt::Display for NotEnoughFiles {
 
 impl std::error::Error for NotEnoughFiles {}
 
-/// Raises the limit of open files for `max_clients` clients, and returns how many
-/// clients can really be served. Everything worth knowing is logged. `own`: descriptors that the
-/// server takes for itself, beside the few that every server does.
+/// Raises the limit of open files for `max_clients` clients, and returns how many clients can
+/// really be served. Everything worth knowing is logged. `own`: descriptors that the server takes
+/// for itself, in addition to the few of every server.
 ///
 /// # Errors
-/// [`NotEnoughFiles`] if not a single client could be served; that is for the caller to tell.
+/// [`NotEnoughFiles`] if not a single client could be served; the caller reports it.
 pub fn raise_open_files(max_clients: u32, own: u64) -> Result<u32, NotEnoughFiles> {
     raise_with(max_clients, RESERVED_FDS + own, get_open_files(), set_open_files)
 }
@@ -84,7 +84,8 @@ fn raise_with(
     let reduced = max_clients_for(best, reserved);
     let reason = refusal.map_or_else(String::new, |error| describe(&error));
     log_warning!(
-        "You requested maxclients of {max_clients} requiring at least {wanted} max file descriptors."
+        "You requested maxclients of {max_clients} requiring at least {wanted} max file \
+         descriptors."
     );
     log_warning!("Server can't set maximum open files to {wanted} because of OS error: {reason}.");
     log_warning!(
@@ -126,8 +127,8 @@ fn get_open_files() -> io::Result<u64> {
     get(libc::RLIMIT_NOFILE).map(|limit| limit.rlim_cur)
 }
 
-/// Sets the soft limit, and raises the hard one where that is needed. It is never lowered: what was
-/// given up once could not be had back.
+/// Sets the soft limit, and raises the hard one where that is needed. It is never lowered: a lower
+/// hard limit could not be raised again.
 fn set_open_files(limit: u64) -> io::Result<()> {
     let hard = get(libc::RLIMIT_NOFILE)?.rlim_max;
     let both = libc::rlimit { rlim_cur: limit, rlim_max: hard.max(limit) };
@@ -210,7 +211,7 @@ mod tests {
                 granted = limit;
                 Ok(())
             });
-            assert_eq!(best, granted, "what was set last is the best");
+            assert_eq!(best, granted, "the last limit is the best");
             assert!(best <= hard && (best + STEP > hard || best == 1_024), "{best} of {hard}");
             assert!(refusal.is_some() && calls <= 40, "{calls} calls");
         }

@@ -46,9 +46,9 @@ pub enum Level {
     Debug = 0,
     /// Rarely useful, not overwhelming.
     Verbose = 1,
-    /// What an operator wants to see.
+    /// Events that an operator wants to see.
     Notice = 2,
-    /// What an operator must see.
+    /// Events that an operator must see.
     Warning = 3,
     /// As a setting: nothing is kept. Nothing is ever logged at it.
     Nothing = 4,
@@ -77,7 +77,7 @@ impl Level {
     }
 }
 
-/// What the process is at the moment, shown in every line.
+/// The present role of the process, shown in every line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
@@ -238,7 +238,7 @@ pub fn set_syslog(syslog: Option<(&str, Facility)>) -> io::Result<()> {
     Ok(())
 }
 
-/// Logs a message. Use the macros, which format only what is enabled.
+/// Logs a message. Use the macros, which format enabled messages only.
 pub fn write(level: Level, message: fmt::Arguments<'_>) {
     if !enabled(level) {
         return;

@@ -1,5 +1,5 @@
-//! What the kernel should do with this process's memory: whom to kill first when
-//! there is none left, and whether to use huge pages.
+//! How the kernel treats this process's memory: which process it kills first when none is left, and
+//! whether it uses huge pages.
 
 use crate::log_warning;
 use crate::sys::describe;

@@ -1,7 +1,7 @@
-//! The file that tells init scripts which process to stop.
+//! The file that names the process for init scripts.
 //!
-//! It goes with the process, however that ends: in `main`, on some thread in the middle of loading, or in
-//! a signal handler. So its path is where all of them find it.
+//! It goes with the process, however that ends: in `main`, on some thread in the middle of loading,
+//! or in a signal handler. So its path is where all of them find it.
 
 use crate::sys::describe;
 use crate::{log_notice, sys};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The path of the file that goes with the process; null: there is none, or it has gone. What it points to
+/// The path of the file that goes with the process; null: there is none, or it has gone. The string
 /// is never freed, since a signal handler may read it at any time.
 static HELD: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
@@ -24,12 +24,12 @@ pub struct PidFile {
 }
 
 impl PidFile {
-    /// Writes the process id and a line break into `path`, replacing what was there.
-    /// To be called after [`crate::daemon::daemonize`], which changes the id.
+    /// Writes the process id and a line break into `path`, replacing its content. To be called
+    /// after [`crate::daemon::daemonize`], which changes the id.
     ///
     /// # Errors
-    /// Those of writing the file. A failure is also logged; the convention is to go on
-    /// without a pid file.
+    /// Those of writing the file. A failure is also logged; the convention is to continue without a
+    /// pid file.
     pub fn create(path: &Path) -> io::Result<Self> {
         fs::write(path, format!("{}\n", sys::pid())).inspect_err(|error| {
             log_notice!("Failed to write PID file: {}", describe(error));
@@ -38,7 +38,7 @@ impl PidFile {
         Ok(Self { path: std::path::absolute(path)? })
     }
 
-    /// Leaves the file to the process: whoever ends that calls [`remove_held`].
+    /// Leaves the file to the process: the code that ends it calls [`remove_held`].
     pub fn hold(self) {
         // A path that was opened holds no NUL.
         if let Ok(path) = CString::new(self.path.into_os_string().into_vec()) {
@@ -47,8 +47,8 @@ impl PidFile {
     }
 }
 
-/// Removes the file that the process holds, if there is one, before the process ends. That it may be gone
-/// already is no error.
+/// Removes the file that the process holds, if there is one, before the process ends. That it may
+/// be gone already is no error.
 pub fn remove_held() {
     if !HELD.load(Ordering::Acquire).is_null() {
         log_notice!("Removing the pid file.");
@@ -60,8 +60,8 @@ pub fn remove_held() {
 pub(crate) fn unlink_held() {
     let path = HELD.swap(ptr::null_mut(), Ordering::AcqRel);
     if !path.is_null() {
-        // SAFETY: `path` comes from CString::into_raw in `hold` and is never freed, so it is a string that
-        // ends with a NUL. unlink may be called by a signal handler.
+        // SAFETY: `path` comes from CString::into_raw in `hold` and is never freed, so it is a
+        // string that ends with a NUL. unlink may be called by a signal handler.
         unsafe { libc::unlink(path) };
     }
 }

@@ -4,8 +4,8 @@
 //! descriptor readable; the main event loop, which watches that descriptor, does
 //! the rest. Two shortcuts are taken at once, in the handler:
 //!
-//! * A second SIGINT while the shutdown is under way means that somebody at a keyboard
-//!   has lost patience: the process ends with status 1.
+//! * A second SIGINT while the shutdown is under way means that an operator at a keyboard has lost
+//!   patience: the process ends with status 1.
 //! * While a data set is being loaded there is nothing to save: it ends with status 0.
 //!
 //! SIGHUP and SIGPIPE are ignored. A server started from a terminal must survive the
@@ -51,7 +51,7 @@ impl StopSignals {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` is open and nobody else owns it.
+        // SAFETY: `fd` is open and has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
         WAKE_UP.store(event.as_raw_fd(), Ordering::Release);
         for signal in [libc::SIGTERM, libc::SIGINT] {
@@ -103,7 +103,7 @@ impl Drop for StopSignals {
     }
 }
 
-/// Forgets the signal that has asked to stop: the server goes on.
+/// Forgets the signal that has asked to stop: the server continues.
 pub fn forget() {
     PENDING.store(0, Ordering::Release);
 }

@@ -1,4 +1,4 @@
-//! What this process uses and what it runs on, for `INFO`.
+//! The resources of this process and its machine, for `INFO`.
 //!
 //! Everything is read from the kernel when asked for; nothing is kept. A figure that the
 //! kernel will not give is 0, because a dashboard with a hole is better than a server

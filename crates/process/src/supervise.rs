@@ -1,4 +1,4 @@
-//! Telling a supervisor how things are.
+//! Notifications to a supervisor.
 //!
 //! systemd gives its services the address of a datagram socket in `NOTIFY_SOCKET` and
 //! expects lines of `KEY=value` there: `READY=1`, `STOPPING=1`, `STATUS=text`. That
@@ -16,9 +16,9 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// The `supervised` setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nobody watches.
+    /// No supervisor.
     No,
-    /// Whoever left a variable in the environment.
+    /// The supervisor whose variable is in the environment.
     Auto,
     /// systemd, by `NOTIFY_SOCKET`.
     Systemd,
@@ -26,20 +26,20 @@ pub enum Mode {
     Upstart,
 }
 
-/// Who watches this process.
+/// The supervisor of this process.
 #[derive(Debug)]
 pub enum Supervisor {
-    /// Nobody.
+    /// None.
     None,
     /// systemd, reached through this socket.
     Systemd(Notifier),
-    /// upstart; it has been told all that it wants to know.
+    /// upstart; it needs no further notification.
     Upstart,
 }
 
 impl Supervisor {
-    /// Finds the supervisor and tells it that the server is starting. For upstart this
-    /// stops the process until it is continued.
+    /// Finds the supervisor and notifies it that the server is starting. For upstart this stops the
+    /// process until it is continued.
     ///
     /// A supervisor that was asked for but is not there is logged and then ignored.
     pub fn start(mode: Mode) -> Self {
@@ -78,7 +78,7 @@ impl Supervisor {
         self.tell("STOPPING=1\n");
     }
 
-    /// What the server is doing, for `systemctl status`; one line.
+    /// The server's activity, for `systemctl status`; one line.
     pub fn status(&self, text: &str) {
         self.tell(&format!("STATUS={}\n", text.replace('\n', " ")));
     }
@@ -185,11 +185,11 @@ mod tests {
         let supervisor = systemd_at(format!("@{name}").as_ref(), Mode::Systemd);
         assert_eq!(received(&socket), "STATUS=Weft is loading...\n");
         drop(socket);
-        supervisor.ready(); // Nobody listens any more, which is logged and no more.
+        supervisor.ready(); // The socket is closed, which is only logged.
     }
 
     #[test]
-    fn absent_supervisors_are_nobody() {
+    fn absent_supervisors_are_none() {
         for mode in [Mode::No, Mode::Auto, Mode::Systemd, Mode::Upstart] {
             assert_eq!(Supervisor::start_with(mode, |_| None).name(), "no", "{mode:?}");
         }

@@ -10,8 +10,8 @@ use std::io;
 /// A handler that gets the signal's number, its details and the interrupted context.
 pub(crate) type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Writes all of `bytes`, retrying when interrupted; gives up silently on errors, as
-/// there is nobody left to tell.
+/// Writes all of `bytes`, retrying when interrupted; gives up silently on errors, as there is no
+/// place to report them.
 pub(crate) fn write_all(fd: c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: `bytes` is readable for the length given.

@@ -1,20 +1,19 @@
-//! What `ps` shows.
+//! The title in `ps`.
 //!
 //! `/proc/PID/cmdline` is not a copy kept by the kernel but a window onto the process's
-//! own memory, where the arguments were put at start, with the environment right
-//! behind them:
+//! own memory, where the arguments were put at start, with the environment right after them:
 //!
 //! ```text
 //! arg_start          arg_end = env_start                     env_end
 //!  | argv[0] \0 argv[1] \0 ... | NAME=value \0 NAME=value \0 ... |
 //! ```
 //!
-//! Writing there changes the title. The kernel supports titles longer than the
-//! arguments: if the last byte of the argument area is not NUL, it goes on reading into
-//! the environment. So the environment is first copied elsewhere (the C library does
-//! that when variables are set anew) and then both areas are one buffer.
+//! Writing there changes the title. The kernel supports titles longer than the arguments: if the
+//! last byte of the argument area is not NUL, it continues reading into the environment. So the
+//! environment is first copied elsewhere (the C library does that when variables are set anew) and
+//! then both areas are one buffer.
 //!
-//! The kernel tells where they are in `/proc/self/stat`; arguments that the standard
+//! `/proc/self/stat` has their addresses; arguments that the standard
 //! library still points at become parts of the title, so [`Title::take_over`] must
 //! come after they have been read.
 
@@ -89,8 +88,8 @@ impl Title {
     /// for titles.
     ///
     /// # Errors
-    /// Those of reading `/proc/self/stat`, or `InvalidData` where it does not tell, as
-    /// in some sandboxes; and `OutOfMemory`.
+    /// Those of reading `/proc/self/stat`, or `InvalidData` where it lacks the addresses, as in
+    /// some sandboxes; and `OutOfMemory`.
     ///
     /// # Safety
     /// Call it at most once, while no other thread runs, and after the arguments have
@@ -135,11 +134,11 @@ impl Title {
     }
 }
 
-/// Start of the arguments and end of the environment right behind them, from
+/// Start of the arguments and end of the environment right after them, from
 /// `/proc/self/stat`.
 fn argument_area(stat: &str) -> Option<(usize, usize)> {
-    // Field 2 is the program's name in parentheses and may contain anything, so count
-    // from the last closing one: what follows begins with field 3.
+    // Field 2 is the program's name in parentheses and may contain anything, so count from the last
+    // closing one: field 3 comes next.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<usize>().ok();

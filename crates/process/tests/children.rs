@@ -1,4 +1,4 @@
-//! What can only be seen from outside a process: how it dies, forks and is named.
+//! Behaviour that is visible only from outside a process: how it dies, forks and is named.
 //!
 //! The program runs itself again in the role of a child, named by an environment
 //! variable, and looks at what the child leaves behind.
@@ -53,7 +53,7 @@ fn main() {
     println!("\nall children behaved");
 }
 
-/// What a child does.
+/// Plays the role of a child.
 fn play(role: &str) {
     match role {
         "segfault" | "overflow" | "abort" | "unreported" => {

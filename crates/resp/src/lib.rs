@@ -1,9 +1,9 @@
 //! RESP2, RESP3 and inline commands: an incremental request parser and a reply writer.
 //!
-//! There are no sockets here. The parser looks at bytes that somebody else read and answers
-//! with spans into them, so that a complete request is executed from the read buffer without a
-//! copy; the writer appends to a byte vector that somebody else sends. Both are plain state
-//! machines, which is what makes them fuzzable and testable at every split of the input.
+//! There are no sockets here. The parser looks at bytes that its caller read and returns spans into
+//! them, so that a complete request is executed from the read buffer without a copy; the writer
+//! appends to a byte vector that its caller sends. Both are plain state machines, which makes them
+//! fuzzable and testable at every split of the input.
 //!
 //! * [`parser`] - requests (arrays of bulk strings, and inline commands)
 //! * [`reply`] - replies in both protocol versions, with large values held by reference

@@ -7,10 +7,10 @@
 //! in a million packets costs linear time.
 //!
 //! A bulk string of [`BIG_BULK`] bytes or more that has not arrived completely stops the parser
-//! with [`Step::Big`]: the caller takes what is there, reads the rest of the value from the
-//! socket straight into the memory where it will stay, and resumes with [`Parser::big_done`].
-//! Whoever sends one such value often sends another: [`Parser::is_after_large`] tells the caller
-//! to read little at first, so that little of the next one has to be copied.
+//! with [`Step::Big`]: the caller takes the arrived part, reads the rest of the value from the
+//! socket straight into the memory where it will stay, and resumes with [`Parser::big_done`]. A
+//! client that sends one such value often sends another: [`Parser::is_after_large`] advises the
+//! caller to read little at first, so that little of the next value is copied.
 //!
 //! Like Valkey, the byte after the `\r` of a header line is skipped unchecked; the two bytes after
 //! a bulk string must be a line break.
@@ -42,7 +42,7 @@ impl Span {
     }
 }
 
-/// What a peer may ask for.
+/// The limits of a peer's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Longest bulk string in bytes (`proto-max-bulk-len`).
@@ -94,12 +94,12 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-/// Line breaks can't stand in an error reply: they become spaces.
+/// An error reply can't contain line breaks: they become spaces.
 fn printable(b: u8) -> char {
     if matches!(b, b'\r' | b'\n') { ' ' } else { b as char }
 }
 
-/// What one call of [`Parser::next`] came to.
+/// The result of one call of [`Parser::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// One request; its spans are in `args` (possibly none: an empty request has no reply).
@@ -145,7 +145,7 @@ impl Parser {
     }
 
     /// After [`Step::Big`]: the value was read elsewhere, its two trailing bytes too; parsing
-    /// goes on at `pos` 0 of a new buffer. `true` when that was the last argument.
+    /// continues at `pos` 0 of a new buffer. `true` when that was the last argument.
     pub fn big_done(&mut self) -> bool {
         self.bulk = None;
         self.left -= 1;
@@ -274,7 +274,7 @@ impl Parser {
 
     fn inline(&mut self, buf: &[u8]) -> Step {
         let rest = &buf[self.pos..];
-        // Valkey looks for the end of the line as of a C string: behind a NUL it waits for ever.
+        // Valkey looks for the end of the line as of a C string: after a NUL it waits for ever.
         let Some(end) = memchr::memchr2(b'\n', 0, rest) else {
             return if rest.len() > MAX_INLINE {
                 Step::Error(ProtocolError::TooBigInline)
@@ -299,8 +299,8 @@ impl Parser {
     }
 }
 
-/// A line in the place of a bulk header that begins with something else. The reference looks
-/// for the end of the line first, so the wrong byte is only reported once the line is there.
+/// A line instead of a bulk header. The reference looks for the end of the line first, so the wrong
+/// byte is only reported once the line is there.
 #[cold]
 fn not_a_bulk(rest: &[u8]) -> Result<Option<usize>, ProtocolError> {
     match memchr::memchr(b'\r', rest) {
@@ -311,7 +311,7 @@ fn not_a_bulk(rest: &[u8]) -> Result<Option<usize>, ProtocolError> {
 }
 
 /// A header line that begins with `mark` and has a number of one or two digits: the number, and the
-/// position after the line. `None` also when the buffer ends shortly behind it.
+/// position after the line. `None` also when the buffer ends shortly after it.
 #[inline]
 fn short_line(buf: &[u8], at: usize, mark: u8) -> Option<(usize, usize)> {
     let line: &[u8; 5] = buf.get(at..)?.first_chunk()?;

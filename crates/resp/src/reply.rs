@@ -105,7 +105,8 @@ impl Reply {
         self.buf.capacity()
     }
 
-    /// Bytes of memory beside the buffer: shared values as far as they are part of this, and their list. O(1).
+    /// Bytes of memory outside the buffer: the parts of shared values in this reply, and their
+    /// list. O(1).
     pub fn memory_of_shared(&self) -> usize {
         self.shared_len + self.shared.capacity() * size_of::<Part>()
     }
@@ -124,7 +125,7 @@ impl Reply {
         self.shared_len -= self.shared.drain(mark.shared..).map(|p| p.range.len()).sum::<usize>();
     }
 
-    /// The first byte written since `mark`, which tells an error (`-`) from everything else.
+    /// The first byte written since `mark`, which distinguishes an error (`-`) from other replies.
     pub fn first_byte_since(&self, mark: Mark) -> Option<u8> {
         self.buf.get(mark.buf).copied()
     }
@@ -207,7 +208,7 @@ impl Reply {
         rest
     }
 
-    /// Lets go of a large buffer, so that one huge reply does not hold memory for ever.
+    /// Frees a large buffer, so that one huge reply does not hold memory for ever.
     pub fn trim(&mut self) {
         if self.is_empty() && self.buf.capacity() > KEEP {
             self.buf = Vec::new();
@@ -367,7 +368,7 @@ impl Reply {
         self.bulk(itoa::Buffer::new().format(n).as_bytes());
     }
 
-    /// Null in the place of a string or any single value.
+    /// Null instead of a string or any single value.
     #[inline]
     pub fn null(&mut self) {
         match self.proto {
@@ -376,7 +377,7 @@ impl Reply {
         }
     }
 
-    /// Null in the place of an array.
+    /// Null instead of an array.
     pub fn null_array(&mut self) {
         match self.proto {
             Proto::Resp2 => self.raw(b"*-1\r\n"),
@@ -453,23 +454,23 @@ impl Reply {
         }
     }
 
-    /// Starts an array whose length is told later by [`Reply::finish`].
+    /// Starts an array whose length [`Reply::finish`] sets later.
     pub fn array_deferred(&mut self) -> Deferred {
         Deferred { at: self.buf.len(), kind: b'*' }
     }
 
-    /// Starts a map whose number of pairs is told later by [`Reply::finish`].
+    /// Starts a map whose number of pairs [`Reply::finish`] sets later.
     pub fn map_deferred(&mut self) -> Deferred {
         Deferred { at: self.buf.len(), kind: b'%' }
     }
 
-    /// Starts a set whose length is told later by [`Reply::finish`].
+    /// Starts a set whose length [`Reply::finish`] sets later.
     pub fn set_deferred(&mut self) -> Deferred {
         Deferred { at: self.buf.len(), kind: b'~' }
     }
 
-    /// Puts the header in front of the elements written since `deferred` was taken. Moves
-    /// those bytes once.
+    /// Puts the header before the elements written since `deferred` was taken. Moves those bytes
+    /// once.
     pub fn finish(&mut self, deferred: Deferred, n: usize) {
         let mut head = Reply::new(self.proto);
         match deferred.kind {
@@ -582,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_form_is_shared_when_that_pays() {
+    fn encoded_value_is_shared_when_that_pays() {
         let bytes: Blob = Arc::new(b"+12345\r\n".to_vec());
         let mut r = Reply::default();
         r.raw_shared(&bytes, 9);

@@ -59,8 +59,8 @@ fn key(i: u64) -> [u8; 16] {
     key
 }
 
-/// Time that this thread has spent on a processor, where Linux tells it, so
-/// that a busy machine spoils the figures less; else the time of day.
+/// Time that this thread has spent on a processor, where Linux reports it, so that a busy machine
+/// spoils the figures less; else the time of day.
 fn cpu_time(start: Instant) -> u64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let on_cpu = schedstat.as_deref().and_then(|line| line.split(' ').next());

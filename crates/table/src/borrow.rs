@@ -86,9 +86,8 @@ impl<O: Owner> Deref for RecordRef<'_, O> {
 
     #[inline(always)]
     fn deref(&self) -> &Record<O> {
-        // SAFETY: both types are a transparent `NonNull<u8>` to the block of a
-        // live record. The result is a shared borrow: nobody can move or drop
-        // the record through it.
+        // SAFETY: both types are a transparent `NonNull<u8>` to the block of a live record. The
+        // result is a shared borrow: no code can move or drop the record through it.
         unsafe { &*std::ptr::from_ref(self).cast::<Record<O>>() }
     }
 }
@@ -99,8 +98,8 @@ impl<O: Owner> fmt::Debug for RecordRef<'_, O> {
     }
 }
 
-/// An exclusive borrow of a record in a table. Not a `&mut Record`, since that
-/// would allow to put another record in its place behind the table's back.
+/// An exclusive borrow of a record in a table. Not a `&mut Record`, since that would let a caller
+/// replace the record without the table's knowledge.
 #[repr(transparent)]
 pub struct RecordMut<'a, O: Owner> {
     at: NonNull<u8>,
@@ -168,7 +167,7 @@ impl<'a, O: Owner> RecordMut<'a, O> {
         }
     }
 
-    /// Gives up the right to write.
+    /// Turns into a shared borrow.
     #[inline]
     #[must_use]
     pub fn into_ref(self) -> RecordRef<'a, O> {

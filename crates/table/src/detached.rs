@@ -1,8 +1,7 @@
 //! The contents of a table that were taken out of it, to be dropped at leisure.
 //!
-//! FLUSHALL ASYNC takes everything out of a table in O(1) under the lock and
-//! sends it to a background thread, where dropping millions of records hurts
-//! nobody.
+//! FLUSHALL ASYNC takes everything out of a table in O(1) under the lock and sends it to a
+//! background thread, where dropping millions of records delays no client.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -46,7 +45,7 @@ impl<O: Owner> Detached<O> {
         self.len == 0
     }
 
-    /// Bytes allocated beside the records.
+    /// Bytes allocated apart from the records.
     #[must_use]
     pub fn memory_usage(&self) -> usize {
         self.memory
@@ -54,7 +53,7 @@ impl<O: Owner> Detached<O> {
 
     /// The segment of a hash; `None` if nothing was ever in the table.
     pub(crate) fn segment(&self, hash: u64) -> Option<Segment<'_>> {
-        // SAFETY: nobody changes or frees the directory while this value lives.
+        // SAFETY: no other code changes or frees the directory while this value lives.
         let word = unsafe { self.root.locate(hash, Ordering::Relaxed) };
         // SAFETY: the segments are this value's own, which is not Sync, so this thread alone uses
         // them; planners load words of buckets at most. The records live as long as this value.
@@ -67,15 +66,14 @@ impl<O: Owner> Drop for Detached<O> {
         if self.root.is_empty() {
             return;
         }
-        // SAFETY: nobody but this value changes or frees the directory.
+        // SAFETY: only this value changes or frees the directory.
         for segment in unsafe { self.root.segments() } {
             // SAFETY: the segments and records are this value's own; planners
             // load words of buckets at most.
             for word in unsafe { segment.view() }.words() {
                 if let Some(record) = word.record() {
-                    // SAFETY: each record stands in one slot, and the slots
-                    // are not used after this: not even if an owner panics,
-                    // as what has not been dropped then leaks.
+                    // SAFETY: each record is in one slot, and the slots are not used after this:
+                    // not even if an owner panics, as the remaining records then leak.
                     drop(unsafe { Record::<O>::from_raw(record) });
                 }
             }

@@ -14,9 +14,9 @@
 //!               depth 2         depth 3       depth 1
 //! ```
 //!
-//! The root word holds the global depth beside the address, so both change at
-//! once. At depth 0 there is no directory: the root is the segment's word, and
-//! a table of a few keys is one block of 128 bytes. Null is the empty table.
+//! The root word holds the global depth and the address, so both change at once. At depth 0 there
+//! is no directory: the root is the segment's word, and a table of a few keys is one block of 128
+//! bytes. Null is the empty table.
 //!
 //! ```text
 //!  63     58 57    47 46                                     6 5         0
@@ -26,8 +26,8 @@
 //!                                                   (in segment words only)
 //! ```
 //!
-//! Root and directory words are published with Release and read by planners
-//! with Acquire, so whoever finds a block through them sees it initialised.
+//! Root and directory words are published with Release and read by planners with Acquire, so a
+//! planner that finds a block through them sees it initialised.
 
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -129,8 +129,8 @@ impl Root {
         if self.depth() == 0 {
             return SegmentWord::from_raw(self.0);
         }
-        // SAFETY: the directory lives (contract). The index is what remains of
-        // a hash of 64 bits, shifted by 64 - depth: it is below 2^depth.
+        // SAFETY: the directory lives (contract). The index is a hash of 64 bits, shifted right by
+        // 64 - depth: it is below 2^depth.
         let word = unsafe { self.words().get_unchecked(self.index(hash)) };
         SegmentWord::from_raw(word.load(order))
     }

@@ -57,7 +57,7 @@ impl<O: Owner> Draft<O> {
     #[inline(always)]
     pub(crate) fn write_expiry(&mut self, at: i64) {
         assert!(self.form.expiry);
-        // SAFETY: the form has the field, behind the header and aligned to 8.
+        // SAFETY: the form has the field, after the header and aligned to 8.
         unsafe { self.at.add(HEADER).cast::<i64>().write(at) };
     }
 

@@ -1,11 +1,10 @@
 //! When memory that a planner may be looking at can be freed.
 //!
-//! Planners (see [`crate::Table`]) read the directory and the buckets without
-//! the lock. A segment or directory that the mutator has replaced may thus
-//! still be under the eyes of some planner. It is *retired* instead of freed,
-//! and freed once every planner that could have seen it has let go of its
-//! [`Guard`]: epoch based reclamation (Fraser, "Practical lock-freedom", 2004),
-//! in the implementation of `crossbeam-epoch`.
+//! Planners (see [`crate::Table`]) read the directory and the buckets without the lock. A segment
+//! or directory that the mutator has replaced may thus still be under the eyes of some planner. It
+//! is *retired* instead of freed, and freed once every planner that could have seen it has dropped
+//! its [`Guard`]: epoch based reclamation (Fraser, "Practical lock-freedom", 2004), in the
+//! implementation of `crossbeam-epoch`.
 //!
 //! The guard is a type of this crate, and not the one of `crossbeam-epoch`, for
 //! a reason of soundness: a guard of that crate may belong to any collector,
@@ -20,14 +19,13 @@ const LARGE: usize = 64 * 1024;
 
 /// Keeps everything that planning looks at in place while it lives.
 ///
-/// Pinning costs a few nanoseconds. Hold a guard for the planning of a batch
-/// and not for longer: while any thread is pinned, no thread can free what was
-/// retired since.
+/// Pinning costs a few nanoseconds. Hold a guard for the planning of a batch and not for longer:
+/// while any thread is pinned, no thread can free blocks retired since.
 #[derive(Debug)]
 pub struct Guard(crossbeam_epoch::Guard);
 
 impl Guard {
-    /// Lets go of everything and takes hold anew; cheaper than drop and [`pin`].
+    /// Releases everything and pins anew; cheaper than drop and [`pin`].
     #[inline]
     pub fn repin(&mut self) {
         self.0.repin();
@@ -50,10 +48,10 @@ thread_local! {
 /// for garbage that waits in the common queue.
 const ROUNDS: u32 = 16;
 
-/// Frees what this thread has retired and nobody can see any more. To be called regularly by
-/// threads that change tables, outside of every [`Guard`]: left to itself the collector works
-/// only once in a while, and a table that grows would keep its former selves. One load when
-/// there is nothing to do.
+/// Frees blocks that this thread has retired and no planner can see any more. To be called
+/// regularly by threads that change tables, outside of every [`Guard`]: left to itself the
+/// collector works only once in a while, and a table that grows would keep its former selves. One
+/// load when there is nothing to do.
 #[inline]
 pub fn collect() {
     DUE.with(|due| {
@@ -68,8 +66,8 @@ pub fn collect() {
 ///
 /// # Safety
 ///
-/// `block` was allocated by the global allocator with `layout`, nothing that a
-/// later [`pin`] protects can reach it, and nobody else frees it.
+/// `block` was allocated by the global allocator with `layout`, nothing that a later [`pin`]
+/// protects can reach it, and no other code frees it.
 pub(crate) unsafe fn retire(block: *mut u8, layout: Layout) {
     DUE.with(|due| due.set(ROUNDS));
     let guard = crossbeam_epoch::pin();

@@ -10,16 +10,15 @@
 //!   clock 24 bits                     of flags  is 255     of flags
 //! ```
 //!
-//! Short keys and payloads pay 8 bytes for all of kind, clock, lengths and
-//! flags; what is rare (an expiry, a key of 255 bytes and more, a payload of
-//! 64 KiB and more) pays for itself. The form is a function of the two lengths
-//! and of the presence of an expiry, so the size of an allocation never needs
-//! to be stored. Sizes are rounded up as allocators do anyway, see
-//! [`size_class`]: this makes most small changes of length possible in place,
-//! without a call of the allocator.
+//! Short keys and payloads pay 8 bytes for all of kind, clock, lengths and flags; rare fields (an
+//! expiry, the length of a key of 255 bytes and more or of a payload of 64 KiB and more) cost extra
+//! bytes only where they are used. The form is a function of the two lengths and of the presence of
+//! an expiry, so the size of an allocation never needs to be stored. Sizes are rounded up as
+//! allocators do anyway, see [`size_class`]: this makes most small changes of length possible in
+//! place, without a call of the allocator.
 //!
-//! The optional fields are aligned to their size since what stands before
-//! them is a multiple of it. Key and payload have no alignment.
+//! The optional fields are aligned to their size since the bytes before them are a multiple of it.
+//! Key and payload have no alignment.
 
 use std::alloc::Layout;
 use std::sync::atomic::AtomicU32;
@@ -52,7 +51,7 @@ pub(crate) struct Header {
 
 const _: () = assert!(size_of::<Header>() == HEADER);
 
-/// What determines the layout of a record.
+/// The properties that determine the layout of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) key_len: usize,
@@ -117,9 +116,8 @@ impl Form {
     }
 }
 
-/// What jemalloc makes of a request of `len` bytes: 8, multiples of 16 up to 128, then four sizes
-/// per power of two (jemalloc's manual, "size classes"). With another allocator it is a size like
-/// any other.
+/// jemalloc's size class of `len` bytes: 8, multiples of 16 up to 128, then four sizes per power of
+/// two (jemalloc's manual, "size classes"). With another allocator it is a size like any other.
 #[inline(always)]
 #[must_use]
 pub const fn size_class(len: usize) -> usize {

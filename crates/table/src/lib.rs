@@ -31,18 +31,16 @@
 //!
 //! # Extendible hashing
 //!
-//! The directory and its splits are those of extendible hashing (Fagin,
-//! Nievergelt, Pippenger, Strong: "Extendible hashing, a fast access method for
-//! dynamic files", ACM TODS 1979). Segments of cache-line buckets with
-//! displacement into neighbours, and hash bits in the slots, follow Dash (Lu,
-//! Hao, Wang, Lo: "Dash: scalable hashing on persistent memory", VLDB 2020).
-//! What is different here: a segment's number of buckets is not fixed but
-//! takes eleven steps from 1 to 47, so that tables of a few keys are tiny, and
-//! the fill of a large table moves between about 72 and 80 percent instead of
-//! dropping to a half whenever all its segments split at about the same time,
-//! which a good hash makes them do.
+//! The directory and its splits are those of extendible hashing (Fagin, Nievergelt, Pippenger,
+//! Strong: "Extendible hashing, a fast access method for dynamic files", ACM TODS 1979). Segments
+//! of cache-line buckets with displacement into neighbours, and hash bits in the slots, follow Dash
+//! (Lu, Hao, Wang, Lo: "Dash: scalable hashing on persistent memory", VLDB 2020). The difference: a
+//! segment's number of buckets is not fixed but takes eleven steps from 1 to 47, so that tables of
+//! a few keys are tiny, and the fill of a large table moves between about 72 and 80 percent instead
+//! of dropping to a half whenever all its segments split at about the same time, which a good hash
+//! makes them do.
 //!
-//! What it gives, at any size:
+//! Its properties, at any size:
 //!
 //! - A lookup is one directory word (in the caches as a rule: one for every
 //!   120 records), one bucket, one record. Of a hundred records about 93 are
@@ -69,10 +67,9 @@
 //!
 //! # Threads
 //!
-//! A table has one user at a time, the holder of its shard's lock: see
-//! [`Table::exclusive`]. Other threads may *plan* meanwhile, which is to
-//! prefetch what they are going to need: [`Table::plan_bucket`] and
-//! [`Table::plan_record`]. `table.rs` tells why that is sound.
+//! A table has one user at a time, the holder of its shard's lock: see [`Table::exclusive`]. Other
+//! threads may *plan* meanwhile, which is to prefetch the memory that they will need:
+//! [`Table::plan_bucket`] and [`Table::plan_record`]. `table.rs` explains why that is sound.
 
 mod borrow;
 mod detached;

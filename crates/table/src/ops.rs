@@ -1,4 +1,4 @@
-//! What the holder of the lock can do: look up, insert, change, remove.
+//! Operations of the lock's holder: look up, insert, change, remove.
 //!
 //! All these are O(1): one bucket and one record in the usual case, and at
 //! worst one segment rebuilt. Walks over the table are in `scan.rs` and
@@ -134,8 +134,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.table.marked.add(usize::from(tags.marked));
     }
 
-    /// Inserts a record or puts it in the place of the one with its key, which
-    /// is returned.
+    /// Inserts a record, or replaces and returns the one with its key.
     #[inline]
     pub fn replace_or_insert(&mut self, hash: u64, record: Record<O>) -> Option<Record<O>> {
         if let Some(slot) = self.find_mut(hash, record.key()) {
@@ -165,8 +164,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         Some(unsafe { Record::from_raw(record) })
     }
 
-    /// Takes everything out of the table, in O(1). What it returns can be
-    /// sent to another thread and dropped there.
+    /// Takes all records out of the table, in O(1). The result can be sent to another thread and
+    /// dropped there.
     #[must_use = "dropping the result here takes as long as clearing the table"]
     pub fn take(&mut self) -> Detached<O> {
         self.table.detach()
@@ -281,7 +280,7 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
         }
     }
 
-    /// Puts another record with the same key in the place of this one.
+    /// Replaces this record by another one with the same key.
     #[inline]
     pub fn replace(self, record: Record<O>) -> Record<O> {
         let address = self.address();

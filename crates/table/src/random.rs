@@ -1,12 +1,11 @@
 //! Picking records by chance: RANDOMKEY, and samples for eviction.
 //!
-//! A record is picked in two draws: a word of the directory, then a slot in its
-//! segment, until one is taken. A segment that stands in more words is drawn
-//! more often, just as its share of the hash space is larger, so every record
-//! has nearly the same chance; what is left is the difference between the
-//! number of entries a segment has and the number it ought to have, a few
-//! percent. (Drawing a new segment after every slot that is not there would be
-//! worse: it would halve the chance of every record in a segment just split.)
+//! A record is picked in two draws: a word of the directory, then a slot in its segment, until one
+//! is taken. A segment in more words is drawn more often, just as its share of the hash space is
+//! larger, so every record has nearly the same chance; there remains the difference between the
+//! number of entries a segment has and the number it ought to have, a few percent. (Drawing a new
+//! segment after every slot that is not there would be worse: it would halve the chance of every
+//! record in a segment just split.)
 
 use crate::borrow::RecordRef;
 use crate::ops::TableMut;
@@ -29,8 +28,7 @@ fn below(n: usize, random: u64) -> usize {
     ((u128::from(random) * n as u128) >> 64) as usize
 }
 
-/// The first hash behind those that share `depth` bits with `hash`; zero
-/// follows the last.
+/// The first hash after those that share `depth` bits with `hash`; zero follows the last.
 fn after(hash: u64, depth: u32) -> u64 {
     let width = 64 - depth;
     let prefix = hash.checked_shr(width).unwrap_or(0);

@@ -1,9 +1,8 @@
 //! A key, its metadata and a small payload in one heap allocation.
 //!
-//! A [`Record`] is the owning handle: one pointer, 8 bytes. The block that it
-//! points to is drawn in `layout.rs`. What the payload means, and what it owns, is
-//! the business of the [`Owner`]: this crate moves its bytes about as a `Vec`
-//! moves its elements, and calls [`Owner::drop_payload`] when a record dies.
+//! A [`Record`] is the owning handle: one pointer, 8 bytes. `layout.rs` shows the block that it
+//! points to. The [`Owner`] knows the meaning of the payload and what it owns: this crate moves its
+//! bytes about as a `Vec` moves its elements, and calls [`Owner::drop_payload`] when a record dies.
 //!
 //! Operations that may move the record to another allocation take it by value
 //! and give it back. They never drop the payload unless they say so.
@@ -42,9 +41,8 @@ pub const MARK: u8 = 1;
 ///
 /// A payload may own memory, by holding pointers as plain bytes. Methods of
 /// `Record<Self>` that write payload or kind are safe to call, so an owner
-/// with such payloads must be a type that only the module in charge of them
-/// can name or reach: what is written there is that module's promise, and
-/// `drop_payload` is where it is relied on.
+/// with such payloads must be a type that only the module in charge of them can name or reach: the
+/// payload is that module's promise, and `drop_payload` relies on it.
 pub trait Owner {
     /// Frees what the payload owns. Called once, when the record dies or its
     /// payload is replaced. Must not panic: the record's memory would leak.
@@ -224,7 +222,7 @@ impl<O: Owner> Record<O> {
         header.flags = (header.flags & 0xf) | (flags << OWNER_SHIFT);
     }
 
-    /// What a table notes of the record beside its address.
+    /// The tags that a table stores with the record's address.
     #[inline(always)]
     pub(crate) fn tags(&self) -> Tags {
         let flags = self.header().flags;
@@ -243,8 +241,8 @@ impl<O: Owner> Record<O> {
     #[must_use]
     pub fn expiry(&self) -> Option<i64> {
         self.has_expiry().then(|| {
-            // SAFETY: the flag says that an i64 stands behind the header; the
-            // offset and the allocation are multiples of 8.
+            // SAFETY: the flag says that an i64 follows the header; the offset and the allocation
+            // are multiples of 8.
             unsafe { self.at.add(HEADER).cast::<i64>().read() }
         })
     }
@@ -286,7 +284,7 @@ impl<O: Owner> Record<O> {
         if key.len() == form.key_len {
             // SAFETY: the old key's bytes, of the same number, are in the
             // allocation that `self` owns; `key` is borrowed and cannot
-            // overlap what is owned.
+            // overlap owned memory.
             unsafe {
                 let to = self.at.add(form.key_at());
                 to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
@@ -350,9 +348,9 @@ impl<O: Owner> Record<O> {
         self
     }
 
-    /// Puts `with` in the place of the payload's bytes at `range`, if that takes an allocation of the
-    /// size that the record has; what is behind them moves. Whether it was done: if not, nothing has
-    /// changed. The owner is not called. O(bytes from the range on).
+    /// Replaces the payload's bytes at `range` by `with`, if the record's allocation has the right
+    /// size; later bytes move. Returns whether it was done: if not, nothing has changed. The owner
+    /// is not called. O(bytes from the range on).
     ///
     /// # Panics
     ///
@@ -364,7 +362,7 @@ impl<O: Owner> Record<O> {
         assert!(range.start <= range.end && range.end <= old.payload_len, "not in the payload");
         let len = old.payload_len - range.len() + with.len();
         let new = Form::new(old.key_len, len, old.expiry);
-        // What grows and fits has the same class of sizes.
+        // A payload that grows and fits has the same size class.
         let fits = match new.payload_len >= old.payload_len {
             true => new.payload_at() + new.payload_len <= old.size(),
             false => new.size() == old.size(),
@@ -373,8 +371,8 @@ impl<O: Owner> Record<O> {
             return false;
         }
         // SAFETY: both ranges of the move end within the block: the old payload does, and the new
-        // one, as seen above; what is moved is initialised. Then `with`, which is borrowed and
-        // cannot overlap what is owned, fills the gap, so that all of the new payload is written,
+        // one, as seen above; the moved bytes are initialised. Then `with`, which is borrowed and
+        // cannot overlap owned memory, fills the gap, so that all of the new payload is written,
         // and the lengths are those of a block of this size.
         unsafe {
             let at = self.at.add(old.payload_at() + range.start).as_ptr();
@@ -401,23 +399,22 @@ impl<O: Owner> Record<O> {
         ManuallyDrop::into_inner(old).exchange_payload(kind, payload)
     }
 
-    /// Puts another payload in the place of the old one, which is forgotten:
-    /// the owner is not called. For an owner that has moved out what the old
-    /// payload owned.
+    /// Replaces the payload by another; the old one is forgotten: the owner is not called. For an
+    /// owner that has moved out what the old payload owned.
     ///
     /// # Panics
     ///
     /// If the length is `u32::MAX` or more.
     #[must_use]
     pub fn exchange_payload(self, kind: u8, payload: &[u8]) -> Self {
-        // Whatever panics below, nobody may drop the old payload.
+        // Even after a panic below, the old payload must not be dropped.
         let old = ManuallyDrop::new(self);
         let from = old.form();
         let to = Form::new(from.key_len, payload.len(), from.expiry);
         if from.long_payload() == to.long_payload() && from.size() == to.size() {
             // SAFETY: the block has the same size and the same fields; the new
             // payload ends where `to` says, within it. `payload` is borrowed
-            // and cannot overlap what is owned.
+            // and cannot overlap owned memory.
             unsafe {
                 let at = old.at.add(to.payload_at());
                 at.copy_from_nonoverlapping(NonNull::from(payload).cast(), payload.len());
@@ -479,7 +476,7 @@ impl<O: Owner> Record<O> {
         self.moved(None, expiry, payload_len)
     }
 
-    /// Gives up the ownership, for a slot of the table.
+    /// Passes the ownership to a slot of the table.
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<u8> {
         ManuallyDrop::new(self).at
@@ -533,13 +530,13 @@ fn word(kind: u8, clock: u32) -> u32 {
 /// The largest size that the allocator cuts out of pages that it has: jemalloc's small sizes.
 const SMALL_MAX: usize = 14 << 10;
 
-/// Another block in the place of this one, with its content as far as both go, as of [`realloc`].
-/// A small block is never made longer where it is, and `realloc` would look up what is said here.
+/// Replaces this block by another with the same content, as far as both go, like [`realloc`]. A
+/// small block never grows in place, and `realloc` would look up the sizes that are known here.
 ///
 /// # Safety
 ///
-/// The block was allocated with the layout `old`, which has the alignment of `new`, and nobody else
-/// uses it; `new` is not of size zero.
+/// The block was allocated with the layout `old`, which has the alignment of `new`, and no other
+/// code uses it; `new` is not of size zero.
 unsafe fn reallocated(block: NonNull<u8>, old: Layout, new: Layout) -> NonNull<u8> {
     let (from, kept) = (block.as_ptr(), old.size().min(new.size()));
     let to = if old.size().max(new.size()) <= SMALL_MAX {

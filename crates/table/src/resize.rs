@@ -1,10 +1,9 @@
 //! How the table takes the shape that its contents need.
 //!
-//! Growth, in this order: an empty table gets a segment of one bucket; a full
-//! segment is rebuilt one size larger, from its words alone; a full segment of
-//! the largest size is split in two by the next bit of the hash, which the
-//! slots do not have, so keys are read and hashed again (prefetched, all of
-//! them). If the directory cannot tell the halves apart it is doubled first.
+//! Growth, in this order: an empty table gets a segment of one bucket; a full segment is rebuilt
+//! one size larger, from its words alone; a full segment of the largest size is split in two by the
+//! next bit of the hash, which the slots do not have, so keys are read and hashed again
+//! (prefetched, all of them). If the directory cannot separate the halves it is doubled first.
 //!
 //! Shrinking is the reverse, and lazier, so that a table whose size goes up
 //! and down a little stays as it is. When a segment falls below a quarter of
@@ -236,8 +235,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
     }
 }
 
-/// How many segments have the depth of the directory: those which stand in one
-/// word only, and so differ from the neighbour that shares all bits but one.
+/// How many segments have the depth of the directory: they are in one word only, and so differ from
+/// the neighbour that shares all bits but one.
 fn deepest(root: Root) -> usize {
     // SAFETY: the callers have just made this root.
     let words = unsafe { root.words() };

@@ -57,9 +57,9 @@ use crate::table::KeyHasher;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     All,
-    /// Those that have an expiry.
+    /// Records that have an expiry.
     Expiring,
-    /// Those with [`MARK`](crate::MARK).
+    /// Records with [`MARK`](crate::MARK).
     Marked,
 }
 
@@ -92,7 +92,7 @@ const PREFIX_BITS: u32 = 32;
 /// No cursor of [`TableMut::scan`] is this large.
 pub const CURSOR_END: u64 = STRIPES << PREFIX_BITS;
 
-/// What becomes of a record that a sweep has shown.
+/// The fate of a record that a sweep has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It stays.
@@ -148,10 +148,10 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
         if next == CURSOR_END { 0 } else { next }
     }
 
-    /// One step of a walk by the server: shows the records of one segment and
-    /// of those behind it until `max_buckets` buckets have been visited, to the
-    /// end of the segment. It shows those of `which` and does not touch the
-    /// others. `f` decides; what it removes is given to `removed`.
+    /// One step of a walk by the server: shows the records of one segment and of the next ones
+    /// until `max_buckets` buckets have been visited, to the end of the segment. It shows those of
+    /// `which` and does not touch the others. `f` decides; records that it removes are passed to
+    /// `removed`.
     ///
     /// Start at 0; the walk is complete when 0 is returned. Every record that
     /// is there all the time is shown at least once. If a closure panics, the

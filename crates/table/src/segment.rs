@@ -10,11 +10,10 @@
 //!            └──────┴──────┴──────┴──────┴──────┴──────┴─────┴──┘
 //! ```
 //!
-//! An entry belongs into its *home* bucket, `h16 * B / 65536`. If that is full
-//! it goes to the next bucket with room, round the end if need be, and every
-//! full bucket that it passes counts it in `displaced`. So a lookup may stop at
-//! the first bucket that nobody has passed, which is nearly always the home
-//! bucket. Removal uncounts the entry on the same path. The path follows from
+//! An entry belongs into its *home* bucket, `h16 * B / 65536`. If that is full it goes to the next
+//! bucket with room, round the end if need be, and every full bucket that it passes counts it in
+//! `displaced`. So a lookup may stop at the first bucket that no entry has passed, which is nearly
+//! always the home bucket. Removal uncounts the entry on the same path. The path follows from
 //! `h16` and the number of buckets, so no record is read for it, nor for
 //! building a segment of another size out of the same words.
 //!
@@ -88,8 +87,8 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == LINE);
 
-/// Address of a segment with its number of buckets in the low bits, as it
-/// stands in a directory. Null stands for no segment.
+/// Address of a segment with its number of buckets in the low bits, as in a directory. Null stands
+/// for no segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentWord(*mut u8);
 
@@ -150,10 +149,9 @@ impl SegmentWord {
 
     /// # Safety
     ///
-    /// The segment is not freed during `'a`; this thread alone may use it
-    /// during `'a`, except that others may load the words of its buckets; and
-    /// every word in its slots stands for a record that lives, for as long as
-    /// it stands there.
+    /// The segment is not freed during `'a`; this thread alone may use it during `'a`, except that
+    /// others may load the words of its buckets; and every word in its slots stands for a record
+    /// that lives, for as long as it is there.
     #[inline(always)]
     pub(crate) unsafe fn view<'a>(self) -> Segment<'a> {
         let block = self.block();
@@ -186,7 +184,7 @@ fn layout(buckets: usize) -> Layout {
     Layout::from_size_align((1 + buckets) * LINE, LINE).expect("a segment is at most 3 KiB")
 }
 
-/// Where a word stands in a segment.
+/// The place of a word in a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) bucket: usize,
@@ -302,7 +300,7 @@ impl<'a> Segment<'a> {
         Place { bucket: at, slot }
     }
 
-    /// Empties a slot and returns what was in it. The record is the caller's.
+    /// Empties a slot and returns its word. The record is the caller's.
     #[inline]
     pub(crate) fn vacate(self, place: Place) -> Word {
         let word = self.word(place);
@@ -356,9 +354,9 @@ impl<'a> Segment<'a> {
 
     /// Gives the words whose h16 is within `first..=last` to `f`, each once.
     ///
-    /// They are in the home buckets of the range or, displaced, behind them.
-    /// An entry that lies behind the last home bucket has passed it and all
-    /// buckets between, so the walk can stop at one that nobody has passed.
+    /// They are in the home buckets of the range or, displaced, after them. An entry after the last
+    /// home bucket has passed it and all buckets between, so the walk can stop at a bucket that no
+    /// entry has passed.
     pub(crate) fn words_between(self, first: u16, last: u16, mut f: impl FnMut(Word)) {
         let count = self.buckets.len();
         let homes = home(last, count) - home(first, count) + 1;

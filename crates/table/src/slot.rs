@@ -42,7 +42,7 @@ pub(crate) fn h16(hash: u64) -> u16 {
     hash as u16
 }
 
-/// What a word says of its record beside where it is.
+/// The facts of a record in a word, apart from its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tags {
     pub(crate) expiring: bool,
@@ -112,8 +112,8 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn store(&self, word: Word) {
-        // Relaxed is enough: a planner uses the value as an address to
-        // prefetch and for nothing else; those who follow it hold the lock.
+        // Relaxed is enough: a planner uses the value as an address to prefetch and for nothing
+        // else; code that follows it holds the lock.
         self.0.store(word.0, Ordering::Relaxed);
     }
 }
@@ -150,8 +150,8 @@ impl Bucket {
                 let b = _mm_cmpeq_epi16(_mm_load_si128(line.add(1)), wanted);
                 let c = _mm_cmpeq_epi16(_mm_load_si128(line.add(2)), wanted);
                 let d = _mm_cmpeq_epi16(_mm_load_si128(line.add(3)), wanted);
-                // One byte per 16-bit lane, one bit per byte. The h16 of a
-                // word is its fourth lane: bits 3, 7, 11 ... tell the slots.
+                // One byte per 16-bit lane, one bit per byte. The h16 of a word is its fourth lane:
+                // bits 3, 7, 11 ... are the slots.
                 let low = _mm_movemask_epi8(_mm_packs_epi16(a, b)).cast_unsigned();
                 let high = _mm_movemask_epi8(_mm_packs_epi16(c, d)).cast_unsigned();
                 Matches((low | (high << 16)) & 0x8888_8888)

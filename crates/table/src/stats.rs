@@ -1,4 +1,4 @@
-//! What DEBUG HTSTATS tells about a table.
+//! The facts of DEBUG HTSTATS about a table.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub struct Stats {
     pub capacity: usize,
     /// Bytes of directory and segments.
     pub memory: usize,
-    /// How many records stand 0, 1, 2 ... buckets behind their home bucket.
+    /// How many records are 0, 1, 2 ... buckets after their home bucket.
     pub displaced: [usize; DISPLACEMENTS],
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Stats {
         writeln!(f, " segments: {}, directory depth: {}", self.segments, self.depth)?;
         let percent = 100 * self.len / self.capacity.max(1);
         writeln!(f, " slots: {} ({percent}% full)", self.capacity)?;
-        writeln!(f, " bytes beside the records: {}", self.memory)?;
+        writeln!(f, " bytes apart from the records: {}", self.memory)?;
         writeln!(f, " records by distance from their home bucket:")?;
         for (distance, count) in self.displaced.iter().enumerate() {
             let more = if distance + 1 == DISPLACEMENTS { "+" } else { "" };

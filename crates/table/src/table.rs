@@ -227,15 +227,14 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
     ///
     /// # Safety
     ///
-    /// While the result lives no other `TableMut` of this table is used, by
-    /// any thread; and what was done through an earlier one happened before
-    /// (a lock around the table gives both).
+    /// While the result lives no other `TableMut` of this table is used, by any thread; and every
+    /// access through an earlier one happened before (a lock around the table gives both).
     #[inline(always)]
     pub unsafe fn exclusive(&self) -> TableMut<'_, O, H> {
         TableMut { table: self }
     }
 
-    /// Access for who has the table to itself.
+    /// Access for the exclusive owner of the table.
     #[inline]
     pub fn get_mut(&mut self) -> TableMut<'_, O, H> {
         TableMut { table: self }

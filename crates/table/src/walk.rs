@@ -4,11 +4,11 @@
 //! positions from 0 to 2^32 in pieces, and shows in each piece the records whose positions lie in
 //! it, and no others. Positions never change, so a record that is there all the time is shown
 //! exactly once, whatever the shape of the table is at each piece: segments that merge bring
-//! records in front of a piece and behind it together, but those outside of it are left out.
+//! records before a piece and after it together, but those outside of it are left out.
 //!
 //! Which records are outside is asked only where a piece is not a whole number of segments: keys
-//! are hashed for it. [`TableMut::piece`] tells where a segment ends, so that a walk which
-//! goes on from there asks nothing as a rule.
+//! are hashed for it. [`TableMut::piece`] returns the end of a segment, so that a walk that
+//! continues from there hashes nothing as a rule.
 //!
 //! Compare `scan.rs`, whose walks need no memory of what they have shown but may show a record
 //! twice.

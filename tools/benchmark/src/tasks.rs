@@ -227,7 +227,8 @@ impl Call<'_> {
         true
     }
 
-    /// Errors that are counted (`--keep-going`) do not end a run, but one that got nothing else has measured nothing.
+    /// Errors that are counted (`--keep-going`) do not end a run, but one that got nothing else has
+    /// measured nothing.
     fn has_measured(&self) -> Result<(), String> {
         let idle = self.results.iter().find(|r| r.latency_ms.is_none() && !r.errors.is_empty());
         idle.map_or(Ok(()), |result| {

@@ -1,4 +1,5 @@
-//! `--fuzz` against real servers: it runs to its end with sound totals, its lines are those of the reference, and it reports a dying server.
+//! `--fuzz` against real servers: it runs to its end with sound totals, its lines are those of the
+//! reference, and it reports a dying server.
 
 mod common;
 

@@ -36,7 +36,7 @@ fn everyday_sums() {
 }
 
 #[test]
-fn what_is_a_number() {
+fn valid_texts_are_numbers() {
     for (text, value) in [
         ("+5", "5"),
         (".5", "0.5"),
@@ -177,8 +177,8 @@ fn quick_and_general_reading_agree() {
     }
 }
 
-/// What is printed has 17 decimals, so numbers on that grid survive a round trip, and
-/// addition commutes.
+/// Printed numbers have 17 decimals, so numbers on that grid survive a round trip, and addition
+/// commutes.
 #[test]
 fn printing_reads_back_and_addition_commutes() {
     let mut rng = Rng::new(4);

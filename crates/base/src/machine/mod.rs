@@ -1,12 +1,11 @@
 //! A machine as the kernel describes it: CPUs, cores, sockets, memory nodes, and what of it
 //! this process may use.
 //!
-//! Whoever places threads must know which CPUs share a core (each slows the other down) and
-//! which share a memory node (crossing it costs time on every cache miss). The kernel says so
-//! in a few hundred small files; [`Machine::read`] turns them into one value, and
-//! [`Machine::preferred`] turns that into the order in which threads should take CPUs. The
-//! server places its threads by it, and `weft-tune` plans with the same code, so that what is
-//! planned is what would be done.
+//! Placing threads needs to know which CPUs share a core (each slows the other down) and which
+//! share a memory node (crossing it costs time on every cache miss). The kernel says so in a few
+//! hundred small files; [`Machine::read`] turns them into one value, and [`Machine::preferred`]
+//! turns that into the order in which threads should take CPUs. The server places its threads by
+//! it, and `weft-tune` plans with the same code, so that its plans match the server.
 //!
 //! ```text
 //! machine ── node 0 (memory) ── socket ── core ── CPU, CPU     what the kernel calls a CPU is
@@ -14,16 +13,16 @@
 //! ```
 //!
 //! Everything is read below a root folder, so that tests can lay out machines that they do not
-//! have, and nothing fails: containers hide parts of `/sys`, virtual machines leave others out,
-//! and a server must start on all of them. What is missing or makes no sense becomes the plain
-//! case, which is one node, and each CPU a core of its own.
+//! have, and nothing fails: containers hide parts of `/sys`, virtual machines leave others out, and
+//! a server must start on all of them. Missing and invalid facts become the plain case: one node,
+//! and each CPU a core of its own.
 //!
 //! | file below `/sys/devices/system` | says |
 //! |---|---|
 //! | `cpu/online`, `cpu/present` | which CPUs run, which could |
-//! | `cpu/cpuN/topology/core_cpus_list` (`thread_siblings_list` before Linux 5.3) | who shares the core |
+//! | `cpu/cpuN/topology/core_cpus_list` (`thread_siblings_list` before Linux 5.3) | which CPUs share the core |
 //! | `cpu/cpuN/topology/physical_package_id`, `die_id`, `core_id` | the socket; the core, where no list says it |
-//! | `cpu/cpuN/cpu_capacity`, `cpufreq/cpuinfo_max_freq` | how fast beside others |
+//! | `cpu/cpuN/cpu_capacity`, `cpufreq/cpuinfo_max_freq` | relative speed |
 //! | `node/online`, `node/nodeN/cpulist`, `distance`, `meminfo` | the memory nodes |
 //!
 //! They are described in the kernel's `Documentation/admin-guide/cputopology.rst` and
@@ -57,7 +56,7 @@ pub struct Machine {
     pub quota: Option<CpuQuota>,
 }
 
-/// What the kernel calls a CPU: one hardware thread of a core.
+/// A CPU in the kernel's sense: one hardware thread of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// The kernel's number of it.
@@ -73,7 +72,7 @@ pub struct Cpu {
     pub siblings: CpuSet,
     /// The highest frequency, in kHz.
     pub max_khz: Option<u64>,
-    /// Speed beside the machine's fastest CPU, which has 1024; known on few machines.
+    /// Speed relative to the machine's fastest CPU, which has 1024; known on few machines.
     pub capacity: Option<u32>,
 }
 

@@ -24,8 +24,8 @@ impl Machine {
     /// Reads the machine whose `/proc` and `/sys` are below `root`; `/` is this machine, seen
     /// by the calling thread.
     ///
-    /// Nothing fails; see the [module](super) for what stands in for what cannot be read.
-    /// About seven small files for each CPU are opened: meant for start-up.
+    /// Nothing fails; see the [module](super) for the defaults of unreadable facts. About seven
+    /// small files for each CPU are opened: meant for start-up.
     pub fn read(root: &Path) -> Self {
         let files = Files(root);
         let this = root == Path::new("/");
@@ -48,7 +48,7 @@ impl Machine {
 /// has a distance to each other.
 const MAX_NODES: usize = 1024;
 
-/// What makes CPUs one core.
+/// The mark that CPUs of one core share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CoreKey {
     /// The lowest of the CPUs that list each other as siblings.

@@ -19,7 +19,7 @@ fn list(text: &str) -> CpuSet {
     cpulist::parse(text).unwrap()
 }
 
-/// What [`Machine`] promises of every value.
+/// The promises of [`Machine`] for every value.
 fn check(machine: &Machine) {
     assert!(!machine.cpus.is_empty() && !machine.nodes.is_empty() && !machine.usable().is_empty());
     assert!(machine.cpus.is_sorted_by(|a, b| a.id < b.id));
@@ -43,7 +43,7 @@ fn check(machine: &Machine) {
 }
 
 #[test]
-fn what_is_promised_holds_on_all_machines() {
+fn machine_keeps_its_promises() {
     for (name, layout) in known::all() {
         println!("{name}");
         let machine = read(&layout);
@@ -207,7 +207,7 @@ fn numbers_of_the_hardware_stand_in_for_lists_of_siblings() {
         fixture.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/die_id"), "1\n");
     }
     assert_eq!(Machine::read(fixture.root()).cores(&machine.online()), 48);
-    // What no number describes is a core of its own.
+    // A CPU without a core number is a core of its own.
     for cpu in 0..48 {
         fixture.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_id"), "-1\n");
     }
@@ -300,7 +300,7 @@ proptest! {
         let free: CpuSet = machine.online().intersection(&from).iter()
             .filter(|&cpu| !taken.contains(cpu)).collect();
         prop_assert_eq!(order.len(), threads.min(free.len()));
-        // A core is shared, with each other or with what is taken, only when none is free.
+        // A core is shared, with each other or with taken CPUs, only when none is free.
         let whole: CpuSet = free.iter()
             .filter(|&cpu| machine.cpu(cpu).unwrap().siblings.intersection(&taken).is_empty())
             .collect();

@@ -29,7 +29,7 @@ section! {
         kind: one_of(&["sync", "best-effort"]),
         default: "sync",
         status: CLUSTER,
-        doc: "What to do when that file cannot be written: stop the node, or continue.",
+        doc: "If that file cannot be written: stop the node, or continue.",
     }
     CLUSTER_DATABASES = "cluster-databases" {
         kind: int(1, INT_MAX),
@@ -120,8 +120,8 @@ section! {
         kind: one_of(&["ip", "hostname", "unknown-endpoint"]),
         default: "ip",
         status: CLUSTER,
-        doc: "What clients are told to connect to: the address, the host name, or nothing, so \
-              that they keep the one they used.",
+        doc: "The endpoint that clients get: the address, the host name, or nothing, so that they \
+              keep the one they used.",
     }
     CLUSTER_ANNOUNCE_IP = "cluster-announce-ip" {
         kind: checked(announced_ip),
@@ -163,7 +163,7 @@ section! {
         kind: checked(node_name),
         default: "\"\"",
         status: CLUSTER,
-        doc: "Name of this node in logs of the cluster, beside its long id.",
+        doc: "Name of this node in logs of the cluster, in addition to its long id.",
     }
     CLUSTER_ANNOUNCE_PORT = "cluster-announce-port" {
         kind: int(0, PORT_MAX),

@@ -1,8 +1,8 @@
 //! Directives of older servers.
 //!
-//! The mechanisms behind them do not exist here, and mostly not in their own
-//! servers' later versions either. They are accepted so that a configuration
-//! which was written down years ago, or dumped with `CONFIG GET *`, starts.
+//! Their mechanisms do not exist here, and mostly not in their own servers' later versions either.
+//! They are accepted so that a configuration which was written down years ago, or dumped with
+//! `CONFIG GET *`, starts.
 
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, one_of, text};

@@ -1,4 +1,4 @@
-//! What the server is: databases, its directory, its log.
+//! The server itself: databases, its directory, its log.
 
 use super::{EFFECTIVE, INT_MAX};
 use crate::directive::{Flags, Status};

@@ -1,8 +1,7 @@
 //! Switches for tests and for debugging the server.
 //!
-//! They are answered under their exact names only and are not in `weft.conf`:
-//! nobody should meet them by accident. Test suites written for other servers
-//! set them.
+//! They are answered under their exact names only and are not in `weft.conf`: so that users do not
+//! meet them by accident. Test suites written for other servers set them.
 
 use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PERSISTENCE};
 use crate::directive::{Flags, Status};

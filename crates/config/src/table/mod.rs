@@ -11,13 +11,12 @@
 //! }
 //! ```
 //!
-//! `aka "old-name", "other-name"` behind the name and a `flags:` line are
-//! optional. Nothing else has to be touched: the id, the lookup by name, the
-//! commands and `weft.conf` follow. (`weft.conf` is checked in; its test says
-//! how to write it again.)
+//! `aka "old-name", "other-name"` after the name and a `flags:` line are optional. Nothing else has
+//! to be touched: the id, the lookup by name, the commands and `weft.conf` follow. (`weft.conf` is
+//! checked in; its test says how to write it again.)
 //!
-//! Sections are numbered one behind the other: each begins where the section
-//! named in its `after:` ends, which a constant assertion below checks.
+//! Sections are numbered one after the other: each begins where the section named in its `after:`
+//! ends, which a constant assertion below checks.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -42,7 +41,7 @@ macro_rules! section {
     ) => {
         /// The number of this section's first directive.
         const FIRST: u16 = $first;
-        /// The number behind this section's last directive.
+        /// The number after this section's last directive.
         pub(super) const END: u16 = FIRST + [$($name),+].len() as u16;
 
         /// Places in this section, in order.

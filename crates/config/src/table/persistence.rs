@@ -43,7 +43,7 @@ section! {
         kind: one_of(&["strict", "relaxed"]),
         default: "strict",
         status: EFFECTIVE,
-        doc: "What to do with a snapshot of an unknown version: refuse it, or load it as far as \
+        doc: "Treatment of a snapshot of an unknown version: refuse it, or load it as far as \
               the server understands it.",
     }
     RDB_DEL_SYNC_FILES = "rdb-del-sync-files" {
@@ -64,17 +64,17 @@ section! {
         kind: bytes(0, SIZE_MAX),
         default: "0",
         status: EFFECTIVE,
-        doc: "Memory that a snapshot may use beside the data, for old values of keys that change \
-              meanwhile. Near this limit, writes to keys that are not saved yet wait, for \
-              snapshot-max-write-delay at most. Reads and all other writes go on. 0: a quarter of \
-              the memory in use, at least 64mb.",
+        doc: "Memory that a snapshot may use in addition to the data, for old values of keys that \
+              change meanwhile. Near this limit, writes to keys that are not saved yet wait, for \
+              snapshot-max-write-delay at most. Reads and all other writes continue. 0: a quarter \
+              of the memory in use, at least 64mb.",
     }
     SNAPSHOT_MAX_WRITE_DELAY = "snapshot-max-write-delay" {
         kind: int(0, INT_MAX),
         default: "1000",
         status: EFFECTIVE,
         doc: "Milliseconds that a write may wait for a snapshot at its memory limit. After that \
-              the write goes on, and the limit of this snapshot grows by an eighth. So the \
+              the write continues, and the limit of this snapshot grows by an eighth. So the \
               snapshot uses more memory but never fails for it. 0: writes never wait.",
     }
     STOP_WRITES_ON_BGSAVE_ERROR = "stop-writes-on-bgsave-error" {

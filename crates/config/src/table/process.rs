@@ -110,6 +110,7 @@ section! {
         kind: Kind::Bool,
         default: "yes",
         status: MEMORY_TEST,
-        doc: "Test memory after a crash, to tell broken hardware from a fault in the program.",
+        doc: "Test memory after a crash, to distinguish broken hardware from a fault in the \
+              program.",
     }
 }

@@ -69,8 +69,9 @@ section! {
         default: "disabled",
         flags: Flags::DEBUG.and(Flags::DENY_LOADING),
         status: EFFECTIVE,
-        doc: "Load the first copy directly from the connection: never, if there is no data yet, \
-              beside the old data (which is served until then), or after dropping the old data.",
+        doc: "Load the first copy directly from the connection: never, if there is no data yet, in \
+              addition to the old data (which is served until then), or after dropping the old \
+              data.",
     }
     DUAL_CHANNEL_REPLICATION_ENABLED = "dual-channel-replication-enabled" {
         kind: Kind::Bool,
@@ -178,7 +179,7 @@ section! {
         kind: one_of(&["ignore", "panic", "panic-on-replicas"]),
         default: "ignore",
         status: EFFECTIVE,
-        doc: "What to do when a replicated or logged write fails, so that the data differ: \
+        doc: "Reaction to a failed replicated or logged write, after which the data differ: \
               continue, stop, or stop on replicas only.",
     }
     IMPORT_MODE = "import-mode" {

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Permissions.
 
 use super::{ACL, EFFECTIVE, LONG_MAX};
 use crate::directive::{Flags, Status};

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Shared by several tests.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Files {
     }
 }
 
-/// What CONFIG GET answers for one name.
+/// The reply of CONFIG GET for one name.
 pub fn get(config: &Config, name: &str) -> String {
     let answers = config.get(&[name.as_bytes()]);
     assert_eq!(answers.len(), 1, "{name}");

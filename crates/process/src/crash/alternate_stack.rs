@@ -7,7 +7,7 @@ use std::ptr;
 /// cost memory, so in a thread that never crashes this is address space and no more.
 const SIZE: usize = 512 * 1024;
 
-/// One page below the stack that nobody may touch.
+/// One page below the stack that faults on access.
 const GUARD: usize = 64 * 1024;
 
 /// A thread's second stack; freed when dropped, which must happen on the same thread.
@@ -44,8 +44,8 @@ pub fn install_thread() -> io::Result<AlternateStack> {
     // SAFETY: the range is the upper part of the mapping made above; GUARD is a
     // multiple of every page size in use.
     let opened = unsafe { libc::mprotect(new.ss_sp, SIZE, libc::PROT_READ | libc::PROT_WRITE) };
-    // SAFETY: the new stack is writable, belongs to nobody else, and is unmapped only
-    // after another has been set in `drop`; `previous` is writable.
+    // SAFETY: the new stack is writable, belongs to this value alone, and is unmapped only after
+    // another has been set in `drop`; `previous` is writable.
     if opened != 0 || unsafe { libc::sigaltstack(&raw const new, &raw mut stack.previous) } != 0 {
         return Err(io::Error::last_os_error());
     }

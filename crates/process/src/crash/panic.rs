@@ -1,10 +1,10 @@
 //! Reports of panics.
 //!
-//! A panic is a bug, reported like a crash. Its message needs care: a literal is ours,
-//! but a formatted one may quote what a client sent (`assert_eq!` prints both sides).
-//! So of formatted messages only those are shown that begin like the standard
-//! library's own and are known to go on with numbers, and only as far as no value can
-//! stand in them. For all others the place in the source must do.
+//! A panic is a bug, reported like a crash. Its message needs care: a literal is ours, but a
+//! formatted one may quote what a client sent (`assert_eq!` prints both sides). So of formatted
+//! messages only those are shown that begin like the standard library's own and are known to
+//! continue with numbers, and only the part that cannot contain a value. For all others the place
+//! in the source must do.
 
 use super::{NOBODY, REPORTED, REPORTER, report};
 use crate::log;
@@ -12,12 +12,12 @@ use std::backtrace::Backtrace;
 use std::panic::PanicHookInfo;
 use std::sync::atomic::Ordering;
 
-/// What happens once a panic has been reported.
+/// The action after a panic was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterPanic {
     /// The process aborts. Whatever the thread was changing may be half done.
     Abort,
-    /// The thread unwinds, and whoever catches that decides.
+    /// The thread unwinds, and the code that catches it decides.
     Unwind,
 }
 

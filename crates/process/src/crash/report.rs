@@ -16,7 +16,7 @@ const NEAR_STACK: usize = 64 * 1024;
 /// that has debug information even if the crashed one had none.
 static EXECUTABLE: OnceLock<(usize, usize)> = OnceLock::new();
 
-/// What the kernel says about a crash.
+/// The kernel's description of a crash.
 pub(super) struct Crash {
     signal: c_int,
     code: c_int,
@@ -145,8 +145,8 @@ pub(super) fn write(fd: c_int, crash: &Crash) {
 fn write_backtrace(fd: c_int, program_counter: usize) {
     let mut frames = [0usize; MAX_FRAMES];
     let mut count = 0;
-    // SAFETY: "unsynchronized" demands that nobody else uses the `backtrace` crate
-    // meanwhile. Only this file does, and of all threads only the one that won
+    // SAFETY: "unsynchronized" demands that no other code uses the `backtrace` crate meanwhile.
+    // Only this file does, and of all threads only the one that won
     // `REPORTER` gets here, once. The synchronized variant allocates for its lock.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {

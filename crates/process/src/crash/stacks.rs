@@ -1,4 +1,4 @@
-//! Where every thread of a process is that goes on afterwards: for a watchdog.
+//! The stacks of all threads of a process that continues to run: for a watchdog.
 //!
 //! One thread after the other gets a signal. Its handler only follows the return addresses into a
 //! fixed buffer; the watchdog's own thread finds names for them and logs, since that takes memory
@@ -33,11 +33,11 @@ const NOBODY: i32 = 0;
 const BUSY: i32 = -1;
 const DONE: i32 = -2;
 
-/// Return addresses, the handler's own first. Written by the thread that has made REQUEST busy, read
-/// when it is done.
+/// Return addresses, the handler's own first. Written by the thread that has made REQUEST busy,
+/// read when it is done.
 static FRAMES: [AtomicUsize; MAX_FRAMES] = [const { AtomicUsize::new(0) }; MAX_FRAMES];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Held by who collects.
+/// Held by the collecting thread.
 static COLLECTING: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
@@ -47,9 +47,9 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
         return;
     }
     let mut count = 0;
-    // SAFETY: "unsynchronized" demands that nobody else uses the `backtrace` crate meanwhile. Only
-    // one thread is ever BUSY, who collects does nothing until it is DONE, and a crash that is
-    // reported at the same time ends the process.
+    // SAFETY: "unsynchronized" demands that no other code uses the `backtrace` crate meanwhile.
+    // Only one thread is ever BUSY, the collecting thread does nothing until it is DONE, and a
+    // crash that is reported at the same time ends the process.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
             FRAMES[count].store(frame.ip() as usize, Ordering::Relaxed);
@@ -68,7 +68,7 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
 pub fn log_stacks() -> io::Result<()> {
     let _collecting = COLLECTING.lock().unwrap_or_else(|p| p.into_inner());
     sys::set_handler(SIGNAL, on_signal, libc::SA_RESTART | libc::SA_ONSTACK)?;
-    // All of them before the names of any, for which files are read: they go on meanwhile.
+    // All of them before the names of any, for which files are read: the threads run meanwhile.
     let stacks: Vec<(Thread, Option<Vec<usize>>)> = threads()?
         .into_iter()
         .map(|thread| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_is_found_and_goes_on() {
+    fn waiting_thread_is_found_and_continues() {
         sys::set_handler(SIGNAL, on_signal, libc::SA_RESTART).unwrap();
         let (go_on, wait) = channel::<()>();
         let (tell, told) = channel();

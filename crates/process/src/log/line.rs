@@ -114,7 +114,7 @@ fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// The message as it stands in a JSON string.
+/// The message in the form of a JSON string.
 fn escaped(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     for c in message.chars() {

@@ -9,11 +9,10 @@
 //!     cargo +nightly miri test -p weft-table --lib
 //! ```
 //!
-//! Tree borrows, since the list of threads in `crossbeam-epoch` does not keep
-//! to stacked borrows; permissive provenance, since that crate and [`Token`]
-//! turn integers into pointers; no check for leaks, as what has been retired
-//! last is never collected (that records do not leak, [`Token`] sees to). The
-//! threads also run under ThreadSanitizer:
+//! Tree borrows, since the list of threads in `crossbeam-epoch` does not keep to stacked borrows;
+//! permissive provenance, since that crate and [`Token`] turn integers into pointers; no check for
+//! leaks, as the last retired blocks are never collected (that records do not leak, [`Token`] sees
+//! to). The threads also run under ThreadSanitizer:
 //!
 //! ```text
 //! RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std \
@@ -273,7 +272,7 @@ pub(crate) struct Touchy;
 impl KeyHasher for Touchy {
     fn hash(&self, key: &[u8]) -> u64 {
         match FUSE.get() {
-            Some(0) => panic!("the hasher was told to panic"),
+            Some(0) => panic!("the hasher panics as planned"),
             Some(n) => FUSE.set(Some(n - 1)),
             None => {}
         }

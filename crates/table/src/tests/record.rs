@@ -8,7 +8,7 @@ use super::{Counted, PLAIN, TOKEN, Token};
 use crate::allocation_len;
 use crate::record::{CLOCK_MAX, Owner, Record};
 
-/// What a record ought to hold.
+/// The expected content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Model {
     key: Vec<u8>,
@@ -146,7 +146,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_record_holds_what_was_put_in(
+    fn record_holds_its_parts(
         key in bytes(LONG),
         expiry: Option<i64>,
         kind in 2..=u8::MAX,
@@ -188,8 +188,8 @@ fn a_payload_is_dropped_exactly_once() {
     let record = record.exchange_payload(TOKEN, &token.payload());
     assert_eq!(token.owned(), 1);
 
-    // What the payload owns moves out, so the payload must be forgotten.
-    // SAFETY: the bytes came from `payload`; `exchange_payload` forgets them.
+    // The payload's property moves out, so the payload must be forgotten. SAFETY: the bytes came
+    // from `payload`; `exchange_payload` forgets them.
     let moved_out = unsafe { Token::from_payload(record.payload()) };
     let record = record.exchange_payload(PLAIN, b"");
     drop(moved_out);

@@ -81,7 +81,7 @@ fn cursors_from_nowhere_are_harmless() {
     }
 }
 
-/// What happens between two steps: so many keys come, then so many go.
+/// The changes between two steps: so many keys come, then so many go.
 type Churn = (u32, u32);
 
 fn churn() -> impl Strategy<Value = Vec<Churn>> {
@@ -128,7 +128,7 @@ proptest! {
     })]
 
     #[test]
-    fn what_stays_is_returned_by_a_scan_whatever_comes_and_goes(
+    fn scan_returns_staying_keys_while_others_come_and_go(
         hasher in prop::sample::select(vec![Hasher::Good, Hasher::FewHomes, Hasher::Deep]),
         staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
         first in 0..if cfg!(miri) { 200u32 } else { 3000 },
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stays_is_shown_by_a_sweep_whatever_comes_and_goes(
+    fn sweep_shows_staying_keys_while_others_come_and_go(
         staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
         first in 0..if cfg!(miri) { 200u32 } else { 3000 },
         which in which(),
@@ -174,7 +174,7 @@ proptest! {
         let mut seen = HashSet::new();
         let mut cursor = 0;
         for &churn in churns.iter().cycle() {
-            // Of what comes and goes, the sweep removes some itself.
+            // The sweep itself removes some of the changing keys.
             cursor = table.get_mut().sweep(cursor, 1, which, |record| {
                 let n = number(record.into_ref());
                 seen.insert(n);

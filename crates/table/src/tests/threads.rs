@@ -1,7 +1,6 @@
-//! Threads that plan without the lock while others, with it, turn the table
-//! inside out. What this can show by itself is that nothing crashes and that
-//! nothing gets lost; under Miri and the thread sanitizer, also that there is
-//! no data race and no use after free.
+//! Threads that plan without the lock while others, with it, turn the table inside out. By itself
+//! this can show that nothing crashes and that nothing gets lost; under Miri and the thread
+//! sanitizer, also that there is no data race and no use after free.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

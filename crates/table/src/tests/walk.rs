@@ -41,7 +41,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 40 }))]
 
     #[test]
-    fn what_stays_is_shown_once_and_in_order(
+    fn walk_shows_staying_keys_once_and_in_order(
         stay in 0u32..if cfg!(miri) { 30 } else { 2500 },
         acts in acts(),
         halves in any::<u64>(),
@@ -83,7 +83,7 @@ proptest! {
         for n in 0..stay {
             prop_assert_eq!(shown.get(&n), Some(&1), "key {}", n);
         }
-        // What came and went was shown once at each time that it was there.
+        // A walk over the whole range shows each record once.
         let contents = table.get_mut().take();
         let mut left = 0;
         contents.between(hasher, 0, POSITIONS, |_| left += 1);

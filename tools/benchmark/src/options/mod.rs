@@ -14,9 +14,10 @@ mod tls;
 mod uri;
 
 pub use fuzz::{Fuzz, Level};
+use raw::COMMANDS;
 pub use raw::{Raw, ReadFrom};
 pub use resolve::{Amount, Options, Output, Target};
-use short::SHORT_HELP;
+use short::{EXAMPLES, short_help};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
@@ -43,8 +44,7 @@ const SEE_HELP: &str = "weft-benchmark -h shows examples, --help all options and
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> {
     let program = OsString::from("weft-benchmark");
     let args = std::iter::once(program).chain(args);
-    let tests = format!("Tests of -t:\n{}", suite::list_of_tests());
-    let command = Raw::command().args_override_self(true).after_help(tests).mut_args(|arg| {
+    let command = command().args_override_self(true).mut_args(|arg| {
         // the value of an option is the next word, even if it looks like an option
         let takes_value = arg.get_action().takes_values() && !arg.is_positional();
         if takes_value { arg.allow_hyphen_values(true) } else { arg }
@@ -57,9 +57,22 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> 
     }
 }
 
+/// The options with their help: examples before them, commands and tests after them.
+fn command() -> clap::Command {
+    let tests = suite::list_of_tests();
+    // Not a part of `about`, which is the NAME of the man page.
+    let template = format!(
+        "{{about-with-newline}}\n{EXAMPLES}\n{{usage-heading}} {{usage}}\n\n{{all-args}}{{after-help}}"
+    );
+    Raw::command()
+        .help_template(template)
+        .after_help(format!("{COMMANDS}\n\nTests of -t:\n{tests}"))
+        .after_long_help(format!("{EXAMPLES}\n{COMMANDS}\n\nTests of -t:\n{tests}"))
+}
+
 /// Writes man page and completions, and says which.
 fn install_docs(dir: &std::path::Path) -> Stop {
-    match weft_manual::install(Raw::command(), dir) {
+    match weft_manual::install(command(), dir) {
         Ok(paths) => {
             Stop::Print(paths.iter().map(|path| format!("{}\n", path.display())).collect())
         }
@@ -82,7 +95,7 @@ fn explain(error: &clap::Error) -> Stop {
         ErrorKind::InvalidValue
             if option == "-h" && context(ContextKind::InvalidValue).is_empty() =>
         {
-            Stop::Print(SHORT_HELP.to_string())
+            Stop::Print(short_help())
         }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue
             if !context(ContextKind::InvalidValue).is_empty() =>

@@ -8,10 +8,11 @@ use crate::keys::KeyDistribution;
 use crate::sizes::SizeDistribution;
 
 const ABOUT: &str = "\
-Puts load on a server that speaks the protocol of Redis, and reports how fast it answered and at \
-what cost. Runs a set of default tests, some of them (-t), a mix (--mix), or commands of your own.
+Puts load on a Redis-compatible server, and prints requests/s, latency and CPU";
 
-Several commands are separated with ';' as in `SET foo bar ';' GET foo`. A number N before a \
+/// Text after the options.
+pub const COMMANDS: &str = "\
+Without -t, --mix or a command, a set of default tests runs. Several commands are separated with ';' as in `SET foo bar ';' GET foo`. A number N before a \
 command repeats it N times. In the arguments of commands these placeholders are replaced:
 
  __rand_int__    a number of 12 digits below the one of -r; several in one command differ
@@ -71,10 +72,10 @@ pub struct Raw {
     /// Total number of requests [default: 100000]
     #[arg(short = 'n', value_name = "requests")]
     pub requests: Option<i64>,
-    /// Run each test for so long instead of a number of requests; fractions are allowed
+    /// Run each test for this time instead of a number of requests; may be a fraction
     #[arg(long, value_name = "seconds")]
     pub duration: Option<f64>,
-    /// Run each test for so long before anything is counted
+    /// Run each test for this time before anything is counted
     #[arg(long, value_name = "seconds", default_value_t = 0.0)]
     pub warmup: f64,
     /// Data size of values in bytes
@@ -107,7 +108,7 @@ pub struct Raw {
     /// Numbers one after the other rather than random; the same as --keys seq
     #[arg(long)]
     pub sequential: bool,
-    /// Pipeline: send so many requests before waiting for the replies
+    /// Pipeline: requests in flight on each connection
     #[arg(short = 'P', value_name = "numreq", default_value_t = 1)]
     pub pipeline: i64,
     /// Quiet. Just show query/sec values
@@ -248,7 +249,7 @@ pub struct Raw {
     pub install_docs: Option<PathBuf>,
 
     /// Output this help and exit
-    #[arg(long, action = ArgAction::Help)]
+    #[arg(long, action = ArgAction::HelpShort)]
     help: Option<bool>,
     /// Output version and exit
     #[arg(short = 'v', long, action = ArgAction::Version)]

@@ -63,10 +63,15 @@ fn full_report_gives_way_to_formats_for_programs() {
 fn host_option_without_a_value_prints_the_short_help() {
     for line in ["-h", "-t get -h"] {
         match read(line) {
-            Err(Stop::Print(text)) => assert_eq!(text, SHORT_HELP, "{line}"),
+            Err(Stop::Print(text)) => assert_eq!(text, short_help(), "{line}"),
             other => panic!("{line}: {other:?}"),
         }
     }
+    let Err(Stop::Print(full)) = read("--help") else { panic!("no help") };
+    let place = |words: &str| full.find(words).unwrap_or_else(|| panic!("{words}: {full}"));
+    let order =
+        ["Examples:\n  weft-benchmark -t set,get", "\nOptions:\n", "__rand_1st__", "Tests of -t:"];
+    assert!(order.map(place).is_sorted(), "{full}");
     assert!(refused("-p").contains("option argument missing"));
     assert_eq!(options("-h box").target, Target::Tcp("box".into(), 6379));
 }

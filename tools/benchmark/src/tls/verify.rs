@@ -44,8 +44,9 @@ impl ServerCertVerifier for Chain {
         );
         match verified {
             Ok(()) => Ok(ServerCertVerified::assertion()),
-            // `openssl req -x509` marks its certificates as an authority, which the library refuses as a server, but OpenSSL does not. A certificate that is trusted itself needs no signature,
-            // and this is found after its dates were checked.
+            // `openssl req -x509` marks its certificates as an authority, which the library refuses
+            // as a server, but OpenSSL does not. A certificate that is trusted itself needs no
+            // signature, and this is found after its dates were checked.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.certs.iter().any(|cert| cert == end_entity) =>
             {

@@ -134,7 +134,8 @@ struct Runs {
 }
 
 /// Advises on the series of one server. `weight` is that of a command. Where the present setting is
-/// not known or was not measured, the first of the fewest threads is compared with, and that is said.
+/// not known or was not measured, the first of the fewest threads is compared with, and that is
+/// said.
 pub fn advise(
     series: &[&Series],
     now: &Now,

@@ -1,9 +1,10 @@
 //! A machine for tests: a folder of files, a table of masks, and faults on demand.
 //!
 //! Everything that changes anything, in the machine or in the state file, passes two
-//! *moments*: before it takes effect and after it. A test names a moment and an event at it: the program is killed (a panic that nothing catches but the test), a thread ends or
-//! starts, a process id becomes another's. Counting the moments of an undisturbed run first,
-//! it can try every one of them. Single changes can also be made to fail, once or always.
+//! *moments*: before it takes effect and after it. A test names a moment and an event at it: the
+//! program is killed (a panic that nothing catches but the test), a thread ends or starts, a
+//! process id becomes another's. Counting the moments of an undisturbed run first, it can try every
+//! one of them. Single changes can also be made to fail, once or always.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

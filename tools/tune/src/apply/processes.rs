@@ -172,7 +172,8 @@ fn listener_of(line: &str) -> Option<(u16, String)> {
     (state == LISTEN).then(|| (port, format!("socket:[{inode}]")))
 }
 
-/// The TCP ports that a process listens on, in ascending order; those that cannot be seen are left out.
+/// The TCP ports that a process listens on, in ascending order; those that cannot be seen are left
+/// out.
 pub fn ports_of(system: &dyn System, pid: u32) -> Vec<u16> {
     let folder = format!("proc/{pid}/fd");
     let descriptors = system.list(&folder).unwrap_or_default();

@@ -1,9 +1,10 @@
 //! `weft-tune doctor`: problems of a host and its server, and how to solve them.
 //!
-//! Each check reads a file or two and judges the value. A problem names the action, the command, the
-//! reason, and whether the present value survives a restart. A value that cannot be read is reported
-//! and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate judgements:
-//! forking servers suffer from settings that don't matter to Weft, and Weft asks for huge pages.
+//! Each check reads a file or two and judges the value. A problem names the action, the command,
+//! the reason, and whether the present value survives a restart. A value that cannot be read is
+//! reported and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate
+//! judgements: forking servers suffer from settings that don't matter to Weft, and Weft asks for
+//! huge pages.
 //!
 //! Problems come first, the most important first: by severity, then by the order of
 //! [`checks::TABLE`]. `--verbose` adds details and the checks that passed.
@@ -35,6 +36,7 @@ use clap::builder::PossibleValuesParser;
 use weft_base::machine::Machine;
 
 use crate::host::Host;
+use checks::Needs;
 use finding::{Finding, Severity};
 use neighbours::Neighbours;
 use running::Running;
@@ -42,8 +44,8 @@ use sysctl::Sysctl;
 
 /// Finds problems of this host and its server, and says how to solve them.
 ///
-/// Prints the problems, the most important first: what to do, then why. Changes nothing. Most limits
-/// belong to the calling shell, so start it the way you start the server.
+/// Prints the problems, the most important first: what to do, then why. Changes nothing. Most
+/// limits belong to the calling shell, so start it the way you start the server.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print details and the checks that passed, too
@@ -107,6 +109,11 @@ impl Patient {
         let sysctl = Sysctl::read(&host);
         Patient { host, machine, sysctl, running: None, neighbours: None }
     }
+
+    /// Whether there is more to check than files.
+    fn is_live(&self) -> bool {
+        self.running.is_some() || self.neighbours.is_some()
+    }
 }
 
 /// The names of the checks.
@@ -118,6 +125,7 @@ fn names() -> PossibleValuesParser {
 pub fn examine(patient: &Patient, server: Server, only: &[String]) -> Vec<Finding> {
     let mut found: Vec<Finding> = checks::TABLE
         .iter()
+        .filter(|check| check.needs == Needs::Files || patient.is_live())
         .filter(|check| only.is_empty() || only.iter().any(|name| name == check.name))
         .flat_map(|check| (check.look)(patient))
         .collect();

@@ -63,8 +63,9 @@ pub struct Args {
     #[command(flatten)]
     servers: Servers,
 
-    /// One server is a replica of another, by their numbers in the plan: `2:1` for the second of the first.
-    /// They share no core while there is another one; may be repeated [default: as running servers say]
+    /// One server is a replica of another, by their numbers in the plan: `2:1` for the second of
+    /// the first. They share no core while there is another one; may be repeated [default: as
+    /// running servers say]
     #[arg(long, value_name = "REPLICA:PRIMARY")]
     replica_of: Vec<ReplicaOf>,
 

@@ -1,11 +1,12 @@
-//! A primary and its replica: two servers of which one is there for the case that something happens to the
-//! other, and both of which do the same work at the same time. So they never lie on one core, with any of their
-//! threads, while there is another one.
+//! A primary and its replica: two servers of which one is there for the case that something happens
+//! to the other, and both of which do the same work at the same time. So they never lie on one
+//! core, with any of their threads, while there is another one.
 //!
-//! Servers are placed as if nothing were known of this first: mostly that is all. Where it leaves a pair
-//! on one core, those that are in pairs are placed before others; and if that does not help either, the cores are
-//! parted: who replicates from whom is a tree, whose levels are in turn on one side and on the other, and each
-//! side has whole cores in proportion to what it has to do. Replicas of the same primary may share.
+//! Servers are placed as if nothing were known of this first: mostly that is all. Where it leaves a
+//! pair on one core, those that are in pairs are placed before others; and if that does not help
+//! either, the cores are parted: who replicates from whom is a tree, whose levels are in turn on
+//! one side and on the other, and each side has whole cores in proportion to what it has to do.
+//! Replicas of the same primary may share.
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,8 @@ use super::request::Server;
 /// A replica and its primary, by their places among the servers.
 pub type Pair = (usize, usize);
 
-/// Places servers as [`place::place`] does, with `pairs` apart from each other where that is possible.
+/// Places servers as [`place::place`] does, with `pairs` apart from each other where that is
+/// possible.
 pub fn place(
     machine: &Machine,
     room: &CpuSet,

@@ -1,9 +1,10 @@
 //! Servers compared: the ratio of their throughputs, and its confidence.
 //!
 //! Compared are servers of one sweep, under one load and placement, that read alike (or each as it
-//! chooses): the first of the grid to each of the others. A ratio is that of medians. Its interval is
-//! of 95 %, by Student's t from the spread of repeated runs, pooled over all points of the two: runs
-//! vary by factors, so it is that of logarithms. Over all commands the ratio is the geometric mean.
+//! chooses): the first of the grid to each of the others. A ratio is that of medians. Its interval
+//! is of 95 %, by Student's t from the spread of repeated runs, pooled over all points of the two:
+//! runs vary by factors, so it is that of logarithms. Over all commands the ratio is the geometric
+//! mean.
 
 use super::summary::{Point, Series};
 use crate::results::model::Measured;

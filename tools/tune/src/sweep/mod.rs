@@ -142,8 +142,8 @@ pub fn server(text: &str) -> Result<ServerSpec, String> {
     }
 }
 
-/// A list on the command line, of which one word stands for two; a type of its own, or clap takes it
-/// for many options.
+/// A list on the command line, of which one word stands for two; a type of its own, or clap takes
+/// it for many options.
 #[derive(Clone, Debug)]
 struct ReadsList(Vec<Reads>);
 

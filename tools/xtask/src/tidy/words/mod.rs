@@ -1,8 +1,9 @@
 //! Plain words: a list of words and constructions that the style forbids, and a ratchet over them.
 //!
-//! The tree had thousands of hits when the rule came. So a file records how many hits each top folder
-//! may have, [`RECORD`]. A folder with more fails, and one with less fails, too, until
-//! `cargo xtask tidy --update` lowers its number. A folder without a line, such as a new crate, has none.
+//! The tree had thousands of hits when the rule came. So a file records how many hits each top
+//! folder may have, [`RECORD`]. A folder with more fails, and one with less fails, too, until
+//! `cargo xtask tidy --update` lowers its number. A folder without a line, such as a new crate, has
+//! none.
 //!
 //! | module | holds |
 //! |---|---|
@@ -50,7 +51,8 @@ struct Hit {
 /// Hits by top folder.
 pub type Counts = BTreeMap<String, usize>;
 
-/// The folder whose number counts a file: a crate, a folder of the root, or `.` for the root's files.
+/// The folder whose number counts a file: a crate, a folder of the root, or `.` for the root's
+/// files.
 fn folder(file: &Path) -> String {
     let parts: Vec<&str> = file.iter().filter_map(|part| part.to_str()).collect();
     match parts.as_slice() {

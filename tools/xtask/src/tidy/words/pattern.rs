@@ -56,8 +56,8 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '\'' | '-' | '_')
 }
 
-/// Marks the first word of each sentence, and questions. A cell of a table and an item of a list count
-/// as sentences.
+/// Marks the first word of each sentence, and questions. A cell of a table and an item of a list
+/// count as sentences.
 fn mark_sentences(tokens: &mut [Token]) {
     let ends = |word: &str| matches!(word, "." | "!" | "?" | "|");
     let mut begin = 0;
