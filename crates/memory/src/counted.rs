@@ -99,14 +99,14 @@ pub mod thread {
     }
 
     pub mod allocatedp {
-        pub fn read() -> Result<weft_server::ThreadLocal<u64>, std::convert::Infallible> {
-            Ok(weft_server::ThreadLocal(&crate::counted::ALLOCATED, weft_server::PhantomData))
+        pub fn read() -> Result<super::ThreadLocal<u64>, std::convert::Infallible> {
+            Ok(super::ThreadLocal(&crate::counted::ALLOCATED, super::PhantomData))
         }
     }
 
     pub mod deallocatedp {
-        pub fn read() -> Result<weft_server::ThreadLocal<u64>, std::convert::Infallible> {
-            Ok(weft_server::ThreadLocal(&crate::counted::DEALLOCATED, weft_server::PhantomData))
+        pub fn read() -> Result<super::ThreadLocal<u64>, std::convert::Infallible> {
+            Ok(super::ThreadLocal(&crate::counted::DEALLOCATED, super::PhantomData))
         }
     }
 }

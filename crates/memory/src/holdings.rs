@@ -13,7 +13,7 @@
 //! State that outlives the command that made it, or that another thread drops, carries a [`Charge`], which takes
 //! itself off. The account belongs to the client and not to a thread: it goes along when the connection moves.
 //!
-//! What takes long to take apart is taken apart by the freeing thread ([`weft_server::bio::Bio::release`]): a client that
+//! What takes long to take apart is taken apart by the freeing thread (`Bio::release` in the server): a client that
 //! closes with a million watched keys holds nobody up.
 
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! will ever take up. The driver plays the connection's thread and everybody whom it may wait for;
 //! faults can be planted in it, and must be found.
 
+use super::*;
 use std::collections::VecDeque;
-use weft_server::io::*;
 
 type Machine = State<u32, u32>;
 

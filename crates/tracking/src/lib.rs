@@ -69,7 +69,7 @@ impl<C: Receiver> Tracking<C> {
 
     /// Prefixes that are followed.
     pub fn prefixes(&self) -> usize {
-        self.prefixes.len()
+        self.prefixes.count()
     }
 
     /// A key with these readers was forgotten.

@@ -80,7 +80,7 @@ type Found<'a, C> = (&'a Followers<C>, Vec<(&'a [u8], u64)>);
 
 impl<C: Receiver> Prefixes<C> {
     /// How many prefixes are followed.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
@@ -153,7 +153,7 @@ fn tell<C: Receiver>(push: Push<'_, C>, followers: &Followers<C>, keys: &[(&[u8]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_server::tracker::Client;
+    use crate::tracker::Client;
 
     #[test]
     fn prefixes_of_a_key() {

@@ -115,7 +115,7 @@ impl<C: Receiver> Table<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_server::tracker::Client;
+    use crate::tracker::Client;
 
     fn reader(client: u64) -> Arc<Tracker<Client>> {
         Arc::new(Tracker::of_nobody(client))

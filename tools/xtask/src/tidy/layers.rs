@@ -37,8 +37,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-scheduler", &["weft-base", "weft-config", "weft-process"]),
     ("weft-pubsub", &["weft-base", "weft-keyspace", "weft-memory", "weft-resp"]),
     (
+        "weft-tracking",
+        &["weft-commands", "weft-keyspace", "weft-memory", "weft-pubsub", "weft-resp"],
+    ),
+    (
         "weft-server",
         &[
+            "weft-tracking",
             "weft-transfer",
             "weft-memory",
             "weft-net",
