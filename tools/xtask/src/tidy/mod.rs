@@ -6,6 +6,7 @@
 //! | a Rust file opens with its essay and is not too long | [`rust`] |
 //! | `unsafe` only in listed files | [`rust`] |
 //! | crates depend in one direction | [`layers`] |
+//! | modules of a crate import in one direction | [`circles`] |
 //! | every command on keys has a seed for its fuzz target | [`seeds`] |
 //! | a specification that is like another says whose flags it has | [`specs`] |
 //! | tests leave no files | [`litter`] |
@@ -13,6 +14,7 @@
 //!
 //! A rule reports what it finds as [`Problem`]s and never stops at the first.
 
+mod circles;
 mod layers;
 mod litter;
 mod rust;
@@ -88,6 +90,7 @@ pub fn check(root: &Path, update: bool) -> io::Result<Checked> {
         words::count(&file, &text, &mut words);
     }
     layers::check(root, &mut problems)?;
+    circles::check(root, &mut problems)?;
     if update {
         words::update(root, &words)?;
     }
