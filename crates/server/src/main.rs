@@ -9,7 +9,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// A sanitizer must see every allocation.
 #[cfg(weft_sanitizer)]
 #[global_allocator]
-static ALLOCATOR: weft_server::counted::Counted = weft_server::counted::Counted;
+static ALLOCATOR: weft_memory::counted::Counted = weft_memory::counted::Counted;
 
 /// Read by jemalloc at its start. Huge pages for what it maps, since random access to many
 /// small records misses the TLB more than any cache (docs/design/huge-pages.md). No thread of its
