@@ -1,26 +1,19 @@
 //! From the command line to running threads, and from a request to stop to the exit code.
 
-use crate::VERSION;
-use crate::announce;
-use crate::aof::aof;
-use crate::bio::Bio;
-use crate::commands::derived::{apply_derived, apply_log, apply_oom_score};
 use crate::failure;
-use crate::listening;
-use crate::persistence::load;
-use crate::persistence::stop::Stop;
-use crate::replication::hub;
-use crate::replication::positions;
-use crate::restart;
-use crate::server::Server;
-use crate::slow;
-use crate::threads;
-use crate::watchdog;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use weft_admin::announce;
+use weft_admin::commands::derived::{apply_derived, apply_log, apply_oom_score};
+use weft_admin::restart;
+use weft_admin::threads;
+use weft_admin::watchdog;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
+use weft_durability::aof::aof;
+use weft_durability::persistence::load;
+use weft_executor::slow;
 use weft_net::listen::Listener;
 use weft_process::errors::{Failure, words};
 use weft_process::log::{self};
@@ -30,6 +23,13 @@ use weft_process::supervise::{Mode, Supervisor};
 use weft_process::title::Title;
 use weft_process::{crash, daemon, limits, memory_policy};
 use weft_process::{log_notice, log_warning};
+use weft_replication_driver::hub;
+use weft_replication_driver::positions;
+use weft_state::bio::Bio;
+use weft_state::listening;
+use weft_state::server::Server;
+use weft_state::stop_state::Stop;
+use weft_state::version::VERSION;
 
 /// The program; answers the process's exit code.
 pub fn main() -> i32 {
@@ -46,7 +46,7 @@ pub fn main() -> i32 {
         Cli::Version => {
             println!(
                 "Weft server v={VERSION} sha={} malloc=jemalloc bits={}",
-                crate::COMMIT,
+                weft_state::version::COMMIT,
                 usize::BITS
             );
             0
@@ -55,8 +55,10 @@ pub fn main() -> i32 {
             print!("{USAGE}");
             0
         }
-        Cli::CheckAof(words) => crate::aof::check::run(&by("--check-aof"), &words),
-        Cli::CheckRdb(words) => crate::persistence::check::run(&by("--check-rdb"), &words),
+        Cli::CheckAof(words) => weft_durability::aof::check::run(&by("--check-aof"), &words),
+        Cli::CheckRdb(words) => {
+            weft_durability::persistence::check::run(&by("--check-rdb"), &words)
+        }
         Cli::InstallDocs(dir) => install_docs(&dir),
         Cli::Run(args) => start(&args),
     }
@@ -194,7 +196,7 @@ fn serve(
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
     let appends = srv.config().bool(Id::APPENDONLY);
-    let log = if appends { crate::aof::start::at_start(srv)? } else { None };
+    let log = if appends { weft_durability::aof::start::at_start(srv)? } else { None };
     // Who comes before the files are loaded must not write.
     srv.set_loading(log.is_some());
     let file = if appends { None } else { load::open(srv)? };
@@ -204,7 +206,7 @@ fn serve(
     }
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
-        let position = crate::aof::start::load_at_start(srv, log)?;
+        let position = weft_durability::aof::start::load_at_start(srv, log)?;
         hub(srv).go_on(srv, position.as_ref().and_then(positions::of_log));
     }
     if let Some(file) = file {
@@ -226,10 +228,10 @@ fn serve(
     let config = srv.config();
     let period = watchdog::possible_period(config.int(Id::WATCHDOG_PERIOD), &config);
     drop(config);
-    srv.set_watchdog(period).map_err(failed)?;
+    weft_admin::watchdog::set_watchdog(srv, period).map_err(failed)?;
     supervisor.ready();
     threads::join(srv);
-    crate::persistence::stop::finish(srv);
+    weft_admin::stop::finish(srv);
     // The rest of the log: the files say where it ends.
     hub(srv).end(srv);
     aof(srv).finish();
@@ -253,7 +255,7 @@ fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<
             let stop = Stop { save, force: has("force"), now: has("now") };
             drop(config);
             signals.acknowledge();
-            srv.request_stop(stop);
+            weft_admin::stopping::request_stop(srv, stop);
         }
     })?;
     Ok(())

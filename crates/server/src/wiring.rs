@@ -1,12 +1,13 @@
 //! Puts the parts of a server together.
 
-use crate::aof::Aof;
-use crate::replication::Hub;
-use crate::replication_status::ReplicationStatus;
-use crate::server::{Parts, Server};
-use crate::{commands, notify, tracking};
 use std::sync::Arc;
+use weft_admin::commands;
 use weft_config::Config;
+use weft_durability::aof::Aof;
+use weft_executor::{notify, tracking};
+use weft_replication_driver::Hub;
+use weft_state::replication_status::ReplicationStatus;
+use weft_state::server::{Parts, Server};
 
 /// A server without threads, whose keyspace reports changes to subscribers and to clients that cache. It lives as
 /// long as the process. `called`: how the program was started.
@@ -18,9 +19,49 @@ pub fn server(config: Config, called: String) -> &'static Server {
         journal: Box::new(Aof::new(commands::stay_off)),
         replication: replication.clone(),
         replicator: Box::new(Hub::new(replication)),
+        run_thread: weft_io::threads::run,
     };
     let srv = Server::new(config, called, table, parts);
     srv.ks.listen(Box::new(move |wanted, notices| notify::tell(srv, wanted, notices)));
     srv.ks.tell_caches(Box::new(tracking::Told(srv)));
     srv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use weft_executor::snapshot_waits::Taken;
+    use weft_keyspace::Turn;
+    use weft_keyspace::snapshot::Snapshot;
+
+    /// While a snapshot is marked as taken no other one begins: its mark would end with that of the one before.
+    #[test]
+    fn taken_snapshot_keeps_its_mark_when_the_one_before_ends() {
+        const ROUNDS: usize = 5000;
+        let srv = server(Config::default(), String::new());
+        let waits = &srv.persistence.waits;
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut hand, mut turn) = (srv.hand(), Turn::new(0, 0));
+                for _ in 0..ROUNDS {
+                    let begun = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+                    let Ok((snapshot, ())) = begun else { break };
+                    drop(Taken::new(srv, snapshot));
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let (mut hand, mut turn) = (srv.hand(), Turn::new(0, 0));
+            while !is_over.load(Ordering::Relaxed) {
+                let state = waits.state();
+                for _ in 0..if state.is_taken { 100 } else { 0 } {
+                    let next = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+                    assert!(next.is_err(), "the next one begins before the mark is gone");
+                }
+            }
+        });
+        assert!(!waits.state().is_taken);
+    }
 }

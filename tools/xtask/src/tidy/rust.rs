@@ -50,8 +50,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "takes over the memory of the process title, before any thread exists",
     ),
     ("crates/memory/src/mallctl.rs", "jemalloc's control interface"),
-    ("crates/server/src/io/read.rs", "reads into the spare capacity of a buffer"),
-    ("crates/server/src/commands/server/debug/mod.rs", "DEBUG SEGFAULT"),
+    ("crates/io/src/read.rs", "reads into the spare capacity of a buffer"),
+    ("crates/admin/src/commands/server/debug/mod.rs", "DEBUG SEGFAULT"),
 ];
 
 /// Reports broken rules of a Rust file.

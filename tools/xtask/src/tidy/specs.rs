@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Reports specifications that take their flags without a word.
 pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
-    let has_commands = ["crates/commands/src", "crates/server/src/commands"];
+    let has_commands = ["crates/commands/src", "crates/admin/src/commands"];
     if !has_commands.iter().any(|folder| file.starts_with(folder)) {
         return;
     }

@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn file_counts_for_its_top_folder() {
         for (file, of) in [
-            ("crates/server/src/io/read.rs", "crates/server"),
+            ("crates/io/src/read.rs", "crates/io"),
             ("tools/tune/Cargo.toml", "tools/tune"),
             ("docs/design/a.md", "docs"),
             ("README.md", "."),

@@ -1,0 +1,66 @@
+//! The first thread's part in the balance: once a tick it reads what all threads have noted of
+//! their loads, and tells them what follows.
+
+use weft_process::log_verbose;
+use weft_scheduler::balance::{Balance, Decision, Sample};
+use weft_scheduler::trial::Served;
+use weft_state::mailbox::Message;
+use weft_state::server::Server;
+use weft_state::settings::Settings;
+
+/// Reads the loads and acts on them. To be called on the first thread.
+pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
+    let (configured, active) = (srv.threads.configured(), srv.threads.active());
+    let fixed = if (configured == 1 && active == 1) || !settings.threads_read {
+        Some(1)
+    } else {
+        settings.always_active.then_some(configured)
+    };
+    let fixed = srv.threads.forced().map(|count| count.min(configured)).or(fixed);
+    if let Some(fixed) = fixed {
+        balance.stand_aside(now_ms);
+        return carry_out(srv, active, &Decision { active: fixed, shifts: Vec::new() });
+    }
+    let samples: Vec<Sample> = srv
+        .threads
+        .iter()
+        .take(active)
+        .map(|thread| Sample {
+            pressure: thread.stats.pressure.get() as f64 / 1000.0,
+            busy_connections: thread.stats.busy_connections.get() as usize,
+        })
+        .collect();
+    let requests = srv.threads.iter().map(|thread| thread.stats.requests.get()).sum();
+    let ns: u64 = srv.threads.iter().map(|thread| thread.stats.running_ns.get()).sum();
+    let served = Served { requests, cpu: ns as f64 / 1e9 };
+    let decision = balance.decide(now_ms, configured, active, &samples, served);
+    if let Some(verdict) = balance.take_verdict() {
+        log_verbose!("{verdict}");
+    }
+    carry_out(srv, active, &decision);
+}
+
+/// DEBUG ACTIVE-THREADS: has that many threads be active now, and until this is called with `None`. May
+/// be called on any thread.
+pub fn force(srv: &Server, count: Option<usize>) {
+    srv.threads.set_forced(count);
+    if let Some(active) = count {
+        carry_out(srv, srv.threads.active(), &Decision { active, shifts: Vec::new() });
+    }
+}
+
+fn carry_out(srv: &Server, before: usize, decision: &Decision) {
+    let after = decision.active;
+    if after != before {
+        log_verbose!("{after} of {} I/O threads are active", srv.threads.configured());
+        srv.threads.set_active(after);
+        // Those that have become active start their crons, those that are not any more pass on
+        // their connections.
+        (before.min(after)..before.max(after))
+            .for_each(|thread| srv.threads[thread].mailbox.send(Message::Wake));
+    }
+    for shift in &decision.shifts {
+        let message = Message::Shed { to: shift.to, share: shift.share };
+        srv.threads[shift.from].mailbox.send(message);
+    }
+}

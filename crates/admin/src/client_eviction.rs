@@ -1,0 +1,70 @@
+//! `maxmemory-clients`: the clients that hold most are closed when all together hold too much.
+//!
+//! ```text
+//!  each thread, after what changes a connection    what it holds ─► its thread's account
+//!  each thread, at the end of a turn               all accounts over the limit?
+//!                                                  ─► mark the largest, tell their threads
+//! ```
+//!
+//! Nobody counts anything while there is no limit. What was marked is taken off at once, so that a
+//! thread that looks before the connections are closed does not close others for it. Clients with
+//! CLIENT NO-EVICT count and are left alone, as in the reference.
+
+use crate::commands::logged_line;
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_executor::end_client::end_client;
+use weft_process::log_notice;
+use weft_state::clients::ClientShared;
+use weft_state::mailbox::Message;
+use weft_state::server::Server;
+
+/// Bytes that all clients hold, as far as they are not about to go. O(threads).
+fn clients_memory(srv: &Server) -> u64 {
+    let all: u64 =
+        srv.threads.iter().fold(0, |sum, t| t.stats.client_memory.get().wrapping_add(sum));
+    all.saturating_sub(srv.client_eviction.leaving.load(Ordering::Relaxed))
+}
+
+/// Closes clients, the largest first, until the rest hold no more than `limit` bytes.
+pub fn evict_clients(srv: &'static Server, limit: u64) {
+    if clients_memory(srv) > limit {
+        choose_clients(srv, limit);
+    }
+}
+
+/// O(clients * log(clients)).
+#[cold]
+fn choose_clients(srv: &'static Server, limit: u64) {
+    // Somebody else is at it, or was and has died of it.
+    let Ok(_choosing) = srv.client_eviction.choosing.try_lock() else { return };
+    let mut left = clients_memory(srv);
+    let mut all: Vec<(u64, Arc<ClientShared>)> = srv
+        .clients
+        .all()
+        .into_iter()
+        .map(|client| (client.memory.load(Ordering::Relaxed), client))
+        .filter(|(memory, client)| {
+            let stays = [&client.no_evict, &client.is_replica];
+            *memory > 0 && !stays.iter().any(|stays| stays.load(Ordering::Relaxed))
+        })
+        .collect();
+    all.sort_unstable_by_key(|(memory, client)| (Reverse(*memory), client.id));
+    for (memory, client) in all {
+        if left <= limit {
+            return;
+        }
+        log_notice!("Evicting client: {}", logged_line(srv, &client));
+        if end_client(srv, &client) {
+            srv.totals.evicted_clients.fetch_add(1, Ordering::Relaxed);
+            // In this order: what has not been added is not taken off. If the client is gone by
+            // now, the message takes it off.
+            srv.client_eviction.leaving.fetch_add(memory, Ordering::Relaxed);
+            client.evicted.store(memory, Ordering::Release);
+            srv.clients.remove(client.id);
+            srv.threads[client.thread()].mailbox.send(Message::Kill { client });
+        }
+        left = left.saturating_sub(memory);
+    }
+}

@@ -1,0 +1,89 @@
+//! AUTH: a client proves that it knows the password.
+//!
+//! There is one user, `default`; its password is `requirepass`, and without one it accepts any.
+
+use crate::commands::connection::{HANDSHAKE, plain};
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error, Spec, error};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_state::command_table::NOTHING;
+
+/// The user that every connection is.
+pub const DEFAULT_USER: &str = "default";
+
+const WRONG_PASS: Error =
+    Error::new("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD: Error = Error::new(
+    "ERR AUTH <password> called without any password configured for the default user. Are you \
+     sure your configuration is correct?",
+);
+
+pub const AUTH: ServerCommand = ServerCommand {
+    spec: Spec {
+        complexity: "O(N) where N is the number of the user's passwords",
+        history: &[("6.0.0", "Takes a user name before the password.")],
+        ..plain(
+            "auth",
+            -2,
+            HANDSHAKE,
+            "1.0.0",
+            "Authenticates the connection.",
+            "[username]@6.0.0 password",
+            auth,
+        )
+        .spec
+    },
+    needs: NOTHING,
+    run: auth,
+    subcommands: &[],
+};
+
+fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
+    match cx.args {
+        [_, _] if cx.srv().settings().password.is_empty() => return Err(NO_PASSWORD),
+        [_, password] => authenticate(cx, DEFAULT_USER.as_bytes(), password)?,
+        [_, user, password] => authenticate(cx, user, password)?,
+        _ => return Err(error::SYNTAX),
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Makes the session an authenticated one of `user`. A failure leaves it as it was.
+pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdResult {
+    // Not the thread's own settings: CONFIG SET may be in the same batch.
+    let settings = cx.srv().settings();
+    let wanted = &settings.password;
+    let known = wanted.is_empty() || same_bytes(wanted, password);
+    if user != DEFAULT_USER.as_bytes() || !known {
+        cx.srv().totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
+        return Err(WRONG_PASS);
+    }
+    cx.session.authenticated = true;
+    cx.session.shared.authenticated.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether both are equal, in a time that tells nothing of where they differ.
+fn same_bytes(secret: &[u8], given: &[u8]) -> bool {
+    let mut differences = secret.len() ^ given.len();
+    for (i, byte) in given.iter().enumerate() {
+        // An empty secret never gets here; the index only has to stay inside it.
+        differences |= usize::from(secret[i % secret.len()] ^ byte);
+    }
+    std::hint::black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_bytes;
+
+    #[test]
+    fn only_equal_passwords_are_equal() {
+        assert!(same_bytes(b"secret", b"secret"));
+        for other in [&b""[..], b"s", b"secres", b"Secret", b"secretsecret", b"secret\0"] {
+            assert!(!same_bytes(b"secret", other), "{other:?}");
+        }
+    }
+}

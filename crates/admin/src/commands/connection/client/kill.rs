@@ -1,0 +1,81 @@
+//! CLIENT KILL: ends connections, this one or others.
+//!
+//! Another's connection belongs to its thread, which may be executing its requests right now.
+//! KILL needs the I/O threads to stop while the victims are marked, so that none of them executes
+//! anything after the reply; their threads then close them when they come by. A victim that waits
+//! for a key waits no more from then on: what is pushed next is not for it.
+//!
+//! A transaction of a victim that runs in the slow lane goes on, and may publish, or change the configuration, at its
+//! end. So the answer comes behind it. What others do there holds the shards of its keys, and nobody sees them before.
+//!
+//! The link to our primary is closed at once, and seen to be by the thread that reads it, behind what it has
+//! read: what has been applied is counted, and the next attempt goes on there.
+
+use crate::commands::connection::client::filter::Filter;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error};
+use weft_executor::dispatch::core::ConnCx;
+use weft_executor::end_client::end_client;
+use weft_replication_driver::hub;
+use weft_state::clients::ClientShared;
+use weft_state::mailbox::Message;
+use weft_state::session::AnswerBehind;
+
+const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
+
+pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
+    match cx.args {
+        [_, _, address] => {
+            let fits = |c: &ClientShared| c.peer.as_bytes() == *address;
+            match kill_all(cx, fits) {
+                0 => return Err(NO_SUCH_CLIENT),
+                _ => cx.reply.ok(),
+            }
+        }
+        [_, _, options @ ..] => {
+            let filter = Filter::parse(options, cx.srv(), true)?;
+            let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
+            let killed = kill_all(cx, |c| filter.fits(c, me, now_ms));
+            cx.reply.int(killed as i64);
+        }
+        [] | [_] => unreachable!("the arity is at least three"),
+    }
+    Ok(())
+}
+
+/// Ends all clients that `fits` chooses; answers their number.
+fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
+    let srv = cx.srv();
+    let me = cx.session.shared.id;
+    if let Some(behind) = cx.session.answer_behind.take() {
+        // They have been marked since the first run.
+        return behind.killed;
+    }
+    let (own, others): (Vec<_>, Vec<_>) =
+        srv.clients.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
+    if !own.is_empty() {
+        // The reply is still sent.
+        cx.session.close = true;
+    }
+    let killed = others.iter().filter(|client| end_client(srv, client)).count();
+    let found = own.len() + killed;
+    // Also of those who were killed before, or have hung up: nobody finds them any more.
+    let ends = |c: &ClientShared| {
+        let (killed, closing) = (&c.killed, &c.closing);
+        c.id != me && (killed.load(Ordering::SeqCst) || closing.load(Ordering::SeqCst))
+    };
+    let clients = srv.slow.acting(|c| ends(c) && fits(c));
+    if !clients.is_empty() && !cx.in_transaction {
+        cx.session.answer_behind = Some(Box::new(AnswerBehind { killed: found, clients }));
+        cx.end_in_slow_lane = true;
+    }
+    for client in others {
+        srv.clients.remove(client.id);
+        if client.is_primary {
+            hub(srv).close_link(client.id);
+            continue;
+        }
+        srv.threads[client.thread()].mailbox.send(Message::Kill { client });
+    }
+    found
+}

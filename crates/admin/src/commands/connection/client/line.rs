@@ -1,0 +1,152 @@
+//! CLIENT LIST and INFO: a client as a line of `field=value` words.
+//!
+//! Monitoring tools parse these lines, so the fields and their order are those of the
+//! reference. A reply buffer of fixed size, which the reference reports as `rbs`, `rbp` and
+//! `obl`, does not exist here: replies that were not taken are `oll` pieces of `omem` bytes. What is
+//! read and executed in the same turn is in a buffer of the thread, and not the client's.
+
+use crate::commands::connection::auth::DEFAULT_USER;
+use crate::commands::connection::client::filter::Filter;
+use crate::commands::connection::client::flags::{capabilities, flags};
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weft_commands::CmdResult;
+use weft_executor::dispatch::core::ConnCx;
+use weft_memory::holdings::Holding;
+use weft_state::clients::{ClientShared, Names};
+use weft_state::command_table::CommandTable;
+use weft_state::held::FIXED;
+use weft_state::server::Server;
+
+pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
+    let filter = Filter::parse(&cx.args[2..], cx.srv(), false)?;
+    renew_own(cx);
+    let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
+    let mut lines = Vec::new();
+    for client in cx.srv().clients.all() {
+        if filter.fits(&client, me, now_ms) {
+            describe(&client, &cx.srv().table, now_ms, Shown::All, &mut lines);
+        }
+    }
+    cx.reply.verbatim("txt", &lines);
+    Ok(())
+}
+
+pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
+    renew_own(cx);
+    let mut line = Vec::new();
+    describe(&cx.session.shared, &cx.srv().table, cx.srv().mono_ms(), Shown::All, &mut line);
+    cx.reply.verbatim("txt", &line);
+    Ok(())
+}
+
+/// Others' public faces are renewed once per batch; the asking client's now, so that it sees
+/// what it has just done.
+fn renew_own(cx: &mut ConnCx<'_>) {
+    let shared = &cx.session.shared;
+    let table = &cx.srv().table;
+    let this = table.all().iter().find(|c| c.full_name == cx.name);
+    shared.last_command.store(this.map_or(0, |c| c.number as u32 + 1), Ordering::Relaxed);
+    shared.last_ms.store(cx.srv().mono_ms(), Ordering::Relaxed);
+    shared.db.store(cx.session.db as u32, Ordering::Relaxed);
+    let argv: usize = cx.args.iter().map(|a| a.len()).sum();
+    shared.argv_mem.store(argv as u64, Ordering::Relaxed);
+    shared.query_len.store(on_the_wire(cx.args) as u64, Ordering::Relaxed);
+    cx.session.asked_of_itself = true;
+}
+
+/// Bytes of a request as it is sent.
+fn on_the_wire(args: &[&[u8]]) -> usize {
+    const BREAKS: usize = 2 * "\r\n".len();
+    let header = |n: usize| 1 + n.max(1).ilog10() as usize + 1;
+    let words = args.iter().map(|arg| header(arg.len()) + arg.len() + BREAKS);
+    header(args.len()) + "\r\n".len() + words.sum::<usize>()
+}
+
+/// The line as the log shows it: without names, unless `hide-user-data-from-log` allows them.
+pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
+    let shown = if srv.settings().hide_user_data { Shown::Redacted } else { Shown::All };
+    let mut line = Vec::new();
+    describe(client, &srv.table, srv.mono_ms(), shown, &mut line);
+    String::from_utf8_lossy(&line).trim_end().into()
+}
+
+/// On whose behalf the commands of our primary run.
+const SUPERUSER: &str = "(superuser)";
+
+/// Whether what clients have chosen is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    All,
+    Redacted,
+}
+
+/// Appends the client's line.
+fn describe(
+    client: &ClientShared,
+    table: &CommandTable,
+    now_ms: i64,
+    shown: Shown,
+    out: &mut Vec<u8>,
+) {
+    client.with_names(|names| describe_named(client, names, table, now_ms, shown, out));
+}
+
+fn describe_named(
+    client: &ClientShared,
+    names: &Names,
+    table: &CommandTable,
+    now_ms: i64,
+    shown: Shown,
+    out: &mut Vec<u8>,
+) {
+    let number = |n: &AtomicU64| n.load(Ordering::Relaxed);
+    let text = |t: &[u8]| String::from_utf8_lossy(t).into_owned();
+    let user = if client.is_primary { SUPERUSER } else { DEFAULT_USER };
+    let (name, user) = match shown {
+        Shown::All => (text(&names.name), user),
+        Shown::Redacted => ("*redacted*".into(), "*redacted*"),
+    };
+    let output = number(&client.output);
+    let (argv, queue) = (number(&client.argv_mem), client.holdings.of(Holding::Queue));
+    // The arguments of an incomplete request are part of the input's memory.
+    let input = number(&client.query_room).max(argv);
+    let total = output + input + client.holdings.total() + FIXED as u64;
+    let last = (client.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
+    let last = last.and_then(|n| table.all().get(n)).map_or("NULL", |c| c.full_name);
+    // Writing to a vector cannot fail.
+    let _ = writeln!(
+        out,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
+         ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem={argv} multi-mem={queue} rbs=0 rbp=0 \
+         obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={user} \
+         redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        client.id,
+        client.peer,
+        client.local,
+        client.fd,
+        name,
+        (now_ms - client.created_ms).max(0) / 1000,
+        client.idle_seconds(now_ms),
+        flags(client),
+        capabilities(client),
+        client.db.load(Ordering::Relaxed),
+        client.subscriptions.channels.load(Ordering::Relaxed),
+        client.subscriptions.patterns.load(Ordering::Relaxed),
+        client.subscriptions.shards.load(Ordering::Relaxed),
+        client.queued.load(Ordering::Relaxed),
+        if client.is_watch_broken() { 0 } else { number(&client.watched) },
+        number(&client.query_len),
+        number(&client.query_free),
+        if output > 0 { number(&client.output_pieces) } else { 0 },
+        if output > 0 { "rw" } else { "r" },
+        crate::commands::connection::client::tracking::redirect(client),
+        client.resp.load(Ordering::Relaxed),
+        text(&names.lib_name),
+        text(&names.lib_version),
+        number(&client.net_in),
+        number(&client.net_out),
+        number(&client.commands),
+    );
+}

@@ -1,0 +1,45 @@
+//! CLIENT PAUSE and UNPAUSE. After the reply of PAUSE nothing runs that it forbids.
+
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error};
+use weft_executor::dispatch::core::ConnCx;
+use weft_state::pause::PauseMode;
+
+const BAD_MODE: Error = Error::new("ERR CLIENT PAUSE mode must be WRITE or ALL");
+const NOT_A_TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
+const NEGATIVE: Error = Error::new("ERR timeout is negative");
+const TOO_LONG: Error = Error::new("ERR timeout is out of range");
+
+pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
+    let mode = match cx.args.len() {
+        3 => PauseMode::All,
+        _ if cx.is(3, "write") => PauseMode::Write,
+        _ if cx.is(3, "all") => PauseMode::All,
+        _ => return Err(BAD_MODE),
+    };
+    let timeout = parse_i64(cx.args[2]).ok_or(NOT_A_TIMEOUT)?;
+    if timeout < 0 {
+        return Err(NEGATIVE);
+    }
+    // Valkey adds the time to Unix time, and refuses what that can't hold.
+    timeout.checked_add(cx.srv().now_ms()).ok_or(TOO_LONG)?;
+    let until = timeout.saturating_add(cx.srv().mono_ms());
+    if cx.end_in_slow_lane {
+        // It has been in force since the first run.
+        cx.reply.ok();
+        return Ok(());
+    }
+    // The I/O threads are between two commands, and look before the next one. What the slow lane
+    // has begun goes on: if it writes, the answer has to wait for it.
+    let srv = cx.srv();
+    srv.pause(mode, until);
+    cx.end_in_slow_lane = srv.slow.writes() > 0;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub fn unpause(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().unpause();
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! ECHO: the message comes back.
+
+use crate::commands::connection::plain;
+use weft_commands::{CmdResult, Flags};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+
+const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
+
+pub const ECHO: ServerCommand =
+    plain("echo", 2, FLAGS, "1.0.0", "Answers the message.", "message", echo);
+
+fn echo(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.bulk(cx.args[1]);
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! HELLO: which version of the protocol, as whom, under what name; and who the server is.
+
+use crate::commands::connection::auth::authenticate;
+use crate::commands::connection::client::names::{check_name, set_name};
+use crate::commands::connection::{HANDSHAKE, plain};
+use std::sync::atomic::Ordering;
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error, Spec};
+use weft_config::Id;
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_resp::Proto;
+use weft_state::command_table::NOTHING;
+use weft_state::version::VERSION;
+
+const NOT_A_VERSION: Error = Error::new("ERR Protocol version is not an integer or out of range");
+const NO_PROTO: Error = Error::new("NOPROTO unsupported protocol version");
+const NO_AUTH: Error = Error::new(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+     <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
+     RESP protocol version at the same time",
+);
+
+/// The version of Redis that old clients are told; INFO says the same.
+const REDIS_VERSION: &str = "7.2.4";
+
+pub const HELLO: ServerCommand = ServerCommand {
+    spec: Spec {
+        history: &[
+            (
+                "6.2.0",
+                "The version may be left out: nothing changes, and the server introduces itself.",
+            ),
+            ("8.1.0", "Tells the availability zone, when one is configured."),
+        ],
+        ..plain(
+            "hello",
+            -1,
+            HANDSHAKE,
+            "6.0.0",
+            "Opens the conversation.",
+            "[arguments=(protover:integer [AUTH auth=(username password)] [SETNAME clientname])]",
+            hello,
+        )
+        .spec
+    },
+    needs: NOTHING,
+    run: hello,
+    subcommands: &[],
+};
+
+/// What the arguments ask for.
+#[derive(Default)]
+struct Wishes<'a> {
+    proto: Option<Proto>,
+    auth: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Wishes<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Self, Error> {
+        let Some((version, mut rest)) = args.split_first() else {
+            return Ok(Wishes::default());
+        };
+        let proto = match parse_i64(version).ok_or(NOT_A_VERSION)? {
+            2 => Proto::Resp2,
+            3 => Proto::Resp3,
+            _ => return Err(NO_PROTO),
+        };
+        let mut wishes = Wishes { proto: Some(proto), ..Wishes::default() };
+        while let Some((option, after)) = rest.split_first() {
+            rest = match after {
+                [user, password, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                    wishes.auth = Some((user, password));
+                    after
+                }
+                [name, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                    check_name(name)?;
+                    wishes.name = Some(name);
+                    after
+                }
+                _ => {
+                    let text = [b"ERR Syntax error in HELLO option '", *option, b"'"].concat();
+                    return Err(Error::owned(text));
+                }
+            };
+        }
+        Ok(wishes)
+    }
+}
+
+fn hello(cx: &mut ConnCx<'_>) -> CmdResult {
+    let wishes = Wishes::parse(&cx.args[1..])?;
+    if let Some((user, password)) = wishes.auth {
+        authenticate(cx, user, password)?;
+    }
+    if !cx.session.authenticated {
+        return Err(NO_AUTH);
+    }
+    if let Some(name) = wishes.name {
+        set_name(&cx.session.shared, name);
+    }
+    if let Some(proto) = wishes.proto {
+        speak(cx, proto);
+    }
+    introduce(cx);
+    Ok(())
+}
+
+/// Changes the protocol, from this reply on.
+pub fn speak(cx: &mut ConnCx<'_>, proto: Proto) {
+    cx.session.proto = proto;
+    cx.reply.proto = proto;
+    cx.session.shared.resp.store(number_of(proto), Ordering::Relaxed);
+}
+
+fn number_of(proto: Proto) -> u32 {
+    match proto {
+        Proto::Resp2 => 2,
+        Proto::Resp3 => 3,
+    }
+}
+
+/// The reply: who the server is.
+fn introduce(cx: &mut ConnCx<'_>) {
+    let config = cx.core.srv.config();
+    let (server, version) = match config.bool(Id::EXTENDED_REDIS_COMPATIBILITY) {
+        true => ("redis", REDIS_VERSION),
+        false => ("weft", VERSION),
+    };
+    let zone = config.bytes(Id::AVAILABILITY_ZONE);
+    let reply = &mut *cx.reply;
+    reply.map(7 + usize::from(!zone.is_empty()));
+    let mut text = |field: &str, value: &str| {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    };
+    text("server", server);
+    text("version", version);
+    reply.bulk(b"proto");
+    reply.int(i64::from(number_of(cx.session.proto)));
+    reply.bulk(b"id");
+    reply.int(cx.session.shared.id as i64);
+    let mut text = |field: &str, value: &str| {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    };
+    text("mode", "standalone");
+    text("role", "master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone);
+    }
+}

@@ -1,0 +1,49 @@
+//! MONITOR: the client sees every command that the server executes, as text.
+
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error, Flags, Group, Spec};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_state::command_table::NOTHING;
+
+pub const MONITOR: ServerCommand = ServerCommand {
+    spec: Spec {
+        name: "monitor",
+        arity: 1,
+        flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+        keys: &[],
+        acl: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Shows every request that the server executes.",
+        complexity: "",
+        syntax: "",
+        history: &[],
+        tips: &[],
+    },
+    needs: NOTHING,
+    run: monitor,
+    subcommands: &[],
+};
+
+/// The lines would come between the replies of the transaction.
+const IN_TRANSACTION: Error = Error::new("ERR MONITOR isn't allowed for DENY BLOCKING client");
+
+fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
+    if cx.in_transaction {
+        return Err(IN_TRANSACTION);
+    }
+    // A replica gets the stream and nothing else.
+    if cx.session.shared.is_replica.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    // Who watches already gets no second answer: the client reads a stream of lines now.
+    if std::mem::replace(&mut cx.session.monitor, true) {
+        return Ok(());
+    }
+    let shared = &cx.session.shared;
+    shared.monitor.store(true, Ordering::Relaxed);
+    weft_executor::monitor::join(cx.core.srv, shared.id, shared.thread());
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! PING: is anybody there.
+
+use weft_commands::{CmdResult, Flags, Group, Spec, error};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_state::command_table::NOTHING;
+
+pub const PING: ServerCommand = ServerCommand {
+    spec: Spec {
+        name: "ping",
+        arity: -1,
+        flags: Flags::FAST,
+        keys: &[],
+        acl: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        summary: "Answers PONG, or the message.",
+        complexity: "O(1)",
+        syntax: "[message]",
+        history: &[],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    },
+    needs: NOTHING,
+    run: ping,
+    subcommands: &[],
+};
+
+fn ping(cx: &mut ConnCx<'_>) -> CmdResult {
+    // Where messages come between replies, the answer has the form of one.
+    if cx.session.is_restricted() && cx.args.len() <= 2 {
+        cx.reply.array(2);
+        cx.reply.bulk(b"pong");
+        cx.reply.bulk(cx.args.get(1).copied().unwrap_or_default());
+        return Ok(());
+    }
+    match cx.args {
+        [_] => cx.reply.simple("PONG"),
+        [_, message] => cx.reply.bulk(message),
+        _ => return Err(error::wrong_arity("ping")),
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! QUIT: the server closes the connection, once the replies before it are sent.
+
+use crate::commands::connection::{HANDSHAKE, plain};
+use weft_commands::CmdResult;
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+
+pub const QUIT: ServerCommand =
+    plain("quit", -1, HANDSHAKE, "1.0.0", "Closes the connection.", "", quit);
+
+fn quit(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.ok();
+    cx.session.close = true;
+    Ok(())
+}

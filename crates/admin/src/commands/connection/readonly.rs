@@ -1,0 +1,37 @@
+//! READONLY and READWRITE: whether a connection may read from a replica of a cluster.
+//!
+//! Without a cluster there is nothing to permit. Clients that do not know send them all the same,
+//! valkey-cli in front of each of its scans; it is noted for CLIENT LIST, and all right.
+
+use crate::commands::connection::plain;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Flags, Group, Spec};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+
+const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
+
+pub const READONLY: ServerCommand =
+    of_clusters("readonly", "Lets this connection read from a replica of a cluster.", |cx| {
+        note(cx, true)
+    });
+pub const READWRITE: ServerCommand =
+    of_clusters("readwrite", "Has this connection read from the primary again.", |cx| {
+        note(cx, false)
+    });
+
+const fn of_clusters(
+    name: &'static str,
+    summary: &'static str,
+    run: fn(&mut ConnCx<'_>) -> CmdResult,
+) -> ServerCommand {
+    let command = plain(name, 1, FLAGS, "3.0.0", summary, "", run);
+    let spec = Spec { flags: FLAGS, group: Group::Cluster, acl: &["@connection"], ..command.spec };
+    ServerCommand { spec, ..command }
+}
+
+fn note(cx: &mut ConnCx<'_>, readonly: bool) -> CmdResult {
+    cx.session.shared.readonly.store(readonly, Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! RESET: the connection becomes as it was when it was accepted.
+//!
+//! What the client library said of itself (CLIENT SETINFO, CLIENT CAPA) stays, since the
+//! library behind the connection is still the same.
+
+use crate::commands::connection::{HANDSHAKE, plain};
+use std::sync::atomic::Ordering;
+use weft_commands::CmdResult;
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_resp::Proto;
+use weft_state::session::ReplyMode;
+
+pub const RESET: ServerCommand = plain(
+    "reset",
+    1,
+    HANDSHAKE,
+    "6.2.0",
+    "Brings the connection back to its first state.",
+    "",
+    reset,
+);
+
+fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
+    // Queue and watches are freed elsewhere. What the client listens to and follows must be gone by the answer,
+    // since the client may begin anew.
+    let follows = cx.session.tracks.as_ref().map_or(0, |own| own.tracker.prefix_count());
+    cx.weigh(cx.session.shared.subscriptions.all() + follows)?;
+    let shared = cx.session.shared.clone();
+    if std::mem::take(&mut cx.session.monitor) {
+        weft_executor::monitor::leave(cx.srv(), shared.id);
+        shared.monitor.store(false, Ordering::Relaxed);
+    }
+    crate::commands::pubsub::forget_all(cx);
+    weft_executor::tracking::disable(cx.core.srv, cx.session);
+    weft_executor::transaction::discard(cx.core.srv, cx.session);
+    let authenticated = cx.srv().settings().password.is_empty();
+    let session = &mut *cx.session;
+    session.authenticated = authenticated;
+    session.db = 0;
+    // CLIENT REPLY SKIP holds for this command, too: whoever counts replies must not be one off.
+    if session.reply_mode == ReplyMode::Off {
+        session.reply_mode = ReplyMode::On;
+    }
+    session.no_touch = false;
+    session.import_source = false;
+    shared.authenticated.store(authenticated, Ordering::Relaxed);
+    for flag in [
+        &shared.no_touch,
+        &shared.no_evict,
+        &shared.readonly,
+        &shared.import_source,
+        &shared.reply_off,
+    ] {
+        flag.store(false, Ordering::Relaxed);
+    }
+    shared.change_names(|names| names.name = Vec::new());
+    crate::commands::connection::hello::speak(cx, Proto::Resp2);
+    cx.reply.simple("RESET");
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! SELECT: the database that this connection's commands work on.
+
+use crate::commands::connection::plain;
+use weft_commands::{CmdResult, Error, Flags, error};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+
+const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST).or(Flags::ALLOW_BUSY);
+
+/// The reference reads the number into a C `int` and says so when it does not fit.
+const NOT_AN_INT: Error =
+    Error::new("ERR value is out of range, value must between -2147483648 and 2147483647");
+
+pub const SELECT: ServerCommand = plain(
+    "select",
+    2,
+    FLAGS,
+    "1.0.0",
+    "Chooses the database of this connection.",
+    "index:integer",
+    select,
+);
+
+fn select(cx: &mut ConnCx<'_>) -> CmdResult {
+    let index = i32::try_from(cx.int(1)?).map_err(|_| NOT_AN_INT)?;
+    let index = usize::try_from(index).map_err(|_| error::DB_OUT_OF_RANGE)?;
+    if index >= cx.srv().ks.databases() {
+        return Err(error::DB_OUT_OF_RANGE);
+    }
+    cx.session.db = index;
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The ACL categories of a command.
+//!
+//! Most follow from what the command is: what it does to keys, how fast it is, its group. The
+//! rest stand in its [`Spec`](weft_commands::Spec).
+
+use weft_commands::{Flags, Group};
+use weft_state::command_table::Cmd;
+
+/// All of them, in the order in which the reference tells them.
+const ORDER: [&str; 21] = [
+    "@keyspace",
+    "@read",
+    "@write",
+    "@set",
+    "@sortedset",
+    "@list",
+    "@hash",
+    "@string",
+    "@bitmap",
+    "@hyperloglog",
+    "@geo",
+    "@stream",
+    "@pubsub",
+    "@admin",
+    "@fast",
+    "@slow",
+    "@blocking",
+    "@dangerous",
+    "@connection",
+    "@transaction",
+    "@scripting",
+];
+
+/// The categories of `cmd`, with `@`, each once, in the order of [`ORDER`].
+pub fn of(cmd: &Cmd) -> Vec<&'static str> {
+    let flags = cmd.spec.flags;
+    let mut found: Vec<&'static str> = cmd.spec.acl.to_vec();
+    let mut add = |category: &'static str, when: bool| {
+        if when && !found.contains(&category) {
+            found.push(category);
+        }
+    };
+    add("@write", flags.has(Flags::WRITE));
+    add("@read", flags.has(Flags::READONLY));
+    add("@admin", flags.has(Flags::ADMIN));
+    add("@dangerous", flags.has(Flags::ADMIN));
+    add("@pubsub", flags.has(Flags::PUBSUB));
+    add("@blocking", flags.has(Flags::BLOCKING));
+    add("@fast", flags.has(Flags::FAST));
+    add("@slow", !flags.has(Flags::FAST));
+    // A container does nothing itself, so its group says nothing; SORT belongs to the types that
+    // it names, and who waits for what a connection has written touches no keys.
+    let of_others = ["@list", "@connection"].iter().any(|other| cmd.spec.acl.contains(other));
+    if cmd.subcommands.is_empty()
+        && !of_others
+        && let Some(category) = of_group(cmd.spec.group)
+    {
+        add(category, true);
+    }
+    found.sort_by_key(|category| ORDER.iter().position(|known| known == category));
+    found
+}
+
+fn of_group(group: Group) -> Option<&'static str> {
+    match group {
+        Group::String => Some("@string"),
+        Group::Generic => Some("@keyspace"),
+        Group::List => Some("@list"),
+        Group::Set => Some("@set"),
+        Group::SortedSet => Some("@sortedset"),
+        Group::Geo => Some("@geo"),
+        Group::Hash => Some("@hash"),
+        Group::Bitmap => Some("@bitmap"),
+        Group::HyperLogLog => Some("@hyperloglog"),
+        Group::Stream => Some("@stream"),
+        Group::Transactions => Some("@transaction"),
+        Group::Connection => Some("@connection"),
+        // Their flag says it, which HELP does not have.
+        Group::PubSub | Group::Server | Group::Cluster => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! COMMAND DOCS: what a command line tool shows to a person.
+
+use crate::commands::introspection::named;
+use crate::commands::introspection::syntax;
+use crate::commands::introspection::syntax::{Arg, Kind, OfKey};
+use weft_commands::CmdResult;
+use weft_executor::dispatch::core::ConnCx;
+use weft_resp::Reply;
+use weft_state::command_table::Cmd;
+
+/// Commands for those who work on the server, not for its users.
+const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];
+
+/// Commands that have given way to others: since when, and to which.
+const DEPRECATED: &[(&str, &str, &str)] = &[("slaveof", "5.0.0", "`REPLICAOF`")];
+
+pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
+    // Unlike COMMAND INFO, an unknown name is passed over.
+    let found: Vec<&Cmd> = named(&cx.srv().table, &cx.args[2..]).flatten().collect();
+    cx.reply.map(found.len());
+    found.iter().for_each(|cmd| entry(cx.reply, cmd));
+    Ok(())
+}
+
+/// A command's name and its documentation.
+fn entry(reply: &mut Reply, cmd: &Cmd) {
+    reply.bulk(cmd.full_name.as_bytes());
+    let spec = cmd.spec;
+    let is_system = SYSTEM.contains(&cmd.full_name);
+    let deprecated = DEPRECATED.iter().find(|(name, ..)| *name == cmd.full_name);
+    let args = syntax::parse(spec.syntax).expect("a test parses every syntax");
+    let optional = [
+        !spec.complexity.is_empty(),
+        is_system,
+        deprecated.is_some(),
+        deprecated.is_some(),
+        deprecated.is_some(),
+        !spec.history.is_empty(),
+        !args.is_empty(),
+        !cmd.subcommands.is_empty(),
+    ];
+    reply.map(3 + optional.iter().filter(|there| **there).count());
+    text(reply, "summary", spec.summary);
+    text(reply, "since", spec.since);
+    text(reply, "group", spec.group.name());
+    if !spec.complexity.is_empty() {
+        text(reply, "complexity", spec.complexity);
+    }
+    if is_system {
+        reply.bulk(b"doc_flags");
+        reply.set(1);
+        reply.simple("syscmd");
+    }
+    if let Some((_, since, by)) = deprecated {
+        reply.bulk(b"doc_flags");
+        reply.set(1);
+        reply.simple("deprecated");
+        text(reply, "deprecated_since", since);
+        text(reply, "replaced_by", by);
+    }
+    if !spec.history.is_empty() {
+        reply.bulk(b"history");
+        reply.set(spec.history.len());
+        for (version, change) in spec.history {
+            reply.array(2);
+            reply.bulk(version.as_bytes());
+            reply.bulk(change.as_bytes());
+        }
+    }
+    if !args.is_empty() {
+        reply.bulk(b"arguments");
+        arguments(reply, &args, &mut KeyRanks { next: 0, specs: spec.keys.len() });
+    }
+    if !cmd.subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(cmd.subcommands.len());
+        cmd.subcommands.iter().for_each(|sub| entry(reply, sub));
+    }
+}
+
+fn text(reply: &mut Reply, field: &str, value: &str) {
+    reply.bulk(field.as_bytes());
+    reply.bulk(value.as_bytes());
+}
+
+/// Which key specification the next argument of type key refers to: the one of its rank, and
+/// the last for all that follow.
+struct KeyRanks {
+    next: usize,
+    specs: usize,
+}
+
+impl KeyRanks {
+    fn take(&mut self) -> Option<usize> {
+        let rank = self.next.min(self.specs.checked_sub(1)?);
+        self.next += 1;
+        Some(rank)
+    }
+}
+
+fn arguments(reply: &mut Reply, args: &[Arg<'_>], ranks: &mut KeyRanks) {
+    reply.array(args.len());
+    args.iter().for_each(|arg| argument(reply, arg, ranks));
+}
+
+fn argument(reply: &mut Reply, arg: &Arg<'_>, ranks: &mut KeyRanks) {
+    let parts = match &arg.kind {
+        Kind::OneOf(parts) | Kind::Block(parts) => Some(parts),
+        Kind::Value(_) | Kind::PureToken => None,
+    };
+    let rank = match (arg.of_key, &arg.kind) {
+        (OfKey::Nth(index), _) => Some(index),
+        (OfKey::Last, _) => ranks.next.checked_sub(1),
+        (OfKey::ByType, Kind::Value("key")) => ranks.take(),
+        (OfKey::ByType, _) => None,
+    };
+    let flags: Vec<&str> = [
+        ("optional", arg.optional),
+        ("multiple", arg.multiple),
+        ("multiple_token", arg.multiple_token),
+    ]
+    .iter()
+    .filter(|(_, on)| *on)
+    .map(|(name, _)| *name)
+    .collect();
+    let texts =
+        [("token", arg.token), ("since", arg.since), ("deprecated_since", arg.deprecated_since)];
+    let present = texts.iter().filter(|(_, value)| value.is_some()).count();
+    // A part of a tree has a text of its own only at the leaves; the rest always have one.
+    let fields = 3 + usize::from(rank.is_some()) + present + usize::from(!flags.is_empty());
+    reply.map(fields);
+    text(reply, "name", arg.name);
+    text(reply, "type", arg.kind.name());
+    if parts.is_none() {
+        text(reply, "display_text", arg.display.unwrap_or(arg.name));
+    }
+    if let Some(rank) = rank {
+        reply.bulk(b"key_spec_index");
+        reply.int(rank as i64);
+    }
+    for (field, value) in texts {
+        if let Some(value) = value {
+            text(reply, field, value);
+        }
+    }
+    if !flags.is_empty() {
+        reply.bulk(b"flags");
+        reply.set(flags.len());
+        flags.iter().for_each(|flag| reply.simple(flag));
+    }
+    if let Some(parts) = parts {
+        reply.bulk(b"arguments");
+        arguments(reply, parts, ranks);
+    }
+}

@@ -1,0 +1,130 @@
+//! COMMAND GETKEYS and GETKEYSANDFLAGS: the keys of a request that is not executed.
+
+use crate::commands::introspection::info::key_flags_reply;
+use weft_commands::spec::{Begin, Find, KeySpec, NOT_A_KEY};
+use weft_commands::{CmdResult, Error};
+use weft_executor::dispatch::absent;
+use weft_executor::dispatch::absent::Absent;
+use weft_executor::dispatch::core::ConnCx;
+use weft_state::command_table::Cmd;
+
+const NO_COMMAND: Error = Error::new("ERR Invalid command specified");
+const NO_KEYS: Error = Error::new("ERR The command has no key arguments");
+const BAD_COUNT: Error = Error::new("ERR Invalid number of arguments specified for command");
+const BAD_ARGUMENTS: Error = Error::new("ERR Invalid arguments specified for command");
+
+/// A key specification with this word tells the most that the command may do to the key.
+const VARIABLE: &str = "VARIABLE_FLAGS";
+
+/// A key among the arguments, and the words for what the command does to it.
+struct Found<'a> {
+    key: &'a [u8],
+    flags: Vec<&'static str>,
+}
+
+pub fn keys(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
+    let found = find(cx)?;
+    cx.reply.array(found.len());
+    found.iter().for_each(|f| cx.reply.bulk(f.key));
+    Ok(())
+}
+
+pub fn keys_and_flags(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
+    let found = find(cx)?;
+    cx.reply.array(found.len());
+    for f in found {
+        cx.reply.array(2);
+        cx.reply.bulk(f.key);
+        key_flags_reply(cx.reply, &f.flags);
+    }
+    Ok(())
+}
+
+fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
+    let args = &cx.args[2..];
+    let Some(cmd) = command_of(cx, args) else { return find_absent(args) };
+    let specs = || cmd.spec.keys.iter().filter(|spec| !spec.flags.contains(&NOT_A_KEY));
+    if specs().next().is_none() {
+        return Err(NO_KEYS);
+    }
+    if !cmd.spec.fits(args.len()) {
+        return Err(BAD_COUNT);
+    }
+    let mut found = Vec::new();
+    let migrates = cmd.full_name == "migrate";
+    let stores = matches!(cmd.full_name, "georadius" | "georadiusbymember");
+    for spec in specs() {
+        // Of two words that name a destination the last one counts: it is looked for below.
+        if stores && matches!(spec.begin, Begin::Keyword { .. }) {
+            continue;
+        }
+        // Where a command can do without these keys, as PFMERGE can, the reference can't tell any.
+        if matches!(spec.begin, Begin::Index(start) if usize::from(start) >= args.len()) {
+            return Err(BAD_ARGUMENTS);
+        }
+        let flags = key_flags(cmd, spec, args);
+        if migrates {
+            // Which of its specifications is meant depends on whether the key is empty.
+            let keys = weft_transfer::migrate::told_keys(args).ok_or(BAD_ARGUMENTS)?;
+            found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
+            break;
+        }
+        let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
+        spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
+    }
+    // Where this key stands no specification can say.
+    let destination = match cmd.full_name {
+        "sort" => weft_commands::sort::destination(args),
+        _ if stores => weft_commands::geo::destination(args),
+        _ => None,
+    };
+    if let Some(at) = destination {
+        found.push(Found { key: args[at], flags: vec!["OW", "UPDATE"] });
+    }
+    Ok(found)
+}
+
+/// The keys of a command that this version does not have.
+fn find_absent<'a>(args: &[&'a [u8]]) -> Result<Vec<Found<'a>>, Error> {
+    let mut found = Vec::new();
+    let flags: &[&str] = match absent::find(args).ok_or(NO_COMMAND)? {
+        Absent::Keyless => return Err(NO_KEYS),
+        Absent::Script { writes: true } => &["RW", "ACCESS", "UPDATE"],
+        Absent::Script { writes: false } => &["RO", "ACCESS"],
+    };
+    // The script or its name, a count, then the keys.
+    const KEYS: KeySpec = KeySpec {
+        flags: &[],
+        begin: Begin::Index(2),
+        find: Find::KeyNum { num: 0, first: 1, step: 1 },
+        notes: "",
+    };
+    if args.len() < 3 {
+        return Err(BAD_COUNT);
+    }
+    // A count that makes no sense names no keys.
+    let _ = KEYS.positions(args, |at| found.push(Found { key: args[at], flags: flags.to_vec() }));
+    Ok(found)
+}
+
+/// The command or subcommand that a request with these arguments would run.
+fn command_of(cx: &ConnCx<'_>, args: &[&[u8]]) -> Option<&'static Cmd> {
+    let cmd = cx.srv().table.find(args[0])?;
+    match args.get(1) {
+        Some(name) if !cmd.subcommands.is_empty() => cmd.subcommand(name),
+        _ => Some(cmd),
+    }
+}
+
+fn key_flags(cmd: &Cmd, spec: &KeySpec, args: &[&[u8]]) -> Vec<&'static str> {
+    let is_get = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"get");
+    match cmd.full_name {
+        // The old value is read only when it is asked for.
+        "set" if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
+        "set" => vec!["OW", "UPDATE"],
+        "bitfield" if weft_commands::bitmap::only_reads(args) => vec!["RO", "ACCESS"],
+        _ => spec.flags.iter().copied().filter(|flag| *flag != VARIABLE).collect(),
+    }
+}

@@ -1,0 +1,195 @@
+//! COMMAND INFO: what a client or proxy has to know of a command to route it.
+
+use crate::commands::introspection::{categories, named};
+use std::sync::OnceLock;
+use weft_commands::spec::{Begin, Find, KeySpec};
+use weft_commands::{CmdResult, Flags};
+use weft_executor::dispatch::core::ConnCx;
+use weft_resp::{Blob, Proto, Reply};
+use weft_state::command_table::{Cmd, CommandTable};
+
+/// COMMAND without a subcommand. Clients ask when they connect, and the answer is a long one that never
+/// changes: it is made once for each protocol.
+pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
+    static ANSWERS: [OnceLock<Blob>; 2] = [const { OnceLock::new() }; 2];
+    let proto = cx.reply.proto;
+    let answer = match proto {
+        Proto::Resp2 => &ANSWERS[0],
+        Proto::Resp3 => &ANSWERS[1],
+    };
+    let made = answer.get_or_init(|| {
+        let mut reply = Reply::new(proto);
+        answer_in(&mut reply, &cx.srv().table, &[]);
+        Blob::new(reply.slices(0, usize::MAX).concat())
+    });
+    // Bytes that are shared sooner than copied.
+    const SHARED: usize = 16 << 10;
+    cx.reply.raw_shared(made, SHARED);
+    Ok(())
+}
+
+pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.weigh_args()?;
+    let table = &cx.srv().table;
+    answer_in(cx.reply, table, &cx.args[2..]);
+    Ok(())
+}
+
+fn answer_in(reply: &mut Reply, table: &CommandTable, names: &[&[u8]]) {
+    let found: Vec<_> = named(table, names).collect();
+    reply.array(found.len());
+    for cmd in found {
+        match cmd {
+            Some(cmd) => describe(reply, cmd),
+            None => reply.null(),
+        }
+    }
+}
+
+fn describe(reply: &mut Reply, cmd: &Cmd) {
+    let spec = cmd.spec;
+    reply.array(10);
+    reply.bulk(cmd.full_name.as_bytes());
+    reply.int(i64::from(spec.arity));
+    let flags = Flags::ALL.iter().filter(|(flag, _)| spec.flags.has(*flag));
+    let flags: Vec<&str> = flags.map(|(_, name)| *name).collect();
+    words(reply, &flags);
+    let (first, last, step) = legacy_range(spec.keys);
+    [first, last, step].iter().for_each(|n| reply.int(*n));
+    words(reply, &categories::of(cmd));
+    reply.set(spec.tips.len());
+    spec.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(spec.keys.len());
+    spec.keys.iter().for_each(|key| key_spec(reply, key));
+    reply.array(cmd.subcommands.len());
+    cmd.subcommands.iter().for_each(|sub| describe(reply, sub));
+}
+
+/// A set of status replies.
+fn words(reply: &mut Reply, words: &[&str]) {
+    reply.set(words.len());
+    words.iter().for_each(|word| reply.simple(word));
+}
+
+/// The words of a key specification: how the key is used (RO, RW, OW, RM) in upper case, what
+/// for in lower case.
+pub fn key_flags_reply(reply: &mut Reply, flags: &[&str]) {
+    reply.set(flags.len());
+    for flag in flags {
+        match flag.len() {
+            2 => reply.simple(flag),
+            _ => reply.simple(&flag.to_ascii_lowercase()),
+        }
+    }
+}
+
+/// First key, last key and step, as they were told before there were key specifications: one
+/// range that covers every specification which is a plain range at a fixed place, as far as
+/// these follow each other.
+fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
+    let absolute = |first: u16, last: i16| match last {
+        0.. => i64::from(first) + i64::from(last),
+        _ => i64::from(last),
+    };
+    if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, .. }] = keys
+    {
+        return (i64::from(*first), absolute(*first, *last), i64::from(*step));
+    }
+    let mut range: Option<(i64, i64)> = None;
+    for key in keys {
+        let (Begin::Index(first), Find::Range { last, step: 1, .. }) = (key.begin, key.find) else {
+            continue;
+        };
+        let last = absolute(first, last);
+        let first = i64::from(first);
+        match range {
+            None => range = Some((first, last)),
+            Some((start, end)) if end == first - 1 => range = Some((start, last)),
+            Some(_) => {}
+        }
+    }
+    range.map_or((0, 0, 0), |(first, last)| (first, last, 1))
+}
+
+fn key_spec(reply: &mut Reply, key: &KeySpec) {
+    reply.map(3 + usize::from(!key.notes.is_empty()));
+    if !key.notes.is_empty() {
+        reply.bulk(b"notes");
+        reply.bulk(key.notes.as_bytes());
+    }
+    reply.bulk(b"flags");
+    key_flags_reply(reply, key.flags);
+    reply.bulk(b"begin_search");
+    begin_search(reply, key.begin);
+    reply.bulk(b"find_keys");
+    find_keys(reply, key.find);
+}
+
+fn begin_search(reply: &mut Reply, begin: Begin) {
+    match begin {
+        Begin::Index(index) => {
+            typed(reply, "index", 1);
+            field(reply, "index", i64::from(index));
+        }
+        Begin::Keyword { word, start } => {
+            typed(reply, "keyword", 2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.as_bytes());
+            field(reply, "startfrom", i64::from(start));
+        }
+        Begin::Unknown => typed(reply, "unknown", 0),
+    }
+}
+
+fn find_keys(reply: &mut Reply, find: Find) {
+    match find {
+        Find::Range { last, step, limit } => {
+            typed(reply, "range", 3);
+            field(reply, "lastkey", i64::from(last));
+            field(reply, "keystep", i64::from(step));
+            field(reply, "limit", i64::from(limit));
+        }
+        Find::KeyNum { num, first, step } => {
+            typed(reply, "keynum", 3);
+            field(reply, "keynumidx", i64::from(num));
+            field(reply, "firstkey", i64::from(first));
+            field(reply, "keystep", i64::from(step));
+        }
+        Find::Unknown => typed(reply, "unknown", 0),
+    }
+}
+
+/// The start of a map with a type and `fields` fields of its specification.
+fn typed(reply: &mut Reply, kind: &str, fields: usize) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(fields);
+}
+
+fn field(reply: &mut Reply, name: &str, value: i64) {
+    reply.bulk(name.as_bytes());
+    reply.int(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_commands::spec::keys;
+
+    #[test]
+    fn legacy_ranges() {
+        let far = Find::Range { last: -1, step: 1, limit: 0 };
+        let key = |index, find| KeySpec { flags: &[], begin: Begin::Index(index), find, notes: "" };
+        let plain = Find::Range { last: 0, step: 1, limit: 0 };
+        assert_eq!(legacy_range(&[]), (0, 0, 0));
+        assert_eq!(legacy_range(&keys::one(&[])), (1, 1, 1));
+        assert_eq!(legacy_range(&keys::all(2, &[])), (1, -1, 2));
+        assert_eq!(legacy_range(&[key(1, plain), key(2, plain)]), (1, 2, 1));
+        assert_eq!(legacy_range(&[key(2, plain), key(3, far)]), (2, -1, 1));
+        let counted = Find::KeyNum { num: 0, first: 1, step: 1 };
+        assert_eq!(legacy_range(&[key(1, counted)]), (0, 0, 0));
+        assert_eq!(legacy_range(&[key(1, plain), key(2, counted)]), (1, 1, 1));
+    }
+}

@@ -1,0 +1,96 @@
+//! Commands on the connection and on the server: those that need no key.
+//!
+//! As in `weft-commands`, a command is a spec beside a function; here the function gets a
+//! [`ConnCx`](weft_executor::dispatch::core::ConnCx).
+
+pub mod cluster;
+mod connection;
+mod introspection;
+mod pubsub;
+mod replication;
+mod server;
+mod shape;
+mod transaction;
+
+pub use server::derived;
+pub use connection::logged_line;
+pub use server::stay_off;
+
+use weft_commands::Command;
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::Functions;
+use weft_state::command_table::CommandTable;
+
+/// Every command of this crate, by group.
+pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
+    cluster::COMMANDS,
+    connection::COMMANDS,
+    introspection::COMMANDS,
+    pubsub::COMMANDS,
+    replication::COMMANDS,
+    server::COMMANDS,
+    transaction::COMMANDS,
+];
+
+/// The commands of this crate that work on keys.
+pub const KEY_COMMANDS: &[&[&Command]] = &[weft_transfer::COMMANDS];
+
+/// The table of all commands, and the functions of those on the server.
+pub fn table() -> (CommandTable, Functions) {
+    let on_keys = weft_commands::REGISTRY.iter().chain(KEY_COMMANDS).copied().flatten().copied();
+    let on_server = SERVER_COMMANDS.iter().copied().flatten().copied();
+    let (table, functions) = CommandTable::new(on_keys, on_server);
+    (table, Functions(functions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+    use weft_executor::dispatch::absent;
+
+    #[test]
+    fn missing_command_is_not_in_the_table() {
+        let table = table().0;
+        for name in absent::names() {
+            let there = match name.split_once('|') {
+                None => table.find(name.as_bytes()),
+                Some((container, sub)) => {
+                    let container = table.find(container.as_bytes());
+                    let container = container.unwrap_or_else(|| panic!("{name}: no container"));
+                    container.subcommand(sub.as_bytes())
+                }
+            };
+            assert!(there.is_none(), "{name} has come: take it off the list");
+        }
+    }
+
+    /// What is taken for the only key is, for all commands and numbers of arguments.
+    #[test]
+    fn single_keys_are_known() {
+        let table = table().0;
+        let words = [b"1".as_slice(); 12];
+        for cmd in table.all().iter().filter(|cmd| cmd.first_key > 0) {
+            for args in (cmd.first_key + 1..words.len()).filter(|n| cmd.spec.fits(*n)) {
+                let mut keys = Vec::new();
+                let _ = cmd.spec.key_positions(&words[..args], |at| keys.push(at));
+                let one = keys == [cmd.first_key];
+                assert!(one || !cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
+                let range = matches!(cmd.full_name, "get" | "del" | "mset" | "lpush" | "blpop");
+                assert!(!range || one == cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_in_any_case() {
+        let table = table().0;
+        assert_eq!(table.find(b"gEt").unwrap().full_name, "get");
+        for cmd in table.top() {
+            let upper = cmd.spec.name.to_ascii_uppercase();
+            assert_eq!(table.find(upper.as_bytes()).unwrap().number, cmd.number);
+        }
+        for name in [&b""[..], b"nosuch", b"\x07et", b"nosuchcommandatall", b"get\0"] {
+            assert!(table.find(name).is_none());
+        }
+    }
+}

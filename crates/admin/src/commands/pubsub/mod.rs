@@ -1,0 +1,64 @@
+//! Publish and subscribe. What is behind these commands is in [`weft_executor::pubsub`].
+
+mod inspect;
+mod publish;
+mod subscribe;
+
+pub use subscribe::forget_all;
+
+use crate::commands::shape::command;
+use weft_commands::{CmdResult, Flags, Group, KeySpec, Spec};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+
+/// The commands of this group.
+pub const COMMANDS: &[&ServerCommand] = &[
+    &subscribe::PSUBSCRIBE,
+    &publish::PUBLISH,
+    &inspect::PUBSUB,
+    &subscribe::PUNSUBSCRIBE,
+    &publish::SPUBLISH,
+    &subscribe::SSUBSCRIBE,
+    &subscribe::SUBSCRIBE,
+    &subscribe::SUNSUBSCRIBE,
+    &subscribe::UNSUBSCRIBE,
+];
+
+const FLAGS: Flags = Flags::PUBSUB.or(Flags::LOADING).or(Flags::STALE);
+
+/// A command of this group in the making.
+struct Plan(Spec, fn(&mut ConnCx<'_>) -> CmdResult);
+
+const fn plan(
+    name: &'static str,
+    arity: i16,
+    flags: Flags,
+    since: &'static str,
+    run: fn(&mut ConnCx<'_>) -> CmdResult,
+) -> Plan {
+    let spec = crate::commands::shape::spec(name, arity, flags, since, "", "");
+    Plan(Spec { group: Group::PubSub, ..spec }, run)
+}
+
+impl Plan {
+    const fn about(mut self, summary: &'static str, syntax: &'static str) -> Plan {
+        self.0.summary = summary;
+        self.0.syntax = syntax;
+        self
+    }
+
+    const fn complexity(mut self, complexity: &'static str) -> Plan {
+        self.0.complexity = complexity;
+        self
+    }
+
+    /// Shard channels belong to nodes of a cluster as keys do.
+    const fn keys(mut self, keys: &'static [KeySpec]) -> Plan {
+        self.0.keys = keys;
+        self
+    }
+
+    const fn build(self) -> ServerCommand {
+        command(self.0, self.1)
+    }
+}

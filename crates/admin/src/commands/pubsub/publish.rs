@@ -1,0 +1,69 @@
+//! PUBLISH and SPUBLISH.
+
+use crate::commands::pubsub::{FLAGS, plan};
+use weft_commands::spec::{NOT_A_KEY, keys};
+use weft_commands::{CmdResult, Flags};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::core::Held;
+use weft_executor::pubsub::publish_patiently;
+use weft_keyspace::commit::seal;
+use weft_keyspace::log::Target;
+use weft_keyspace::{Db, ShardSet};
+use weft_pubsub::registry::Kind;
+use weft_pubsub::registry::{Crowded, Patience};
+
+const PUBLISHES: Flags = FLAGS.or(Flags::FAST).or(Flags::REPLICATES_UNTOLD);
+
+pub const PUBLISH: ServerCommand =
+    plan("publish", 3, PUBLISHES, "2.0.0", |cx| publish(cx, Kind::Channel))
+        .about("Sends a message to all who listen to a channel.", "channel message")
+        .complexity("O(N+M) where N is the number of receivers and M the number of patterns")
+        .build();
+
+pub const SPUBLISH: ServerCommand =
+    plan("spublish", 3, PUBLISHES, "7.0.0", |cx| publish(cx, Kind::Shard))
+        .about("Sends a message to all who listen to a shard channel.", "shardchannel message")
+        .complexity("O(N) where N is the number of receivers")
+        .keys(&keys::one(&[NOT_A_KEY]))
+        .build();
+
+fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
+    // A transaction can't stop in the middle.
+    let patience = if cx.in_transaction { Patience::None } else { Patience::Some };
+    let told = if cx.srv().ks.log().wants(Target::REPLICAS) {
+        publish_and_log(cx, kind, patience)
+    } else {
+        publish_patiently(cx.srv(), kind, cx.args[1], cx.args[2], patience, &mut || {})
+    };
+    match told {
+        Ok(receivers) => cx.reply.int(receivers as i64),
+        Err(Crowded(thread)) => cx.crowded = Some(thread),
+    }
+    Ok(())
+}
+
+/// For those who follow the log as replicas do: files that are replayed need no messages. The command
+/// gets its place in the log while nobody else publishes to the channel, so both have one order.
+#[cold]
+fn publish_and_log(cx: &mut ConnCx<'_>, kind: Kind, patience: Patience) -> Result<usize, Crowded> {
+    let ConnCx { core, session, args, held, .. } = cx;
+    let (srv, turn, db) = (core.srv, &mut core.turn, session.db);
+    let publish = |accepted: &mut dyn FnMut()| {
+        publish_patiently(srv, kind, args[1], args[2], patience, accepted)
+    };
+    match held {
+        // Of a transaction, or in the slow lane: it is committed with all that is done there.
+        Held::Guard(guard) => {
+            publish(&mut || Db::new(guard, turn, db).log_for(Target::REPLICAS, args))
+        }
+        Held::Nothing(inside) => match inside.guard(turn, ShardSet::of([])) {
+            Ok(guard) => publish(&mut || {
+                Db::new(&guard, turn, db).log_for(Target::REPLICAS, args);
+                seal(&guard, turn);
+            }),
+            Err(_) => unreachable!("no shard is none that is busy"),
+        },
+        Held::Stop(_) | Held::Aside => unreachable!("it needs nothing"),
+    }
+}

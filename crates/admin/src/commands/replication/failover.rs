@@ -1,0 +1,31 @@
+//! FAILOVER: this server hands its place to a replica that has everything.
+
+use crate::commands::shape::{holding, spec};
+use weft_commands::{CmdResult, Error, Flags};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_replication_driver::hub;
+use weft_state::command_table::Needs;
+
+pub const FAILOVER: ServerCommand = holding(
+    // ABORT may be a change of role.
+    |_| Needs::World,
+    spec(
+        "failover",
+        -1,
+        Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE),
+        "6.2.0",
+        "Hands the place of this primary to one of its replicas.",
+        "[TO target=(host port:integer [force=FORCE])] [abort=ABORT] [TIMEOUT milliseconds:integer]",
+    ),
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let (srv, guard) = (cx.srv(), cx.guard());
+    let args = &cx.args[1..];
+    let done = hub(srv).cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
+    done.map_err(Error::owned)?;
+    cx.reply.ok();
+    Ok(())
+}

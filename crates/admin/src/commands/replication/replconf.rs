@@ -1,0 +1,31 @@
+//! REPLCONF: what a replica tells about itself, and how far it is.
+
+use crate::commands::replication::address;
+use crate::commands::shape::{ADMIN, command, spec};
+use weft_commands::{CmdResult, Flags, Spec};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_replication_driver::hub;
+
+pub const REPLCONF: ServerCommand = command(
+    Spec {
+        ..spec(
+            "replconf",
+            -1,
+            ADMIN.or(Flags::ALLOW_BUSY),
+            "3.0.0",
+            "Tells a primary about its replica; servers send it to each other.",
+            "",
+        )
+    },
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let srv = cx.srv();
+    let (client, args) = (&cx.session.shared, &cx.args[1..]);
+    let answer = hub(srv).hear(srv, client, None, |node, now, conn, out| {
+        node.replconf(now, conn, address(client), args, out);
+    });
+    crate::commands::replication::sync::pass_on(cx, &answer)
+}

@@ -1,0 +1,93 @@
+//! WAIT, and what it has in common with WAITAOF.
+
+use crate::commands::shape::{command, spec};
+use std::sync::Arc;
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error, Flags, Group, Spec, error};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_replication::primary::Goal;
+use weft_replication_driver::hub;
+use weft_replication_driver::primary::waits;
+use weft_state::server::Server;
+use weft_state::waiting::Waiting;
+
+const NO_TIMEOUT: Error = Error::new("ERR timeout is not an integer or out of range");
+const NEGATIVE_TIMEOUT: Error = Error::new("ERR timeout is negative");
+const LONG_TIMEOUT: Error = Error::new("ERR timeout is out of range");
+const IS_REPLICA: Error = Error::new(
+    "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured \
+     to be writable (which is not the default) writes to replicas are just local and are not propagated.",
+);
+
+pub const WAIT: ServerCommand = command(
+    Spec {
+        group: Group::Generic,
+        acl: &["@connection"],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        ..spec(
+            "wait",
+            3,
+            Flags::BLOCKING,
+            "3.0.0",
+            "Waits until what its client has written before has come to replicas.",
+            "numreplicas:integer timeout:integer",
+        )
+    },
+    run,
+);
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    if cx.srv().replication.is_replica() {
+        return Err(IS_REPLICA);
+    }
+    let replicas = cx.int(1)?;
+    let timeout_ms = timeout(cx.srv(), cx.args[2])?;
+    wait(cx, Goal::Replicas(usize::try_from(replicas).unwrap_or(0)), timeout_ms)
+}
+
+/// Milliseconds, 0 for no end. One that ends behind all time there is is none.
+pub fn timeout(srv: &Server, text: &[u8]) -> Result<i64, Error> {
+    let timeout_ms = parse_i64(text).ok_or(NO_TIMEOUT)?;
+    if timeout_ms < 0 {
+        return Err(NEGATIVE_TIMEOUT);
+    }
+    match srv.now_ms().checked_add(timeout_ms) {
+        Some(_) => Ok(timeout_ms),
+        None => Err(LONG_TIMEOUT),
+    }
+}
+
+/// What the client waits as, and for which replicas.
+pub fn waiting(
+    cx: &ConnCx<'_>,
+    timeout_reply: Vec<u8>,
+    timeout_ms: i64,
+    replicas: Option<(u64, Goal)>,
+) -> Result<Arc<Waiting>, Error> {
+    let srv = cx.srv();
+    let Some(cmd) = srv.table.find(cx.args[0]) else { return Err(error::SYNTAX) };
+    let deadline = (timeout_ms > 0).then(|| srv.mono_ms().saturating_add(timeout_ms));
+    let (ks, session) = (&srv.ks, &*cx.session);
+    let waiting =
+        Waiting::new(ks, session, cmd, cx.args, &[], Vec::new(), timeout_reply, 0, deadline);
+    Ok(Arc::new(Waiting { replicas, ..waiting }))
+}
+
+/// Answers how it stands with what the client has written; if the goal is not reached, the client waits.
+pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
+    let srv = cx.srv();
+    let unit = cx.session.last_unit;
+    // Nobody can wait within a transaction.
+    let waiting = match cx.in_transaction {
+        true => None,
+        // Who comes to the end of the time asks how it stands then.
+        false => Some(waiting(cx, Vec::new(), timeout_ms, Some((unit, goal)))?),
+    };
+    // The role may have changed since the first look.
+    match hub(srv).wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
+        (_, Some(waiting)) => cx.blocked = Some(waiting),
+        (done, None) => waits::answer(cx.reply, done),
+    }
+    Ok(())
+}

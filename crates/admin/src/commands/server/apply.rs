@@ -1,0 +1,160 @@
+//! Making the values of CONFIG SET effective.
+//!
+//! Most directives are read where they matter, through the published
+//! [`Settings`](weft_state::settings::Settings) or a copy that
+//! [`apply_derived`](crate::commands::server::derived::apply_derived) hands out. The others are here: those that act
+//! on the process, and those that can't change while the server runs, or not at all because they
+//! would protect nothing. An error undoes the whole
+//! CONFIG SET, and then this is called once more with the old values.
+
+use crate::commands::server::derived;
+use crate::threads;
+use crate::watchdog;
+use weft_config::{Config, Id, Permit};
+use weft_durability::aof::aof;
+use weft_process::{limits, log_warning};
+use weft_replication_driver::hub;
+use weft_state::listening;
+use weft_state::server::Server;
+
+/// Why a directive keeps its value, after `CONFIG SET failed (...) - `.
+type Refusal = (Id, String);
+
+/// Makes `config` effective, in which `changed` are new.
+pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
+    let refused = config.unsupported_guards().into_iter().find(|(id, _)| changed.contains(id));
+    if let Some((id, feature)) = refused {
+        return Err((id, format!("not supported by this version, which does not have {feature}")));
+    }
+    if changed.contains(&Id::APPENDONLY) {
+        crate::announce::tell_no_log(config);
+    }
+    for id in changed {
+        apply_to_process(srv, config, *id).map_err(|reason| {
+            log_warning!(
+                "Failed applying new configuration. Possibly related to new {} setting. Restoring \
+                 previous settings.",
+                id.name()
+            );
+            (*id, reason)
+        })?;
+    }
+    if changed.contains(&Id::APPENDONLY) {
+        weft_durability::aof::start::want(srv, config);
+    }
+    if changed.contains(&Id::WATCHDOG_PERIOD) {
+        set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
+    }
+    derived::apply_derived(srv, config);
+    if !config.bool(Id::REPLICA_READ_ONLY) && srv.replication.is_replica() {
+        // Before clients may write.
+        srv.ks.note_replica_expiry(true);
+    }
+    srv.publish_settings(config);
+    weft_replication_driver::roles::note_expiry(srv, srv.replication.is_replica());
+    hub(srv).set(srv, config);
+    if aof(srv).is_on() {
+        aof(srv).renew(srv, srv.settings().aof.sync);
+    }
+    // The threads look at the new settings in their next batch; one that sleeps, now.
+    srv.broadcast(|| weft_state::mailbox::Message::Wake);
+    Ok(())
+}
+
+fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(), String> {
+    match id {
+        Id::DIR => change_directory(srv, config),
+        Id::MAXCLIENTS => raise_limit(config),
+        Id::IO_THREADS => {
+            find_descriptors(config)?;
+            threads::resize(srv, config, threads::wanted(srv, config))
+        }
+        Id::MAXMEMORY => {
+            warn_of_eviction(srv, config);
+            Ok(())
+        }
+        Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => derived::apply_oom_score(srv, config)
+            .map_err(|_| "Failed to set current oom_score_adj. Check server logs.".into()),
+        // Both are seen to by the first that has changed, and the other finds it done.
+        Id::PORT => change_listeners(srv, config)
+            .ok_or("Unable to listen on this port. Check server logs.".into()),
+        Id::BIND => {
+            change_listeners(srv, config).ok_or("Failed to bind to specified addresses.".into())
+        }
+        Id::PROC_TITLE_TEMPLATE => {
+            crate::announce::apply_title(srv, config);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A period that is shorter than the ticks by which it is kept is made longer.
+fn set_watchdog(srv: &'static Server, config: &mut Config) -> Result<(), String> {
+    let wished = config.int(Id::WATCHDOG_PERIOD);
+    let period = watchdog::possible_period(wished, config);
+    if period != wished {
+        let value = period.to_string();
+        let pair = (&b"watchdog-period"[..], value.as_bytes());
+        let permit = Permit { protected: true, loading: false };
+        if config.set(&[pair], permit, &mut |_, _| Ok(())).is_err() {
+            log_warning!("watchdog-period can't be raised to {period}");
+        }
+    }
+    crate::watchdog::set_watchdog(srv, period).map_err(|e| e.to_string())
+}
+
+fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
+    listening::change(&srv.listening, &srv.threads, config).ok()?;
+    crate::announce::apply_title(srv, config);
+    Some(())
+}
+
+/// The append-only file goes on in its folder below the new directory with the next rewrite.
+fn change_directory(srv: &Server, config: &Config) -> Result<(), String> {
+    let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
+    if aof(srv).is_on() {
+        let log = weft_durability::aof::directory_in(&dir, config);
+        // Where the folder is missing, the rewrite creates and locks it.
+        if log.folder().is_dir() {
+            aof(srv).locks.lock(&log)?;
+        }
+    }
+    std::env::set_current_dir(dir).map_err(|e| e.to_string())
+}
+
+fn raise_limit(config: &Config) -> Result<(), String> {
+    let wanted = config.int(Id::MAXCLIENTS) as u32;
+    match limits::raise_open_files(wanted, threads::descriptors(config)) {
+        Ok(possible) if possible >= wanted => Ok(()),
+        Ok(possible) => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try \
+             with {possible}"
+        )),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Threads must not take the descriptors that `maxclients` has promised to clients.
+fn find_descriptors(config: &Config) -> Result<(), String> {
+    let clients = config.int(Id::MAXCLIENTS) as u32;
+    match limits::raise_open_files(clients, threads::descriptors(config)) {
+        Ok(possible) if possible >= clients => Ok(()),
+        Ok(possible) => Err(format!(
+            "The operating system is not able to handle so many threads beside maxclients \
+             {clients}, with them it is {possible}"
+        )),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn warn_of_eviction(srv: &Server, config: &Config) {
+    let (limit, used) = (config.memory(Id::MAXMEMORY), srv.memory.used() as u64);
+    if limit > 0 && limit < used {
+        log_warning!(
+            "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the \
+             current memory usage ({used}). This will result in key eviction and/or the \
+             inability to accept new write commands depending on the maxmemory-policy."
+        );
+    }
+}

@@ -1,0 +1,499 @@
+//! DEBUG: for those who test the server, or clients against it.
+//!
+//! COMMAND knows DEBUG as one command without subcommands, so it looks its own up here.
+//! `enable-debug-command` says who may use it.
+
+mod digest;
+mod effects;
+mod inspect;
+mod populate;
+mod protocol;
+mod restart;
+mod switches;
+
+use crate::active_threads as control;
+use crate::commands::server::slowlog::unknown;
+use crate::commands::shape::{ADMIN, answer_help, holding, spec};
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weft_base::num::parse_i64;
+use weft_commands::{CmdResult, Error, Spec, error};
+use weft_config::{Config, Id};
+use weft_durability::aof::aof;
+use weft_durability::persistence::reload;
+use weft_durability::persistence::reload::Options;
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_process::log_warning;
+use weft_replication_driver::hub;
+use weft_state::command_table::Needs;
+use weft_state::mailbox::Message;
+
+pub const DEBUG: ServerCommand = holding(
+    needs,
+    Spec {
+        complexity: "Depends on subcommand.",
+        ..spec("debug", -2, ADMIN, "1.0.0", "Holds the commands for debugging.", "")
+    },
+    run,
+);
+
+const DENIED: Error = Error::new(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+     can run it from a local connection, otherwise you need to set this option in the \
+     configuration file, and then restart the server.",
+);
+const UNKNOWN_OPTION: Error =
+    Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
+
+/// One subcommand: its name, how many arguments may follow it, what it needs, and its function.
+struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
+
+const SUBCOMMANDS: &[Sub] = &[
+    Sub("active-threads", 1..=1, Needs::Nothing, active_threads),
+    Sub("aof-flush-sleep", 1..=1, Needs::Nothing, aof_flush_sleep),
+    Sub("assert", 0..=0, Needs::Nothing, assert),
+    Sub("change-repl-id", 0..=0, Needs::Nothing, change_replication_id),
+    Sub("client-enforce-reply-list", 1..=1, Needs::Nothing, switches::any),
+    Sub("client-eviction", 0..=0, Needs::Nothing, clients_by_size),
+    Sub("close-cluster-link-on-packet-drop", 1..=1, Needs::Nothing, switches::any),
+    Sub("clusterlink", 3..=3, Needs::Nothing, switches::cluster_link),
+    Sub("config-rewrite-force-all", 0..=0, Needs::Aside, rewrite_all),
+    Sub("crash-and-recover", 0..=usize::MAX, Needs::World, restart::at_once),
+    Sub("delay-rdb-client-free-seconds", 1..=1, Needs::Nothing, switches::number),
+    Sub("dict-resizing", 1..=1, Needs::Nothing, switches::any),
+    Sub("digest", 0..=0, Needs::World, digest::all),
+    Sub("digest-value", 0..=usize::MAX, Needs::KeysFrom(2), digest::values),
+    Sub("disable-cluster-random-ping", 1..=1, Needs::Nothing, switches::any),
+    Sub("disable-cluster-reconnection", 1..=1, Needs::Nothing, switches::any),
+    Sub("drop-cluster-packet-filter", 1..=1, Needs::Nothing, switches::number),
+    Sub("effects", 0..=1, Needs::World, effects::effects),
+    Sub("error", 1..=1, Needs::Nothing, answer_error),
+    Sub("force-free-primary-async", 1..=1, Needs::Nothing, switches::any),
+    Sub("force-tls-write-error", 1..=1, Needs::Nothing, switches::any),
+    Sub("hashtable-can-abort-shrink", 1..=1, Needs::Nothing, switches::any),
+    Sub("help", 0..=0, Needs::Nothing, |cx| answer_help(cx, HELP)),
+    Sub("htstats", 1..=2, Needs::World, inspect::tables),
+    Sub("htstats-key", 1..=2, Needs::Key(2), inspect::table_of_key),
+    Sub("leak", 1..=1, Needs::Nothing, leak),
+    Sub("listpack", 1..=1, Needs::Key(2), inspect::listpack),
+    Sub("loadaof", 0..=0, Needs::World, load_log),
+    Sub("log", 1..=1, Needs::Nothing, log),
+    Sub("mallctl", 1..=2, Needs::Nothing, allocator_number),
+    Sub("mallctl-str", 1..=1, Needs::Nothing, allocator_text),
+    Sub("object", 1..=2, Needs::Key(2), inspect::object),
+    Sub("move-clients", 0..=0, Needs::Nothing, move_clients),
+    Sub("oom", 0..=0, Needs::Nothing, run_out_of_memory),
+    Sub("panic", 0..=0, Needs::Nothing, panic),
+    Sub("pause-after-fork", 1..=1, Needs::Nothing, switches::any),
+    Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
+    Sub("pause-slow-lane", 1..=1, Needs::Nothing, pause_slow_lane),
+    Sub("pause-snapshot", 1..=1, Needs::Nothing, pause_snapshot),
+    Sub("populate", 1..=3, Needs::World, populate::populate),
+    Sub("protect-client", 1..=1, Needs::Nothing, switches::protect_client),
+    Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
+    Sub("quicklist", 1..=2, Needs::Key(2), inspect::quicklist),
+    Sub("quicklist-packed-threshold", 1..=1, Needs::Nothing, switches::packed_threshold),
+    Sub("reload", 0..=usize::MAX, Needs::World, reload),
+    Sub("replicate", 1..=usize::MAX, Needs::Nothing, switches::any),
+    Sub("replybuffer", 2..=2, Needs::Nothing, switches::reply_buffer),
+    Sub("restart", 0..=usize::MAX, Needs::Aside, restart::in_order),
+    Sub("sdslen", 1..=1, Needs::Key(2), inspect::string_lengths),
+    Sub("segfault", 0..=0, Needs::Nothing, segfault),
+    Sub("set-active-expire", 1..=1, Needs::Nothing, set_active_expire),
+    Sub("set-disable-deny-scripts", 1..=1, Needs::Nothing, switches::any),
+    Sub("set-skip-checksum-validation", 1..=1, Needs::Nothing, switches::any),
+    Sub("sleep", 1..=1, Needs::World, sleep),
+    Sub("slotmigration", 2..=2, Needs::Nothing, switches::slot_migration),
+    Sub("stringmatch-test", 0..=0, Needs::Nothing, match_strings),
+    Sub("structsize", 0..=0, Needs::Nothing, inspect::sizes),
+];
+
+const HELP: &[&str] = &[
+    "ACTIVE-THREADS <count>",
+    "    Serve with the first <count> I/O threads from now on; with 0 the load decides again.",
+    "AOF-FLUSH-SLEEP <microseconds>",
+    "    Have each write of the append-only file take so long at least: a slow disk.",
+    "ASSERT",
+    "    Crash by a failed assertion.",
+    "CHANGE-REPL-ID",
+    "    Give the server another replication id.",
+    "CLIENT-ENFORCE-REPLY-LIST <0|1>",
+    "    No effect: clients have no reply buffers of a fixed size.",
+    "CLIENT-EVICTION",
+    "    Answer how many clients hold how much memory, while maxmemory-clients is set.",
+    "CLOSE-CLUSTER-LINK-ON-PACKET-DROP <0|1>",
+    "    No effect: there is no cluster bus.",
+    "CLUSTERLINK KILL <to|from|all> <node-id>",
+    "    An error: there is no cluster bus.",
+    "CONFIG-REWRITE-FORCE-ALL",
+    "    As CONFIG REWRITE, with all directives.",
+    "CRASH-AND-RECOVER [<milliseconds>]",
+    "    Stop everybody, wait, and execute the program anew in this process: what is not on the",
+    "    disk is lost.",
+    "DELAY-RDB-CLIENT-FREE-SECONDS <seconds>",
+    "    No effect: a copy and the writes behind it share one connection.",
+    "DICT-RESIZING <0|1>",
+    "    No effect: tables grow in small steps, with the writes that make them grow.",
+    "DIGEST",
+    "    Answer a hash of all databases; equal data has equal hashes on every server.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Answer a hash of the value of each key.",
+    "DISABLE-CLUSTER-RANDOM-PING <0|1>",
+    "    No effect: there is no cluster bus.",
+    "DISABLE-CLUSTER-RECONNECTION <0|1>",
+    "    No effect: there is no cluster bus.",
+    "DROP-CLUSTER-PACKET-FILTER <type>",
+    "    No effect: there is no cluster bus.",
+    "EFFECTS [<path>]",
+    "    Write the log of effects to a file, from now on; without a path: no longer.",
+    "ERROR <string>",
+    "    Answer an error with that text.",
+    "FORCE-FREE-PRIMARY-ASYNC <0|1>",
+    "    No effect: there is no primary yet.",
+    "FORCE-TLS-WRITE-ERROR <0|1>",
+    "    No effect: there is no TLS yet.",
+    "HASHTABLE-CAN-ABORT-SHRINK <0|1>",
+    "    No effect: tables shrink in small steps.",
+    "HTSTATS <dbid> [full]",
+    "    Answer the shape of the tables of a database.",
+    "HTSTATS-KEY <key> [full]",
+    "    Answer the shape of the table that is the value of <key>.",
+    "LEAK <string>",
+    "    Copy <string> and never free it.",
+    "LISTPACK <key>",
+    "    Log how the packed value of <key> is stored.",
+    "LOADAOF",
+    "    Write what is logged, empty all databases and load the append-only file.",
+    "LOG <message>",
+    "    Write <message> to the server's log.",
+    "MALLCTL <name> [<value>]",
+    "    Answer, and set, a number of the allocator.",
+    "MALLCTL-STR <name>",
+    "    Answer a string of the allocator.",
+    "MOVE-CLIENTS",
+    "    Move every connection that may move to an I/O thread drawn at random. Those that are",
+    "    not active pass them on within a tick.",
+    "OBJECT <key> [fast]",
+    "    Answer how the value of <key> is stored; with fast, without its length on disk.",
+    "OOM",
+    "    Crash as if there were no more memory.",
+    "PANIC",
+    "    Crash by a panic.",
+    "PAUSE-AFTER-FORK <0|1>",
+    "    No effect: nothing is forked.",
+    "PAUSE-CRON <0|1>",
+    "    Stop, or start again, what is done periodically.",
+    "PAUSE-SLOW-LANE <0|1>",
+    "    Have commands that take long wait until that is taken back, before they are begun.",
+    "PAUSE-SNAPSHOT <0|1>",
+    "    Have snapshots that are being taken stand still until that is taken back.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Make strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
+    "    filled up with zero bytes to <size>. Keys that are there are left alone.",
+    "PROTECT-CLIENT <id>",
+    "    No effect: whoever works for a client keeps what belongs to it.",
+    "PROTOCOL <type>",
+    "    Answer a value of a type: string, integer, double, bignum, null, array, set,",
+    "    map, attrib, push, verbatim, true or false.",
+    "QUICKLIST <key> [<0|1>]",
+    "    Log how the list of <key>, which is not packed whole, is stored.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    No effect: elements of any size are packed.",
+    "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+    "    Save the data, remove it and load it again, while everything stands still. With",
+    "    NOSAVE the file is loaded that is there, with NOFLUSH nothing is removed before,",
+    "    and with MERGE keys of the file replace those that are there.",
+    "REPLICATE <string>",
+    "    No effect: there are no replicas yet.",
+    "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
+    "    No effect: reply buffers belong to threads, and are not fitted to clients.",
+    "RESTART [<milliseconds>]",
+    "    Rewrite the configuration file, save, end, wait, and execute the program anew in this",
+    "    process.",
+    "SDSLEN <key>",
+    "    Answer how much memory key and string of <key> take.",
+    "SEGFAULT",
+    "    Crash by a memory fault.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    With 0 expired keys stay until somebody meets them.",
+    "SET-DISABLE-DENY-SCRIPTS <0|1>",
+    "    No effect: there are no scripts yet.",
+    "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+    "    No effect: nothing with a checksum is loaded yet.",
+    "SLEEP <seconds>",
+    "    Stop the server for that long.",
+    "SLOTMIGRATION <PREVENT-PAUSE|PREVENT-FAILOVER> <0|1>",
+    "    No effect: there is no cluster mode.",
+    "STRINGMATCH-TEST",
+    "    Compare patterns and texts that are drawn at random, to see that nothing crashes.",
+    "STRUCTSIZE",
+    "    Answer the sizes of some structures.",
+];
+
+/// The subcommand that these arguments call.
+fn find(args: &[&[u8]]) -> Option<&'static Sub> {
+    let more = args.len().checked_sub(2)?;
+    SUBCOMMANDS.iter().find(|Sub(name, count, ..)| {
+        args[1].eq_ignore_ascii_case(name.as_bytes()) && count.contains(&more)
+    })
+}
+
+fn needs(args: &[&[u8]]) -> Needs {
+    find(args).map_or(Needs::Nothing, |Sub(_, _, needs, _)| *needs)
+}
+
+fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    let allowed = cx.srv().config().word(Id::ENABLE_DEBUG_COMMAND);
+    if !super::is_permitted(cx, allowed) {
+        return Err(DENIED);
+    }
+    match find(cx.args) {
+        Some(Sub(.., run)) => run(cx),
+        None => Err(unknown(cx, "DEBUG")),
+    }
+}
+
+fn move_clients(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().broadcast(|| Message::Scatter);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn active_threads(cx: &mut ConnCx<'_>) -> CmdResult {
+    let srv = cx.srv();
+    let count = parse_i64(cx.args[2]).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count <= srv.threads.configured());
+    let count = count.ok_or(error::NOT_AN_INTEGER)?;
+    control::force(srv, Some(count).filter(|count| *count > 0));
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Like C's `atoi(...) != 0`, which the reference takes switches with.
+fn switch(arg: &[u8]) -> bool {
+    let digits = arg.iter().skip_while(|b| matches!(b, b' ' | b'-' | b'+'));
+    digits.take_while(|b| b.is_ascii_digit()).any(|b| *b != b'0')
+}
+
+/// Everybody stops, as the name of the command promises: it needs the world.
+fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
+    let seconds = weft_base::num::parse_f64(cx.args[2]).unwrap_or(0.0);
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    std::thread::sleep(time);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// As C's `atoi` reads it, which the reference takes it with: what is no number is none.
+fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
+    let us = parse_i64(cx.args[2]).and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
+    aof(cx.srv()).status.flush_sleep_us.store(us, Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_slow_lane(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().slow.pause(switch(cx.args[2]));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_snapshot(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().persistence.waits.is_paused.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The clients, by the memory that they hold. The classes are the reference's.
+fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
+    const SMALLEST: u32 = 15;
+    const LARGEST: u32 = 33;
+    if cx.core.settings.clients_memory == 0 {
+        return Err(Error::new("ERR maxmemory-clients is disabled."));
+    }
+    let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
+    for client in cx.srv().clients.all() {
+        let memory = client.memory.load(Ordering::Relaxed);
+        let class = memory.max(1).ilog2().clamp(SMALLEST - 1, LARGEST - 1) - (SMALLEST - 1);
+        classes[class as usize].0 += memory;
+        classes[class as usize].1 += 1;
+    }
+    let mut text = String::new();
+    for (n, (memory, clients)) in (SMALLEST..).zip(classes) {
+        let from = if n == SMALLEST { 0 } else { 1u64 << (n - 1) };
+        let to = if n == LARGEST { u64::MAX } else { (1u64 << n) - 1 };
+        text.push_str(&format!(
+            "bucket {from:10} - {to:10}: tot-mem: {memory:10}, clients: {clients}\n"
+        ));
+    }
+    cx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn rewrite_all(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.srv().rewrite_config(Config::rewrite_all).map_err(|e| {
+        let reason = e.to_string();
+        let reason = reason.strip_prefix("ERR ").unwrap_or(&reason);
+        Error::owned(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {reason}"))
+    })?;
+    cx.reply.ok();
+    Ok(())
+}
+
+fn change_replication_id(cx: &mut ConnCx<'_>) -> CmdResult {
+    let srv = cx.srv();
+    hub(srv).step(srv, |node, _, _| node.change_id());
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Only looks like an error: INFO does not count it, or a client could make up its lines.
+fn answer_error(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.error(cx.args[2]);
+    Ok(())
+}
+
+fn log(cx: &mut ConnCx<'_>) -> CmdResult {
+    log_warning!("DEBUG LOG: {}", String::from_utf8_lossy(cx.args[2]));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn leak(cx: &mut ConnCx<'_>) -> CmdResult {
+    Vec::leak(cx.args[2].to_vec());
+    cx.reply.ok();
+    Ok(())
+}
+
+fn allocator_number(cx: &mut ConnCx<'_>) -> CmdResult {
+    let new = match cx.args.get(3) {
+        Some(value) => Some(parse_i64(value).ok_or(error::NOT_AN_INTEGER)?),
+        None => None,
+    };
+    let old = weft_memory::mallctl::number(cx.args[2], new).map_err(allocator_error)?;
+    cx.reply.int(old);
+    Ok(())
+}
+
+fn allocator_text(cx: &mut ConnCx<'_>) -> CmdResult {
+    let value = weft_memory::mallctl::text(cx.args[2]).map_err(allocator_error)?;
+    cx.reply.bulk(value.as_bytes());
+    Ok(())
+}
+
+fn allocator_error(e: weft_memory::mallctl::Errno) -> Error {
+    Error::owned(format!("ERR {e}"))
+}
+
+fn load_log(cx: &mut ConnCx<'_>) -> CmdResult {
+    let (srv, guard) = (cx.srv(), cx.guard());
+    weft_durability::aof::load::again(srv, cx.core, guard).map_err(|fault| {
+        log_warning!("{fault}");
+        Error::new("ERR Error trying to load the AOF files, check server logs.")
+    })?;
+    log_warning!("Append Only File loaded by DEBUG LOADAOF");
+    cx.reply.ok();
+    Ok(())
+}
+
+fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
+    let known = |at: usize| ["merge", "noflush", "nosave"].iter().any(|word| cx.is(at, word));
+    if !(2..cx.args.len()).all(known) {
+        return Err(UNKNOWN_OPTION);
+    }
+    let has = |word| (2..cx.args.len()).any(|at| cx.is(at, word));
+    let options = Options { saves: !has("nosave"), empties: !has("noflush"), merges: has("merge") };
+    let srv = cx.srv();
+    let guard = cx.guard();
+    let done = reload::reload(srv, guard, &mut cx.core.turn, options);
+    // What is there now is not what the append-only file says.
+    let is_other = !options.saves || !options.empties || done == Err(reload::Failed::Loading);
+    if is_other && let Err(e) = weft_durability::aof::start::again(srv, guard) {
+        log_warning!("The append-only file could not begin anew at once, and is tried again: {e}");
+        weft_durability::aof::start::follow_soon(srv, super::config::stay_off);
+    }
+    done.map_err(|failed| match failed {
+        reload::Failed::Saving => Error::new("ERR"),
+        reload::Failed::Loading => {
+            Error::new("ERR Error trying to load the RDB dump, check server logs.")
+        }
+    })?;
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Patterns and texts of characters that mean something, as many as take some ten milliseconds.
+fn match_strings(cx: &mut ConnCx<'_>) -> CmdResult {
+    const ROUNDS: usize = 20_000;
+    const LONGEST: u64 = 32;
+    const LETTERS: &[u8] = b"*?[]^-\\\\aAb\0\xff";
+    let turn = &mut cx.core.turn;
+    let mut draw = || {
+        let length = turn.random() % LONGEST;
+        let letter = |_| LETTERS[turn.random() as usize % LETTERS.len()];
+        (0..length).map(letter).collect::<Vec<u8>>()
+    };
+    for round in 0..ROUNDS {
+        let (pattern, text) = (draw(), draw());
+        std::hint::black_box(weft_base::glob::matches(&pattern, &text, round % 2 == 0));
+    }
+    cx.reply.simple("Apparently the server did not crash: test passed");
+    Ok(())
+}
+
+fn segfault(_: &mut ConnCx<'_>) -> CmdResult {
+    // SAFETY: raise has no preconditions. The default action or the crash report ends the
+    // process; should the signal be blocked, the panic does.
+    unsafe { libc::raise(libc::SIGSEGV) };
+    unreachable!("DEBUG SEGFAULT")
+}
+
+fn panic(_: &mut ConnCx<'_>) -> CmdResult {
+    panic!("DEBUG PANIC")
+}
+
+fn assert(cx: &mut ConnCx<'_>) -> CmdResult {
+    assert!(cx.args.is_empty(), "DEBUG ASSERT");
+    Ok(())
+}
+
+fn run_out_of_memory(_: &mut ConnCx<'_>) -> CmdResult {
+    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1 << 30]>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches() {
+        for (arg, on) in
+            [("1", true), ("2", true), ("-1", true), ("0", false), ("x", false), ("", false)]
+        {
+            assert_eq!(switch(arg.as_bytes()), on, "{arg}");
+        }
+    }
+
+    #[test]
+    fn every_subcommand_is_explained() {
+        for Sub(name, ..) in SUBCOMMANDS.iter().filter(|Sub(name, ..)| *name != "help") {
+            let upper = name.to_ascii_uppercase();
+            let lines = HELP.iter().filter(|line| line.split(' ').next() == Some(&upper));
+            assert_eq!(lines.count(), 1, "{name}");
+        }
+    }
+}

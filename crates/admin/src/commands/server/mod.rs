@@ -1,0 +1,70 @@
+//! The server commands.
+
+mod apply;
+mod config;
+mod debug;
+pub mod derived;
+mod info;
+mod latency;
+mod latency_report;
+mod lolwut;
+mod memory;
+mod memory_report;
+mod module;
+mod rewrite;
+mod save;
+mod shutdown;
+mod slowlog;
+mod time;
+mod waitaof;
+
+pub use config::stay_off;
+
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_keyspace::{Db, Key};
+
+/// The commands of this group.
+pub const COMMANDS: &[&ServerCommand] = &[
+    &save::BGSAVE,
+    &slowlog::COMMANDLOG,
+    &config::CONFIG,
+    &debug::DEBUG,
+    &info::INFO,
+    &time::LASTSAVE,
+    &latency::LATENCY,
+    &lolwut::LOLWUT,
+    &memory::MEMORY,
+    &module::MODULE,
+    &rewrite::BGREWRITEAOF,
+    &save::SAVE,
+    &shutdown::SHUTDOWN,
+    &slowlog::SLOWLOG,
+    &time::TIME,
+    &waitaof::WAITAOF,
+];
+
+/// Whether a directive of the values `no`, `yes` and `local` lets this client do what it guards.
+fn is_permitted(cx: &ConnCx<'_>, word: &str) -> bool {
+    match word {
+        "yes" => true,
+        "local" => is_local(&cx.session.shared),
+        _ => false,
+    }
+}
+
+/// Whether a client is on this machine: over a unix socket or the loopback interface.
+fn is_local(client: &weft_state::clients::ClientShared) -> bool {
+    let ip = || client.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
+    client.unix || ip().is_some_and(|ip| ip.is_loopback())
+}
+
+/// Runs `look` on a key of the client's database, whose shard the command's needs have named.
+fn with_key<T>(
+    cx: &mut ConnCx<'_>,
+    name: &[u8],
+    look: impl FnOnce(&mut Db<'_>, &Key<'_>) -> T,
+) -> T {
+    let key = cx.srv().ks.key(name);
+    look(&mut Db::new(cx.guard(), &mut cx.core.turn, cx.session.db), &key)
+}

@@ -1,0 +1,42 @@
+//! TIME and LASTSAVE.
+
+use crate::commands::shape::{ANYTIME, command, spec};
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_commands::{CmdResult, Flags, Spec};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+
+const QUICK: Flags = ANYTIME.or(Flags::FAST);
+
+pub const TIME: ServerCommand = command(
+    Spec {
+        tips: &["nondeterministic_output"],
+        ..spec("time", 1, QUICK, "2.6.0", "Answers the server's clock.", "")
+    },
+    time,
+);
+
+pub const LASTSAVE: ServerCommand = command(
+    Spec {
+        acl: &["@admin", "@dangerous"],
+        tips: &["nondeterministic_output"],
+        ..spec("lastsave", 1, QUICK, "1.0.0", "Answers when the data was last saved.", "")
+    },
+    last_save,
+);
+
+/// Unix seconds, and the microseconds beyond them.
+fn time(cx: &mut ConnCx<'_>) -> CmdResult {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    cx.reply.array(2);
+    cx.reply.bulk(now.as_secs().to_string().as_bytes());
+    cx.reply.bulk(now.subsec_micros().to_string().as_bytes());
+    Ok(())
+}
+
+/// Unix seconds of the last save; of the start as long as there was none.
+fn last_save(cx: &mut ConnCx<'_>) -> CmdResult {
+    cx.reply.int(cx.srv().totals.last_save_s.load(Ordering::Relaxed));
+    Ok(())
+}

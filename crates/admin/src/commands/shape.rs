@@ -1,0 +1,89 @@
+//! Shorthand for the specs of this crate's commands, which differ in little.
+
+use weft_commands::{CmdResult, Flags, Group, Spec, error};
+use weft_executor::dispatch::ServerCommand;
+use weft_executor::dispatch::core::ConnCx;
+use weft_state::command_table::{NOTHING, NeedsFn};
+
+/// What most subcommands that look into the server are.
+pub const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE);
+/// Allowed whatever state the data is in.
+pub const ANYTIME: Flags = Flags::LOADING.or(Flags::STALE);
+
+/// To be sent to every node; it succeeds when all do.
+pub const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+/// To be sent to every node, and the answers differ.
+pub const EACH_NODE: &[&str] =
+    &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+/// To be sent to every primary, and the answers differ.
+pub const EACH_SHARD: &[&str] =
+    &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+/// A spec without keys, tips and history, in O(1): what differs is said with `..spec(...)`.
+pub const fn spec(
+    name: &'static str,
+    arity: i16,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+    syntax: &'static str,
+) -> Spec {
+    Spec {
+        name,
+        arity,
+        flags,
+        keys: &[],
+        acl: &[],
+        group: Group::Server,
+        since,
+        summary,
+        complexity: "O(1)",
+        syntax,
+        history: &[],
+        tips: &[],
+    }
+}
+
+/// A command without subcommands.
+pub const fn command(spec: Spec, run: fn(&mut ConnCx<'_>) -> CmdResult) -> ServerCommand {
+    ServerCommand { spec, needs: NOTHING, run, subcommands: &[] }
+}
+
+/// A command without subcommands that needs to hold something.
+pub const fn holding(
+    needs: NeedsFn,
+    spec: Spec,
+    run: fn(&mut ConnCx<'_>) -> CmdResult,
+) -> ServerCommand {
+    ServerCommand { spec, needs, run, subcommands: &[] }
+}
+
+/// A command that holds others.
+pub const fn container(
+    name: &'static str,
+    since: &'static str,
+    summary: &'static str,
+    subcommands: &'static [ServerCommand],
+) -> ServerCommand {
+    let plain = spec(name, -2, Flags::NONE, since, summary, "");
+    let spec = Spec { complexity: "Depends on subcommand.", ..plain };
+    // Dispatch goes to the subcommands; without one the request is refused before it gets here.
+    ServerCommand { spec, needs: NOTHING, run: |_| Err(error::SYNTAX), subcommands }
+}
+
+/// The HELP of a container.
+pub const fn help(since: &'static str, run: fn(&mut ConnCx<'_>) -> CmdResult) -> ServerCommand {
+    command(spec("help", 2, ANYTIME, since, "Describes the subcommands.", ""), run)
+}
+
+/// Answers `lines` between the first and the last line that every HELP has.
+pub fn answer_help(cx: &mut ConnCx<'_>, lines: &[&str]) -> CmdResult {
+    let name = cx.args[0].to_ascii_uppercase();
+    let name = String::from_utf8_lossy(&name);
+    cx.reply.array(lines.len() + 3);
+    cx.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().for_each(|line| cx.reply.simple(line));
+    cx.reply.simple("HELP");
+    cx.reply.simple("    Print this help.");
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! INFO server: the program, the process and where it listens.
+
+use crate::info::text::Text;
+use sha1::{Digest, Sha1};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_config::Id;
+use weft_executor::dispatch::core::Core;
+use weft_process::stats;
+use weft_state::version::VERSION;
+
+/// The version of Redis whose behaviour clients may expect: the last one before Valkey left.
+pub const COMPATIBLE_VERSION: &str = "7.2.4";
+
+/// The version of Valkey whose behaviour this server has. Exporters and dashboards label by it.
+const VALKEY_VERSION: &str = "9.1.0";
+
+pub fn write(core: &mut Core, text: &mut Text) {
+    let srv = core.srv;
+    let as_redis = srv.config().bool(Id::EXTENDED_REDIS_COMPATIBILITY);
+    let build = *srv.info.build.get_or_init(|| build_id(&srv.executable));
+    write_program(as_redis, build, text);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let uptime = srv.started.elapsed().as_secs();
+    text.field("process_id", std::process::id());
+    text.field("process_supervised", srv.info.supervisor.get().unwrap_or(&"no"));
+    text.field("run_id", &srv.run_id);
+    let config = srv.config();
+    text.field("tcp_port", config.int(Id::PORT));
+    text.field("server_time_usec", now.as_micros());
+    text.field("uptime_in_seconds", uptime);
+    text.field("uptime_in_days", uptime / 86_400);
+    let hz = config.int(Id::HZ);
+    ["hz", "configured_hz", "clients_hz"].into_iter().for_each(|name| text.field(name, hz));
+    text.field("lru_clock", now.as_secs() & u64::from(weft_table::CLOCK_MAX));
+    text.field("executable", &srv.executable);
+    text.field("config_file", &srv.config_file);
+    text.field("io_threads_active", srv.threads.active());
+    text.field("availability_zone", config.str(Id::AVAILABILITY_ZONE));
+    for (n, listener) in crate::announce::listener_lines(&config).into_iter().enumerate() {
+        text.field(&format!("listener{n}"), listener);
+    }
+    if let Some(until_ms) = srv.stopping.waits_until() {
+        text.field("shutdown_in_milliseconds", until_ms - srv.mono_ms());
+    }
+}
+
+/// `as_redis`: with names of fields that Redis has, where the reference has changed them.
+fn write_program(as_redis: bool, build_id: u64, text: &mut Text) {
+    text.field("redis_version", COMPATIBLE_VERSION);
+    text.field("server_name", "weft");
+    text.field("weft_version", VERSION);
+    text.field("valkey_version", VALKEY_VERSION);
+    text.field("valkey_release_stage", "ga");
+    text.field("redis_git_sha1", weft_state::version::COMMIT);
+    text.field("redis_git_dirty", 0);
+    text.field("redis_build_id", format_args!("{build_id:x}"));
+    text.field(if as_redis { "redis_mode" } else { "server_mode" }, "standalone");
+    text.field("os", stats::operating_system());
+    text.field("arch_bits", stats::ARCH_BITS);
+    text.field("monotonic_clock", "quanta (invariant TSC where there is one)");
+    text.field("multiplexing_api", "epoll");
+    // As the reference says it of a build by another compiler.
+    text.field("gcc_version", "0.0.0");
+    text.field("rustc_version", stats::compiler_version());
+}
+
+/// Tells one build from another: of what is known of it without reading all of the program, which
+/// is its version, its compiler, its length and when it was written.
+fn build_id(executable: &str) -> u64 {
+    let file = std::fs::metadata(executable);
+    let (len, at) = file.map_or((0, None), |file| (file.len(), file.modified().ok()));
+    let at = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let facts = format!("{VERSION} {} {len} {}", stats::compiler_version(), at.as_nanos());
+    let digest = Sha1::digest(facts.as_bytes());
+    digest[..8].iter().fold(0, |id, byte| id << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_are_told_apart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("program");
+        let id = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).expect("it is written");
+            build_id(path.to_str().expect("text"))
+        };
+        let first = id(b"one");
+        assert_eq!(first, build_id(path.to_str().expect("text")), "it stays");
+        assert_ne!(first, id(b"another"));
+    }
+}

@@ -1,0 +1,64 @@
+//! INFO threads, a section of our own: how the work divides among the I/O threads.
+//!
+//! `busy` is the share of the last second or so that the thread was running, in percent of a CPU;
+//! `pressure` how busy it would be if it got a CPU whenever it wants one, which decides on how many
+//! threads are active (see [`weft_state::threads`]). Threads do not spin: both are useful work.
+//!
+//! `slow_lane_jobs`: long commands that run or wait for a thread of the slow lane.
+//!
+//! One line for each thread that exists, counted from the start (CONFIG RESETSTAT leaves them alone,
+//! so that a balance can be judged over the server's life). CPU times are as of the thread's last
+//! cron, at most a tenth of a second ago while it turns at all.
+
+use crate::info::text::Text;
+use weft_base::cpulist::CpuSet;
+use weft_executor::dispatch::core::Core;
+use weft_process::stats::{Whose, cpu_time};
+use weft_state::stats::ThreadStats;
+
+pub fn write(core: &mut Core, text: &mut Text) {
+    core.publish();
+    note_cpu_time(core);
+    let threads = &core.srv.threads;
+    text.field("io_threads", threads.configured());
+    text.field("io_threads_active", threads.active());
+    let (all, placement) = (&core.srv.allowed_cpus, core.srv.placement());
+    let or_all = |cpus: &CpuSet| if cpus.is_empty() { all.to_string() } else { cpus.to_string() };
+    text.field("allowed_cpus", all);
+    text.field("bio_cpus", or_all(&placement.bio));
+    text.field("slow_cpus", or_all(&placement.slow));
+    text.field("slow_lane_jobs", core.srv.slow.jobs());
+    for (n, thread) in threads.iter().enumerate() {
+        text.field(&format!("io_thread_{n}_cpus"), thread.cpus());
+        text.field(&format!("io_thread_{n}"), line(n < threads.active(), &thread.stats));
+    }
+}
+
+/// Lets others know how much CPU time the calling thread, which owns `core`, has used.
+pub fn note_cpu_time(core: &Core) {
+    let used = cpu_time(Whose::Thread);
+    core.stats().cpu_user_us.set(used.user_us);
+    core.stats().cpu_system_us.set(used.system_us);
+}
+
+fn line(active: bool, thread: &ThreadStats) -> String {
+    let requests: u64 = thread.commands.iter().map(|c| c.calls.get()).sum();
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    format!(
+        "active={},connections={},requests={requests},turns={},reads={},writes={},parked={},\
+         moves={},busy={}.{},pressure={}.{},cpu_user={},cpu_sys={}",
+        u8::from(active),
+        thread.connections.get(),
+        thread.turns.get(),
+        thread.reads.get(),
+        thread.writes.get(),
+        thread.parked.get(),
+        thread.moved.get(),
+        thread.busy.get() / 10,
+        thread.busy.get() % 10,
+        thread.pressure.get() / 10,
+        thread.pressure.get() % 10,
+        seconds(thread.cpu_user_us.get()),
+        seconds(thread.cpu_system_us.get()),
+    )
+}

@@ -1,0 +1,148 @@
+//! Who has asked the server to end, and how far that is.
+//!
+//! ```text
+//!  SIGTERM ─► requested ─► the first thread's tick ─┐          ┌─► may end: shut_down
+//!  SHUTDOWN ────────────────────────────────────────┴► weft-stop ─► may not, or is told to stop: all who
+//!                                                     (prepare)     asked are told, and writes go on
+//! ```
+//!
+//! There is one attempt at a time. Who asks during it waits for the same end, whatever words were used, as in
+//! the reference. Clients that ask wait as others wait for a key, so that neither an I/O thread nor the slow
+//! lane is occupied, and long commands there hold nothing up that does not need their shards.
+//!
+//! SHUTDOWN ABORT takes the attempt away from its thread: from then on nothing that the thread still does
+//! has an effect, and it ends by itself.
+
+use crate::stop::{has_to_wait, prepare};
+use std::sync::Arc;
+use weft_durability::persistence::background;
+use weft_executor::blocking;
+use weft_process::log_warning;
+use weft_state::server::Server;
+use weft_state::stop_state::Attempt;
+use weft_state::stop_state::{Phase, Stop};
+use weft_state::waiting::Waiting;
+
+/// What a client is told whose SHUTDOWN does not end the server.
+pub const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+/// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
+/// has stopped them. Until then, and while the end is prepared, SHUTDOWN ABORT can take it back.
+pub fn request_stop(srv: &Server, stop: Stop) {
+    srv.stopping.state().requested = Some(stop);
+    srv.threads[0].mailbox.send(weft_state::mailbox::Message::Wake);
+}
+
+/// Ends the server if a signal has asked for that.
+pub fn stop_if_requested(srv: &'static Server) {
+    let Some(stop) = srv.stopping.state().requested.take() else { return };
+    if srv.stopping.state().attempt.is_some() {
+        return;
+    }
+    log_warning!("User requested shutdown...");
+    if !has_to_wait(stop, srv) {
+        return srv.shut_down(0);
+    }
+    if let Err(e) = begin_attempt(srv, stop, None) {
+        weft_process::signals::forget();
+        log_warning!("Can't save before the exit, not shutting down: {e}");
+    }
+}
+
+/// Ends the server for a client, which waits for that; `says` is said if it is the first to ask.
+///
+/// # Errors
+/// Those of starting a thread. The client does not wait.
+pub fn stop_for(
+    srv: &'static Server,
+    stop: Stop,
+    waiting: Arc<Waiting>,
+    says: impl FnOnce(),
+) -> std::io::Result<()> {
+    if let Some(attempt) = &mut srv.stopping.state().attempt {
+        attempt.waiting.push(waiting);
+        return Ok(());
+    }
+    says();
+    begin_attempt(srv, stop, Some(waiting))
+}
+
+/// Has a thread prepare the end and make it, unless one is at it already.
+fn begin_attempt(
+    srv: &'static Server,
+    stop: Stop,
+    waiting: Option<Arc<Waiting>>,
+) -> std::io::Result<()> {
+    let mut state = srv.stopping.state();
+    if let Some(attempt) = &mut state.attempt {
+        attempt.waiting.extend(waiting);
+        return Ok(());
+    }
+    state.attempts += 1;
+    let number = state.attempts;
+    let waiting = waiting.into_iter().collect();
+    state.attempt = Some(Attempt { number, phase: Phase::Log, waiting });
+    let thread = std::thread::Builder::new().name("weft-stop".into());
+    let spawned = thread.spawn(move || {
+        let _stack = weft_process::crash::second_stack();
+        let may_end = prepare(srv, stop, &|phase| goes_on(srv, number, phase));
+        conclude(srv, number, may_end);
+    });
+    if spawned.is_err() {
+        state.attempt = None;
+    }
+    spawned.map(drop)
+}
+
+/// The thread of an attempt says how far it is, and is told whether to go on.
+fn goes_on(srv: &Server, number: u64, phase: Phase) -> bool {
+    let mut state = srv.stopping.state();
+    let Some(attempt) = state.attempt.as_mut().filter(|own| own.number == number) else {
+        return false;
+    };
+    attempt.phase = phase;
+    // Under the mutex: who takes the attempt away ends the pause.
+    srv.pause_for_end(phase != Phase::Log);
+    true
+}
+
+/// An attempt has come to its end, unless it was taken away.
+fn conclude(srv: &'static Server, number: u64, may_end: bool) {
+    let mut state = srv.stopping.state();
+    let Some(attempt) = state.attempt.take_if(|own| own.number == number) else { return };
+    if may_end {
+        // From here on it can't be taken back.
+        return srv.shut_down(0);
+    }
+    srv.pause_for_end(false);
+    weft_process::signals::forget();
+    drop(state);
+    log_warning!("Errors trying to shut down the server. Check the logs for more information.");
+    refuse_stop(srv, &attempt.waiting);
+}
+
+/// Takes back what a signal or SHUTDOWN has asked for; whether there was anything.
+pub fn abort_stop(srv: &'static Server) -> bool {
+    let mut state = srv.stopping.state();
+    let (requested, attempt) = (state.requested.take(), state.attempt.take());
+    if requested.is_none() && attempt.is_none() {
+        return false;
+    }
+    srv.pause_for_end(false);
+    weft_process::signals::forget();
+    drop(state);
+    if let Some(attempt) = attempt {
+        if attempt.phase == Phase::Saving {
+            background::cancel_last(srv);
+        }
+        refuse_stop(srv, &attempt.waiting);
+    }
+    true
+}
+
+fn refuse_stop(srv: &'static Server, waiting: &[Arc<Waiting>]) {
+    for waiting in waiting.iter().filter(|waiting| waiting.state.give_up()) {
+        srv.count_error(FAILED.as_bytes());
+        blocking::answer(srv, waiting, |reply| reply.error(FAILED.as_bytes()));
+    }
+}

@@ -1,0 +1,107 @@
+//! Starting I/O threads, at the start of the server and when `io-threads` is raised.
+
+use std::io;
+use std::sync::mpsc::sync_channel;
+use weft_base::topology;
+use weft_config::{Config, Id};
+use weft_net::listen::Listener;
+use weft_process::log_notice;
+use weft_scheduler::placement::Placement;
+use weft_state::server::Server;
+
+/// How many threads `io-threads` asks for. `auto` counts the CPUs that the process may use, also
+/// when the calling thread is bound to one of them.
+pub fn wanted(srv: &Server, config: &Config) -> usize {
+    match config.int_or_auto(Id::IO_THREADS) {
+        Some(n) => n.max(1) as usize,
+        None => {
+            let allowed = srv.allowed_cpus.len();
+            topology::usable_cpus_under(std::path::Path::new("/"), allowed)
+        }
+    }
+}
+
+/// Descriptors that the I/O threads but the first take for themselves: each an epoll instance, an
+/// eventfd and its statistics in /proc.
+pub fn descriptors(config: &Config) -> u64 {
+    const EACH: u64 = 3;
+    let threads = match config.int_or_auto(Id::IO_THREADS) {
+        Some(n) => n.max(1) as u64,
+        None => {
+            let allowed = topology::allowed_cpus().len();
+            topology::usable_cpus_under(std::path::Path::new("/"), allowed) as u64
+        }
+    };
+    (threads - 1) * EACH
+}
+
+/// Makes everything for `count` threads but the threads.
+///
+/// # Errors
+/// CPU lists that can't be (see [`Placement::of`]), and the kernel's, for want of descriptors.
+pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String> {
+    let placement = Placement::of(config, &srv.machine, &srv.allowed_cpus, count)?;
+    srv.set_placement(placement);
+    srv.threads.fill(count).map_err(|e| e.to_string())?;
+    srv.ks.gates().use_up_to(count);
+    srv.threads.note_started(count);
+    srv.threads.set_configured(count);
+    let settings = srv.settings();
+    if settings.always_active && settings.threads_read {
+        srv.threads.set_active(count);
+    }
+    Ok(())
+}
+
+/// Starts all prepared threads; the first takes the listeners.
+///
+/// # Errors
+/// The kernel's, when it has no room for another thread.
+pub fn start_prepared(srv: &'static Server, listeners: Vec<Listener>) -> io::Result<()> {
+    (1..srv.threads.started()).try_for_each(|id| spawn(srv, id, Vec::new()))?;
+    spawn(srv, 0, listeners)
+}
+
+/// Changes the number of threads while they run. Fewer: the others pass on their connections and
+/// sleep.
+///
+/// # Errors
+/// The kernel's; the number is then what it was.
+pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(), String> {
+    let before = srv.threads.configured();
+    let failed = |e: io::Error| format!("Can't start a thread: {e}");
+    srv.threads.fill(count).map_err(failed)?;
+    srv.ks.gates().use_up_to(count);
+    for id in srv.threads.started()..count {
+        spawn(srv, id, Vec::new()).map_err(failed)?;
+        srv.threads.note_started(id + 1);
+    }
+    srv.set_placement(Placement::of(config, &srv.machine, &srv.allowed_cpus, count)?);
+    srv.threads.set_configured(count);
+    if count != before {
+        log_notice!("io-threads: {before} before, {count} now");
+    }
+    Ok(())
+}
+
+/// Starts a thread, which has all the descriptors that it needs when this returns.
+fn spawn(srv: &'static Server, id: usize, listeners: Vec<Listener>) -> io::Result<()> {
+    let (is_up, up) = sync_channel(1);
+    let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
+    let handle = thread.spawn(move || (srv.run_thread)(id, srv, listeners, &is_up))?;
+    // It says so before it ends.
+    up.recv().map_err(io::Error::other)??;
+    srv.threads[id].set_handle(handle);
+    Ok(())
+}
+
+/// Waits for all threads to end, also those that are started meanwhile.
+pub fn join(srv: &Server) {
+    let mut id = 0;
+    while id < srv.threads.started() {
+        if let Some(handle) = srv.threads[id].take_handle() {
+            let _ = handle.join();
+        }
+        id += 1;
+    }
+}

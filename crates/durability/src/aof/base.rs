@@ -1,0 +1,304 @@
+//! What a rewrite writes: the content of a cut, as a snapshot or as commands.
+
+use crate::aof::order::Base;
+use crate::persistence::save;
+use crate::persistence::save::{Failed, Introduced, Plan, Taker};
+use std::io::{self, Write};
+use weft_keyspace::Record;
+use weft_keyspace::snapshot::{Image, Snapshot};
+use weft_persist::aof::Directory;
+use weft_persist::rdb::file::{Place, Saver};
+use weft_persist::rdb::{Form, VERSION, encode, seal};
+use weft_process::errors::words;
+use weft_scheduler::way;
+use weft_scheduler::way::GivesWay;
+use weft_state::aof_policy::Policy;
+use weft_state::saves::Running;
+use weft_state::server::Server;
+use weft_types::hash::Hash;
+use weft_types::list::List;
+use weft_types::set::Set;
+use weft_types::string::{Digits, Str, Text};
+use weft_types::zset::View;
+use weft_types::{Kind, Type};
+
+/// Elements of one command, as the reference has it.
+const ELEMENTS: usize = 64;
+/// Bytes that are written together.
+const TOGETHER: usize = 256 << 10;
+
+/// The name of a base on its way to its place.
+fn temporary() -> String {
+    format!("temp-rewriteaof-bg-{}.aof", std::process::id())
+}
+
+fn place<'s>(srv: &'s Server, dir: &'s Directory, policy: &Policy) -> io::Result<Place<'s>> {
+    let number = srv.persistence.next_file();
+    Place::begin(&*dir.storage, dir.folder(), &temporary(), number, policy.incremental)
+}
+
+/// How a base of commands begins: with the time, where the log notes it.
+fn beginning(srv: &Server, policy: &Policy) -> Vec<u8> {
+    match policy.annotations.timestamps {
+        true => format!("#TS:{}\r\n", srv.now_ms() / 1000).into_bytes(),
+        false => Vec::new(),
+    }
+}
+
+/// Writes the base of an empty keyspace, which is safe when this returns.
+///
+/// # Errors
+/// Those of the disk.
+pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<Base> {
+    let place = place(srv, dir, policy)?;
+    let place = if policy.snapshot {
+        let saver =
+            Saver::begin(place, Form { version: VERSION, compress: policy.compress }, true)?;
+        save::introduce(srv, &saver, Introduced::AOF_BASE)?;
+        saver.finish()?.0
+    } else {
+        let mut place = place;
+        place.write_all(&beginning(srv, policy))?;
+        place
+    };
+    place.finish()?;
+    Ok(Base { name: temporary(), snapshot: policy.snapshot })
+}
+
+/// Writes the base of what is in `snapshot`, which is safe when this returns. O(all keys).
+///
+/// # Errors
+/// Why there is none: a line for the operator.
+pub fn write(
+    srv: &'static Server,
+    dir: &Directory,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+) -> Result<Base, String> {
+    write_base(srv, dir, plan, snapshot, running).map_err(|failed| failed.to_string())
+}
+
+fn write_base(
+    srv: &'static Server,
+    dir: &Directory,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+) -> Result<Base, Failed> {
+    let policy = srv.settings().aof;
+    let place = place(srv, dir, &policy)?;
+    let place = if policy.snapshot {
+        let saver = Saver::begin(GivesWay(place), plan.form, true)?.pausing(way::pause);
+        save::introduce(srv, &saver, Introduced::AOF_BASE)?;
+        save::write(srv, plan, snapshot, &saver, running)?;
+        saver.finish()?.0.0
+    } else {
+        let script = Script::to(GivesWay(place), beginning(srv, &policy));
+        save::take(srv, snapshot, running, script)?.0
+    };
+    place.finish()?;
+    weft_process::log_notice!("Successfully created the temporary AOF base file {}", temporary());
+    Ok(Base { name: temporary(), snapshot: policy.snapshot })
+}
+
+/// Commands that make keys what they are. A large value is not in memory as a whole.
+struct Script<W> {
+    to: W,
+    /// After an error nothing is written.
+    done: io::Result<()>,
+    bytes: Vec<u8>,
+    db: Option<usize>,
+}
+
+impl<W: Write> Taker for Script<W> {
+    type Done = W;
+
+    fn image(&mut self, image: Image) -> io::Result<()> {
+        self.key(image.db(), &image);
+        self.take_error()
+    }
+
+    fn finish(mut self) -> io::Result<W> {
+        self.flush();
+        self.take_error()?;
+        Ok(self.to)
+    }
+}
+
+impl<W: Write> Script<W> {
+    fn to(to: W, bytes: Vec<u8>) -> Self {
+        Script { to, done: Ok(()), bytes, db: None }
+    }
+
+    fn flush(&mut self) {
+        if self.done.is_ok() {
+            self.done = self.to.write_all(&self.bytes);
+        }
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * TOGETHER);
+    }
+
+    fn take_error(&mut self) -> io::Result<()> {
+        std::mem::replace(&mut self.done, Ok(()))
+    }
+
+    fn begin(&mut self, args: usize) {
+        if self.bytes.len() >= TOGETHER {
+            self.flush();
+        }
+        self.bytes.extend(format!("*{args}\r\n").bytes());
+    }
+
+    fn arg(&mut self, arg: &[u8]) {
+        self.bytes.extend(format!("${}\r\n", arg.len()).bytes());
+        self.bytes.extend(arg);
+        self.bytes.extend(b"\r\n");
+    }
+
+    /// An argument that may be large, from where it is stored.
+    fn text(&mut self, text: Text<'_>) {
+        self.bytes.extend(format!("${}\r\n", text.len()).bytes());
+        for slice in text.all().flat_map(|slice| slice.chunks(TOGETHER)) {
+            if self.bytes.len() >= TOGETHER {
+                self.flush();
+            }
+            self.bytes.extend(slice);
+        }
+        self.bytes.extend(b"\r\n");
+    }
+
+    fn command(&mut self, args: &[&[u8]]) {
+        self.begin(args.len());
+        args.iter().for_each(|arg| self.arg(arg));
+    }
+
+    fn key(&mut self, db: usize, record: &Record) {
+        if self.db.replace(db) != Some(db) {
+            self.command(&[b"SELECT", db.to_string().as_bytes()]);
+        }
+        self.value(record);
+        if let Some(at) = record.expiry() {
+            self.command(&[b"PEXPIREAT", record.key(), at.to_string().as_bytes()]);
+        }
+    }
+
+    fn value(&mut self, record: &Record) {
+        let key = record.key();
+        match Kind::of(record.kind()).type_of() {
+            Type::String => {
+                if let Some(text) = Str::of(record) {
+                    self.begin(3);
+                    [b"SET", key].into_iter().for_each(|arg| self.arg(arg));
+                    self.text(text.text(&mut Digits::new()));
+                }
+            }
+            Type::List => {
+                let mut all = Chunks::new(self, b"RPUSH", key);
+                if let Some(list) = List::of(record) {
+                    list.each_from(0, |element| {
+                        all.add(&[&element.to_vec()]);
+                        true
+                    });
+                }
+                all.flush();
+            }
+            Type::Set => {
+                let mut all = Chunks::new(self, b"SADD", key);
+                if let Some(set) = Set::of(record) {
+                    set.each(|member| all.add(&[&member.to_vec()]));
+                }
+                all.flush();
+            }
+            Type::Zset => {
+                let mut all = Chunks::new(self, b"ZADD", key);
+                if let Some(zset) = View::of(record) {
+                    zset.for_each(|member, score| {
+                        let score = weft_base::num_format::fmt_f64(score);
+                        all.add(&[&score, &member.to_vec()]);
+                    });
+                }
+                all.flush();
+            }
+            Type::Hash => self.hash(record),
+            // There is no command by which a stream becomes what it is, with groups and all that they
+            // wait for: its payload is one.
+            Type::Stream => self.payload(record),
+        }
+    }
+
+    fn hash(&mut self, record: &Record) {
+        let key = record.key();
+        let Some(hash) = Hash::of(record, i64::MIN) else { return };
+        let mut expiring = Vec::new();
+        let mut all = Chunks::new(self, b"HMSET", key);
+        hash.each(|pair| {
+            let field = pair.field.to_vec();
+            all.add(&[&field, &pair.value.to_vec()]);
+            if let Some(at) = pair.expiry {
+                expiring.push((field, at));
+            }
+            if expiring.len() == ELEMENTS {
+                all.flush();
+                all.script.expire_fields(key, &mut expiring);
+            }
+        });
+        all.flush();
+        self.expire_fields(key, &mut expiring);
+    }
+
+    /// Gives fields that are there their time.
+    fn expire_fields(&mut self, key: &[u8], fields: &mut Vec<(Vec<u8>, i64)>) {
+        for (field, at) in fields.drain(..) {
+            let at = at.to_string();
+            self.command(&[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
+        }
+    }
+
+    fn payload(&mut self, record: &Record) {
+        let mut payload = Vec::new();
+        // Nothing is written but to memory.
+        if let Ok(code) = encode(record, Form { version: VERSION, compress: true }, &mut payload) {
+            seal(&mut payload, code);
+            self.command(&[b"RESTORE", record.key(), b"0", &payload]);
+        }
+    }
+}
+
+/// One command for some elements at a time.
+struct Chunks<'s, W> {
+    script: &'s mut Script<W>,
+    name: &'static [u8],
+    key: &'s [u8],
+    words: Vec<Vec<u8>>,
+    elements: usize,
+}
+
+impl<'s, W: Write> Chunks<'s, W> {
+    fn new(script: &'s mut Script<W>, name: &'static [u8], key: &'s [u8]) -> Self {
+        Chunks { script, name, key, words: Vec::new(), elements: 0 }
+    }
+
+    fn add(&mut self, words: &[&Vec<u8>]) {
+        self.words.extend(words.iter().map(|word| (*word).clone()));
+        self.elements += 1;
+        if self.elements == ELEMENTS {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.elements > 0 {
+            self.script.begin(2 + self.words.len());
+            self.script.arg(self.name);
+            self.script.arg(self.key);
+            self.words.drain(..).for_each(|word| self.script.arg(&word));
+            self.elements = 0;
+        }
+    }
+}
+
+/// As the log tells of a disk.
+pub fn told(e: &io::Error) -> String {
+    words(e)
+}

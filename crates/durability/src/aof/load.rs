@@ -1,0 +1,436 @@
+//! From the files back to the keyspace.
+//!
+//! ```text
+//!  weft-aof-parse: files ─► blocks of commands ─► executed, some thousand at a time, with the world
+//!                                                 in hand; in between, clients are told LOADING
+//! ```
+//!
+//! A command is executed as it was logged, whatever the time is now: nothing expires, nothing is
+//! evicted, nobody is told, and nothing is logged.
+
+use crate::aof::aof;
+use crate::aof::directory;
+use crate::persistence::{load as snapshots, reload};
+use std::io::{Cursor, Read};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+use weft_commands::{Flags, Lane};
+use weft_config::Id;
+use weft_executor::dispatch::call::{DataFn, Who, call};
+use weft_executor::dispatch::core::Core;
+use weft_executor::dispatch::request::Request;
+use weft_keyspace::commit::settle;
+use weft_keyspace::{Db, Expired, Guard, Import, turn::Free};
+use weft_memory::ThreadMemory;
+use weft_persist::aof::{
+    self, Directory, Leniency, LoadFault, Manifest, Position, Rest, Role, Sink,
+};
+use weft_process::{log_notice, log_warning};
+use weft_resp::Reply;
+use weft_state::command_table::Cmd;
+use weft_state::command_table::Run;
+use weft_state::server::Server;
+
+/// Bytes of a block, about, and commands in it at most: while it is executed nobody else is served.
+const BLOCK: usize = 512 << 10;
+const COMMANDS: usize = 4096;
+/// Blocks that may wait.
+const AHEAD: usize = 8;
+
+/// Commands, one after the other.
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    /// Of all arguments.
+    spans: Vec<Range<usize>>,
+    /// Where the arguments of each command end in `spans`.
+    ends: Vec<usize>,
+}
+
+impl Block {
+    fn push(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) {
+        for arg in args {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(arg);
+            self.spans.push(start..self.bytes.len());
+        }
+        self.ends.push(self.spans.len());
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= BLOCK || self.ends.len() >= COMMANDS
+    }
+}
+
+/// What comes to the thread that executes.
+enum Load {
+    Commands(Block),
+    /// A snapshot, and where the rest of its file is to go.
+    Snapshot(Box<dyn Read + Send>, SyncSender<Result<Rest, String>>),
+    /// All that came before has been executed, or will be with the transaction that it belongs to.
+    Settle(SyncSender<Result<(), String>>),
+    EndFile(Role, String, SyncSender<Result<(), String>>),
+}
+
+/// Reads the files on a thread of its own.
+struct Parsed {
+    to: SyncSender<Load>,
+    block: Block,
+    srv: &'static Server,
+}
+
+const GONE: &str = "loading was given up";
+
+impl Parsed {
+    fn flush(&mut self) -> Result<(), String> {
+        let block = std::mem::take(&mut self.block);
+        if block.ends.is_empty() {
+            return Ok(());
+        }
+        self.to.send(Load::Commands(block)).map_err(|_| GONE.to_string())
+    }
+
+    fn ask<T>(
+        &mut self,
+        load: impl FnOnce(SyncSender<Result<T, String>>) -> Load,
+    ) -> Result<T, String> {
+        self.flush()?;
+        let (to, from) = sync_channel(1);
+        self.to.send(load(to)).map_err(|_| GONE.to_string())?;
+        from.recv().unwrap_or_else(|_| Err(GONE.into()))
+    }
+}
+
+impl Sink for Parsed {
+    fn snapshot(&mut self, input: Box<dyn Read + Send>) -> Result<Rest, String> {
+        self.ask(|to| Load::Snapshot(input, to))
+    }
+
+    fn command(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) -> Result<(), String> {
+        self.block.push(args);
+        if self.block.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        self.ask(Load::Settle)
+    }
+
+    fn end_file(&mut self, role: Role, name: &str) -> Result<(), String> {
+        self.ask(|to| Load::EndFile(role, name.into(), to))
+    }
+
+    fn progress(&mut self, bytes: u64) {
+        self.srv.persistence.loading.loaded_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn note(&mut self, line: String) {
+        log_notice!("{line}");
+    }
+
+    fn warn(&mut self, line: String) {
+        log_warning!("{line}");
+    }
+}
+
+/// How the end of the last file is looked at.
+fn leniency(srv: &Server) -> Leniency {
+    let config = srv.config();
+    Leniency {
+        truncated: config.bool(Id::AOF_LOAD_TRUNCATED),
+        corrupt: config.memory(Id::AOF_LOAD_CORRUPT_TAIL_MAX_SIZE),
+        checks: config.bool(Id::AOF_CHECKSUM),
+        // Also while the world is stopped the writer may say where in the history of replication the data are.
+        cuts: !aof(srv).is_on(),
+    }
+}
+
+/// Loads all files, while clients are told that the server is loading. Answers where their data are in a
+/// history of replication, if they say so.
+///
+/// # Errors
+/// What is wrong: a line for the operator.
+pub fn at_start(
+    srv: &'static Server,
+    dir: &Directory,
+    manifest: &Manifest,
+) -> Result<Option<Position>, String> {
+    let (_, bytes) = dir.sizes(manifest).map_err(|fault| fault.to_string())?;
+    snapshots::begin(srv, bytes);
+    let mut core = Core::loading(srv);
+    let mut hand = srv.hand();
+    let mut executor = Executor::new(srv);
+    let loaded = load(srv, dir, manifest, |load| match load {
+        Load::Commands(block) => {
+            core.begin();
+            let guard = hand.world(&mut core.turn);
+            let done = executor.execute(&mut core, &guard, &block);
+            core.stats().requests.add(1);
+            guard.release();
+            core.free_trash();
+            core.publish();
+            done
+        }
+        Load::Snapshot(input, to) => {
+            let loaded =
+                snapshots::load_front(srv, input, true, snapshots::Place::Keyspace).map(rest);
+            let _ = to.send(loaded.map_err(|trouble| {
+                snapshots::tell(&trouble);
+                trouble.to_string()
+            }));
+            Ok(())
+        }
+        Load::Settle(to) => {
+            let _ = to.send(Ok(()));
+            Ok(())
+        }
+        Load::EndFile(role, name, to) => {
+            let _ = to.send(executor.end_file(role, &name));
+            Ok(())
+        }
+    });
+    // It is loading still, for its clients, until the log has begun.
+    loaded
+}
+
+fn rest<R: Read + Send + 'static>(front: snapshots::Front<R>) -> Rest {
+    Rest { taken: front.taken, input: Box::new(Cursor::new(front.ahead).chain(front.rest)) }
+}
+
+/// Has a thread parse and this one execute.
+fn load(
+    srv: &'static Server,
+    dir: &Directory,
+    manifest: &Manifest,
+    mut take: impl FnMut(Load) -> Result<(), String>,
+) -> Result<Option<Position>, String> {
+    let lenient = leniency(srv);
+    std::thread::scope(|scope| {
+        let (to, from) = sync_channel(AHEAD);
+        let parse = move || {
+            // Who executes frees what was parsed, and counts that.
+            let mut memory = ThreadMemory::new();
+            let mut sink = Parsed { to, block: Block::default(), srv };
+            let loaded = aof::load(dir, manifest, lenient, &mut sink);
+            drop(sink);
+            memory.publish(&srv.memory);
+            loaded
+        };
+        let thread = std::thread::Builder::new().name("weft-aof-parse".into());
+        let parser = thread.spawn_scoped(scope, parse).map_err(|e| e.to_string())?;
+        let mut failed = None;
+        while let Ok(load) = from.recv() {
+            if let Err(e) = take(load) {
+                failed = Some(e);
+                break;
+            }
+        }
+        drop(from);
+        let parsed = parser.join().unwrap_or_else(|_| Err(LoadFault::Failed(GONE.into())));
+        match (failed, parsed) {
+            (Some(e), _) => Err(e),
+            (None, parsed) => parsed.map_err(|fault| fault.to_string()),
+        }
+    })
+}
+
+/// What is to be done for a command of the file.
+#[derive(Clone, Copy)]
+enum Work {
+    Data(&'static Cmd, DataFn),
+    Select,
+    Multi,
+    Exec,
+    /// It changes no data: PING, WATCH.
+    Nothing,
+}
+
+/// Executes what was logged.
+struct Executor {
+    srv: &'static Server,
+    db: usize,
+    reply: Reply,
+    /// What came since MULTI.
+    transaction: Option<Vec<(Work, Vec<Vec<u8>>)>>,
+    began: Instant,
+}
+
+impl Executor {
+    fn new(srv: &'static Server) -> Executor {
+        Executor { srv, db: 0, reply: Reply::default(), transaction: None, began: Instant::now() }
+    }
+
+    /// # Errors
+    /// A command that is none: a line for the operator.
+    fn execute(&mut self, core: &mut Core, guard: &Guard<'_>, block: &Block) -> Result<(), String> {
+        let mut args: Vec<&[u8]> = Vec::new();
+        let mut at = 0;
+        for end in &block.ends {
+            args.clear();
+            args.extend(block.spans[at..*end].iter().map(|span| &block.bytes[span.clone()]));
+            at = *end;
+            self.command(core, guard, &args)?;
+        }
+        Ok(())
+    }
+
+    fn command(
+        &mut self,
+        core: &mut Core,
+        guard: &Guard<'_>,
+        args: &[&[u8]],
+    ) -> Result<(), String> {
+        // In a transaction, too: one that never ends must not be cut off with what nobody knows.
+        let work = self.work_of(args)?;
+        match (work, &mut self.transaction) {
+            // Without MULTI there is nothing to do.
+            (Work::Exec, _) => {
+                for (work, queued) in self.transaction.take().unwrap_or_default() {
+                    let args: Vec<&[u8]> = queued.iter().map(|arg| &arg[..]).collect();
+                    self.run(core, guard, work, &args)?;
+                }
+                Ok(())
+            }
+            (_, Some(transaction)) => {
+                transaction.push((work, args.iter().map(|arg| arg.to_vec()).collect()));
+                Ok(())
+            }
+            (Work::Multi, None) => {
+                self.transaction = Some(Vec::new());
+                Ok(())
+            }
+            (_, None) => self.run(core, guard, work, args),
+        }
+    }
+
+    fn run(
+        &mut self,
+        core: &mut Core,
+        guard: &Guard<'_>,
+        work: Work,
+        args: &[&[u8]],
+    ) -> Result<(), String> {
+        let (cmd, run) = match work {
+            Work::Data(cmd, run) => (cmd, run),
+            Work::Select => return self.select(args),
+            // MULTI in a transaction is an error that changes nothing.
+            Work::Multi | Work::Exec | Work::Nothing => return Ok(()),
+        };
+        // As things were when it was logged: nothing has expired that was not said to have.
+        core.turn.set_import(Import::Source);
+        core.turn.expired = Expired::Keep;
+        let request = Request::new(Some(cmd), args, &[]);
+        let who = Who::source(self.db);
+        // What it answers, an error even, is what it has answered before.
+        let _ = call(core, who, cmd, run, &request, &mut self.reply, guard, Lane::Slow);
+        self.reply.clear();
+        if !core.turn.effects.is_empty() {
+            settle(guard, &mut core.turn);
+            core.turn.effects.take_notices();
+            core.turn.effects.clear_log();
+        }
+        if core.turn.has_dead() {
+            core.free_trash();
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// It can't be what a server has logged: a line for the operator.
+    fn work_of(&self, args: &[&[u8]]) -> Result<Work, String> {
+        let unknown = || {
+            let name = args[0].escape_ascii();
+            format!("Unknown command '{name}' reading the append only file")
+        };
+        let mut cmd = self.srv.table.find(args[0]).ok_or_else(unknown)?;
+        if !cmd.subcommands.is_empty() {
+            let word = args.get(1).ok_or_else(unknown)?;
+            cmd = cmd.subcommand(word).ok_or_else(unknown)?;
+        }
+        let name = cmd.full_name;
+        if !cmd.spec.fits(args.len()) {
+            return Err(format!("A call of '{name}' with a wrong number of arguments"));
+        }
+        match cmd.run {
+            Run::Data { run, .. } => Ok(Work::Data(cmd, run)),
+            Run::Exec => Ok(Work::Exec),
+            Run::Watch => Ok(Work::Nothing),
+            Run::Server(_) if name == "multi" => Ok(Work::Multi),
+            Run::Server(_) if name == "select" => Ok(Work::Select),
+            // What changes the server is for those who are connected to it.
+            Run::Server(_) if cmd.spec.flags.has(Flags::ADMIN.or(Flags::WRITE)) => {
+                Err(format!("The append only file calls '{name}', which is nothing that is logged"))
+            }
+            Run::Server(_) => Ok(Work::Nothing),
+        }
+    }
+
+    fn select(&mut self, args: &[&[u8]]) -> Result<(), String> {
+        let db = args.get(1).and_then(|arg| weft_base::num::parse_u64(arg));
+        let db = db.and_then(|db| usize::try_from(db).ok());
+        match db.filter(|db| *db < self.srv.ks.databases()) {
+            Some(db) => {
+                self.db = db;
+                Ok(())
+            }
+            None => Err("The append only file selects a database that is not there".into()),
+        }
+    }
+
+    fn end_file(&mut self, role: Role, name: &str) -> Result<(), String> {
+        self.transaction = None;
+        // Every file begins in the first database.
+        self.db = 0;
+        let kind = match role {
+            Role::Base => "base",
+            Role::Increment | Role::History => "incr",
+        };
+        let seconds = self.began.elapsed().as_secs_f64();
+        log_notice!("DB loaded from {kind} file {name}: {seconds:.3} seconds");
+        self.began = Instant::now();
+        Ok(())
+    }
+}
+
+/// DEBUG LOADAOF: empties the keyspace and loads the files, while the world is stopped.
+///
+/// # Errors
+/// What is wrong with the files, for the operator. The data is lost, or part of it.
+pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result<(), String> {
+    aof(srv).finish();
+    let dir = directory(srv);
+    let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
+    for db in 0..srv.ks.databases() {
+        let taken = Db::new(guard, &mut core.turn, db).take_all();
+        core.turn.discard_all(taken.contents, Free::Background);
+    }
+    forget_effects(core, guard);
+    let mut executor = Executor::new(srv);
+    let loaded = load(srv, &dir, &manifest, |load| match load {
+        Load::Commands(block) => executor.execute(core, guard, &block),
+        Load::Snapshot(input, to) => {
+            let loaded = reload::load_front(srv, guard, &mut core.turn, input).map(rest);
+            forget_effects(core, guard);
+            let _ = to.send(loaded.map_err(|trouble| trouble.to_string()));
+            Ok(())
+        }
+        Load::Settle(to) => {
+            let _ = to.send(Ok(()));
+            Ok(())
+        }
+        Load::EndFile(role, name, to) => {
+            let _ = to.send(executor.end_file(role, &name));
+            Ok(())
+        }
+    });
+    core.turn.set_import(Import::No);
+    loaded.map(|_| ())
+}
+
+/// What was done is in the files already.
+fn forget_effects(core: &mut Core, guard: &Guard<'_>) {
+    settle(guard, &mut core.turn);
+    core.turn.effects.take_notices();
+    core.turn.effects.clear_log();
+}

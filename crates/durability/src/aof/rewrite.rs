@@ -1,0 +1,218 @@
+//! A rewrite: a snapshot, written while the log goes on in a new file, then put in the place of all
+//! files from before its cut.
+//!
+//! ```text
+//!  weft-aof-rewrite   cut ──────────► walk ─► base ─► synced ─┐
+//!  weft-aof           ... n │ new file: n + 1 ...             └─► manifest ─► old files go
+//! ```
+//!
+//! The number of the cut is noted while the world stands still, so that the thread that writes knows of
+//! every unit to which file it belongs. There is no second buffer, and nothing to be caught up with.
+
+use crate::aof::aof;
+use crate::aof::order::{Base, Cut, Order};
+use crate::aof::{base, directory};
+use crate::persistence::save::{HALF, Plan};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_executor::snapshot_waits::Taken;
+use weft_keyspace::snapshot::{BeginError, Snapshot};
+use weft_keyspace::{Import, Stop, Turn};
+use weft_persist::aof::{Appender, Directory};
+use weft_process::{log_notice, log_warning};
+use weft_state::saves::Running;
+use weft_state::server::Server;
+
+/// How often to look whether another snapshot has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a rewrite has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// One is under way.
+    Busy,
+    /// There is no thread for it.
+    Failed,
+}
+
+/// What has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    Started,
+    /// It waits for a snapshot that is under way.
+    Scheduled,
+}
+
+/// Begins a rewrite on a thread of its own. `later`: its moment is not now, in the middle of a
+/// transaction.
+///
+/// # Errors
+/// See [`Refusal`].
+pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
+    let status = &aof(srv).status;
+    // Under one lock with those who ask for saves, so that each sees what the other has begun.
+    let saves = srv.persistence.saves();
+    if aof(srv).rewriting.swap(true, Ordering::SeqCst) {
+        // One that waits for its turn is this one, too.
+        let waits = status.scheduled.load(Ordering::SeqCst);
+        return if waits { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
+    }
+    // The last save needs the one snapshot that there is. It says that it comes before it looks for us.
+    if srv.persistence.is_ending() {
+        aof(srv).rewriting.store(false, Ordering::SeqCst);
+        return Err(Refusal::Busy);
+    }
+    let waits = later || saves.running().is_some();
+    status.scheduled.store(waits, Ordering::SeqCst);
+    let cancel = Arc::new(AtomicBool::new(false));
+    *aof(srv).cancel() = Some(cancel.clone());
+    drop(saves);
+    let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
+    if let Err(e) = thread.spawn(move || run(srv, cancel)) {
+        log_warning!("Can't rewrite append only file in background: {e}");
+        status.last_rewrite_failed.store(true, Ordering::SeqCst);
+        status.scheduled.store(false, Ordering::SeqCst);
+        aof(srv).rewriting.store(false, Ordering::SeqCst);
+        return Err(Refusal::Failed);
+    }
+    Ok(if waits { Begun::Scheduled } else { Begun::Started })
+}
+
+fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
+    weft_memory::count_thread(&srv.memory);
+    let _stack = weft_process::crash::second_stack();
+    weft_scheduler::placement::bind_to(&srv.placement().rewrite);
+    let running = Running::new(true, cancel);
+    let came = rewrite(srv, &running);
+    let status = &aof(srv).status;
+    let seconds = running.since.elapsed().as_secs() as i64;
+    status.last_rewrite_s.store(seconds, Ordering::Relaxed);
+    status.rewrite_began_s.store(0, Ordering::Relaxed);
+    let was_given_up = running.cancel.load(Ordering::Relaxed);
+    match came {
+        Ok(()) => {
+            status.last_rewrite_failed.store(false, Ordering::Relaxed);
+            log_notice!("Background AOF rewrite finished successfully");
+        }
+        // That says nothing of the disk.
+        Err(e) if was_given_up => log_warning!("Background AOF rewrite was given up: {e}"),
+        Err(e) => {
+            status.last_rewrite_failed.store(true, Ordering::Relaxed);
+            log_warning!("Background AOF rewrite terminated with error: {e}");
+            // It is counted before the next one may begin.
+            aof(srv).ask(Order::Failed);
+        }
+    }
+    aof(srv).rewriting.store(false, Ordering::SeqCst);
+    // It may be time for the next one, or to sync again.
+    aof(srv).order(Order::Look);
+}
+
+fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
+    let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
+    let (snapshot, cut) = cut(srv, running, &plan)?;
+    // Not before: while the world stands still, everybody waits for this thread.
+    weft_scheduler::way::stand_back();
+    let dir = directory(srv);
+    // Without the log nothing has locked the files yet, and CONFIG SET dir may have led to others.
+    aof(srv).locks.lock(&dir)?;
+    let At::Log(cut) = cut else {
+        let made = base::write(srv, &dir, &plan, &snapshot, running)?;
+        return put_alone(srv, &dir, &made, cut, running);
+    };
+    let over = || {
+        running.cancel.store(true, Ordering::Relaxed);
+        "the append-only file was turned off".to_string()
+    };
+    // It may have begun just now, and who writes it is about to.
+    while aof(srv).is_log(cut.log) && !aof(srv).is_on() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let rotated = aof(srv).ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
+    let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
+    aof(srv).status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
+    drop(snapshot);
+    let (failed, name) = match &base {
+        Ok(made) => (None, Some(made.name.clone())),
+        Err(e) => (Some(e.clone()), None),
+    };
+    let Some(came) = aof(srv).ask(|done| Order::Rebase { cut, base, done }) else {
+        // There is nobody to put it into its place.
+        name.inspect(|name| drop(dir.storage.remove(&dir.path(name))));
+        return Err(over());
+    };
+    failed.map_or(came, Err)
+}
+
+/// Where the cut of a rewrite is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Log(Cut),
+    /// Behind the log of that number, which had ended.
+    Behind(u64),
+}
+
+/// Puts a base into force that nothing is logged behind, unless a log has begun meanwhile: that has
+/// read the manifest already, and may have ended since.
+fn put_alone(
+    srv: &Server,
+    dir: &Directory,
+    made: &Base,
+    at: At,
+    running: &Running,
+) -> Result<(), String> {
+    let _switch = aof(srv).switch();
+    if at != At::Behind(aof(srv).log_number()) {
+        let _ = dir.storage.remove(&dir.path(&made.name));
+        running.cancel.store(true, Ordering::Relaxed);
+        return Err("the append-only file was turned on".into());
+    }
+    Appender::only_base(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
+}
+
+/// Takes the cut, when there is no other snapshot; and where it is.
+fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, At), String> {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    turn.cancel = Some(running.cancel.clone());
+    // What has expired is written as well: nobody has told replicas, or the log, that it is gone.
+    turn.set_import(Import::Source);
+    let note = |_: &Stop<'_>| {
+        if srv.persistence.loading.is_on() {
+            return None;
+        }
+        // At the cut itself: before it the log may begin, or end.
+        let log = aof(srv).log_number();
+        if aof(srv).reader().is_none() {
+            return Some(At::Behind(log));
+        }
+        let unit = srv.ks.log().last();
+        aof(srv).cut.store(unit, Ordering::Relaxed);
+        Some(At::Log(Cut { log, unit }))
+    };
+    let status = &aof(srv).status;
+    loop {
+        match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
+            Ok((_, None)) => {
+                status.scheduled.store(false, Ordering::SeqCst);
+                return Err(HALF.into());
+            }
+            Ok((snapshot, Some(cut))) => {
+                status.scheduled.store(false, Ordering::SeqCst);
+                status.rewrites.fetch_add(1, Ordering::Relaxed);
+                status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
+                log_notice!("Background append only file rewriting started");
+                return Ok((Taken::new(srv, snapshot), cut));
+            }
+            Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
+                status.scheduled.store(true, Ordering::SeqCst);
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(e) => {
+                status.scheduled.store(false, Ordering::SeqCst);
+                return Err(e.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The append-only file begins and ends: at the start of the server, and by CONFIG SET.
+
+use crate::aof::aof;
+use crate::aof::load;
+use crate::aof::order::Order;
+use crate::aof::writer;
+use crate::aof::writer::{Seat, Writer};
+use crate::aof::{Handle, Switch, base, directory};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+use weft_config::{Config, Id};
+use weft_keyspace::log::{Target, WakeReader};
+use weft_keyspace::{Guard, LogReader, Turn};
+use weft_persist::aof::{Appender, Directory, Manifest, Position};
+use weft_process::{log_notice, log_warning};
+use weft_state::attention;
+use weft_state::server::Server;
+
+/// Files that are to be loaded.
+pub struct Found {
+    dir: Directory,
+    manifest: Manifest,
+}
+
+/// At the start, before there are clients: looks for files, and begins the log where there are none,
+/// so that nobody has to be told that the server is loading. What is found is for [`load_at_start`].
+///
+/// # Errors
+/// What is wrong with the files: lines for the operator. The server must not start then.
+pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
+    aof(srv).wanted.store(true, Ordering::SeqCst);
+    let dir = directory(srv);
+    aof(srv).locks.lock(&dir)?;
+    dir.clean();
+    let mut manifest = dir.manifest().map_err(|fault| fault.to_string())?;
+    if dir.upgrade(&mut manifest).map_err(|fault| fault.to_string())? {
+        log_notice!(
+            "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
+            dir.stem(),
+            dir.folder().display()
+        );
+    }
+    if !manifest.is_empty() {
+        return Ok(Some(Found { dir, manifest }));
+    }
+    let policy = srv.settings().aof;
+    let name = manifest.next_base(dir.stem(), policy.snapshot).name;
+    log_notice!("Creating AOF base file {name} on server start");
+    let made = base::of_nothing(srv, &dir, &policy).map_err(not_opened)?;
+    let appender = Appender::create(dir, manifest, policy.annotations, &made.name, made.snapshot);
+    go_on(srv, appender.map_err(not_opened)?)?;
+    Ok(None)
+}
+
+/// Loads what [`at_start`] has found, and goes on behind it. Clients are told that the server is
+/// loading, until whoever calls this says otherwise. Answers where the data are in a history of replication,
+/// if the files say so.
+///
+/// # Errors
+/// As there.
+pub fn load_at_start(srv: &'static Server, found: Found) -> Result<Option<Position>, String> {
+    let Found { dir, manifest } = found;
+    let began = Instant::now();
+    let position = load::at_start(srv, &dir, &manifest)?;
+    let seconds = began.elapsed().as_secs_f64();
+    log_notice!("DB loaded from append only file: {seconds:.3} seconds");
+    let appender = Appender::open(dir, manifest, srv.settings().aof.annotations);
+    go_on(srv, appender.map_err(not_opened)?)?;
+    Ok(position)
+}
+
+fn not_opened(e: std::io::Error) -> String {
+    format!("Can't open the append-only file: {}", base::told(&e))
+}
+
+/// Begins the log of a server that starts.
+fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
+    let act = if appender.is_fresh() { "Creating" } else { "Opening" };
+    log_notice!("{act} AOF incr file {} on server start", appender.file_name());
+    let seat = Seat::default();
+    let log = begin_log(srv, &seat).ok_or("The log of effects has too many readers")?;
+    appender.begin_at(log.position());
+    run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))
+}
+
+/// The directive has, or may have, changed: notes what is wanted, which is done by [`follow`].
+pub fn want(srv: &Server, config: &Config) {
+    aof(srv).wanted.store(config.bool(Id::APPENDONLY), Ordering::SeqCst);
+}
+
+/// What is logged before there is a base.
+fn waiting(srv: &Server) -> Result<Appender, String> {
+    let dir = directory(srv);
+    aof(srv).locks.lock(&dir)?;
+    let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
+    let annotations = srv.settings().aof.annotations;
+    Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)
+}
+
+/// Begins or ends the log, if it is not as it is wanted. Stops the world and waits for the disk, so that who
+/// calls this holds nothing but the switch, and nobody else would wait for him.
+///
+/// # Errors
+/// Why it could not begin, which the log says, too. It is off then, and still wanted.
+pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> {
+    if aof(srv).is_stale.swap(false, Ordering::SeqCst) && aof(srv).is_on() {
+        turn_off(srv);
+    }
+    while !aof(srv).is_switched() {
+        match aof(srv).is_on() {
+            true => turn_off(srv),
+            false => turn_on(srv).inspect_err(|why| {
+                log_warning!("The append-only file can't be switched on: {why}");
+            })?,
+        }
+    }
+    Ok(())
+}
+
+/// The same on a thread of its own, which calls `failed` if the log could not begin.
+pub fn follow_soon(srv: &'static Server, failed: fn(&'static Server, &Switch<'_>)) {
+    let thread = std::thread::Builder::new().name("weft-aof-switch".into());
+    let spawned = thread.spawn(move || {
+        let switch = aof(srv).switch();
+        if follow(srv, &switch).is_err() {
+            failed(srv, &switch);
+        }
+    });
+    if let Err(e) = spawned {
+        log_warning!("The append-only file is not switched: {e}");
+    }
+}
+
+fn turn_on(srv: &'static Server) -> Result<(), String> {
+    if srv.persistence.is_ending() {
+        // There will be no base for it, and the next start would not look at the last snapshot.
+        return Err("the server is being shut down".into());
+    }
+    // What failed before says nothing of this log.
+    aof(srv).status.last_rewrite_failed.store(false, Ordering::SeqCst);
+    let mut appender = waiting(srv)?;
+    // A rewrite of before is of no use to this log, which needs one of its own.
+    if aof(srv).has_cut() {
+        aof(srv).cancel_rewrite();
+    }
+    let seat = Seat::default();
+    let log = begin_log(srv, &seat).ok_or("the log of effects has too many readers")?;
+    appender.begin_at(log.position());
+    run(srv, log, appender, &seat).map_err(|e| {
+        end_log(srv);
+        e.to_string()
+    })
+}
+
+fn turn_off(srv: &'static Server) {
+    end(srv, |srv| {
+        end_log(srv);
+        aof(srv).ask(Order::End);
+    });
+    aof(srv).refuse_waits(srv);
+}
+
+/// Ends the log, and the thread that writes it, by `stop`.
+fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
+    aof(srv).cancel_rewrite();
+    stop(srv);
+    *aof(srv).handle() = None;
+    aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
+    aof(srv).status.syncing.store(false, Ordering::Relaxed);
+    aof(srv).status.set_error(None);
+    srv.set_attention(attention::AOF_FAILING, false);
+}
+
+/// What is in the keyspace is something else than what the log has made of it: begins anew, with a base
+/// that is written from now on. Until that is there, the files are those of before, as they are when the
+/// log is switched on. The world is stopped. O(what waits to be written).
+///
+/// # Errors
+/// The log is off now, or is to be begun anew by [`follow`]: why.
+pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
+    let Ok(_switch) = aof(srv).switch.try_lock() else {
+        // It is being begun or ended, by somebody who may need the world. Whoever comes next does it.
+        aof(srv).is_stale.store(true, Ordering::SeqCst);
+        return Err("it is being switched".into());
+    };
+    if !aof(srv).is_on() {
+        return Ok(());
+    }
+    end(srv, |srv| {
+        end_log_by(srv, guard);
+        aof(srv).ask(Order::End);
+    });
+    let mut appender = waiting(srv)?;
+    let seat = Seat::default();
+    let log = begin_log_by(srv, guard, &seat).ok_or("the log of effects has too many readers")?;
+    appender.begin_at(log.position());
+    run(srv, log, appender, &seat).map_err(|e| {
+        end_log_by(srv, guard);
+        e.to_string()
+    })
+}
+
+/// The same on a thread of its own, for who must not wait.
+pub fn again_soon(srv: &'static Server) {
+    aof(srv).is_stale.store(true, Ordering::SeqCst);
+    follow_soon(srv, aof(srv).stay_off);
+}
+
+fn waker(seat: &Seat) -> WakeReader {
+    let seat = seat.clone();
+    Arc::new(move || {
+        if let Some(thread) = seat.get() {
+            thread.unpark();
+        }
+    })
+}
+
+fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
+    with_world(srv, |guard| begin_log_by(srv, guard, seat))
+}
+
+/// The same, while the world is stopped already.
+fn begin_log_by(srv: &'static Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
+    let log = guard.begin_log(Target::AOF, waker(seat))?;
+    aof(srv).begin_log(log.id());
+    // While nobody read the log the data have changed behind the same unit.
+    srv.replicator.forget_places(srv);
+    Some(log)
+}
+
+fn end_log(srv: &'static Server) {
+    with_world(srv, |guard| end_log_by(srv, guard));
+}
+
+fn end_log_by(srv: &Server, guard: &Guard<'_>) {
+    if let Some(reader) = aof(srv).end_log() {
+        guard.end_log(&reader);
+        srv.replicator.forget_durable();
+    }
+    // Also where nobody came to write it.
+    aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
+}
+
+fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    let guard = hand.world(&mut turn);
+    act(&guard)
+}
+
+/// Starts the threads.
+fn run(
+    srv: &'static Server,
+    log: LogReader,
+    appender: Appender,
+    seat: &Seat,
+) -> std::io::Result<()> {
+    // Whoever sees that it is on sees its own files.
+    let (size, base) = appender.sizes();
+    aof(srv).status.size.store(size, Ordering::Relaxed);
+    aof(srv).status.base_size.store(base, Ordering::Relaxed);
+    aof(srv).status.waits_for_base.store(appender.waits_for_base(), Ordering::SeqCst);
+    let (to, orders) = writer::orders();
+    let (syncs, jobs) = channel();
+    let done = to.clone();
+    std::thread::Builder::new()
+        .name("weft-aof-sync".into())
+        .spawn(move || writer::run_syncer(srv, &jobs, &done))?;
+    let writer = Writer::new(srv, log, appender, orders, syncs);
+    // The thread may begin a rewrite at once, which asks for it.
+    let mut handle = aof(srv).handle();
+    let thread = std::thread::Builder::new().name("weft-aof".into()).spawn(move || {
+        let _stack = weft_process::crash::second_stack();
+        weft_scheduler::placement::bind_to(&srv.placement().bio);
+        writer.run();
+    })?;
+    let _ = seat.set(thread.thread().clone());
+    *handle = Some(Handle { to, thread: thread.thread().clone() });
+    drop(handle);
+    // What came before the seat was known.
+    thread.thread().unpark();
+    aof(srv).renew(srv, srv.settings().aof.sync);
+    Ok(())
+}

@@ -1,0 +1,702 @@
+//! The thread that writes the append-only file: it takes units out of the log, writes them, has them
+//! synced as the policy says, and lets answers go.
+//!
+//! One group commit serves all threads: what comes while a sync runs is written and synced by the
+//! next one. Under `everysec` a sync has a thread of its own, and this one goes on writing.
+//!
+//! What fails is tried again, and nothing may be written meanwhile (MISCONF); under `always` the
+//! server stops, as nothing could be answered any more.
+
+use crate::aof::aof;
+use crate::aof::gather::{Gathering, unhurried};
+use crate::aof::order::Order;
+use crate::aof::rewrite;
+use crate::aof::rewrite::Refusal;
+use smallvec::SmallVec;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::time::{Duration, Instant};
+use weft_keyspace::log::{Entry, LogReader, Target, Unit};
+use weft_memory::ThreadMemory;
+use weft_persist::aof::{self, Appender, Permission, Retry, SyncJob};
+use weft_process::{log_notice, log_warning};
+use weft_state::answers::{Bound, NONE};
+use weft_state::aof_policy::{Policy, Sync};
+use weft_state::attention;
+use weft_state::server::Server;
+
+/// Bytes that are taken before they are written.
+const AT_ONCE: usize = 4 << 20;
+/// How soon a failed write is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// How soon files are looked for again that could not be removed.
+const REST: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+/// Between two lines that say where the data are.
+const BETWEEN_PLACES: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub struct Writer {
+    srv: &'static Server,
+    log: LogReader,
+    /// As in [`Cut`].
+    number: u64,
+    appender: Appender,
+    orders: Receiver<Order>,
+    /// To the thread that syncs.
+    syncer: Sender<SyncJob>,
+    policy: Policy,
+    settings_version: u64,
+    /// Since when a sync is under way, and when the last one began.
+    syncing: Option<Instant>,
+    last_sync: Instant,
+    gathering: Gathering,
+    is_delay_told: bool,
+    /// Writing, or syncing, has failed.
+    is_failing: bool,
+    /// Who waits for the new file behind that unit.
+    rotating: Option<(u64, SyncSender<Result<(), String>>)>,
+    /// What came of the new file behind that unit, for which nobody has asked yet. Nobody will where a
+    /// rewrite has ended with its cut.
+    rotated: Option<(u64, Result<(), String>)>,
+    /// What was noted last of where the data are in the history of replication.
+    place: Option<aof::Position>,
+    /// Not before this is there another one.
+    place_from: Instant,
+    removing: bool,
+    /// How many files the last removal was to remove.
+    attempted: usize,
+    /// When superfluous files are looked for again.
+    removes_from: Instant,
+    retry: Retry,
+    /// Unix second before which no rewrite is begun unasked.
+    next_attempt_s: i64,
+}
+
+impl Writer {
+    pub fn new(
+        srv: &'static Server,
+        log: LogReader,
+        appender: Appender,
+        orders: Receiver<Order>,
+        syncer: Sender<SyncJob>,
+    ) -> Writer {
+        let settings = srv.settings();
+        let mut appender = appender;
+        // To begin with it is no error: only what is there is ever cut.
+        let _ = appender.write_ahead(settings.aof.ahead());
+        Writer {
+            srv,
+            log,
+            number: aof(srv).log_number(),
+            appender,
+            orders,
+            syncer,
+            policy: settings.aof,
+            settings_version: settings.version,
+            syncing: None,
+            last_sync: Instant::now(),
+            gathering: Gathering::default(),
+            is_delay_told: false,
+            is_failing: false,
+            rotating: None,
+            rotated: None,
+            place: None,
+            place_from: Instant::now(),
+            removing: false,
+            attempted: 0,
+            removes_from: Instant::now(),
+            retry: Retry::default(),
+            next_attempt_s: 0,
+        }
+    }
+
+    /// Runs until it is told to end.
+    pub fn run(mut self) {
+        let srv = self.srv;
+        // What the threads that execute commands have allocated is freed here.
+        let mut memory = ThreadMemory::new();
+        loop {
+            memory.publish(&srv.memory);
+            self.renew_policy();
+            while let Ok(order) = self.orders.try_recv() {
+                if let Some(ended) = self.obey(order) {
+                    srv.answers.set(&srv.threads, Bound::Disk, NONE);
+                    drop(self);
+                    memory.publish(&srv.memory);
+                    let _ = ended.send(());
+                    return;
+                }
+            }
+            if self.gathers() {
+                continue;
+            }
+            let has_more = self.take();
+            let is_new = self.appender.buffered() > 0 && !self.is_failing;
+            self.write();
+            self.rotate_if_due();
+            self.sync_if_due();
+            self.see_to_files();
+            self.tell();
+            memory.publish_if_far(&srv.memory);
+            if !has_more
+                && is_new
+                && let Some(time) = unhurried(self.policy.sync)
+            {
+                // Nobody wakes the thread meanwhile but by an order.
+                std::thread::park_timeout(time);
+            } else if self.is_failing {
+                std::thread::park_timeout(TRY_AGAIN);
+            } else if !has_more && self.log.may_sleep() {
+                match self.until_due() {
+                    Some(time) => std::thread::park_timeout(time),
+                    None => std::thread::park(),
+                }
+            }
+        }
+    }
+
+    fn renew_policy(&mut self) {
+        if self.srv.settings_version() != self.settings_version {
+            let settings = self.srv.settings();
+            self.settings_version = settings.version;
+            self.appender.annotate(settings.aof.annotations);
+            self.policy = settings.aof;
+            if let Err(e) = self.appender.write_ahead(self.policy.ahead()) {
+                log_warning!("Zeros at the end of the AOF could not be cut off: {e}");
+            }
+        }
+    }
+
+    /// Waits a little for others whose units the next sync may serve; whether it has.
+    fn gathers(&mut self) -> bool {
+        let drawn = self.log.last();
+        if self.policy.sync != Sync::Always || drawn == self.log.position() {
+            return false;
+        }
+        let Some(time) = self.gathering.time_left(drawn, Instant::now()) else { return false };
+        self.log.wants_more();
+        // They were drawn before it was said, or whoever draws them wakes this thread.
+        if self.log.last() == drawn {
+            std::thread::park_timeout(time);
+        }
+        true
+    }
+
+    /// Carries out an order; who is to be told when it was the last one.
+    fn obey(&mut self, order: Order) -> Option<SyncSender<()>> {
+        match order {
+            Order::Synced(job, came) => self.synced(&job, &came),
+            Order::Removed(gone) => {
+                self.removing = false;
+                // There may be others by now, of a rewrite that has ended meanwhile: those are not to wait.
+                let all = gone.len() == self.attempted;
+                let is_noted = self.appender.removed(&gone).map_err(|e| {
+                    log_warning!("The AOF manifest still names files that were removed: {e}");
+                });
+                let is_done = all && is_noted.is_ok();
+                self.removes_from = Instant::now() + if is_done { Duration::ZERO } else { REST };
+            }
+            // A cut of a log that was ended since says nothing of this one.
+            Order::Rotate { cut, done } if cut.log != self.number => drop(done.send(ended())),
+            Order::Rotate { cut, done } => self.rotating = Some((cut.unit, done)),
+            Order::Rebase { cut, base, done } if cut.log != self.number => {
+                self.appender.discard(base.ok().map(|base| base.name).as_deref());
+                let _ = done.send(ended());
+            }
+            Order::Rebase { base, done, .. } => {
+                let came = base.and_then(|base| {
+                    let began = self.srv.latency.begin();
+                    let came = self.appender.rebase(&base.name, base.snapshot);
+                    self.sample("aof-rename", began);
+                    came.map_err(|e| crate::aof::base::told(&e))
+                });
+                if came.is_ok() {
+                    self.rewritten(true);
+                }
+                let _ = done.send(came);
+            }
+            Order::Failed(done) => {
+                self.rewritten(false);
+                let _ = done.send(());
+            }
+            Order::Flush(done) => {
+                self.write_all();
+                let _ = done.send(());
+            }
+            Order::End(done) => {
+                self.write_all();
+                return Some(done);
+            }
+            Order::Look => {}
+        }
+        None
+    }
+
+    /// Writes and syncs all that has been logged, as far as that can be done.
+    fn write_all(&mut self) {
+        let upto = self.log.last();
+        while self.log.position() < upto {
+            if !self.take() && self.log.position() < upto {
+                // It was drawn, and will be there in a moment.
+                std::thread::yield_now();
+            }
+            self.write();
+            self.rotate_if_due();
+            if self.is_failing {
+                break;
+            }
+        }
+        self.place_from = Instant::now();
+        self.note_place();
+        if let Err(e) = self.appender.write_last() {
+            log_warning!("The end of the AOF could not be written: {e}");
+        }
+        let job = self.appender.sync_job();
+        let came = job.run();
+        self.appender.synced(&job, &came);
+        if let Err(e) = came {
+            if self.policy.sync == Sync::Always {
+                end_for_sync(&e.to_string());
+            }
+            log_warning!("Fail to fsync the AOF file: {e}");
+        }
+        self.let_go();
+    }
+
+    /// A sync that was part of something else has failed, which is to be acted on as on any other.
+    fn see_to_doubt(&mut self) {
+        if !self.appender.is_doubtful() || self.is_failing {
+            return;
+        }
+        let why = match &self.rotated {
+            Some((_, Err(why))) => why.clone(),
+            Some((_, Ok(()))) | None => "a sync has failed".into(),
+        };
+        match self.policy.sync {
+            Sync::Always => end_for_sync(&why),
+            Sync::EverySecond | Sync::Never => self.doubts(why),
+        }
+    }
+
+    /// What was written may not be safe, and no sync can make it so.
+    fn doubts(&mut self, why: String) {
+        self.failed("Fail to fsync the AOF file", why);
+        log_warning!(
+            "What was written before may not be on the disk: the AOF is rewritten before anything \
+             else is accepted."
+        );
+    }
+
+    /// Takes units out of the log; whether there may be more.
+    fn take(&mut self) -> bool {
+        let cut = &aof(self.srv).cut;
+        // There it can be said where in the history of replication the data are.
+        let position = self.log.position();
+        let is_time = Instant::now() >= self.place_from;
+        let placed = is_time.then(|| self.srv.replicator.placed_behind(position)).flatten();
+        let mut has_more = false;
+        // What can't be written waits where it is.
+        while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
+            && let Some(unit) = self.log.next()
+        {
+            let number = unit.number();
+            // Written before the world went on: whoever sees the unit sees it.
+            let last = cut.load(Ordering::Relaxed);
+            if number > last {
+                self.rotated = Some((last, rotate(&mut self.appender)));
+                (self.place, self.place_from) = (None, Instant::now());
+                forget(cut, last);
+            }
+            append(&mut self.appender, &unit);
+            if self.appender.buffered() >= AT_ONCE || placed == Some(number) {
+                has_more = true;
+                break;
+            }
+        }
+        if !has_more {
+            self.appender.nothing_upto(self.log.position());
+        }
+        self.note_place();
+        has_more
+    }
+
+    /// Says where in the history of replication the data are, if that is known of the last unit.
+    fn note_place(&mut self) {
+        if Instant::now() < self.place_from {
+            return;
+        }
+        let place = self.srv.replicator.place_behind(self.log.position());
+        if place.is_some() && place != self.place {
+            self.place = place;
+            self.place_from = Instant::now() + BETWEEN_PLACES;
+            place.iter().for_each(|place| self.appender.position(place));
+        }
+    }
+
+    /// The new file is due, though nothing has come that belongs into it.
+    fn rotate_if_due(&mut self) {
+        let wanted = self.rotating.as_ref().map(|(unit, _)| *unit);
+        let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
+        if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
+            self.rotated = Some((unit, rotate(&mut self.appender)));
+            // What the old file says goes with it.
+            (self.place, self.place_from) = (None, Instant::now());
+            forget(&aof(self.srv).cut, unit);
+        }
+        self.see_to_doubt();
+        if self.is_stuck()
+            && let Some((_, done)) = self.rotating.take_if(|(unit, _)| self.log.position() < *unit)
+        {
+            let _ = done.send(Err("the append-only file can't be written".into()));
+        }
+        if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
+        {
+            let own = self.rotated.take_if(|(of, _)| *of == unit);
+            // That there is none can't be: the cut was noted before anything came behind it.
+            let came = own.map_or_else(|| Err("the cut was passed over".into()), |(_, came)| came);
+            let _ = done.send(came);
+        }
+    }
+
+    /// Nothing more is taken out of the log until the disk takes what was taken before, and who waits for
+    /// something behind that might wait for ever. A rewrite that is to mend a doubt has to.
+    fn is_stuck(&self) -> bool {
+        self.is_failing && self.appender.buffered() >= AT_ONCE && !self.appender.is_doubtful()
+    }
+
+    fn write(&mut self) {
+        if self.appender.buffered() == 0 && !self.is_failing {
+            return;
+        }
+        let began = self.srv.latency.begin();
+        // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
+        match aof(self.srv).status.flush_sleep_us.load(Ordering::Relaxed) {
+            0 => {}
+            us => std::thread::sleep(Duration::from_micros(us)),
+        }
+        match self.appender.write() {
+            Ok(()) => {
+                self.sample("aof-write", began);
+                let by = if self.syncing.is_some() {
+                    "aof-write-pending-fsync"
+                } else if self.is_rewriting() {
+                    "aof-write-active-child"
+                } else {
+                    "aof-write-alone"
+                };
+                self.sample(by, began);
+                if self.is_failing && !self.appender.is_doubtful() {
+                    self.recovered();
+                }
+            }
+            Err(e) if self.policy.sync == Sync::Always => {
+                log_warning!(
+                    "Can't recover from AOF write error when the AOF fsync policy is 'always'. \
+                     Exiting... ({e})"
+                );
+                weft_process::pidfile::remove_held();
+                std::process::exit(1);
+            }
+            Err(e) => self.failed("Error writing to the AOF file", crate::aof::base::told(&e)),
+        }
+        aof(self.srv).written.store(self.appender.written(), Ordering::SeqCst);
+    }
+
+    fn failed(&mut self, what: &str, text: String) {
+        if !self.is_failing {
+            log_warning!("{what}: {text}");
+        }
+        self.is_failing = true;
+        aof(self.srv).status.set_error(Some(text));
+        self.srv.set_attention(attention::AOF_FAILING, true);
+    }
+
+    fn recovered(&mut self) {
+        self.is_failing = false;
+        aof(self.srv).status.set_error(None);
+        self.srv.set_attention(attention::AOF_FAILING, false);
+        log_warning!("AOF write error looks solved. The server can write again.");
+    }
+
+    fn is_rewriting(&self) -> bool {
+        aof(self.srv).rewriting.load(Ordering::Relaxed)
+    }
+
+    fn sync_if_due(&mut self) {
+        let pauses = self.policy.pauses && self.is_rewriting();
+        match self.policy.sync {
+            // One that was begun under another policy is waited for: its file may be this one.
+            Sync::Always if self.syncing.is_none() && !pauses => self.sync_now(),
+            Sync::EverySecond if self.appender.wants_sync() && !pauses => match self.syncing {
+                None if self.last_sync.elapsed() >= SECOND => self.sync_elsewhere(),
+                None => {}
+                Some(since) if since.elapsed() >= 2 * SECOND && !self.is_delay_told => {
+                    self.is_delay_told = true;
+                    aof(self.srv).status.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+                    log_notice!(
+                        "Asynchronous AOF fsync is taking too long (disk is busy?). Writing \
+                             the AOF buffer without waiting for fsync to complete."
+                    );
+                }
+                Some(_) => {}
+            },
+            // What a rewrite has left behind is not removed before its manifest is safe.
+            Sync::Never if self.appender.has_unsafe_names() && self.syncing.is_none() => {
+                self.sync_elsewhere();
+            }
+            Sync::Always | Sync::EverySecond | Sync::Never => {}
+        }
+        self.let_go();
+    }
+
+    fn sync_now(&mut self) {
+        if !self.appender.wants_sync() {
+            return;
+        }
+        let job = self.appender.sync_job();
+        let (began, watched) = (Instant::now(), self.srv.latency.begin());
+        let came = job.run();
+        self.sample("aof-fsync-always", watched);
+        self.appender.synced(&job, &came);
+        let (synced, drawn) = (self.appender.written(), self.log.last());
+        self.gathering.after_sync(began, Instant::now(), synced, drawn);
+        if let Err(e) = came {
+            end_for_sync(&e.to_string());
+        }
+    }
+
+    fn sync_elsewhere(&mut self) {
+        let job = self.appender.sync_job();
+        let now = Instant::now();
+        (self.syncing, self.last_sync, self.is_delay_told) = (Some(now), now, false);
+        aof(self.srv).status.syncing.store(true, Ordering::Relaxed);
+        // The thread lives as long as this one.
+        let _ = self.syncer.send(job);
+    }
+
+    fn synced(&mut self, job: &SyncJob, came: &io::Result<()>) {
+        if let Some(since) = self.syncing.take() {
+            self.sample("aof-fsync", Some(since));
+        }
+        aof(self.srv).status.syncing.store(false, Ordering::Relaxed);
+        self.appender.synced(job, came);
+        if let Err(e) = came {
+            self.doubts(crate::aof::base::told(e));
+        }
+    }
+
+    /// Lets answers go as far as they may.
+    fn let_go(&self) {
+        let aof = aof(self.srv);
+        aof.durable.store(self.appender.durable(), Ordering::SeqCst);
+        aof.end_waits(self.srv);
+        let upto = match self.policy.sync {
+            Sync::Always if self.policy.pauses && self.is_rewriting() => self.appender.written(),
+            Sync::Always => self.appender.synced_upto(),
+            Sync::EverySecond | Sync::Never => {
+                let waits = self.log.pending_bytes() + self.appender.buffered() as u64;
+                let crowded = self.srv.answers.bound(Bound::Disk) != NONE;
+                match crowded && waits > crate::aof::CROWDED / 2 {
+                    true => self.appender.written(),
+                    false => NONE,
+                }
+            }
+        };
+        self.srv.answers.set(&self.srv.threads, Bound::Disk, upto);
+    }
+
+    /// Removes what is superfluous, and begins a rewrite where one is due.
+    fn see_to_files(&mut self) {
+        if !self.removing
+            && !self.policy.keeps_files
+            && Instant::now() >= self.removes_from
+            && let Some(removal) = self.appender.removal()
+        {
+            for name in removal.names() {
+                log_notice!("Removing the history file {name} in the background");
+            }
+            (self.removing, self.attempted) = (true, removal.names().count());
+            let srv = self.srv;
+            let thread = std::thread::Builder::new().name("weft-aof-remove".into());
+            let spawned = thread.spawn(move || {
+                weft_scheduler::placement::bind_to(&srv.placement().bio);
+                aof(srv).order(Order::Removed(removal.run()));
+            });
+            if spawned.is_err() {
+                (self.removing, self.removes_from) = (false, Instant::now() + REST);
+            }
+        }
+        if !self.is_rewriting() {
+            self.rewrite_if_due();
+        }
+    }
+
+    fn rewrite_if_due(&mut self) {
+        let (size, base) = self.appender.sizes();
+        let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
+        // Not of what is here while the files have more.
+        let growth = self.policy.growth(size, base).filter(|_| !aof(self.srv).is_of_gone_data());
+        let now = self.srv.now_ms() / 1000;
+        let is_ending = self.srv.persistence.is_ending();
+        if !(needed || growth.is_some()) || now < self.next_attempt_s || is_ending {
+            return;
+        }
+        match self.permission(now) {
+            Permission::Now => {
+                if let Some(growth) = growth {
+                    log_notice!("Starting automatic rewriting of AOF on {growth}% growth");
+                }
+                // One attempt in a second, if it fails at once.
+                self.next_attempt_s = self.next_attempt_s.max(now + 1);
+                match rewrite::begin(self.srv, false) {
+                    // Somebody else has begun one, or it is not the time for it.
+                    Ok(_) | Err(Refusal::Busy) => {}
+                    Err(Refusal::Failed) => self.rewritten(false),
+                }
+            }
+            Permission::At(until) => self.next_attempt_s = until,
+            Permission::Paused { minutes, until } => {
+                self.next_attempt_s = until;
+                log_warning!(
+                    "Background AOF rewrite has repeatedly failed and triggered the limit, will \
+                     retry in {minutes} minutes"
+                );
+            }
+        }
+    }
+
+    /// Whether to rewrite now. While nothing is accepted before one has succeeded nobody waits for
+    /// minutes: the disk may be well again.
+    fn permission(&mut self, now: i64) -> Permission {
+        const WHILE_REFUSING_S: i64 = 5;
+        if !self.appender.is_doubtful() {
+            return self.retry.ask(now);
+        }
+        self.next_attempt_s = now + WHILE_REFUSING_S.min(i64::from(self.retry.failures()));
+        Permission::Now
+    }
+
+    /// A rewrite has ended.
+    fn rewritten(&mut self, well: bool) {
+        if well {
+            self.retry.succeeded();
+            if self.is_failing && !self.appender.is_doubtful() && self.appender.write().is_ok() {
+                self.recovered();
+            }
+        } else {
+            self.retry.failed();
+        }
+        let failures = u64::from(self.retry.failures());
+        aof(self.srv).status.failures.store(failures, Ordering::Relaxed);
+    }
+
+    fn sample(&self, event: &str, began: Option<Instant>) {
+        self.srv.sample_latency(event, began);
+    }
+
+    fn tell(&self) {
+        let status = &aof(self.srv).status;
+        let (size, base) = self.appender.sizes();
+        status.size.store(size, Ordering::Relaxed);
+        status.base_size.store(base, Ordering::Relaxed);
+        status.buffer.store(self.appender.buffered() as u64, Ordering::Relaxed);
+        status.waits_for_base.store(self.appender.waits_for_base(), Ordering::SeqCst);
+    }
+
+    /// How long nothing has to be done unless somebody comes.
+    fn until_due(&self) -> Option<Duration> {
+        if self.appender.buffered() > 0 {
+            return Some(TRY_AGAIN);
+        }
+        // One that waits for the end of a rewrite is seen to then.
+        let pauses = self.policy.pauses && self.is_rewriting();
+        let wants = self.policy.sync == Sync::EverySecond && self.appender.wants_sync() && !pauses;
+        let sync = wants.then(|| SECOND.saturating_sub(self.last_sync.elapsed()));
+        let needs = self.appender.waits_for_base() && !self.is_rewriting();
+        let rewrite = needs.then_some(SECOND);
+        let removes = !self.removing && !self.policy.keeps_files && self.appender.has_superfluous();
+        let removal = removes.then(|| self.removes_from.saturating_duration_since(Instant::now()));
+        // A sync that takes long is looked at every second.
+        let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
+        let place_from = self.place_from.checked_duration_since(Instant::now());
+        let place = place_from.filter(|_| self.srv.replicator.has_place_at(self.log.position()));
+        sync.into_iter().chain(rewrite).chain(place).chain(removal).min()
+    }
+}
+
+/// Under `always` nothing could be answered any more.
+fn end_for_sync(why: &str) -> ! {
+    log_warning!(
+        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
+    );
+    weft_process::pidfile::remove_held();
+    std::process::exit(1);
+}
+
+/// What is answered to a rewrite whose log was ended.
+fn ended() -> Result<(), String> {
+    Err("the append-only file was turned off".into())
+}
+
+/// The cut behind that unit was seen to, unless another one was made since.
+fn forget(cut: &AtomicU64, unit: u64) {
+    let _ = cut.compare_exchange(unit, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+fn rotate(appender: &mut Appender) -> Result<(), String> {
+    appender.rotate().map_err(|e| crate::aof::base::told(&e))?;
+    log_notice!("Creating AOF incr file {} on background rewrite", appender.file_name());
+    Ok(())
+}
+
+/// Appends what the file is to have of a unit.
+#[inline]
+fn append(appender: &mut Appender, unit: &Unit<'_>) {
+    let (number, ms) = (unit.number(), unit.ms());
+    if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::AOF)) {
+        appender.unit(number, ms, &[Logged(entry)]);
+        return;
+    }
+    let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
+    let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
+    match commands[..] {
+        [] => appender.nothing_upto(number),
+        [_, ..] => appender.unit(number, ms, &commands),
+    }
+}
+
+/// An entry of the log, as the file wants it.
+struct Logged<'a>(Entry<'a>);
+
+impl aof::Command for Logged<'_> {
+    fn db(&self) -> usize {
+        self.0.db()
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        self.0.append_to(out);
+    }
+}
+
+/// The thread that syncs beside the one that writes. It ends when nobody can send any more.
+pub fn run_syncer(srv: &'static Server, jobs: &Receiver<SyncJob>, done: &Sender<Order>) {
+    weft_scheduler::placement::bind_to(&srv.placement().bio);
+    while let Ok(job) = jobs.recv() {
+        let came = job.run();
+        if done.send(Order::Synced(job, came)).is_err() {
+            return;
+        }
+        aof(srv).order(Order::Look);
+    }
+}
+
+/// A channel of orders.
+pub fn orders() -> (Sender<Order>, Receiver<Order>) {
+    channel()
+}
+
+/// The writer's name for itself, for who wakes it.
+pub type Seat = Arc<std::sync::OnceLock<std::thread::Thread>>;

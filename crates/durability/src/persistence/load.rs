@@ -1,0 +1,355 @@
+//! From a file to the keyspace.
+//!
+//! At the start several threads load together: one at a time cuts a block of whole entries out of
+//! the file, and makes records of them and puts them in while the next ones cut theirs. Clients may
+//! connect meanwhile, and are told that the server is loading. A copy that comes from a primary is loaded
+//! in the same way, into the keyspace or beside it ([`Place`]).
+
+use crate::persistence::save::Delay;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+use weft_base::topology;
+use weft_config::Id;
+use weft_keyspace::{Access, Beside, Db, ShardSet, SlowHand, Turn};
+use weft_memory::ThreadMemory;
+use weft_persist::rdb::file::{
+    Counts, Ended, Loader, Origin, Piece, Terms, Trouble, VersionCheck, Wrong,
+};
+use weft_persist::storage;
+use weft_process::errors::{Failure, words};
+use weft_process::{log_notice, log_warning};
+use weft_state::server::Server;
+use weft_types::{Limits, Record};
+
+/// The most threads that load.
+const MOST_THREADS: usize = 16;
+
+/// How files are loaded now.
+pub struct Rules {
+    pub check: VersionCheck,
+    pub is_summed: bool,
+    pub limits: Limits,
+    access: Access,
+    now_ms: i64,
+    delay: Delay,
+}
+
+impl Rules {
+    pub fn new(srv: &Server) -> Rules {
+        let config = srv.config();
+        let check = match config.word(Id::RDB_VERSION_CHECK) {
+            "relaxed" => VersionCheck::Relaxed,
+            _ => VersionCheck::Strict,
+        };
+        let (settings, now_ms) = (srv.settings(), srv.now_ms());
+        Rules {
+            check,
+            is_summed: config.bool(Id::RDBCHECKSUM),
+            limits: settings.commands.limits,
+            access: settings.access(now_ms),
+            now_ms,
+            delay: Delay::of(&config, Id::KEY_LOAD_DELAY),
+        }
+    }
+
+    /// Calls `load` with the terms by which records are made. `keeps_expired`: what follows the file
+    /// may still name keys whose time is over.
+    pub fn with_terms<T>(&self, keeps_expired: bool, load: impl FnOnce(&Terms<'_>) -> T) -> T {
+        let clock = |idle, frequency| self.access.clock_of(idle, frequency);
+        let over = (!keeps_expired).then_some(self.now_ms);
+        load(&Terms { limits: &self.limits, clock: &clock, over })
+    }
+}
+
+/// Opens the file that the configuration names, if it is there. To be called before there are
+/// clients: from here on they are told that the server is loading.
+///
+/// # Errors
+/// The file is there and can't be opened.
+pub fn open(srv: &Server) -> Result<Option<File>, Failure> {
+    let name = srv.config().str(Id::DBFILENAME).into_owned();
+    match open_file(&name) {
+        Ok(file) => {
+            begin(srv, file.metadata().map_or(0, |data| data.len()));
+            Ok(Some(file))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(format!("Fatal error loading the DB: {}. Exiting.", words(&e))),
+    }
+}
+
+/// Opens the snapshot of that name.
+///
+/// # Errors
+/// Those of the disk; and it is no regular file, which is not waited for.
+pub fn open_file(name: &str) -> std::io::Result<File> {
+    storage::open_file(Path::new(name), OpenOptions::new().read(true))
+}
+
+/// Loads what [`open`] has opened; it is loading still, for its clients. What the file tells of itself is
+/// the answer.
+///
+/// # Errors
+/// It can't be loaded: a server without its data must not start.
+pub fn at_start(srv: &'static Server, file: File) -> Result<Origin, Failure> {
+    let began = Instant::now();
+    // What a primary has not said to have gone is not gone.
+    let keeps_expired = srv.config().primary().is_some();
+    let front = load_front(srv, file, keeps_expired, Place::Keyspace).map_err(|trouble| {
+        tell(&trouble);
+        "Fatal error loading the DB, check server logs. Exiting."
+    })?;
+    log_notice!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
+    Ok(front.origin)
+}
+
+/// Says that a file of so many bytes is being loaded.
+pub fn begin(srv: &Server, length: u64) {
+    let loading = &srv.persistence.loading;
+    loading.since_s.store(srv.now_ms() / 1000, Ordering::Relaxed);
+    loading.total_bytes.store(length, Ordering::Relaxed);
+    for counter in
+        [&loading.loaded_bytes, &loading.memory, &loading.keys_loaded, &loading.keys_expired]
+    {
+        counter.store(0, Ordering::Relaxed);
+    }
+    srv.set_loading(true);
+}
+
+/// Says in the log why a file could not be loaded.
+pub fn tell(trouble: &Trouble) {
+    match &trouble.wrong {
+        Wrong::Refused(refusal) => return log_warning!("{refusal}"),
+        Wrong::Sum { expected, found } => log_warning!(
+            "Wrong RDB checksum expected: ({expected:x}) but got ({found:x}). Aborting now."
+        ),
+        Wrong::Value(weft_persist::rdb::Fault::Short) => {
+            log_warning!("Short read loading DB. Unrecoverable error, aborting now.");
+        }
+        Wrong::Database(_) | Wrong::Twice | Wrong::Value(_) => {}
+    }
+    log_warning!("Internal error in RDB reading: {trouble}");
+}
+
+/// A file that several threads load.
+struct Shared<R> {
+    loader: Mutex<Loader<R>>,
+    keys: AtomicU64,
+    failed: Mutex<Option<Trouble>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|p| p.into_inner())
+}
+
+/// Where what is loaded goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// To where clients see it.
+    Keyspace,
+    /// Beside what clients see.
+    Beside(&'a Beside),
+}
+
+/// A file that was loaded, which may have been the front of another.
+pub struct Front<R> {
+    /// Bytes that were taken.
+    pub taken: u64,
+    /// Bytes behind them that were read.
+    pub ahead: Vec<u8>,
+    pub rest: R,
+    pub origin: Origin,
+}
+
+/// Loads a file that may be the front of another. `keeps_expired`: what follows may still name keys whose
+/// time is over.
+///
+/// # Errors
+/// What is wrong with it. Part of it may have been loaded.
+pub fn load_front<R: Read + Send>(
+    srv: &'static Server,
+    file: R,
+    keeps_expired: bool,
+    place: Place<'_>,
+) -> Result<Front<R>, Trouble> {
+    let rules = Rules::new(srv);
+    let mut loader = Loader::open(file, rules.check, srv.ks.databases())?;
+    if !rules.is_summed {
+        loader.ignore_sum();
+    }
+    let shared =
+        Shared { loader: Mutex::new(loader), keys: AtomicU64::new(0), failed: Mutex::default() };
+    let counts = Mutex::new(Counts::default());
+    rules.with_terms(keeps_expired, |terms| {
+        let work = || match load_pieces(srv, &shared, terms, rules.delay, place) {
+            Ok(own) => lock(&counts).add(own),
+            Err(trouble) => {
+                lock(&shared.failed).get_or_insert(trouble);
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads = topology::usable_cpus().clamp(1, MOST_THREADS);
+            for n in 1..threads {
+                let thread = std::thread::Builder::new().name(format!("weft-load-{n}"));
+                let counted = move || {
+                    weft_memory::count_thread(&srv.memory);
+                    work();
+                };
+                if thread.spawn_scoped(scope, counted).is_err() {
+                    // With fewer it takes longer.
+                    break;
+                }
+            }
+            work();
+        });
+    });
+    if let Some(trouble) = lock(&shared.failed).take() {
+        return Err(trouble);
+    }
+    let counts = *lock(&counts);
+    let loader = shared.loader.into_inner().unwrap_or_else(|p| p.into_inner());
+    conclude(srv, &loader, counts);
+    let (taken, origin) = (loader.offset(), loader.origin().clone());
+    let (ahead, rest) = loader.into_rest();
+    Ok(Front { taken, ahead, rest, origin })
+}
+
+/// What one thread does until there are no more pieces.
+fn load_pieces<R: Read>(
+    srv: &'static Server,
+    shared: &Shared<R>,
+    terms: &Terms<'_>,
+    delay: Delay,
+    place: Place<'_>,
+) -> Result<Counts, Trouble> {
+    let _stack = weft_process::crash::second_stack();
+    let mut memory = ThreadMemory::new();
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    let mut counts = Counts::default();
+    let mut batch = Vec::new();
+    while let Some(piece) = next_piece(srv, shared, terms) {
+        piece.each(terms, &mut counts, |db, record| {
+            batch.push((srv.ks.shard(record.key()), db, record));
+            true
+        })?;
+        let keys = batch.len() as u64;
+        if let Some(twice) = insert(&mut hand, &mut turn, &mut batch, place) {
+            return Err(Trouble {
+                wrong: Wrong::Twice,
+                offset: lock(&shared.loader).offset(),
+                key: Some(twice.key().to_vec()),
+                doing: "read-object-value",
+            });
+        }
+        let before = shared.keys.fetch_add(keys, Ordering::Relaxed);
+        (before..before + keys).for_each(|n| delay.wait(n));
+        srv.persistence.loading.keys_loaded.store(before + keys, Ordering::Relaxed);
+        memory.publish(&srv.memory);
+    }
+    memory.publish(&srv.memory);
+    Ok(counts)
+}
+
+/// The next part of the file; `None` at its end, and when somebody has failed.
+fn next_piece<R: Read>(srv: &Server, shared: &Shared<R>, terms: &Terms<'_>) -> Option<Piece> {
+    let mut loader = lock(&shared.loader);
+    // With the file in hand: who has failed to read it leaves it in the middle of something.
+    if lock(&shared.failed).is_some() {
+        return None;
+    }
+    let first = loader.offset() <= weft_persist::rdb::file::Header::LEN as u64;
+    let piece = match loader.take(terms) {
+        Ok(piece) => piece,
+        Err(trouble) => {
+            lock(&shared.failed).get_or_insert(trouble);
+            return None;
+        }
+    };
+    if first {
+        introduce(srv, loader.origin());
+    }
+    srv.persistence.loading.loaded_bytes.store(loader.offset(), Ordering::Relaxed);
+    piece
+}
+
+/// Puts records into the keyspace, shard by shard; one that is there already is given back.
+fn insert(
+    hand: &mut SlowHand<'static>,
+    turn: &mut Turn,
+    batch: &mut Vec<(u16, usize, Record)>,
+    place: Place<'_>,
+) -> Option<Record> {
+    batch.sort_unstable_by_key(|(shard, db, _)| (*shard, *db));
+    let mut records = batch.drain(..).peekable();
+    while let Some((shard, ..)) = records.peek() {
+        let shard = *shard;
+        if let Place::Beside(beside) = place {
+            let own = std::iter::from_fn(|| records.next_if(|(at, ..)| *at == shard));
+            match beside.load(shard, own.map(|(_, db, record)| (db, record))) {
+                Ok(()) => continue,
+                Err(twice) => return Some(twice),
+            }
+        }
+        let guard = hand.hold(turn, &ShardSet::one(shard));
+        while let Some((_, db, record)) = records.next_if(|(at, ..)| *at == shard) {
+            if let Err(twice) = Db::new(&guard, turn, db).load(record) {
+                return Some(twice);
+            }
+        }
+    }
+    None
+}
+
+/// What the file tells of its making, in the log.
+pub fn introduce(srv: &Server, origin: &Origin) {
+    if let Some((program, version)) = &origin.program {
+        log_notice!("Loading RDB produced by {program} version {version}");
+    }
+    if let Some(made_s) = origin.made_s {
+        log_notice!("RDB age {} seconds", (srv.now_ms() / 1000 - made_s).max(0));
+    }
+    if let Some(memory) = origin.memory {
+        srv.persistence.loading.memory.store(memory, Ordering::Relaxed);
+        let megabytes = memory as f64 / f64::from(1 << 20);
+        log_notice!("RDB memory usage when created {megabytes:.2} Mb");
+    }
+    if origin.is_base {
+        log_notice!("RDB is base AOF");
+    }
+}
+
+/// A file has been loaded to its end.
+pub fn conclude<R: Read>(srv: &Server, loader: &Loader<R>, counts: Counts) {
+    if loader.ended() == Some(Ended::Unsummed) {
+        log_notice!("RDB file was saved with checksum disabled: no check performed.");
+    }
+    match counts.empty {
+        0 => log_notice!(
+            "Done loading RDB, keys loaded: {}, keys expired: {}.",
+            counts.loaded,
+            counts.expired
+        ),
+        empty => log_notice!(
+            "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {empty}.",
+            counts.loaded,
+            counts.expired
+        ),
+    }
+    let loading = &srv.persistence.loading;
+    loading.keys_loaded.store(counts.loaded, Ordering::Relaxed);
+    loading.keys_expired.store(counts.expired, Ordering::Relaxed);
+    let functions = loader.functions();
+    if !functions.is_empty() {
+        log_warning!(
+            "{} libraries of functions are kept for the next snapshot, but can't be called: this \
+             version does not have functions.",
+            functions.len()
+        );
+    }
+    *srv.persistence.functions() = functions.to_vec();
+}

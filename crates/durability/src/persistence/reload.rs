@@ -1,0 +1,155 @@
+//! DEBUG RELOAD: saves, empties and loads again, while the world is stopped.
+
+use crate::persistence::{load, save};
+use std::fs::File;
+use std::io::Read;
+use weft_config::Id;
+use weft_keyspace::{Db, Guard, Turn, turn::Free};
+use weft_persist::rdb::file::{Counts, Loader, Trouble, Wrong};
+use weft_process::{log_notice, log_warning};
+use weft_state::server::Server;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub saves: bool,
+    pub empties: bool,
+    /// A key that is there already is replaced.
+    pub merges: bool,
+}
+
+/// What has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// Nothing has changed.
+    Saving,
+    /// The data is lost, or part of it.
+    Loading,
+}
+
+/// See the module's description. O(all keys).
+///
+/// # Errors
+/// See [`Failed`]. The reasons are in the log.
+pub fn reload(
+    srv: &'static Server,
+    guard: &Guard<'_>,
+    turn: &mut Turn,
+    options: Options,
+) -> Result<(), Failed> {
+    if options.saves
+        && let Err(e) = save::save_stopped(srv, guard, turn)
+    {
+        log_warning!("Error while saving the DB: {e}");
+        return Err(Failed::Saving);
+    }
+    let name = srv.config().str(Id::DBFILENAME).into_owned();
+    let file = load::open_file(&name).map_err(|e| {
+        log_warning!("Can't open '{name}': {}", weft_process::errors::words(&e));
+        Failed::Loading
+    })?;
+    load_stopped(srv, guard, turn, file, options).map_err(|trouble| {
+        load::tell(&trouble);
+        Failed::Loading
+    })?;
+    log_notice!("DB reloaded by DEBUG RELOAD");
+    Ok(())
+}
+
+fn load_stopped(
+    srv: &'static Server,
+    guard: &Guard<'_>,
+    turn: &mut Turn,
+    file: File,
+    options: Options,
+) -> Result<(), Trouble> {
+    let rules = load::Rules::new(srv);
+    let mut loader = Loader::open(file, rules.check, srv.ks.databases())?;
+    if !rules.is_summed {
+        loader.ignore_sum();
+    }
+    if options.empties {
+        log_notice!("RDB signature and version check passed. Flushing old data");
+        for db in 0..srv.ks.databases() {
+            let taken = Db::new(guard, turn, db).take_all();
+            turn.discard_all(taken.contents, Free::Background);
+        }
+    }
+    put(guard, turn, &mut loader, &rules, options.merges, Overdue::Expires)
+        .map(|counts| {
+            load::introduce(srv, loader.origin());
+            load::conclude(srv, &loader, counts);
+        })
+        .inspect_err(|trouble: &Trouble| {
+            if let Wrong::Twice = trouble.wrong {
+                log_warning!("RDB has a duplicated key, and MERGE was not asked for");
+            }
+        })
+}
+
+/// What becomes of a loaded key whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overdue {
+    /// It stays: what follows the file may still name it.
+    Stays,
+    /// It expires like any key that a command meets, so its deletion is logged: the log and replicas still
+    /// have the key. It stays where nothing may expire, as on a replica.
+    Expires,
+}
+
+/// Puts all keys of a file into the keyspace.
+fn put<R: Read>(
+    guard: &Guard<'_>,
+    turn: &mut Turn,
+    loader: &mut Loader<R>,
+    rules: &load::Rules,
+    merges: bool,
+    overdue: Overdue,
+) -> Result<Counts, Trouble> {
+    let (mut counts, mut expired) = (Counts::default(), 0);
+    rules.with_terms(true, |terms| {
+        while let Some(piece) = loader.take(terms)? {
+            piece.each(terms, &mut counts, |db, record| {
+                let mut db = Db::new(guard, turn, db);
+                let name = record.key().to_vec();
+                let key = db.key(&name);
+                if db.contains(&key) && !merges {
+                    return false;
+                }
+                db.set(&key, record);
+                if overdue == Overdue::Expires && db.is_expired(&key) {
+                    // A look removes it, if anything may expire now.
+                    let _ = db.contains(&key);
+                    expired += u64::from(!db.is_expired(&key));
+                }
+                true
+            })?;
+        }
+        counts.loaded -= expired;
+        counts.expired += expired;
+        Ok(counts)
+    })
+}
+
+/// Loads a file that is the front of another into the keyspace, which is empty.
+///
+/// # Errors
+/// What is wrong with it. Part of it may have been loaded.
+pub fn load_front<R: Read>(
+    srv: &'static Server,
+    guard: &Guard<'_>,
+    turn: &mut Turn,
+    file: R,
+) -> Result<load::Front<R>, Trouble> {
+    let rules = load::Rules::new(srv);
+    let mut loader = Loader::open(file, rules.check, srv.ks.databases())?;
+    if !rules.is_summed {
+        loader.ignore_sum();
+    }
+    let counts = put(guard, turn, &mut loader, &rules, false, Overdue::Stays)?;
+    load::introduce(srv, loader.origin());
+    load::conclude(srv, &loader, counts);
+    let (taken, origin) = (loader.offset(), loader.origin().clone());
+    let (ahead, rest) = loader.into_rest();
+    Ok(load::Front { taken, ahead, rest, origin })
+}

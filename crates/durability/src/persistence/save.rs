@@ -1,0 +1,524 @@
+//! From the keyspace to a file.
+//!
+//! Walkers of a snapshot hold a shard for a small step and encode what it brings with nothing held;
+//! who waits for the disk waits at the writer, and keeps nobody else waiting.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weft_base::cpulist::CpuSet;
+use weft_base::topology;
+use weft_config::{Config, Id};
+use weft_executor::snapshot_waits as waits;
+use weft_executor::snapshot_waits::Taken;
+use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
+use weft_keyspace::{Access, Db, Guard, Import, Policy, RecordRef, Turn};
+use weft_memory::ThreadMemory;
+use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
+use weft_persist::rdb::{Form, VERSION, code_of};
+use weft_process::errors::words;
+use weft_process::{log_notice, log_warning};
+use weft_replication::Position;
+use weft_scheduler::placement::bind_to;
+use weft_scheduler::way;
+use weft_scheduler::way::GivesWay;
+use weft_state::saves::Running;
+use weft_state::server::Server;
+
+/// The most threads that walk.
+const MOST_WALKERS: usize = 8;
+
+/// The least that a snapshot may hold beside the data before writes wait, when no limit is set.
+const LEAST_KEPT: u64 = 64 << 20;
+
+/// Why there is no new file.
+#[derive(Debug)]
+pub enum Failed {
+    /// Somebody wanted it to end.
+    Cancelled,
+    Disk(io::Error),
+    /// Another one is under way, of which there is one at a time.
+    Taken,
+    /// The snapshot could not begin.
+    Snapshot(String),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Cancelled => f.write_str("it was cancelled"),
+            Failed::Disk(e) => f.write_str(&words(e)),
+            Failed::Taken => f.write_str(&BeginError::Taken.to_string()),
+            Failed::Snapshot(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(e: io::Error) -> Self {
+        Failed::Disk(e)
+    }
+}
+
+/// What a save is to be like, by the configuration of the moment at which it begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    folder: PathBuf,
+    name: String,
+    pub form: Form,
+    is_summed: bool,
+    is_incremental: bool,
+    /// Where the threads run.
+    cpus: CpuSet,
+    access: Access,
+    walkers: usize,
+    pub limit: usize,
+    delay: Delay,
+    /// The policy of eviction asks when or how often keys were used.
+    tells_use: bool,
+    /// What readers of the form do not know must not be written.
+    is_strict: bool,
+}
+
+/// `rdb-key-save-delay` and `key-load-delay`, for tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay(i64);
+
+impl Delay {
+    pub fn of(config: &Config, id: Id) -> Delay {
+        Delay(config.int(id))
+    }
+
+    /// Waits, if that is wanted behind key number `n`.
+    pub fn wait(self, n: u64) {
+        match self.0 {
+            0 => {}
+            us @ 1.. => std::thread::sleep(Duration::from_micros(us as u64)),
+            keys if n.is_multiple_of(keys.unsigned_abs()) => {
+                std::thread::sleep(Duration::from_micros(1));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Plan {
+    /// `quiet`: clients are served meanwhile, and should not feel it.
+    ///
+    /// # Errors
+    /// The folder can't be found.
+    pub fn new(srv: &Server, quiet: bool) -> io::Result<Plan> {
+        Plan::on(srv, quiet, srv.placement().save.clone())
+    }
+
+    /// The same, with threads that run on these CPUs.
+    ///
+    /// # Errors
+    /// The folder can't be found.
+    pub fn on(srv: &Server, quiet: bool, place: CpuSet) -> io::Result<Plan> {
+        let config = srv.config();
+        let cpus = topology::usable_cpus();
+        let own = place.len();
+        let walkers = match own {
+            0 if quiet => cpus / 2,
+            0 => cpus,
+            own => own,
+        };
+        let limit = match config.memory(Id::SNAPSHOT_MEMORY_LIMIT) {
+            0 => (srv.memory.used() as u64 / 4).max(LEAST_KEPT),
+            limit => limit,
+        };
+        Ok(Plan {
+            // CONFIG SET dir may come before the end.
+            folder: std::env::current_dir()?,
+            name: config.str(Id::DBFILENAME).into_owned(),
+            form: Form { version: VERSION, compress: config.bool(Id::RDBCOMPRESSION) },
+            is_summed: config.bool(Id::RDBCHECKSUM),
+            is_incremental: config.bool(Id::RDB_SAVE_INCREMENTAL_FSYNC),
+            cpus: place,
+            access: srv.settings().access(srv.now_ms()),
+            walkers: walkers.clamp(1, MOST_WALKERS),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            delay: Delay::of(&config, Id::RDB_KEY_SAVE_DELAY),
+            is_strict: false,
+            tells_use: {
+                let policy = config.word(Id::MAXMEMORY_POLICY);
+                policy.ends_with("-lru") || policy.ends_with("-lfu")
+            },
+        })
+    }
+
+    /// The same for replicas, which read this version of the format and nothing newer.
+    #[must_use]
+    pub fn for_replicas(mut self, version: u32) -> Plan {
+        self.form.version = u16::try_from(version).unwrap_or(VERSION);
+        self.is_strict = true;
+        self
+    }
+
+    /// Whether there is a checksum at the end.
+    pub fn is_summed(&self) -> bool {
+        self.is_summed
+    }
+
+    /// What is known of a key's use, where the policy of eviction asks for it.
+    fn used(&self, clock: u32) -> Option<Used> {
+        self.tells_use.then(|| match self.access.policy {
+            Policy::Lru => Used::Idle(u64::from(self.access.idle_seconds(clock))),
+            Policy::Lfu => Used::Frequency(self.access.frequency(clock) as u8),
+        })
+    }
+}
+
+/// Whether somebody has asked for a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    ByClient,
+    /// It is time for one.
+    ByNobody,
+}
+
+/// A save whose snapshot has begun.
+pub struct Begun {
+    running: Running,
+    plan: Plan,
+    snapshot: Taken,
+    /// Changes up to the cut.
+    changes: u64,
+    /// Which history the data are part of.
+    position: Option<Position>,
+}
+
+/// How often to look whether another snapshot has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Why nothing is written while a copy of a primary's data is taken in.
+pub const HALF: &str = "the data are being loaded";
+
+/// Begins a snapshot: what is in the keyspace at a moment of this call will be in the file. Waits
+/// for long commands that have begun to write, with everybody else at work; one that somebody waits
+/// for also for the end of a rewrite.
+///
+/// # Errors
+/// It was cancelled before it began, or it is one in the background and there is another snapshot.
+pub fn begin(
+    srv: &'static Server,
+    running: &Running,
+    plan: Plan,
+    asked: Asked,
+) -> Result<Begun, Failed> {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    turn.cancel = Some(running.cancel.clone());
+    // What has expired is written as well: nobody has told replicas, or the log, that it is gone.
+    turn.set_import(Import::Source);
+    loop {
+        let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
+            let is_better = asked == Asked::ByNobody && srv.is_file_better();
+            let is_whole = !srv.persistence.loading.is_on() && !is_better;
+            (is_whole, srv.changes(), srv.replicator.position_at_cut(srv))
+        });
+        return match begun {
+            Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
+            Ok((snapshot, (true, changes, position))) => {
+                srv.persistence.saves().count += 1;
+                let snapshot = Taken::new(srv, snapshot);
+                Ok(Begun { running: running.clone(), plan, snapshot, changes, position })
+            }
+            Err(BeginError::Taken) if !running.in_background => {
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+            Err(BeginError::Cancelled) => Err(Failed::Cancelled),
+            Err(BeginError::Taken) => Err(Failed::Taken),
+        };
+    }
+}
+
+impl Begun {
+    /// Writes the file and puts it in its place. O(all keys).
+    ///
+    /// # Errors
+    /// See [`Failed`]. The file that was there is still there.
+    pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
+        let Begun { running, plan, snapshot, changes, position } = self;
+        let place = open(srv, &plan)?;
+        let saver = Saver::begin(GivesWay(place), plan.form, plan.is_summed)?.pausing(way::pause);
+        introduce(srv, &saver, Introduced::file(position))?;
+        let done = write(srv, &plan, &snapshot, &saver, &running);
+        let kept = snapshot.progress().peak_bytes;
+        drop(snapshot);
+        srv.persistence.saves().last_kept = kept;
+        if let Err(failed) = done {
+            let began = srv.latency.begin();
+            drop(saver);
+            srv.sample_latency("rdb-unlink-temp-file", began);
+            return Err(failed);
+        }
+        put(saver.finish()?.0.0)?;
+        srv.note_saved(changes);
+        Ok(())
+    }
+}
+
+/// Has several threads write all of `snapshot`. O(all keys).
+///
+/// # Errors
+/// See [`Failed`].
+pub fn write<W: io::Write + Send>(
+    srv: &'static Server,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    saver: &Saver<W>,
+    running: &Running,
+) -> Result<(), Failed> {
+    for (db, counts) in snapshot.counts().iter().enumerate() {
+        saver.sizes(db, counts.keys as u64, counts.expiring as u64);
+    }
+    let failed = Mutex::new(None);
+    let stands_back = way::stands_back();
+    std::thread::scope(|scope| {
+        let walk = || {
+            bind_to(&plan.cpus);
+            if let Err(e) = walk(srv, plan, snapshot, saver, running) {
+                failed.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(e);
+                // Those that walk with this one need not go on.
+                running.failed.store(true, Ordering::Relaxed);
+            }
+        };
+        for n in 1..plan.walkers {
+            let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
+            let counted = move || {
+                weft_memory::count_thread(&srv.memory);
+                if stands_back {
+                    way::give_way();
+                }
+                walk();
+            };
+            if thread.spawn_scoped(scope, counted).is_err() {
+                // With fewer it takes longer.
+                break;
+            }
+        }
+        walk();
+    });
+    failed.into_inner().unwrap_or_else(|p| p.into_inner()).map_or(Ok(()), Err)
+}
+
+fn open<'s>(srv: &'s Server, plan: &Plan) -> Result<Place<'s>, Failed> {
+    let persistence = &srv.persistence;
+    let number = persistence.next_file();
+    let place =
+        Place::begin(&persistence.storage, &plan.folder, &plan.name, number, plan.is_incremental);
+    place.map_err(|e| {
+        log_warning!(
+            "Failed opening the temp RDB file in {} for saving: {}",
+            plan.folder.display(),
+            words(&e)
+        );
+        Failed::Disk(e)
+    })
+}
+
+fn put(place: Place<'_>) -> Result<(), Failed> {
+    place.finish()?;
+    log_notice!("DB saved on disk");
+    Ok(())
+}
+
+/// What is said in front of the keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Introduced {
+    pub is_aof_base: bool,
+    /// Where replicas may go on from, if anybody may.
+    pub position: Option<Position>,
+    /// The functions that the server has, too.
+    pub functions: bool,
+}
+
+impl Introduced {
+    /// A file of the data as they are there.
+    pub fn file(position: Option<Position>) -> Introduced {
+        Introduced { is_aof_base: false, position, functions: true }
+    }
+
+    /// The base of an append-only file, behind which there is more.
+    pub const AOF_BASE: Introduced =
+        Introduced { is_aof_base: true, position: None, functions: true };
+}
+
+/// What a server tells of itself, and the functions that it has.
+pub fn introduce<W: io::Write>(
+    srv: &Server,
+    saver: &Saver<W>,
+    introduced: Introduced,
+) -> io::Result<()> {
+    let Introduced { is_aof_base, position, functions } = introduced;
+    saver.tell("weft-ver", Told::Text(weft_state::version::VERSION))?;
+    saver.tell("redis-bits", Told::Number(i64::from(usize::BITS)))?;
+    saver.tell("ctime", Told::Number(srv.now_ms() / 1000))?;
+    saver.tell("used-mem", Told::Number(srv.memory.used() as i64))?;
+    if let Some(position) = position {
+        saver.tell("repl-stream-db", Told::Number(i64::from(position.db)))?;
+        saver.tell("repl-id", Told::Text(position.id.as_str()))?;
+        saver.tell("repl-offset", Told::Number(position.offset as i64))?;
+    }
+    saver.tell("aof-base", Told::Number(i64::from(is_aof_base)))?;
+    if !functions {
+        return Ok(());
+    }
+    srv.persistence.functions().iter().try_for_each(|text| saver.function(text))
+}
+
+/// One walker's part.
+fn walk<W: io::Write>(
+    srv: &'static Server,
+    plan: &Plan,
+    snapshot: &Snapshot<'static>,
+    saver: &Saver<W>,
+    running: &Running,
+) -> Result<(), Failed> {
+    let _stack = weft_process::crash::second_stack();
+    take(srv, snapshot, running, IntoLane { lane: saver.lane(), plan, keys: 0 })
+}
+
+/// Where images go.
+pub trait Taker {
+    /// What is there at the end.
+    type Done;
+
+    /// Takes one key of the cut; nothing is held meanwhile.
+    ///
+    /// # Errors
+    /// Those of the disk; nothing more is given then.
+    fn image(&mut self, image: Image) -> io::Result<()>;
+
+    /// There are no more, for this one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    fn finish(self) -> io::Result<Self::Done>;
+}
+
+/// What an image costs beside its bytes, in encoded bytes.
+const IMAGE: usize = 128;
+
+/// Gives what a snapshot has to `taker`, as far as other threads that do the same do not take it.
+/// O(all keys).
+///
+/// # Errors
+/// See [`Failed`].
+pub fn take<T: Taker>(
+    srv: &'static Server,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+    taker: T,
+) -> Result<T::Done, Failed> {
+    let mut memory = ThreadMemory::new();
+    let done = take_all(srv, snapshot, running, taker, &mut memory);
+    // What the taker had is freed.
+    memory.publish(&srv.memory);
+    done
+}
+
+fn take_all<T: Taker>(
+    srv: &'static Server,
+    snapshot: &Snapshot<'static>,
+    running: &Running,
+    mut taker: T,
+    memory: &mut ThreadMemory,
+) -> Result<T::Done, Failed> {
+    let mut hand = srv.hand();
+    let mut turn = Turn::new(srv.now_ms(), 0);
+    loop {
+        if running.is_over() {
+            return Err(Failed::Cancelled);
+        }
+        way::pause();
+        waits::pause(srv, || !running.is_over());
+        let mut done = Ok(());
+        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+            waits::look(srv);
+            waits::pause(srv, || !running.is_over());
+            let bytes = image.alloc_size();
+            if done.is_ok() {
+                done = taker.image(image);
+            }
+            way::work(IMAGE + bytes);
+        });
+        done?;
+        memory.publish(&srv.memory);
+        waits::look(srv);
+        match step {
+            Step::More => {}
+            Step::Done => return Ok(taker.finish()?),
+        }
+    }
+}
+
+/// Of a file that several threads write.
+struct IntoLane<'s, W> {
+    lane: Lane<'s, W>,
+    plan: &'s Plan,
+    /// So far, by which it waits if that is wanted.
+    keys: u64,
+}
+
+impl<W: io::Write> Taker for IntoLane<'_, W> {
+    type Done = ();
+
+    fn image(&mut self, image: Image) -> io::Result<()> {
+        let (db, used) = (image.db(), self.plan.used(image.clock()));
+        let version = self.plan.form.version;
+        if self.plan.is_strict && code_of(&image, version).version() > version {
+            let key = String::from_utf8_lossy(image.key());
+            return Err(io::Error::other(format!(
+                "Key '{key}' of database {db} can't be written in version {version} of the RDB format"
+            )));
+        }
+        self.lane.add_shared(db, image.into_shared(), used)?;
+        self.keys += 1;
+        self.plan.delay.wait(self.keys);
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.lane.finish()
+    }
+}
+
+/// Saves while the world is stopped, which it stays for as long as that takes. O(all keys).
+///
+/// # Errors
+/// See [`Failed`].
+pub fn save_stopped(
+    srv: &'static Server,
+    guard: &Guard<'_>,
+    turn: &mut Turn,
+) -> Result<(), Failed> {
+    let plan = Plan::new(srv, false)?;
+    let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
+    introduce(srv, &saver, Introduced::file(srv.replicator.position_at_cut(srv)))?;
+    let mut lane: Lane<'_, _> = saver.lane();
+    // As in [`begin`].
+    turn.set_import(Import::Source);
+    for db in 0..srv.ks.databases() {
+        let (keys, expiring) = srv.ks.counts(db);
+        saver.sizes(db, keys as u64, expiring as u64);
+        let mut done = Ok(());
+        Db::new(guard, turn, db).for_each(|record: RecordRef<'_>| {
+            if done.is_ok() {
+                done = lane.add(db, &record, plan.used(record.clock()));
+            }
+        });
+        done?;
+    }
+    turn.set_import(Import::No);
+    lane.finish()?;
+    put(saver.finish()?.0)?;
+    srv.note_saved(srv.changes().wrapping_add(turn.tally.dirty));
+    Ok(())
+}

@@ -1,0 +1,373 @@
+//! First stage: may this request run, and may it run now?
+//!
+//! Who has not authenticated, a wrong number of arguments, a pause, memory that is full: all that
+//! can be said of a request before anything is held is said here, and a request that is queued
+//! between MULTI and EXEC goes no further. Next: [`crate::dispatch::hold`].
+
+use crate::dispatch::core::Core;
+use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_held_back, is_refused_write};
+use crate::dispatch::reply::refuse;
+use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::snapshot;
+use crate::dispatch::{absent, hold, run};
+use crate::pubsub;
+use crate::transaction;
+use std::sync::atomic::Ordering;
+use weft_commands::{Error, Flags, Lane, error};
+use weft_keyspace::{Classes, Inside};
+use weft_resp::Reply;
+use weft_resp::reply::Mark;
+use weft_state::attention;
+use weft_state::command_table::{Cmd, Run};
+use weft_state::session::{ReplyMode, Session};
+
+const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
+const UNSAVED: Error = Error::new(
+    "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
+     disk. Commands that may modify the data set are disabled, because this instance is configured \
+     to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
+     option). Please check the Weft logs for details about the RDB error.",
+);
+const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
+const PRIMARY_DOWN: Error =
+    Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// Executes one request on an I/O thread and appends its reply.
+#[inline]
+pub fn execute(
+    core: &mut Core,
+    inside: &mut Inside<'static>,
+    session: &mut Session,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    let mark = reply.mark();
+    let mode = session.reply_mode;
+    if mode == ReplyMode::SkipNext {
+        session.reply_mode = ReplyMode::Skipping;
+    }
+    let flow = match request.cmd {
+        Some(cmd) => {
+            // Who has waited before is being served, and must end now.
+            let lane = if request.retry.is_some() { Lane::Served } else { Lane::Fast };
+            let reply = &mut *reply;
+            let mut task =
+                Task { core: &mut *core, session: &mut *session, request, cmd, reply, mark, lane };
+            match admit(&mut task, inside) {
+                Ok(None) if task.session.transaction.is_some() && !runs_in_multi(cmd) => {
+                    queue(&mut task)
+                }
+                Ok(None) => hold::hold(task, inside),
+                Ok(Some(held_back)) => held_back,
+                Err(e) => reject(task, e),
+            }
+        }
+        // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
+        None if is_http(request.args[0]) => {
+            core.srv.warn_of_http(&session.shared.peer);
+            session.close = true;
+            Flow::Done
+        }
+        None => {
+            let error = match absent::command(request.args[0]) {
+                _ if !session.authenticated => NO_AUTH,
+                Some(_) if session.is_restricted() => {
+                    restricted(&request.args[0].to_ascii_lowercase())
+                }
+                Some(absent) => absent,
+                None => unknown_command(request.args),
+            };
+            fail_transaction(session);
+            if let Some(own) = &mut session.tracks {
+                own.begin(false, session.transaction.is_some());
+            }
+            if session.listens {
+                pubsub::catch_up(core, session, reply);
+            }
+            refuse(core, reply, &error);
+            Flow::Done
+        }
+    };
+    if mode != ReplyMode::On {
+        suppress(session, mode, &flow, reply, mark);
+    }
+    flow
+}
+
+/// Commands that are executed at once even between MULTI and EXEC.
+fn runs_in_multi(cmd: &Cmd) -> bool {
+    match cmd.run {
+        Run::Exec | Run::Watch => true,
+        Run::Data { .. } => false,
+        Run::Server(_) => matches!(cmd.spec.name, "multi" | "discard" | "quit" | "reset"),
+    }
+}
+
+#[cold]
+fn queue(task: &mut Task<'_>) -> Flow {
+    run::catch_up(task);
+    if let Some(transaction) = &mut task.session.transaction {
+        transaction.push(task.cmd, task.request.args, task.request.blobs);
+    }
+    transaction::renew_shared(task.session);
+    task.reply.simple("QUEUED");
+    Flow::Done
+}
+
+/// A command was refused before it was run: EXEC will be, too.
+fn fail_transaction(session: &mut Session) {
+    if let Some(transaction) = &mut session.transaction {
+        transaction.failed = true;
+    }
+}
+
+#[cold]
+fn reject(mut task: Task<'_>, e: Error) -> Flow {
+    run::catch_up(&mut task);
+    // It may have waited for a snapshot before.
+    task.session.snapshot_wait = None;
+    // A container with a subcommand that it does not have is no command.
+    if task.cmd.subcommands.is_empty() || task.request.args.len() < 2 {
+        task.core.stats().commands[task.cmd.number].rejected.add(1);
+    }
+    fail_transaction(task.session);
+    run::show_refused(&task);
+    let e = match task.cmd.run {
+        Run::Exec => {
+            transaction::discard(task.core.srv, task.session);
+            transaction::renew_shared(task.session);
+            aborted(&e)
+        }
+        Run::Data { .. } | Run::Server(_) | Run::Watch => e,
+    };
+    refuse(task.core, task.reply, &e);
+    Flow::Done
+}
+
+/// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
+#[cold]
+fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
+    let mark = session.keep.take().unwrap_or(mark);
+    if !matches!(flow, Flow::Done) {
+        session.reply_mode = mode;
+        return;
+    }
+    match session.reply_mode {
+        // CLIENT REPLY ON and RESET answer, whatever was in force before them.
+        ReplyMode::On => {}
+        ReplyMode::Skipping => {
+            session.reply_mode = ReplyMode::On;
+            reply.truncate(mark);
+        }
+        ReplyMode::Off | ReplyMode::SkipNext => reply.truncate(mark),
+    }
+}
+
+#[cold]
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+#[cold]
+fn unknown_command(args: &[&[u8]]) -> Error {
+    let mut shown = Vec::new();
+    for arg in &args[1..] {
+        let room = SHOWN.saturating_sub(shown.len());
+        if room == 0 {
+            break;
+        }
+        shown.push(b'\'');
+        shown.extend_from_slice(head(arg, room));
+        shown.extend_from_slice(b"' ");
+    }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(head(args[0], SHOWN));
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend(shown);
+    Error::owned(text)
+}
+
+/// Bytes of a name, and of all arguments together, that an error message shows.
+const SHOWN: usize = 128;
+
+/// The first `room` bytes of `arg`, as far as the first NUL: the reference prints C strings.
+fn head(arg: &[u8], room: usize) -> &[u8] {
+    let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
+    &arg[..end]
+}
+
+/// What must hold before a command may run. `Ok(Some(_))`: not now.
+#[inline]
+fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flow>, Error> {
+    let Task { core, session, request, cmd, .. } = task;
+    // Before all else: a stranger learns nothing of the commands.
+    if !session.authenticated
+        && !cmd.spec.flags.has(Flags::NO_AUTH)
+        // The password may have been taken away since the client came.
+        && !core.settings.password.is_empty()
+    {
+        return Err(NO_AUTH);
+    }
+    if !cmd.spec.fits(request.args.len()) {
+        return Err(error::wrong_arity(cmd.full_name));
+    }
+    // COMMAND alone is a command too; other containers have an arity that forbids it.
+    if !cmd.subcommands.is_empty() && request.args.len() > 1 {
+        return Err(unknown_subcommand(session, cmd, request.args[1]));
+    }
+    if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
+        return Err(Error::owned(format!(
+            "ERR Command '{}' not allowed inside a transaction",
+            cmd.full_name
+        )));
+    }
+    if session.is_restricted() && !serves_listeners(cmd) {
+        return Err(restricted(cmd.full_name.as_bytes()));
+    }
+    match core.srv.attention.load(Ordering::Relaxed) {
+        0 => Ok(None),
+        bits => {
+            if bits & attention::CROWDED != 0
+                && request.retry.is_none()
+                && may_publish(core, session, cmd)
+                && let Some(thread) = pubsub::crowded_thread(core.srv)
+            {
+                return Ok(Some(Flow::Crowded(thread)));
+            }
+            let held_back = admit_with_care(core, inside, session, cmd, bits)?;
+            if bits & attention::SNAPSHOT != 0
+                && held_back.is_none()
+                && snapshot::holds_back(core, session, request, cmd)
+            {
+                return Ok(Some(Flow::Paused));
+            }
+            Ok(held_back)
+        }
+    }
+}
+
+/// Commands of a client that listens in RESP2.
+#[cold]
+fn serves_listeners(cmd: &Cmd) -> bool {
+    let listens = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
+    listens || matches!(cmd.spec.name, "ping" | "quit" | "reset")
+}
+
+#[cold]
+fn restricted(full_name: &[u8]) -> Error {
+    Error::owned(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+         allowed in this context",
+        String::from_utf8_lossy(full_name)
+    ))
+}
+
+#[cold]
+fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
+    if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
+        if session.is_restricted() {
+            let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
+            return restricted(&full_name.to_ascii_lowercase());
+        }
+        return absent;
+    }
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(head(name, SHOWN));
+    text.extend_from_slice(b"'. Try ");
+    text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
+    text.extend_from_slice(b" HELP.");
+    Error::owned(text)
+}
+
+/// Whether the command may publish something without being able to wait with it: PUBLISH in a
+/// transaction, and whatever tells of keys, be it those who keep what they read. That a read finds
+/// something expired is seldom.
+fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
+    let wanted = core.turn.effects.wanted();
+    let tells_of_writes = !wanted.is_none() || core.srv.tracking.clients() > 0;
+    let tells =
+        |flags: Flags| tells_of_writes && flags.has(Flags::WRITE) || wanted.has(Classes::MISS);
+    let flags = transaction::flags_of(session, cmd);
+    match cmd.run {
+        Run::Data { .. } => tells(flags),
+        Run::Exec => tells(flags) || flags.has(Flags::PUBSUB),
+        Run::Server(_) | Run::Watch => false,
+    }
+}
+
+fn admit_with_care(
+    core: &mut Core,
+    inside: &mut Inside<'static>,
+    session: &Session,
+    cmd: &'static Cmd,
+    bits: u32,
+) -> Result<Option<Flow>, Error> {
+    let flags = transaction::flags_of(session, cmd);
+    if is_held_back(core, flags) {
+        return Ok(Some(Flow::Paused));
+    }
+    if bits & attention::REPLICA != 0 {
+        admit_on_replica(core, session, cmd)?;
+    }
+    if bits & attention::LOADING != 0 && !is_any_time(session, cmd, Flags::LOADING) {
+        return Err(LOADING);
+    }
+    core.begin_import(session.import_source, flags);
+    let ignores_maxmemory =
+        bits & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
+    if bits & attention::MAXMEMORY != 0
+        && !ignores_maxmemory
+        && !crate::eviction::make_room(core, inside)
+        && flags.has(Flags::DENYOOM)
+    {
+        core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
+        return Err(OOM);
+    }
+    // A PING tells those who watch over a server that something is wrong.
+    if bits & attention::AOF_FAILING != 0
+        && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
+        && let Some(refusal) = core.srv.journal.refusal()
+    {
+        return Err(Error::owned(refusal));
+    }
+    if bits & attention::UNSAVED != 0 && (flags.has(Flags::WRITE) || cmd.spec.name == "ping") {
+        return Err(UNSAVED);
+    }
+    if bits & attention::FEW_REPLICAS != 0 && flags.has(Flags::WRITE) {
+        return Err(FEW_REPLICAS);
+    }
+    Ok(None)
+}
+
+/// What a replica answers to a client.
+///
+/// # Errors
+/// It is for the primary to write, or what is here may be old.
+fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result<(), Error> {
+    if is_refused_write(core, transaction::flags_of(session, cmd)) {
+        return Err(READ_ONLY);
+    }
+    let published = &core.srv.replication;
+    let is_linked = || published.is_linked.load(Ordering::Relaxed);
+    if !core.settings.replica.serves_stale
+        && !is_linked()
+        && !is_any_time(session, cmd, Flags::STALE)
+    {
+        return Err(PRIMARY_DOWN);
+    }
+    let loads = || published.loads_beside.load(Ordering::Relaxed);
+    if transaction::flags_of(session, cmd).has(Flags::NO_ASYNC_LOADING) && loads() {
+        return Err(LOADING);
+    }
+    Ok(())
+}
+
+/// Whether a command has a flag, and all those that EXEC would run.
+fn is_any_time(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
+    let queued = match (&session.transaction, cmd.run) {
+        (Some(transaction), Run::Exec) => &transaction.queue[..],
+        _ => &[],
+    };
+    cmd.spec.flags.has(flag) && queued.iter().all(|queued| queued.cmd.spec.flags.has(flag))
+}

@@ -1,0 +1,87 @@
+//! What a request must hold while it runs, by its arguments.
+
+use crate::dispatch::request::Request;
+use smallvec::SmallVec;
+use weft_commands::generic;
+use weft_commands::spec::Lock;
+use weft_keyspace::{Keyspace, ShardSet};
+use weft_state::args::ArgBuf;
+use weft_state::command_table::{Cmd, Need, Run};
+use weft_state::queued::Transaction;
+use weft_state::session::Session;
+use weft_transfer as transfer;
+
+/// Whether a command that comes to the slow lane is to hold the world there.
+pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
+    let need = match (cmd.run, &session.transaction) {
+        (Run::Data { lock, .. }, _) => {
+            of_data(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
+        }
+        (Run::Server(_), _) => cmd.need(ks, args),
+        (Run::Exec, Some(transaction)) => of_transaction(transaction, ks, session),
+        (Run::Exec, None) | (Run::Watch, _) => return false,
+    };
+    matches!(need, Need::World | Need::Stop | Need::Rest)
+}
+
+/// What a request on keys needs when it runs in database `db`.
+#[inline(always)]
+pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
+    match (lock, request.key) {
+        (Lock::Keys, Some(key)) if cmd.has_one_key(request.args.len()) => Need::One(key.shard),
+        (Lock::Keys, _) => Need::Shards(shards_of(ks, cmd, request.args)),
+        (Lock::ScanRange, _) => Need::Shards(generic::scan::shards(request.args, ks, db)),
+        (Lock::World, _) => Need::World,
+        (Lock::Rest, _) => Need::Rest,
+        (Lock::Names, _) => Need::Names,
+        (Lock::Named(keys), _) => match keys(request.args) {
+            Some(at) => {
+                let shards = at.into_iter().map(|i| ks.shard(request.args[i]));
+                Need::Shards(ShardSet::of(shards))
+            }
+            None => Need::World,
+        },
+    }
+}
+
+/// What WATCH needs: the shards of its keys. It is no work, and comes to the slow lane only when
+/// they are hardly ever free together.
+pub fn of_watch(ks: &Keyspace, request: &Request<'_>) -> Need {
+    Need::Shards(ShardSet::of(request.args[1..].iter().map(|key| ks.shard(key))))
+}
+
+fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
+    let mut shards = SmallVec::<[u16; 16]>::new();
+    let _ = cmd.spec.key_positions(args, |i| shards.push(ks.shard(args[i])));
+    ShardSet::of(shards)
+}
+
+/// What EXEC needs for all commands and for what the session watches. O(commands).
+pub fn of_transaction(transaction: &Transaction, ks: &Keyspace, session: &Session) -> Need {
+    let mut shards = SmallVec::<[u16; 16]>::new();
+    for queued in &transaction.queue {
+        let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
+        let need = match queued.cmd.run {
+            Run::Data { lock, .. } => {
+                let request = Request::new(Some(queued.cmd), &args, &[]);
+                of_data(ks, queued.cmd, lock, &request, session.db)
+            }
+            Run::Server(_) => queued.cmd.need(ks, &args),
+            Run::Exec | Run::Watch => Need::Nothing,
+        };
+        match need {
+            // What would be done aside knows that it is in a transaction.
+            Need::Nothing | Need::Aside => {}
+            Need::One(shard) => shards.push(shard),
+            Need::Shards(set) => shards.extend(set.iter()),
+            Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
+        }
+    }
+    shards.extend(session.watched.iter().flat_map(|watched| watched.shards()));
+    Need::Shards(ShardSet::of(shards))
+}
+
+/// Whether one of its commands may wait for something outside of the process.
+pub fn waits_outside(transaction: &Transaction) -> bool {
+    transaction.queue.iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
+}

@@ -1,0 +1,61 @@
+//! Why a command may not run, or not now, whatever stage finds that out.
+
+use crate::dispatch::core::Core;
+use std::sync::atomic::Ordering;
+use weft_commands::{Error, Flags};
+use weft_state::attention;
+use weft_state::pause::PauseMode;
+
+pub const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
+
+pub const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
+
+/// Whether a command of these flags is a write of a client that a replica refuses.
+pub fn is_refused_write(core: &Core, flags: Flags) -> bool {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    attention & attention::REPLICA != 0
+        && core.settings.replica.is_read_only
+        && flags.has(Flags::WRITE)
+}
+
+/// What a command that has waited in the slow lane finds, with its shards in hand: the server may have become
+/// a replica since, or have begun to load a copy.
+///
+/// `loads`: it may run while a copy is loaded.
+///
+/// # Errors
+/// It must not run.
+pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    if attention & attention::REPLICA == 0 {
+        return Ok(());
+    }
+    if is_refused_write(core, flags) {
+        return Err(READ_ONLY);
+    }
+    if attention & attention::LOADING != 0 && !loads {
+        return Err(LOADING);
+    }
+    Ok(())
+}
+
+/// What a pause of writes is about.
+const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNTOLD);
+
+/// Whether CLIENT PAUSE holds back a command of these flags.
+pub fn is_held_back(core: &Core, flags: Flags) -> bool {
+    if !core.srv.is_paused() {
+        return false;
+    }
+    match core.srv.pause.in_force(core.srv.mono_ms()) {
+        None => false,
+        Some((PauseMode::All, _)) => true,
+        Some((PauseMode::Write, _)) => flags.has(CHANGES),
+    }
+}
+
+/// What EXEC answers that was refused for `e`.
+pub fn aborted(e: &Error) -> Error {
+    let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
+    Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+}

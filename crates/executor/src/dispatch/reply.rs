@@ -1,0 +1,225 @@
+//! Fifth stage, with nothing in hand any more: the reply is completed, the command counted and
+//! logged, and what has died under the shards is freed.
+
+use crate::dispatch::core::Core;
+use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::transaction;
+use weft_commands::{CmdResult, Error, Flags};
+use weft_resp::Reply;
+use weft_resp::reply::Mark;
+use weft_state::clients::ClientShared;
+use weft_state::command_table::Cmd;
+use weft_state::commandlog::{LogEntry, LogKind, cut_args, cut_name};
+use weft_state::session::Session;
+use weft_state::stats::Histogram;
+use weft_state::waiting::Waiting;
+
+/// Ends the execution of a request.
+#[inline(always)]
+pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
+    let Task { core, session, request, cmd, reply, mark, .. } = task;
+    core.free_trash();
+    match outcome {
+        Outcome::Not(flow) => return flow,
+        Outcome::Ended(result) => {
+            finish_one(core, session, cmd, request, reply, (mark, mark), &result);
+            if session.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
+                crate::monitor::own(core.srv, session, request.args, reply);
+            }
+        }
+        Outcome::EndedInParts { from } => {
+            transaction::discard(core.srv, session);
+            transaction::renew_shared(session);
+            count(core, cmd, false);
+            let ns = core.srv.clock.delta_as_nanos(from, core.last_tick);
+            core.stats().commands[cmd.number].ns.add(ns);
+        }
+    }
+    Flow::Done
+}
+
+/// Completes the reply of one command, whose part of `reply` begins at `mark`, and counts it. That of what the client
+/// has sent begins at `begin`: in a transaction there are others in front of it.
+#[inline(always)]
+pub fn finish_one(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    (begin, mark): (Mark, Mark),
+    result: &CmdResult,
+) {
+    if let Err(e) = result {
+        reply.truncate(mark);
+        refuse(core, reply, e);
+    }
+    account(core, session, cmd, request, reply, begin, result.is_err());
+}
+
+/// Answers an error.
+#[cold]
+pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
+    core.stats().error_replies.add(1);
+    core.srv.count_error(&e.0);
+    reply.error(&e.0);
+}
+
+/// Counts a command that was executed in another's time.
+pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
+    let stats = &core.stats().commands[cmd.number];
+    stats.calls.add(1);
+    stats.failed.add(u64::from(failed));
+}
+
+/// Counts a command whose client has waited and has its reply now, or has failed, and logs it when it was slow or
+/// large. `ns`: of work that was done for it.
+pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, failed: bool) {
+    let cmd = waiting.cmd;
+    count(core, cmd, failed);
+    let stats = &core.stats().commands[cmd.number];
+    stats.ns.add(ns);
+    let settings = &core.settings;
+    if settings.latency_tracking {
+        stats.latency.get_or_init(|| new_histogram(core)).record(ns);
+    }
+    // More than the length of each takes on the wire.
+    const HEAD: usize = 32;
+    let bytes: usize = waiting.args.iter().map(|arg| arg.bytes().len() + HEAD).sum();
+    let is_notable = ns >= settings.slow_ns
+        || reply.len() >= settings.large_reply
+        || bytes + HEAD >= settings.large_request;
+    if is_notable {
+        log_waited(core, waiting, ns, reply);
+    }
+}
+
+/// Logs a command whose client has waited where it was slow or large.
+#[cold]
+fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
+    let (settings, cmd) = (&core.settings, waiting.cmd);
+    let args = waiting.asked_args();
+    let asked = Request::new(Some(cmd), &args, &[]).bytes();
+    let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
+    if ns >= settings.slow_ns {
+        log(LogKind::Slow, (ns / 1000) as i64);
+    }
+    if reply.len() >= settings.large_reply && !waiting.drops_reply {
+        log(LogKind::LargeReply, reply.len() as i64);
+    }
+    if asked >= settings.large_request {
+        log(LogKind::LargeRequest, asked as i64);
+    }
+}
+
+/// The histogram of a command that this thread has not executed before.
+#[cold]
+fn new_histogram(core: &Core) -> Histogram {
+    core.srv.memory.add_statistics(Histogram::BYTES);
+    Histogram::default()
+}
+
+/// Counts the command and logs it when it was slow or large.
+#[inline(always)]
+fn account(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &Reply,
+    begin: Mark,
+    failed: bool,
+) {
+    let now = core.srv.clock.raw();
+    let ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+    core.last_tick = now;
+    let stats = &core.stats().commands[cmd.number];
+    stats.calls.add(1);
+    stats.ns.add(ns);
+    if failed {
+        stats.failed.add(1);
+    }
+    let settings = &core.settings;
+    if settings.latency_tracking {
+        stats.latency.get_or_init(|| new_histogram(core)).record(ns);
+    }
+    if ns >= settings.notable_ns {
+        note_slow(core, session, cmd, request, ns);
+    }
+    let replied = reply.len_since(begin);
+    if replied >= settings.large_reply && is_large(session, reply, replied, settings.large_reply) {
+        log_asked(core, session, cmd, request, LogKind::LargeReply, replied as i64);
+    }
+    if request.bytes_at_most >= settings.large_request {
+        note_large(core, session, cmd, request);
+    }
+}
+
+/// Whether the part of `replied` bytes that the client gets is a large reply: CLIENT REPLY drops all but pushes.
+#[cold]
+fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> bool {
+    let dropped = match session.keep {
+        _ if !session.reply_mode.drops() => 0,
+        Some(keep) => reply.len_since(keep),
+        None => replied,
+    };
+    replied - dropped.min(replied) >= limit
+}
+
+/// Of a command that may be large: logs it if it is.
+#[cold]
+fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
+    let asked = request.bytes();
+    if asked >= core.settings.large_request {
+        log_asked(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
+    }
+}
+
+/// Of a command that took long: tells the latency monitor, and logs it if it was slow.
+#[cold]
+fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>, ns: u64) {
+    let us = (ns / 1000) as i64;
+    let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+    core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
+    if ns >= core.settings.slow_ns {
+        log_asked(core, session, cmd, request, LogKind::Slow, us);
+    }
+}
+
+/// Logs a request with the arguments that its client has sent: one that has waited may run with others.
+#[cold]
+fn log_asked(
+    core: &Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    kind: LogKind,
+    value: i64,
+) {
+    let asked = request.retry.map(|waiting| waiting.asked_args());
+    let args = asked.as_deref().unwrap_or(request.args);
+    log(core, &session.shared, cmd, args, kind, value);
+}
+
+#[cold]
+fn log(
+    core: &Core,
+    client: &ClientShared,
+    cmd: &'static Cmd,
+    args: &[&[u8]],
+    kind: LogKind,
+    value: i64,
+) {
+    if cmd.spec.flags.has(Flags::SKIP_COMMANDLOG) {
+        return;
+    }
+    let entry = LogEntry {
+        id: 0,
+        time_s: core.turn.now_ms / 1000,
+        value,
+        args: cut_args(&weft_state::redact::hide_secrets(cmd, args)),
+        peer: client.peer.clone(),
+        name: client.with_names(|names| cut_name(&names.name)),
+    };
+    core.srv.commandlog.push(kind, entry);
+}

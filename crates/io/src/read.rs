@@ -1,0 +1,543 @@
+//! Reading: from the socket into the arena, and from bytes to planned requests.
+//!
+//! A value of [`BIG_BULK`] bytes or more that has not arrived whole gets memory of its own, where
+//! it will stay. What was read of it before its length was known is copied there, so a connection
+//! that sends such values is first read a little ([`PEEK`]), then straight into the value's
+//! memory and, by the same system call, a little beyond: the line break that ends the value, and
+//! what a pipeline has behind it.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use weft_executor::batch::{Batch, Job, READ_SIZE, Req, Source};
+use weft_keyspace::Keyspace;
+use weft_resp::parser::BIG_BULK;
+use weft_resp::{Limits, ProtocolError, Span, Step};
+use weft_state::ahead::ReadAhead;
+use weft_state::args::ArgBuf;
+use weft_state::command_table::CommandTable;
+use weft_state::conn::{BigRead, Conn};
+use weft_types::TEXT_MAX;
+
+/// How much is read from a connection that is expected to send a large value (bytes): its name and
+/// its length, and little of the value. Also what is read beyond such a value.
+const PEEK: usize = 2048;
+
+/// Requests that were kept are planned so many at a time: each command that leaves the thread sends those behind it
+/// back.
+const UNPACKED: usize = 32;
+
+/// The same of their bytes, but for the first.
+const UNPACKED_BYTES: usize = 64 << 10;
+
+/// The line break behind a bulk string.
+const LINE_BREAK: &[u8] = b"\r\n";
+
+/// The most bytes of requests, complete or not, that wait in a connection's buffer, whatever
+/// `client-query-buffer-limit` says: the places of arguments have 32 bits.
+const INBUF_MAX: usize = u32::MAX as usize;
+
+/// What reading a connection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Got {
+    Data(usize),
+    Nothing,
+    Closed,
+}
+
+/// What planning needs to know of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'a> {
+    pub ks: &'a Keyspace,
+    pub table: &'a CommandTable,
+    pub max_bulk: usize,
+}
+
+fn outcome(result: rustix::io::Result<usize>) -> Got {
+    match result {
+        Ok(0) => Got::Closed,
+        Ok(n) => Got::Data(n),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Got::Nothing,
+        Err(_) => Got::Closed,
+    }
+}
+
+/// Reads once what a client sends that can't go on, and leaves it unparsed. The batch must have room for a read.
+pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
+    let room = &mut batch.arena[batch.used..][..READ_SIZE];
+    let got = outcome(rustix::io::read(&conn.fd, &mut *room));
+    if let Got::Data(n) = got {
+        conn.ahead.push(&room[..n]);
+    }
+    got
+}
+
+/// Reads what was read ahead, or else what is in the socket, once: into the arena when the connection has
+/// nothing unparsed, else behind what it has; a large value straight into its place. Plans the complete requests.
+pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
+    if conn.big.is_some() {
+        return read_big(conn, index, batch, planner);
+    }
+    let most = if conn.parser.is_after_large() { PEEK } else { READ_SIZE };
+    let (jobs, base) = (batch.jobs.len(), batch.used);
+    let was_ahead = !conn.ahead.is_empty();
+    let got = if conn.inbuf.is_empty() && conn.args.is_empty() {
+        let room = &mut batch.arena[base..base + most];
+        let got = match was_ahead {
+            true => Got::Data(conn.ahead.read(room)),
+            false => outcome(rustix::io::read(&conn.fd, room)),
+        };
+        if let Got::Data(n) = got {
+            let job = new_job(conn, index, batch, false);
+            plan_arena(conn, job, batch, planner, n);
+        }
+        got
+    } else {
+        read_inbuf(conn, index, batch, planner, most)
+    };
+    // A large value has begun, and probably more of it is there.
+    match got {
+        Got::Data(n)
+            if n == most
+                && conn.big.is_some()
+                && has_nothing_to_do(&batch.jobs[jobs..])
+                && was_ahead != conn.ahead.is_empty() =>
+        {
+            batch.jobs.truncate(jobs);
+            batch.used = base;
+            match read_big(conn, index, batch, planner) {
+                Got::Data(more) => Got::Data(n + more),
+                Got::Nothing => got,
+                Got::Closed => Got::Closed,
+            }
+        }
+        Got::Data(_) | Got::Nothing | Got::Closed => got,
+    }
+}
+
+fn has_nothing_to_do(jobs: &[Job]) -> bool {
+    let bytes = |job: &Job| if job.in_conn { job.end } else { 0 };
+    jobs.iter().all(|j| j.reqs == 0 && j.error.is_none() && !j.more && bytes(j) == 0)
+}
+
+/// Reads up to `most` bytes behind what the connection has.
+fn read_inbuf(
+    conn: &mut Conn,
+    index: usize,
+    batch: &mut Batch,
+    planner: Planner<'_>,
+    most: usize,
+) -> Got {
+    let most = most.min(INBUF_MAX - conn.inbuf.len());
+    if most == 0 {
+        return Got::Closed;
+    }
+    if !conn.ahead.is_empty() {
+        let n = conn.ahead.take(most, |part| conn.inbuf.extend_from_slice(part));
+        plan_inbuf(conn, index, batch, planner);
+        return Got::Data(n);
+    }
+    conn.inbuf.reserve(most.min(READ_SIZE / 4));
+    let spare = conn.inbuf.spare_capacity_mut();
+    let most = most.min(spare.len());
+    let spare = &mut spare[..most];
+    let got = match rustix::io::read(&conn.fd, spare) {
+        Ok((filled, _)) => Ok(filled.len()),
+        Err(e) => Err(e),
+    };
+    if let Ok(n) = got {
+        // SAFETY: the kernel has filled `n` bytes of the spare capacity.
+        unsafe { conn.inbuf.set_len(conn.inbuf.len() + n) };
+    }
+    let got = outcome(got);
+    if let Got::Data(_) = got {
+        plan_inbuf(conn, index, batch, planner);
+    }
+    got
+}
+
+/// Reads on in a large value and a little beyond. When that completes the value, it becomes an
+/// argument, and its request possibly complete; what follows it is planned like any other input.
+fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
+    let Some(big) = conn.big.as_mut() else { return Got::Nothing };
+    let need = big.len - big.buf.len();
+    let base = batch.used;
+    let beyond = &mut batch.arena[base..base + PEEK];
+    let got = match conn.ahead.is_empty() {
+        true => outcome(read_parts(&conn.fd, &mut big.buf, need, beyond)),
+        false => Got::Data(take_parts(&mut conn.ahead, &mut big.buf, need, beyond)),
+    };
+    let Got::Data(n) = got else { return got };
+    let beyond = n.saturating_sub(need);
+    // Of the line break the first byte may have come alone, and then waits in the buffer.
+    let left = LINE_BREAK.len() - conn.inbuf.len();
+    if beyond < left {
+        conn.inbuf.extend_from_slice(&batch.arena[base..base + beyond]);
+        return got;
+    }
+    let broken = batch.arena[base..base + left] == LINE_BREAK[conn.inbuf.len()..];
+    let broken = broken && LINE_BREAK.starts_with(&conn.inbuf);
+    conn.inbuf = Vec::new();
+    batch.used += left;
+    let mut job = new_job(conn, index, batch, false);
+    let Some(big) = conn.big.take().filter(|_| broken) else {
+        job.error = Some(ProtocolError::InvalidCrlf);
+        batch.jobs.push(job);
+        return got;
+    };
+    conn.push_arg(ArgBuf::Blob(Arc::new(big.buf)));
+    if conn.parser.big_done() {
+        let args = std::mem::take(&mut conn.args);
+        push_owned(conn, batch, planner, &mut job, args);
+    }
+    // Before authentication the limits may change with every request; but then no value is large.
+    plan_arena(conn, job, batch, planner, beyond - left);
+    got
+}
+
+/// As [`read_parts`], of what was read ahead.
+fn take_parts(ahead: &mut ReadAhead, value: &mut Vec<u8>, need: usize, beyond: &mut [u8]) -> usize {
+    let n = ahead.take(need, |part| value.extend_from_slice(part));
+    if n < need { n } else { n + ahead.read(beyond) }
+}
+
+/// Reads up to `need` bytes behind `value`, which has room for them, and then into `beyond`, by one
+/// call; how many bytes came.
+fn read_parts(
+    fd: &impl AsRawFd,
+    value: &mut Vec<u8>,
+    need: usize,
+    beyond: &mut [u8],
+) -> rustix::io::Result<usize> {
+    let spare = &mut value.spare_capacity_mut()[..need];
+    let parts = [
+        libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: need },
+        libc::iovec { iov_base: beyond.as_mut_ptr().cast(), iov_len: beyond.len() },
+    ];
+    // SAFETY: both parts are memory of these lengths that is borrowed exclusively; the kernel
+    // writes there and reads nothing, so that the first need not be initialised.
+    let n = unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) };
+    let Ok(n) = usize::try_from(n) else {
+        let error = std::io::Error::last_os_error();
+        return Err(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO));
+    };
+    // SAFETY: the kernel fills the first part before the second, so that of the spare capacity
+    // `n` bytes are initialised, or all of what was asked for.
+    unsafe { value.set_len(value.len() + n.min(need)) };
+    Ok(n)
+}
+
+fn new_job(conn: &Conn, index: usize, batch: &Batch, in_conn: bool) -> Job {
+    Job {
+        conn: index,
+        in_conn,
+        base: if in_conn { 0 } else { batch.used },
+        end: if in_conn { conn.inbuf.len() } else { batch.used },
+        first_req: batch.reqs.len(),
+        reqs: 0,
+        retry: None,
+        tries: 0,
+        looked: false,
+        error: None,
+        more: false,
+    }
+}
+
+/// Plans the `n` bytes that were read behind `batch.used`, for `job`, which it completes.
+fn plan_arena(conn: &mut Conn, mut job: Job, batch: &mut Batch, planner: Planner<'_>, n: usize) {
+    job.end = job.base + n;
+    let arena = std::mem::take(&mut batch.arena);
+    let bytes = &arena[job.base..job.end];
+    match plan(conn, bytes, batch, planner, &mut job) {
+        Rest::Incomplete { start } => {
+            conn.inbuf.extend_from_slice(&bytes[start..]);
+            rebase(conn, start);
+        }
+        Rest::Big { len, at, .. } => begin_big(conn, bytes, at, len, planner, &mut job),
+    }
+    batch.arena = arena;
+    batch.used = job.end;
+    batch.jobs.push(job);
+}
+
+/// The first of the complete requests that wait.
+fn next_waiting(conn: &mut Conn) -> Option<Vec<ArgBuf>> {
+    match conn.kept.pop_front() {
+        Some(mut kept) => kept.request.pop(),
+        None => conn.later.pop(),
+    }
+}
+
+/// Plans what waits, and what the connection's own buffer holds.
+pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) {
+    let mut job = new_job(conn, index, batch, true);
+    if let Some(first) = conn.kept.front_mut() {
+        (job.retry, job.tries, job.looked) = (first.retry.take(), first.tries, first.looked);
+    }
+    let (mut planned, mut bytes) = (0, 0);
+    while planned < UNPACKED && bytes < UNPACKED_BYTES {
+        let Some(args) = next_waiting(conn) else { break };
+        bytes += args.iter().map(|arg| arg.bytes().len()).sum::<usize>();
+        push_owned(conn, batch, planner, &mut job, args);
+        planned += 1;
+    }
+    if !conn.kept.is_empty() || !conn.later.is_empty() {
+        (job.end, job.more) = (0, true);
+        return batch.jobs.push(job);
+    }
+    if let Some(error) = conn.protocol_error.take() {
+        job.error = Some(error);
+        return batch.jobs.push(job);
+    }
+    if conn.big.is_some() {
+        // Nothing is parsed before the large value is there.
+        job.end = 0;
+        batch.jobs.push(job);
+        return;
+    }
+    let mut inbuf = std::mem::take(&mut conn.inbuf);
+    // The bytes of complete requests stay until these are executed: see `Worker::finish_job`.
+    match plan(conn, &inbuf, batch, planner, &mut job) {
+        Rest::Incomplete { start } => job.end = start,
+        Rest::Big { start, len, at } => {
+            begin_big(conn, &inbuf, at, len, planner, &mut job);
+            job.end = start;
+            inbuf.truncate(start);
+            inbuf.append(&mut conn.inbuf);
+        }
+    }
+    conn.inbuf = inbuf;
+    batch.jobs.push(job);
+}
+
+/// What was left when no more requests were complete.
+#[derive(Debug)]
+enum Rest {
+    /// From `start` on the bytes belong to no complete request.
+    Incomplete { start: usize },
+    /// The request from `start` on has a large value at `at` of which not all has arrived.
+    Big { start: usize, len: usize, at: usize },
+}
+
+/// Plans complete requests of `buf` until it is used up. The spans of an incomplete one are left
+/// in `conn.spans`, where it goes on: they move once, when it is complete, however many pieces it
+/// comes in.
+fn plan(
+    conn: &mut Conn,
+    buf: &[u8],
+    batch: &mut Batch,
+    planner: Planner<'_>,
+    job: &mut Job,
+) -> Rest {
+    let limits = Limits {
+        max_bulk: planner.max_bulk,
+        authenticated: conn.session.authenticated,
+        ..Limits::default()
+    };
+    let mut start = 0;
+    if conn.parser.in_request() {
+        match plan_begun(conn, buf, batch, planner, job, &limits) {
+            Ok(end) => start = end,
+            Err(rest) => return rest,
+        }
+        // Before authentication the limits may change with every request.
+        if !conn.session.authenticated {
+            job.more = start < buf.len();
+            return Rest::Incomplete { start };
+        }
+    }
+    loop {
+        let first_span = batch.spans.len();
+        match conn.parser.next(buf, &mut batch.spans, &limits) {
+            Step::Complete => {
+                push_spans(conn, buf, batch, planner, job, first_span);
+                start = conn.parser.pos;
+            }
+            Step::Inline(args) => {
+                let args = args.into_iter().map(ArgBuf::Bytes).collect();
+                push_owned(conn, batch, planner, job, args);
+                start = conn.parser.pos;
+            }
+            Step::More => {
+                conn.spans = batch.spans.split_off(first_span);
+                return Rest::Incomplete { start };
+            }
+            Step::Big { len } => {
+                conn.spans = batch.spans.split_off(first_span);
+                return Rest::Big { start, len, at: conn.parser.pos };
+            }
+            Step::Error(e) => {
+                batch.spans.truncate(first_span);
+                job.error = Some(e);
+                return Rest::Incomplete { start };
+            }
+        }
+        if !conn.session.authenticated {
+            job.more = start < buf.len();
+            return Rest::Incomplete { start };
+        }
+    }
+}
+
+/// Plans the request that was begun in an earlier turn and starts the buffer; where it ends.
+fn plan_begun(
+    conn: &mut Conn,
+    buf: &[u8],
+    batch: &mut Batch,
+    planner: Planner<'_>,
+    job: &mut Job,
+    limits: &Limits,
+) -> Result<usize, Rest> {
+    let mut spans = std::mem::take(&mut conn.spans);
+    match conn.parser.next(buf, &mut spans, limits) {
+        Step::Complete if conn.args.is_empty() => {
+            let first_span = batch.spans.len();
+            batch.spans.append(&mut spans);
+            push_spans(conn, buf, batch, planner, job, first_span);
+            Ok(conn.parser.pos)
+        }
+        Step::Complete => {
+            conn.own_partial(buf, &spans);
+            let args = std::mem::take(&mut conn.args);
+            push_owned(conn, batch, planner, job, args);
+            Ok(conn.parser.pos)
+        }
+        Step::More => {
+            conn.spans = spans;
+            Err(Rest::Incomplete { start: 0 })
+        }
+        Step::Big { len } => {
+            conn.spans = spans;
+            Err(Rest::Big { start: 0, len, at: conn.parser.pos })
+        }
+        Step::Error(e) => {
+            job.error = Some(e);
+            Err(Rest::Incomplete { start: 0 })
+        }
+        Step::Inline(_) => unreachable!("an inline request comes in one line"),
+    }
+}
+
+/// The buffer now starts where `start` was.
+pub fn rebase(conn: &mut Conn, start: usize) {
+    if start > 0 {
+        conn.parser.pos -= start;
+        conn.spans.iter_mut().for_each(|s| s.start -= start as u32);
+    }
+}
+
+/// Gives a value of `len` bytes that starts at `at` of `bytes` memory of its own, and the arguments
+/// before it as well. A value that the command could not use for its length, and one for which
+/// there is no memory, is refused like one beyond `proto-max-bulk-len`: before it is read.
+fn begin_big(
+    conn: &mut Conn,
+    bytes: &[u8],
+    at: usize,
+    len: usize,
+    planner: Planner<'_>,
+    job: &mut Job,
+) {
+    debug_assert!(len >= BIG_BULK);
+    let spans = std::mem::take(&mut conn.spans);
+    conn.own_partial(bytes, &spans);
+    // The whole value's room at once: untouched pages cost nothing until they are filled.
+    let mut buf = Vec::new();
+    if !may_be_that_long(&conn.args, len, planner.table) || buf.try_reserve_exact(len).is_err() {
+        job.error = Some(ProtocolError::InvalidBulkLength);
+        return;
+    }
+    // Of the line break behind the value a byte may be here already.
+    let here = &bytes[at..];
+    let (value, beyond) = here.split_at(here.len().min(len));
+    buf.extend_from_slice(value);
+    conn.inbuf = beyond.to_vec();
+    conn.big = Some(BigRead { buf, len });
+}
+
+/// Whether the argument behind `args` may have `len` bytes.
+fn may_be_that_long(args: &[ArgBuf], len: usize, table: &CommandTable) -> bool {
+    len <= TEXT_MAX
+        || args
+            .first()
+            .and_then(|name| table.find(name.bytes()))
+            .is_some_and(|cmd| cmd.spec.takes_any_length(args.len()))
+}
+
+#[inline]
+fn push_spans(
+    conn: &Conn,
+    buf: &[u8],
+    batch: &mut Batch,
+    planner: Planner<'_>,
+    job: &mut Job,
+    first_span: usize,
+) {
+    let spans = batch.spans.len() - first_span;
+    if spans == 0 {
+        // An empty request (`*0`) has no reply.
+        return;
+    }
+    let arg = |i: usize| -> &[u8] {
+        let span: Span = batch.spans[first_span + i];
+        span.of(buf)
+    };
+    let mut req = Req {
+        cmd: planner.table.find(arg(0)),
+        source: Source::Spans,
+        first_span: first_span as u32,
+        spans: spans as u32,
+        hash: 0,
+        shard: 0,
+        lines: 0,
+        db: conn.session.db as u16,
+    };
+    resolve(&mut req, planner, spans, arg);
+    batch.keyed += usize::from(req.lines > 0);
+    batch.reqs.push(req);
+    job.reqs += 1;
+}
+
+fn push_owned(
+    conn: &Conn,
+    batch: &mut Batch,
+    planner: Planner<'_>,
+    job: &mut Job,
+    args: Vec<ArgBuf>,
+) {
+    if args.is_empty() {
+        return;
+    }
+    let mut req = Req {
+        cmd: planner.table.find(args[0].bytes()),
+        source: Source::Owned(batch.owned.len() as u32),
+        first_span: 0,
+        spans: 0,
+        hash: 0,
+        shard: 0,
+        lines: 0,
+        db: conn.session.db as u16,
+    };
+    resolve(&mut req, planner, args.len(), |i| args[i].bytes());
+    batch.owned.push(args);
+    batch.keyed += usize::from(req.lines > 0);
+    batch.reqs.push(req);
+    job.reqs += 1;
+}
+
+/// Finds the subcommand and hashes the first key.
+#[inline]
+fn resolve<'a>(req: &mut Req, planner: Planner<'_>, argc: usize, arg: impl Fn(usize) -> &'a [u8]) {
+    let Some(mut cmd) = req.cmd else { return };
+    if !cmd.subcommands.is_empty()
+        && argc > 1
+        && let Some(sub) = cmd.subcommand(arg(1))
+    {
+        cmd = sub;
+        req.cmd = Some(sub);
+    }
+    if cmd.first_key != 0 && cmd.first_key < argc {
+        let key = planner.ks.key(arg(cmd.first_key));
+        req.hash = key.hash;
+        req.shard = key.shard;
+        req.lines = cmd.lines;
+    }
+}

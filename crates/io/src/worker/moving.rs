@@ -1,0 +1,168 @@
+//! Connections move between threads: whole, in order, and only between commands.
+//!
+//! ```text
+//!  owner                                         new owner
+//!  takes the connection out of its loop
+//!  writes the new owner's number
+//!  Moved(connection) ────────────────────────►   puts it into its own
+//! ```
+//!
+//! Others find a client's thread by that number while it changes. What may be said to a client that
+//! moves is Kill, and it is not lost: where it comes after the connection, it follows the number;
+//! where it comes before, the connection that arrives is marked as killed already.
+//!
+//! What was published for a client, or pushed to it, goes along: who gives it away holds what
+//! publishers hold, puts into its output what is in the old thread's mailbox, and the connection into
+//! the new one's. So messages of after come behind it there, and no message is lost, doubled or early.
+//!
+//! A connection whose command is elsewhere (waiting for a key or a shard, in the slow lane), one with
+//! untaken replies, and a monitor stay: others know where those are. So does one that listens to very
+//! much, since that takes long.
+
+use crate::worker::{Worker, token};
+use std::sync::atomic::Ordering;
+use weft_executor::pubsub;
+use weft_net::interest::Interest;
+use weft_process::log_warning;
+use weft_resp::Reply;
+use weft_state::conn::Conn;
+use weft_state::mailbox::Message;
+
+/// A client that listens to more stays where it is.
+const SUBSCRIPTIONS: usize = 1000;
+
+impl Worker {
+    /// Moves connections worth `share` of this thread's work to thread `to`, the heaviest first.
+    pub(super) fn shed(&mut self, to: usize, share: f64) {
+        // What was decided may be out of date.
+        if to == self.core.id || to >= self.core.srv.threads.active() {
+            return;
+        }
+        let mut all: Vec<(u64, usize)> =
+            self.conns.iter().map(|(index, conn)| (self.recent_work(conn), index)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        let total: u64 = all.iter().map(|(work, _)| work).sum();
+        let mut left = total as f64 * share;
+        for (work, index) in all {
+            // Half a connection too much is better than half a connection too little.
+            if work == 0 || left <= 0.0 {
+                return;
+            }
+            if work as f64 / 2.0 <= left && self.may_move(&self.conns[index]) {
+                left -= work as f64;
+                self.move_out(index, to);
+            }
+        }
+    }
+
+    /// Gives all connections that may move to the active threads.
+    pub(super) fn hand_over(&mut self) {
+        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        for index in all {
+            if self.may_move(&self.conns[index]) {
+                self.move_out(index, self.core.srv.threads.emptiest());
+            }
+        }
+    }
+
+    /// Moves all connections that may move to threads drawn at random, active or not.
+    pub(super) fn scatter(&mut self) {
+        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        let threads = self.core.srv.threads.configured() as u64;
+        for index in all {
+            if self.may_move(&self.conns[index]) {
+                let to = (self.core.turn.random() % threads) as usize;
+                self.move_out(index, to);
+            }
+        }
+    }
+
+    /// What a connection has done in the last two periods of the load.
+    fn recent_work(&self, conn: &Conn) -> u64 {
+        if self.period.wrapping_sub(conn.work_period) <= 1 { conn.work } else { 0 }
+    }
+
+    fn may_move(&self, conn: &Conn) -> bool {
+        let session = &conn.session;
+        !session.monitor
+            // Orders for replicas find them where they were.
+            && !session.shared.is_known.load(Ordering::SeqCst)
+            && conn.state.may_move(conn.pending())
+            // All publishers wait while its subscriptions are told of the new thread.
+            && session.shared.subscriptions.all() <= SUBSCRIPTIONS
+    }
+
+    fn move_out(&mut self, index: usize, to: usize) {
+        if to == self.core.id {
+            return;
+        }
+        let srv = self.core.srv;
+        let mut conn = self.conns.remove(index);
+        let accounted = std::mem::take(&mut conn.accounted);
+        self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
+        self.poll.remove(&conn.fd);
+        self.by_client.remove(&conn.session.shared.id);
+        self.queued.retain(|i| *i != index);
+        srv.threads[self.core.id].stats.connections.shared_sub(1);
+        srv.threads[to].stats.connections.shared_add(1);
+        self.core.stats().moved.add(1);
+        let from = self.core.id;
+        let shared = conn.session.shared.clone();
+        let route = shared.route();
+        // It is seldom that something was pushed, or may be; and most of it is looked at before
+        // anybody has to wait for that.
+        let listens = conn.session.listens || route.was_pushed_to;
+        if listens {
+            self.take_along(&mut conn);
+        }
+        let subscriber = shared.subscriber();
+        let moment = subscriber.as_ref().map(|s| srv.pubsub.relocate(shared.id, from, to, s));
+        if moment.is_some() {
+            self.take_along(&mut conn);
+        }
+        shared.set_thread(to);
+        srv.threads[to].mailbox.put(Message::Moved(Box::new(conn)));
+        drop((moment, subscriber, route));
+        srv.threads[to].mailbox.ring();
+    }
+
+    /// Appends what is in this thread's mailbox for a connection that is about to leave.
+    fn take_along(&mut self, conn: &mut Conn) {
+        let mut pushes = Reply::new(conn.session.proto);
+        pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
+        conn.session.keep = None;
+        conn.out.push(&mut pushes, 0);
+    }
+
+    /// Takes over a connection from another thread.
+    pub(super) fn move_in(&mut self, mut conn: Conn) {
+        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
+        conn.generation = self.generation;
+        conn.interest = Interest::READ;
+        conn.work_period = self.period;
+        conn.work = 0;
+        // What had come for it before is in its output.
+        conn.session.seen = 0;
+        let arrival = conn.state.on_arrival(conn.pending());
+        conn.pushed = arrival.send;
+        let id = conn.session.shared.id;
+        let killed = conn.session.shared.killed.load(Ordering::Relaxed);
+        let index = self.conns.insert(conn);
+        self.by_client.insert(id, index);
+        let conn = &self.conns[index];
+        let added = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ);
+        if let Err(e) = &added {
+            log_warning!("Registering a client connection that was moved: {e}");
+        }
+        if killed || added.is_err() {
+            return self.close(index);
+        }
+        self.account_memory(index);
+        if arrival.queue {
+            self.queued.push(index);
+        }
+        if arrival.send {
+            self.pushed.push_back(index);
+        }
+    }
+}

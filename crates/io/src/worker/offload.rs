@@ -1,0 +1,119 @@
+//! `io-threads-do-reads no`: the first thread reads and executes everything, as in Redis 6, and the
+//! other I/O threads only write replies. Kept for those who want to compare the two.
+//!
+//! ```text
+//!  first thread                                   another one
+//!  executes a batch
+//!  Write(socket, reply), ...  ───────────────►    sends
+//!  keeps a share for itself                       Written(reply, bytes sent), ...
+//!  goes on with other connections   ◄──────────
+//! ```
+//!
+//! Redis waits for its threads, spinning; here the first thread goes on. While the reply of a
+//! connection is away, later ones of the same connection wait in its backlog, so that the order is
+//! kept. As in Redis, few replies are not worth the way.
+
+use crate::worker::{Worker, token};
+use crate::write::Sent;
+use weft_net::backlog::Backlog;
+use weft_resp::Reply;
+use weft_state::mailbox::Message;
+use weft_state::offload::{WriteJob, Written};
+
+/// Replies for each thread, from which on others are asked to help.
+const WORTH_IT: usize = 2;
+
+impl Worker {
+    /// Whether the first thread does all but writing.
+    pub(super) fn is_divided(&self) -> bool {
+        !self.core.settings.threads_read
+    }
+
+    /// Decides, before the replies of a batch are sent, whether others are to help.
+    pub(super) fn plan_offload(&mut self, replies: usize) {
+        self.offloads = self.is_divided() && {
+            let threads = self.core.srv.threads.configured();
+            threads > 1 && replies >= WORTH_IT * threads
+        };
+    }
+
+    /// Takes the reply of a connection to be sent with others; whether that is possible.
+    pub(super) fn offload(&mut self, index: usize, reply: &mut Reply) -> bool {
+        let conn = &mut self.conns[index];
+        let fits = self.offloads
+            && conn.sends()
+            && !conn.state.is_closing()
+            && conn.pending_output() == 0
+            && reply.contiguous().is_some();
+        if fits {
+            conn.writing = true;
+            let token = token(index, conn.generation);
+            let reply = std::mem::replace(reply, Reply::new(reply.proto));
+            self.offloaded.push(WriteJob { token, socket: conn.fd.clone(), reply });
+        }
+        fits
+    }
+
+    /// Divides what was taken among the threads; this one's share comes last, so that the others
+    /// start at once.
+    pub(super) fn send_offloaded(&mut self) {
+        self.offloads = false;
+        if self.offloaded.is_empty() {
+            return;
+        }
+        let threads = self.core.srv.threads.configured();
+        let share = self.offloaded.len().div_ceil(threads);
+        for thread in (0..threads).filter(|thread| *thread != self.core.id) {
+            let left = self.offloaded.len();
+            if left <= share {
+                break;
+            }
+            let jobs = self.offloaded.split_off(left - share);
+            let message = Message::Write { from: self.core.id, jobs };
+            self.core.srv.threads[thread].mailbox.send(message);
+        }
+        let own: Vec<Written> = self.offloaded.drain(..).map(WriteJob::run).collect();
+        self.core.stats().writes.add(own.len() as u64);
+        own.into_iter().for_each(|written| self.written(written));
+    }
+
+    /// Sends what another thread has executed.
+    pub(super) fn write_for(&mut self, from: usize, jobs: Vec<WriteJob>) {
+        self.core.stats().writes.add(jobs.len() as u64);
+        let done: Vec<Written> = jobs.into_iter().map(WriteJob::run).collect();
+        self.core.srv.threads[from].mailbox.send(Message::Written { done });
+    }
+
+    /// A reply is back: sends what is left of it, and what came behind it.
+    pub(super) fn written(&mut self, written: Written) {
+        let Written { token, mut reply, sent } = written;
+        let index = token as u32 as usize;
+        let generation = (token >> 32) as u32;
+        if self.conns.get(index).is_none_or(|conn| conn.generation != generation) {
+            return;
+        }
+        let conn = &mut self.conns[index];
+        // It may have become a replica's.
+        conn.writing = conn.replica.is_some();
+        let Some(sent) = sent else { return self.close(index) };
+        let behind: Backlog = std::mem::take(&mut conn.out);
+        conn.out.push(&mut reply, sent);
+        conn.out.append(behind);
+        let waits = conn.pending_output() > 0;
+        self.recycle(reply);
+        self.count_sent(index, sent);
+        if waits {
+            self.on_writable(index);
+        } else {
+            self.sent(index, Sent::All);
+        }
+    }
+
+    /// Keeps the buffer of a reply for others.
+    fn recycle(&mut self, mut reply: Reply) {
+        if self.replies.len() < crate::worker::POOLED {
+            reply.trim();
+            self.replies.push(reply);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Sending replies, and what becomes of clients that don't take them.
+
+use crate::worker::Worker;
+use crate::write::{Sent, send_pending, send_reply};
+use std::sync::atomic::Ordering;
+use weft_admin::commands::logged_line;
+use weft_net::lifecycle::Awaited;
+use weft_process::log_warning;
+use weft_resp::Reply;
+use weft_state::conn::Conn;
+
+/// Replies that a client may leave untaken before its requests wait (bytes). Far more than any
+/// client needs that sends a pipeline first and reads later.
+const BACK_PRESSURE: usize = 256 << 20;
+
+/// Bytes of untaken replies at which a client that has not authenticated is closed: it is told
+/// nothing that is longer, and whoever leaves that much lying only wants to take memory.
+const STRANGERS_OUTPUT: usize = 1024;
+
+impl Worker {
+    /// Sends `reply` behind whatever waits on the connection; closes it when that was asked.
+    pub(super) fn deliver(&mut self, index: usize, reply: &mut Reply) {
+        if !reply.is_empty() && !self.offload(index, reply) {
+            let conn = &mut self.conns[index];
+            let (sent, bytes) = if std::mem::take(&mut conn.pushed) {
+                conn.out.push(reply, 0);
+                send_pending(conn)
+            } else {
+                send_reply(conn, reply)
+            };
+            self.wrote(index, sent, bytes);
+        } else if self.is_at_end(index) {
+            return self.close(index);
+        }
+        let Some(conn) = self.conns.get(index) else { return };
+        if self.over_output_limit(conn) {
+            return self.close_overfull(index);
+        }
+        self.account_memory(index);
+        let conn = &self.conns[index];
+        if conn.pending_output() > BACK_PRESSURE {
+            self.conns[index].state.filled();
+        }
+        // Also where nothing was sent: while the command was elsewhere it may have been narrowed.
+        self.widen_interest(index);
+    }
+
+    /// Closes a client that leaves too many replies untaken.
+    #[cold]
+    pub(super) fn close_overfull(&mut self, index: usize) {
+        let (srv, client) = (self.core.srv, &self.conns[index].session.shared);
+        log_warning!(
+            "Client {} closed for overcoming of output buffer limits.",
+            logged_line(srv, client)
+        );
+        srv.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+        self.close(index);
+    }
+
+    /// Renews the account of clients' memory by what the connection holds, if somebody asks.
+    #[inline]
+    pub(super) fn account_memory(&mut self, index: usize) {
+        if self.core.settings.clients_memory > 0 {
+            self.account_memory_now(index);
+        }
+    }
+
+    #[cold]
+    fn account_memory_now(&mut self, index: usize) {
+        let stats = self.core.stats();
+        let conn = &mut self.conns[index];
+        // Replicas have limits of their own.
+        let memory = if conn.replica.is_some() { 0 } else { conn.memory() as u64 };
+        stats.client_memory.add(memory.wrapping_sub(conn.accounted));
+        conn.accounted = memory;
+        conn.session.shared.memory.store(memory, Ordering::Relaxed);
+    }
+
+    /// Whether the connection is to be closed, and has nothing more to send.
+    fn is_at_end(&self, index: usize) -> bool {
+        let conn = &self.conns[index];
+        conn.state.is_closing() && conn.pending_output() == 0 && !conn.writing
+    }
+
+    pub(super) fn on_writable(&mut self, index: usize) {
+        if self.conns[index].replica.is_some() {
+            return self.send_on(index);
+        }
+        let (sent, bytes) = send_pending(&mut self.conns[index]);
+        self.conns[index].session.shared.touch(self.core.srv.mono_ms());
+        self.wrote(index, sent, bytes);
+        if self.conns.get(index).is_some_and(|c| c.pending_output() < BACK_PRESSURE / 2) {
+            self.resume(index, Awaited::Output);
+        }
+        if self.conns.contains(index) {
+            self.account_memory(index);
+        }
+    }
+
+    pub(super) fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
+        self.core.stats().writes.add(1);
+        self.count_sent(index, bytes);
+        self.sent(index, sent);
+    }
+
+    pub(super) fn count_sent(&self, index: usize, bytes: usize) {
+        self.core.stats().net_out.add(bytes as u64);
+        crate::worker::input::add(&self.conns[index].session.shared.net_out, bytes as u64);
+    }
+
+    pub(super) fn sent(&mut self, index: usize, sent: Sent) {
+        let conn = &mut self.conns[index];
+        let pending = conn.output_memory() as u64;
+        conn.session.shared.output.store(pending, Ordering::Relaxed);
+        if pending > 0 {
+            let pieces = conn.out.pieces() as u64;
+            conn.session.shared.output_pieces.store(pieces, Ordering::Relaxed);
+        }
+        match sent {
+            Sent::Broken => return self.close(index),
+            Sent::All => conn.soft_since.set(None),
+            Sent::Some => {}
+        }
+        if self.is_at_end(index) {
+            return self.close(index);
+        }
+        self.widen_interest(index);
+    }
+
+    /// Whether the connection's untaken replies are over the `client-output-buffer-limit` of its
+    /// class, or over what a stranger may have.
+    pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
+        let pending = conn.untaken_output();
+        if pending == 0 {
+            return false;
+        }
+        // Those of a replica are the machine's to keep.
+        if conn.replica.is_some() {
+            return false;
+        }
+        let is_stranger = !conn.session.authenticated && !self.core.settings.password.is_empty();
+        if is_stranger && pending > STRANGERS_OUTPUT {
+            return true;
+        }
+        let limits = &self.core.settings.output_limits;
+        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        let pending = pending as u64;
+        if limit.hard > 0 && pending >= limit.hard {
+            return true;
+        }
+        if limit.soft == 0 || pending < limit.soft {
+            conn.soft_since.set(None);
+            return false;
+        }
+        let now_ms = self.core.srv.mono_ms();
+        let since = conn.soft_since.get().unwrap_or(now_ms);
+        conn.soft_since.set(Some(since));
+        now_ms - since > limit.soft_seconds.saturating_mul(1000)
+    }
+}

@@ -1,0 +1,192 @@
+//! Connections come, move and go: see also [`crate::worker::moving`].
+
+use crate::worker::{LISTENERS, Worker, token};
+use rustix::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_executor::pubsub;
+use weft_executor::tracking;
+use weft_executor::transaction;
+use weft_net::interest::Interest;
+use weft_net::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
+use weft_process::{log_verbose, log_warning};
+use weft_resp::Proto;
+use weft_state::clients::ClientShared;
+use weft_state::conn::Conn;
+use weft_state::mailbox::Message;
+use weft_state::session::{ReplyMode, Session};
+
+/// How long a failure to accept is not logged again.
+const QUIET_MS: i64 = 1000;
+
+impl Worker {
+    pub(super) fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            // An event of a socket that is gone may have come before it went.
+            let Some(listener) = self.listeners.get(listener) else { return };
+            match listener.accept(self.core.settings.keepalive_s) {
+                Ok(Some(accepted)) => self.place(accepted),
+                Ok(None) => return,
+                Err(e) => return self.stop_accepting(&e),
+            }
+        }
+    }
+
+    /// The system has no room for another connection, as a rule no descriptor. Who comes waits in
+    /// the kernel's queue until this thread looks again, at its next tick: to be told again and
+    /// again that somebody is there would take all its time.
+    #[cold]
+    fn stop_accepting(&mut self, e: &std::io::Error) {
+        let now_ms = self.core.srv.mono_ms();
+        if now_ms >= self.quiet_until_ms {
+            log_warning!("Accepting client connection: {e}");
+            self.quiet_until_ms = now_ms + QUIET_MS;
+        }
+        self.accepts = false;
+        self.watch_listeners(Interest::NONE);
+    }
+
+    /// Looks for clients again, if it had stopped.
+    pub(super) fn accept_again(&mut self) {
+        if !self.accepts {
+            self.accepts = true;
+            self.watch_listeners(Interest::READ);
+        }
+    }
+
+    /// Accepts from these TCP sockets in the place of the present ones; unix sockets stay.
+    pub(super) fn listen(&mut self, tcp: Vec<Listener>) {
+        for listener in &self.listeners {
+            self.poll.remove(listener.fd());
+        }
+        let unix = self.listeners.drain(..).filter(|listener| listener.address().is_none());
+        self.listeners = tcp.into_iter().chain(unix).collect();
+        self.accepts = true;
+        for (n, listener) in self.listeners.iter().enumerate() {
+            if let Err(e) = self.poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ) {
+                log_warning!("Watching a listening socket: {e}");
+            }
+        }
+    }
+
+    fn watch_listeners(&self, interest: Interest) {
+        for (n, listener) in self.listeners.iter().enumerate() {
+            let _ = self.poll.change(listener.fd(), LISTENERS + n as u64, interest);
+        }
+    }
+
+    /// Gives a new connection to the active thread that has the fewest.
+    fn place(&mut self, accepted: Accepted) {
+        let srv = &self.core.srv;
+        let connections = srv.threads.iter().map(|t| t.stats.connections.get());
+        if connections.sum::<u64>() >= self.core.settings.maxclients as u64 {
+            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        srv.totals.connections.fetch_add(1, Ordering::Relaxed);
+        let thread = srv.threads.emptiest();
+        // Counted here, so that a burst is spread before its connections arrive.
+        srv.threads[thread].stats.connections.shared_add(1);
+        if thread == self.core.id {
+            self.adopt(accepted);
+        } else {
+            srv.threads[thread].mailbox.send(Message::Accepted(accepted));
+        }
+    }
+
+    pub(super) fn adopt(&mut self, accepted: Accepted) {
+        let srv = self.core.srv;
+        let settings = &self.core.settings;
+        let protected = settings.protected_mode && settings.password.is_empty();
+        if protected && !accepted.is_local {
+            let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
+            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let id = srv.clients.next_id();
+        let fd = accepted.socket.as_raw_fd();
+        let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
+        let authenticated = settings.password.is_empty();
+        shared.authenticated.store(authenticated, Ordering::Relaxed);
+        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
+        let session = Session {
+            shared: shared.clone(),
+            db: 0,
+            proto: Proto::Resp2,
+            authenticated,
+            reply_mode: ReplyMode::On,
+            close: false,
+            monitor: false,
+            no_touch: false,
+            import_source: false,
+            redirect_capable: false,
+            subscribes: false,
+            is_pushed_to: false,
+            tracks: None,
+            listens: false,
+            seen: 0,
+            keep: None,
+            answer_behind: None,
+            asked_of_itself: false,
+            transaction: None,
+            watched: None,
+            last_unit: 0,
+            snapshot_wait: None,
+        };
+        let conn = Conn::new(accepted.socket, self.generation, session);
+        let index = self.conns.insert(conn);
+        let conn = &self.conns[index];
+        if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
+            log_warning!("Registering a client connection: {e}");
+            self.conns.remove(index);
+            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            return;
+        }
+        log_verbose!("Accepted {}", shared.peer);
+        self.by_client.insert(id, index);
+        srv.clients.insert(shared);
+    }
+
+    /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
+    pub(super) fn close(&mut self, index: usize) {
+        let Some(mut conn) = self.conns.try_remove(index) else { return };
+        self.poll.remove(&conn.fd);
+        let id = conn.session.shared.id;
+        self.by_client.remove(&id);
+        self.queued.retain(|i| *i != index);
+        self.forget(id, &conn.state, conn.kept.front());
+        let srv = &self.core.srv;
+        srv.clients.remove(id);
+        if conn.session.monitor {
+            weft_executor::monitor::leave(srv, id);
+        }
+        if conn.session.shared.is_known.load(Ordering::SeqCst) {
+            self.known_left(&conn);
+        }
+        let srv = &self.core.srv;
+        pubsub::leave_for_good(srv, &conn.session.shared);
+        tracking::leave_for_good(srv, &conn.session.shared);
+        srv.threads[self.core.id].stats.connections.shared_sub(1);
+        transaction::discard(srv, &mut conn.session);
+        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
+        conn.session.shared.closing.store(true, Ordering::Release);
+        srv.client_eviction.client_left(&conn.session.shared);
+    }
+
+    pub(super) fn kill(&mut self, client: Arc<ClientShared>) {
+        if let Some(index) = self.by_client.get(&client.id).copied() {
+            return self.close(index);
+        }
+        if client.closing.load(Ordering::Acquire) {
+            // It has left by itself, perhaps before what it held was noted as leaving.
+            return self.core.srv.client_eviction.client_left(&client);
+        }
+        // It has moved, or is about to arrive here.
+        let thread = client.thread();
+        if thread != self.core.id {
+            self.core.srv.threads[thread].mailbox.send(Message::Kill { client });
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Handing on what was published, and sending it.
+//!
+//! ```text
+//!  mailbox ─► appended to each receiver's output     at once, in the order of the mailbox
+//!             the connection stands in a row
+//!  row     ─► sent                                   some connections in each turn
+//! ```
+//!
+//! A message for a thousand clients costs a thousand system calls. They are not all done in one turn:
+//! other clients would wait, and the publisher, too. While the row is worked off, more is published,
+//! and who stands in the row gets all of it by one call. So the more there is to be sent, the less
+//! each message costs, and a client gets every message at latest when the row has passed once.
+
+use crate::worker::Worker;
+use crate::write::refuse_answer;
+use crate::write::send_pending;
+use std::sync::atomic::Ordering;
+use weft_executor::pubsub;
+use weft_net::backlog::Backlog;
+use weft_pubsub::message::Published;
+use weft_pubsub::run::Run;
+use weft_state::attention;
+use weft_state::clients::ClientShared;
+use weft_state::conn::State;
+use weft_state::held_back::Push;
+use weft_state::session::Session;
+use weft_tracking::message::Message;
+
+/// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
+/// the length of the row, so neither does what a message costs.
+const SHARE: usize = 16;
+const AT_LEAST: usize = 16;
+const AT_MOST: usize = 256;
+
+const KILOBYTE: usize = 1024;
+
+#[inline]
+fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
+    out.write(|reply| push.write(session.proto, session.subscribes, reply));
+}
+
+impl Worker {
+    /// A message has come: it is handed on with those in front of it, or begins another run.
+    pub(super) fn add_to_run(
+        &mut self,
+        run: &mut Option<Run>,
+        number: u64,
+        message: Box<Published>,
+    ) {
+        let message = match run {
+            Some(run) => match run.add(message) {
+                Ok(()) => return,
+                Err(message) => message,
+            },
+            None => message,
+        };
+        if let Some(before) = run.replace(Run::new(number, message)) {
+            self.hand_on(&before);
+        }
+    }
+
+    /// What comes now is no message, or nothing.
+    pub(super) fn end_run(&mut self, run: &mut Option<Run>) {
+        if let Some(run) = run.take() {
+            self.hand_on(&run);
+        }
+    }
+
+    /// Appends messages that follow each other to the outputs of their receivers.
+    fn hand_on(&mut self, run: &Run) {
+        let Some(ids) = run.together() else {
+            return run.each().for_each(|(number, message)| self.hand_on_one(message, number));
+        };
+        for id in ids.iter() {
+            let Some(index) = self.by_client.get(id).copied() else { continue };
+            let conn = &mut self.conns[index];
+            let takes_all = conn.session.seen <= run.first()
+                && conn.held_back.is_none()
+                && conn.replica.is_none()
+                && !conn.state.is_closing();
+            if takes_all {
+                let bytes = run.bytes(conn.session.proto);
+                conn.out.write_with_room(bytes.len(), |reply| reply.raw(bytes));
+                self.appended(index, false);
+            } else {
+                self.append_some(*id, run);
+            }
+        }
+        let weight = run.each().map(|(_, message)| message.weight()).sum();
+        self.handed_on(weight);
+    }
+
+    /// Appends what a client has not seen yet of a run, one by one: it may be closed at each.
+    #[cold]
+    fn append_some(&mut self, id: u64, run: &Run) {
+        for (number, message) in run.each() {
+            for (part, _) in message.parts() {
+                let Some(index) = self.by_client.get(&id).copied() else { return };
+                self.append_push(index, number, Push::Published(part));
+            }
+        }
+    }
+
+    /// Appends a message to the outputs of its receivers.
+    fn hand_on_one(&mut self, published: &Published, number: u64) {
+        for (part, ids) in published.parts() {
+            for id in ids.iter() {
+                let Some(index) = self.by_client.get(id).copied() else { continue };
+                self.append_push(index, number, Push::Published(part));
+            }
+        }
+        self.handed_on(published.weight());
+    }
+
+    /// Something of that weight is not in the mailbox any more.
+    fn handed_on(&self, weight: usize) {
+        let srv = self.core.srv;
+        let crowd = &srv.threads[self.core.id].crowd;
+        crowd.sub(weight, |waiter| srv.threads.unpark(waiter));
+        if srv.attention.load(Ordering::Relaxed) & attention::CROWDED != 0 && !crowd.is_full() {
+            pubsub::crowded_thread(srv);
+        }
+    }
+
+    /// Appends a push to the output of one client.
+    pub(super) fn push_to(&mut self, client: &ClientShared, what: &Message, number: u64) {
+        self.pushed_to(client.id);
+        if let Some(index) = self.by_client.get(&client.id).copied() {
+            self.append_push(index, number, Push::Told(what));
+        }
+        self.handed_on(what.weight());
+    }
+
+    /// Others push to a client: it looks for that in front of its replies.
+    pub(super) fn pushed_to(&mut self, client: u64) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        self.conns[index].session.note_redirection();
+    }
+
+    /// Appends a push, which came with this number, unless the client has got it already in front of
+    /// a reply.
+    #[inline]
+    fn append_push(&mut self, index: usize, number: u64, push: Push<'_>) {
+        let conn = &mut self.conns[index];
+        if conn.session.seen > number || conn.state.is_closing() {
+            return;
+        }
+        if conn.replica.is_some() {
+            refuse_answer(conn);
+            return self.close(index);
+        }
+        let is_held_back = match &mut conn.held_back {
+            Some(held_back) => {
+                held_back.keep(push);
+                true
+            }
+            None => {
+                write(&mut conn.out, &conn.session, push);
+                false
+            }
+        };
+        self.appended(index, is_held_back);
+    }
+
+    /// Appends a line of MONITOR. RESET may have ended that since: then the client expects replies only.
+    pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let conn = &mut self.conns[index];
+        if !conn.session.monitor || conn.state.is_closing() {
+            return;
+        }
+        if conn.replica.is_some() {
+            refuse_answer(conn);
+            return self.close(index);
+        }
+        conn.out.write(|reply| reply.raw(bytes));
+        self.appended(index, false);
+    }
+
+    /// There is more for a client than there was; `is_held_back`: and it comes behind a reply.
+    #[inline]
+    fn appended(&mut self, index: usize, is_held_back: bool) {
+        let conn = &mut self.conns[index];
+        let pending = conn.untaken_output() as u64;
+        if is_held_back || conn.interest.write {
+            // One that takes nothing now is sent to when it does.
+            conn.session.shared.output.store(conn.output_memory() as u64, Ordering::Relaxed);
+        } else if !conn.pushed {
+            conn.pushed = true;
+            self.pushed.push_back(index);
+        }
+        let limits = &self.core.settings.output_limits;
+        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        if limit.hard > 0 && pending >= limit.hard {
+            self.send_or_close(index);
+        }
+    }
+
+    /// A client's output is over its limit: it is closed, unless it takes what is there.
+    #[cold]
+    fn send_or_close(&mut self, index: usize) {
+        self.send_pushed(index, self.core.srv.mono_ms());
+        if self.conns.get(index).is_some_and(|conn| self.over_output_limit(conn)) {
+            self.close_overfull(index);
+        }
+    }
+
+    /// Sends to those whose turn it is.
+    pub(super) fn send_pushes(&mut self) {
+        if self.pushed.is_empty() {
+            return;
+        }
+        let now_ms = self.core.srv.mono_ms();
+        let count = (self.pushed.len() / SHARE).clamp(AT_LEAST, AT_MOST);
+        for _ in 0..count {
+            let Some(index) = self.pushed.pop_front() else { return };
+            // It may be gone, or another one, or a reply has taken the pushes along.
+            if self.conns.get(index).is_some_and(|conn| conn.pushed) {
+                self.send_pushed(index, now_ms);
+            }
+        }
+    }
+
+    fn send_pushed(&mut self, index: usize, now_ms: i64) {
+        let conn = &mut self.conns[index];
+        conn.pushed = false;
+        let (sent, bytes) = send_pending(conn);
+        conn.session.shared.touch(now_ms);
+        // As much work as a request, so that subscribers are divided among threads, too.
+        let work = 1 + (bytes / KILOBYTE) as u64;
+        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        self.wrote(index, sent, bytes);
+        let Some(conn) = self.conns.get(index) else { return };
+        if self.over_output_limit(conn) {
+            return self.close_overfull(index);
+        }
+        self.account_memory(index);
+    }
+
+    /// A command of the client runs in the slow lane now.
+    pub(super) fn slow_begun(&mut self, client: u64) {
+        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let conn = &mut self.conns[index];
+        if matches!(conn.state, State::Slow(_)) {
+            conn.held_back.get_or_insert_default();
+        }
+    }
+
+    /// What was held back during a command comes behind its reply.
+    pub(super) fn release_pushes(&mut self, index: usize) {
+        let Some(conn) = self.conns.get_mut(index) else { return };
+        if let Some(held_back) = conn.held_back.take() {
+            held_back.pushes().for_each(|push| write(&mut conn.out, &conn.session, push));
+            if conn.pending_output() > 0 && !conn.pushed && !conn.interest.write {
+                conn.pushed = true;
+                self.pushed.push_back(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! Executing a batch: every request in turn, prefetching ahead, then the replies.
+
+use crate::read;
+use crate::worker::input::add;
+use crate::worker::{Worker, token};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_admin::commands::logged_line;
+use weft_executor::batch::{Batch, Req, Source};
+use weft_executor::dispatch::admit::execute;
+use weft_executor::dispatch::core::Core;
+use weft_executor::dispatch::request::{Flow, Request};
+use weft_keyspace::{Inside, Key, Waiter};
+use weft_process::log_verbose;
+use weft_replication::action::ConnId;
+use weft_replication_driver::hub;
+use weft_resp::{Blob, Reply};
+use weft_state::args::ArgBuf;
+use weft_state::conn::{Conn, Executed, Kept};
+use weft_state::later::Later;
+use weft_state::server::Server;
+use weft_state::session::ReplyMode;
+use weft_table::epoch;
+
+const KILOBYTE: usize = 1024;
+
+/// Requests between the prefetch of a bucket, that of its record, and the execution.
+const AHEAD: usize = 8;
+
+/// Bytes of replies after which the other requests of a connection wait for the next turn.
+const MUCH: usize = 4 << 20;
+
+/// Arguments of most requests at most: their slices need no memory of their own.
+const FEW: usize = 16;
+
+/// How the requests of one connection went.
+#[derive(Debug)]
+struct Outcome {
+    /// How many of them are over.
+    executed: usize,
+    how: Executed,
+    /// The last unit of the log of effects that they have made, or others behind whose answers
+    /// theirs come; 0: none.
+    unit: u64,
+}
+
+impl Worker {
+    /// Executes the batch and sends its replies.
+    pub(super) fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let mut batch = std::mem::replace(&mut self.batch, Batch::hollow());
+        while self.replies.len() < batch.jobs.len() {
+            self.replies.push(Reply::default());
+        }
+        let mut replies = std::mem::take(&mut self.replies);
+        let mut outcomes: SmallVec<[Option<Outcome>; 64]> = SmallVec::new();
+        self.has_served = true;
+        let mut inside = self.enter();
+        self.core.begin();
+        {
+            let pin = epoch::pin();
+            prefetch_first(&self.core, &batch, &pin);
+            for (job, reply) in replies.iter_mut().enumerate().take(batch.jobs.len()) {
+                outcomes.push(self.execute_job(&mut inside, &mut batch, job, reply, &pin));
+            }
+        }
+        self.leave(inside);
+        self.core.stats().prefetch_batches.add(u64::from(batch.keyed > 0));
+        self.core.stats().prefetched.add(batch.keyed as u64);
+        epoch::collect();
+        self.plan_offload(batch.jobs.len());
+        for (job, outcome) in outcomes.drain(..).enumerate() {
+            self.finish_job(&mut batch, job, &mut replies[job], outcome);
+        }
+        self.send_offloaded();
+        self.see_to_withheld();
+        for reply in replies.iter_mut().take(batch.jobs.len()) {
+            assert!(reply.is_empty(), "a reply was left behind for another client");
+            reply.trim();
+        }
+        replies.append(&mut self.replies);
+        self.replies = replies;
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Executes the requests of one connection; `None` when it is gone.
+    fn execute_job(
+        &mut self,
+        inside: &mut Inside<'static>,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        pin: &epoch::Guard,
+    ) -> Option<Outcome> {
+        let index = batch.jobs[job].conn;
+        let conn = self.conns.get_mut(index)?;
+        // CLIENT KILL on another thread: nothing is executed after its reply.
+        if conn.session.shared.killed.load(Ordering::Relaxed) {
+            return Some(Outcome { executed: 0, how: Executed::Close, unit: 0 });
+        }
+        conn.session.note_redirection();
+        let before = self.core.turn.last_unit();
+        let (executed, how) = self.execute_requests(inside, batch, job, reply, pin);
+        let after = self.core.turn.last_unit();
+        Some(Outcome { executed, how, unit: if after == before { 0 } else { after } })
+    }
+
+    /// The same, of one that is there: how many were executed, and how that ended.
+    #[inline]
+    fn execute_requests(
+        &mut self,
+        inside: &mut Inside<'static>,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        pin: &epoch::Guard,
+    ) -> (usize, Executed) {
+        let (index, first, count) =
+            (batch.jobs[job].conn, batch.jobs[job].first_req, batch.jobs[job].reqs);
+        let conn = &mut self.conns[index];
+        let over = |executed, how| (executed, how);
+        for n in first..first + count {
+            prefetch(&self.core, batch, n, pin);
+            reply.proto = conn.session.proto;
+            let flow = run_request(&mut self.core, inside, conn, batch, job, n, reply);
+            let done = n - first;
+            match flow {
+                Flow::Done if conn.session.close => return over(done + 1, Executed::Close),
+                // What the client does not take is weighed against its limits when it is handed over, and
+                // others have waited for this.
+                Flow::Done if reply.len() >= MUCH && done + 1 < count => {
+                    return over(done + 1, Executed::Again);
+                }
+                Flow::Done => {}
+                Flow::Busy(busy) => {
+                    let token = token(index, conn.generation);
+                    let waiter = Waiter { thread: self.core.id as u32, token };
+                    self.core.stats().parked.add(1);
+                    let parked = inside.keyspace().park(busy, waiter);
+                    return over(done, if parked { Executed::Parked } else { Executed::Again });
+                }
+                Flow::Crowded(thread) => {
+                    let token = token(index, conn.generation);
+                    let waiter = Waiter { thread: self.core.id as u32, token };
+                    let parked = self.core.srv.threads[thread].crowd.park(waiter);
+                    return over(done, if parked { Executed::Parked } else { Executed::Again });
+                }
+                Flow::Paused => return over(done, Executed::Paused),
+                // These are not among those that are kept to be executed later.
+                Flow::Blocked(waiting) => return over(done + 1, Executed::Blocked(waiting)),
+                Flow::Slow { looked } => {
+                    let args = take_args(batch, job, conn, n);
+                    let retry = if n == first { batch.jobs[job].retry.take() } else { None };
+                    let cancel = self.pass_on(index, Arc::new(args), looked, retry);
+                    return over(done + 1, Executed::Slow(cancel));
+                }
+            }
+        }
+        let more = batch.jobs[job].more;
+        over(count, if more { Executed::More } else { Executed::All })
+    }
+
+    /// Sends the replies of one connection and puts away what is left of its input.
+    fn finish_job(
+        &mut self,
+        batch: &mut Batch,
+        job: usize,
+        reply: &mut Reply,
+        outcome: Option<Outcome>,
+    ) {
+        let index = batch.jobs[job].conn;
+        let (Some(Outcome { executed, mut how, unit }), Some(conn)) =
+            (outcome, self.conns.get_mut(index))
+        else {
+            // It was closed when this was planned already. If it had come back to try again, that is the turn
+            // of those who stand behind it.
+            if let Some(waiting) = batch.jobs[job].retry.take() {
+                self.abandon(&waiting);
+            }
+            return reply.clear();
+        };
+        keep_rest(batch, job, conn, executed, &how);
+        let j = &mut batch.jobs[job];
+        let retry = j.retry.take();
+        let bytes = j.end - j.base + reply.len();
+        let error = match how {
+            Executed::All | Executed::More => j.error.take(),
+            Executed::Parked
+            | Executed::Again
+            | Executed::Slow(_)
+            | Executed::Blocked(_)
+            | Executed::Paused
+            | Executed::Withheld(_)
+            | Executed::Close => None,
+        };
+        if let Some(error) = error {
+            if conn.session.reply_mode == ReplyMode::On {
+                reply.error(format!("ERR {error}").as_bytes());
+            }
+            log_verbose!(
+                "{error} from client: {}",
+                logged_line(self.core.srv, &conn.session.shared)
+            );
+            how = Executed::Close;
+        }
+        // A command that is held back shows as the client's command, though it has not run.
+        let shown = executed + usize::from(matches!(how, Executed::Paused));
+        let last = last_command(batch, batch.jobs[job].first_req, shown);
+        renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
+        self.core.stats().requests.add(executed as u64);
+        let work = (executed + bytes / KILOBYTE) as u64;
+        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        if matches!(how, Executed::Blocked(_) | Executed::Paused) {
+            conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        }
+        if let Executed::Blocked(waiting) = &how {
+            self.note_deadline(waiting);
+        }
+        if unit > 0 && self.withhold(index, unit) {
+            how = match how {
+                // It is not read from until it is answered.
+                Executed::All | Executed::More => Executed::Withheld(unit),
+                how @ (Executed::Parked
+                | Executed::Again
+                | Executed::Slow(_)
+                | Executed::Blocked(_)
+                | Executed::Paused
+                | Executed::Withheld(_)
+                | Executed::Close) => how,
+            };
+        }
+        let conn = &mut self.conns[index];
+        // No event announces what was read ahead.
+        if matches!(how, Executed::All) && !conn.ahead.is_empty() {
+            how = Executed::More;
+        }
+        // Who waits on may have been told to try again by now, by somebody who has another element.
+        let waits_on = matches!(how, Executed::Blocked(_));
+        let queue = conn.state.executed(how);
+        if let Some(waiting) = retry.filter(|_| !waits_on) {
+            self.end_retry(&waiting);
+        }
+        if queue {
+            self.queued.push(index);
+        }
+        self.deliver(index, reply);
+    }
+}
+
+/// Keeps what was not executed: whole requests with their own arguments, and the bytes behind them.
+fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
+    let keeps = match how {
+        Executed::Close | Executed::All | Executed::More => false,
+        Executed::Parked
+        | Executed::Again
+        | Executed::Slow(_)
+        | Executed::Blocked(_)
+        | Executed::Paused
+        | Executed::Withheld(_) => true,
+    };
+    if keeps {
+        keep_requests(batch, job, conn, executed, how);
+    }
+    let j = &batch.jobs[job];
+    if j.in_conn {
+        conn.inbuf.drain(..j.end);
+        read::rebase(conn, j.end);
+    }
+    if conn.protocol_error.is_some() {
+        // What follows may be the middle of a value: nobody looks at it again.
+        conn.inbuf.clear();
+    }
+    if conn.inbuf.is_empty() {
+        conn.inbuf = Vec::new();
+    }
+}
+
+/// Keeps the requests behind the first `executed`, and what made no sense behind them.
+#[cold]
+fn keep_requests(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
+    let (first, reqs) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
+    // Behind others that wait there are few.
+    let few = if conn.kept.is_empty() && conn.later.is_empty() { 1 } else { usize::MAX };
+    for (at, n) in (first + executed..first + reqs).enumerate() {
+        let mut request = if at < few { Later::default() } else { std::mem::take(&mut conn.later) };
+        put_off(batch, job, conn, n, &mut request);
+        match at < few {
+            true => {
+                request.end();
+                conn.kept.insert(at, Kept::new(request));
+            }
+            false => conn.later = request,
+        }
+    }
+    conn.later.end();
+    conn.shows_input = true;
+    let j = &mut batch.jobs[job];
+    if let Some(front) = conn.kept.front_mut()
+        && executed == 0
+    {
+        front.retry = j.retry.take();
+        front.looked = j.looked;
+        let busy = matches!(how, Executed::Parked | Executed::Again);
+        front.tries = j.tries + u32::from(busy);
+    } else if let Some(front) = conn.kept.front_mut() {
+        front.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
+    }
+    if let Some(error) = j.error.take() {
+        conn.protocol_error = Some(error);
+    }
+}
+
+fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
+    let last = executed.checked_sub(1)?;
+    batch.reqs[first + last].cmd.map(|c| c.number)
+}
+
+/// Copies what others may see of a connection.
+fn renew_shared(
+    srv: &'static Server,
+    conn: &mut Conn,
+    mono_ms: i64,
+    executed: usize,
+    last: Option<usize>,
+) {
+    let shared = &conn.session.shared;
+    shared.touch(mono_ms);
+    add(&shared.commands, executed as u64);
+    shared.db.store(conn.session.db as u32, Ordering::Relaxed);
+    if let Some(number) = last {
+        shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
+    } else {
+        said_nothing(srv, conn);
+    }
+    conn.show_input();
+}
+
+/// Something has come of which nothing was executed: of a replica, line ends are a sign of life.
+#[cold]
+fn said_nothing(srv: &'static Server, conn: &Conn) {
+    if conn.replica.is_some() && conn.inbuf.is_empty() {
+        let id = ConnId(conn.session.shared.id);
+        hub(srv).step(srv, |node, now, out| node.newline(now, id, out));
+    }
+}
+
+/// The buffer that a job's spans refer to.
+fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
+    let j = &batch.jobs[job];
+    if j.in_conn { &conn.inbuf } else { &batch.arena[j.base..j.end] }
+}
+
+/// Packs a request behind those of `later`.
+fn put_off(batch: &mut Batch, job: usize, conn: &Conn, n: usize, later: &mut Later) {
+    let req = batch.reqs[n];
+    match req.source {
+        Source::Owned(i) => {
+            let args = std::mem::take(&mut batch.owned[i as usize]);
+            later.begin(args.len());
+            args.into_iter().for_each(|arg| later.arg(arg));
+        }
+        Source::Spans => {
+            let bytes = job_bytes(batch, job, conn);
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            later.begin(spans.len());
+            spans.iter().for_each(|span| later.slice(span.of(bytes)));
+        }
+    }
+}
+
+/// A request's arguments as ones of their own, for the slow lane.
+fn take_args(batch: &mut Batch, job: usize, conn: &Conn, n: usize) -> Vec<ArgBuf> {
+    let req = batch.reqs[n];
+    match req.source {
+        Source::Owned(i) => std::mem::take(&mut batch.owned[i as usize]),
+        Source::Spans => {
+            let bytes = job_bytes(batch, job, conn);
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            spans.iter().map(|s| ArgBuf::Bytes(s.of(bytes).to_vec())).collect()
+        }
+    }
+}
+
+/// Gives the arguments of request `n` their slices and executes it.
+#[inline]
+fn run_request(
+    core: &mut Core,
+    inside: &mut Inside<'static>,
+    conn: &mut Conn,
+    batch: &Batch,
+    job: usize,
+    n: usize,
+    reply: &mut Reply,
+) -> Flow {
+    let req: &Req = &batch.reqs[n];
+    let j = &batch.jobs[job];
+    let Conn { inbuf, session, .. } = conn;
+    let mut few: [&[u8]; FEW] = [&[]; FEW];
+    let mut many: Vec<&[u8]>;
+    let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
+    let mut bytes_at_most = usize::MAX;
+    let args: &[&[u8]] = match req.source {
+        Source::Spans => {
+            bytes_at_most = j.end - j.base;
+            let bytes: &[u8] = if j.in_conn { inbuf } else { &batch.arena[j.base..j.end] };
+            let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
+            if let Some(few) = few.get_mut(..spans.len()) {
+                few.iter_mut().zip(spans).for_each(|(arg, span)| *arg = span.of(bytes));
+                few
+            } else {
+                many = spans.iter().map(|span| span.of(bytes)).collect();
+                &many
+            }
+        }
+        Source::Owned(i) => {
+            many = Vec::new();
+            for (at, arg) in batch.owned[i as usize].iter().enumerate() {
+                many.push(arg.bytes());
+                if let ArgBuf::Blob(blob) = arg {
+                    blobs.push((at, blob.clone()));
+                }
+            }
+            &many
+        }
+    };
+    let first_key = req.cmd.map_or(0, |c| c.first_key);
+    let has_key = req.lines > 0;
+    let key = has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
+    // Only the first of a job's requests can have been tried before.
+    let (retry, tries, looked) = match n == j.first_req {
+        true => (j.retry.as_ref(), j.tries, j.looked),
+        false => (None, 0, false),
+    };
+    let blobs = &blobs[..];
+    let request = Request { cmd: req.cmd, args, blobs, bytes_at_most, key, retry, tries, looked };
+    execute(core, inside, session, &request, reply)
+}
+
+/// Starts the pipeline of prefetches: buckets of the first requests, then their records.
+fn prefetch_first(core: &Core, batch: &Batch, pin: &epoch::Guard) {
+    let reqs = &batch.reqs[..];
+    for req in reqs.get(..2 * AHEAD).unwrap_or(reqs) {
+        plan_bucket(core, req, pin);
+    }
+    for req in reqs.get(..AHEAD).unwrap_or(reqs) {
+        plan_record(core, req, pin);
+    }
+}
+
+/// Before request `n` is executed: prefetches for those that come after it.
+#[inline]
+fn prefetch(core: &Core, batch: &Batch, n: usize, pin: &epoch::Guard) {
+    if let Some(req) = batch.reqs.get(n + 2 * AHEAD) {
+        plan_bucket(core, req, pin);
+    }
+    if let Some(req) = batch.reqs.get(n + AHEAD) {
+        plan_record(core, req, pin);
+    }
+}
+
+#[inline]
+fn plan_bucket(core: &Core, req: &Req, pin: &epoch::Guard) {
+    if req.lines > 0 {
+        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        core.srv.ks.plan_bucket(&key, usize::from(req.db), pin);
+    }
+}
+
+#[inline]
+fn plan_record(core: &Core, req: &Req, pin: &epoch::Guard) {
+    if req.lines > 0 {
+        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        core.srv.ks.plan_record(&key, usize::from(req.db), usize::from(req.lines), pin);
+    }
+}

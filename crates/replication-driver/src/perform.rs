@@ -1,0 +1,119 @@
+//! What is done about each action of the machines, in their order.
+//!
+//! Nothing here waits: sockets are written by their threads, snapshots taken and copies loaded by
+//! threads of their own.
+
+use crate::{State, primary, replica, roles};
+use weft_keyspace::Guard;
+use weft_process::{log_notice, log_warning};
+use weft_replication::Action;
+use weft_replication::action::Level;
+use weft_state::server::Server;
+
+/// Does what is pending, as far as that can be done: without `guard`, which is one of the world, up to
+/// what needs it.
+pub fn all(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
+    while let Some(action) = state.pending.pop_front() {
+        if guard.is_none() && needs_world(&action) {
+            return state.pending.push_front(action);
+        }
+        if !one(srv, state, guard, action) {
+            return;
+        }
+    }
+}
+
+/// The log begins and ends between all commands, and so do roles.
+fn needs_world(action: &Action) -> bool {
+    match action {
+        Action::KeepWrites | Action::DropWrites | Action::Swap { .. } => true,
+        Action::Reply { .. }
+        | Action::Snapshot { .. }
+        | Action::AbandonSnapshot { .. }
+        | Action::SendBulk { .. }
+        | Action::SendStream { .. }
+        | Action::Close { .. }
+        | Action::Confirmed
+        | Action::PauseWrites
+        | Action::ResumeWrites
+        | Action::Demoted
+        | Action::Promoted
+        | Action::Connect { .. }
+        | Action::Send { .. }
+        | Action::Disconnect { .. }
+        | Action::BeginLoad { .. }
+        | Action::Payload { .. }
+        | Action::EndLoad { .. }
+        | Action::AbandonLoad { .. }
+        | Action::BeginStream { .. }
+        | Action::Stream { .. }
+        | Action::Read { .. }
+        | Action::Log { .. } => false,
+    }
+}
+
+/// Whether the next one may be done; if not, this one is pending still.
+fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) -> bool {
+    if replaces_data(&action) {
+        state.forget_places(srv);
+    }
+    match action {
+        Action::Reply { conn, bytes } => primary::reply(srv, state, conn, bytes),
+        Action::Snapshot { snapshot, target, form } => {
+            primary::take_snapshot(srv, state, snapshot, target, form);
+        }
+        Action::AbandonSnapshot { snapshot } => primary::abandon_snapshot(srv, state, snapshot),
+        Action::SendBulk { conn, snapshot, head, mark } => {
+            primary::send_bulk(srv, state, conn, snapshot, head, mark);
+        }
+        Action::SendStream { conn, from } => primary::send_stream(srv, state, conn, from),
+        Action::Close { conn, flush } => primary::close(srv, state, conn, flush),
+        Action::Confirmed => primary::confirmed(srv, state),
+
+        // What stands behind it is for replicas that would get a copy, and nothing that is written then.
+        Action::KeepWrites if !roles::keep_writes(srv, state, guard) => {
+            state.pending.push_front(Action::KeepWrites);
+            return false;
+        }
+        Action::KeepWrites => {}
+        Action::DropWrites => roles::drop_writes(srv, state, guard),
+        Action::PauseWrites => roles::pause_writes(srv, state),
+        Action::ResumeWrites => roles::resume_writes(srv, state),
+        Action::Demoted => roles::demoted(srv, state),
+        Action::Promoted => roles::promoted(srv, state),
+
+        Action::Connect { link, host, port } => replica::connect(srv, state, link, host, port),
+        Action::Disconnect { link } => replica::disconnect(srv, state, link),
+        Action::Send { .. }
+        | Action::BeginLoad { .. }
+        | Action::Payload { .. }
+        | Action::EndLoad { .. }
+        | Action::Swap { .. }
+        | Action::AbandonLoad { .. }
+        | Action::BeginStream { .. }
+        | Action::Stream { .. }
+        | Action::Read { .. } => replica::order(srv, state, guard, action),
+
+        Action::Log { level, text } => match level {
+            Level::Notice => log_notice!("{text}"),
+            Level::Warning => log_warning!("{text}"),
+        },
+    }
+    true
+}
+
+/// Whether the data are something else from here on than what was applied.
+fn replaces_data(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::BeginLoad { .. }
+            | Action::EndLoad { .. }
+            | Action::Swap { .. }
+            | Action::AbandonLoad { .. }
+    )
+}
+
+/// Tells those who send the stream that it has grown.
+pub fn spread(srv: &'static Server, state: &mut State) {
+    primary::spread(srv, state);
+}

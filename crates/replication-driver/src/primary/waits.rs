@@ -1,0 +1,238 @@
+//! WAIT, and WAITAOF for replicas: clients that wait until their writes are elsewhere.
+//!
+//! A session remembers the last unit of the log of effects that it has made. Where that unit ends in the
+//! stream is known once weft-repl has read it ([`Marks`]); from then on what replicas confirm is compared
+//! with that, and they are asked to confirm at once.
+//!
+//! The client's thread knows when its time is over, as for any client that waits, and asks here what it is to
+//! be told then.
+
+use crate::{Hub, State, tell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_durability::aof::aof;
+use weft_executor::blocking;
+use weft_replication::primary::{Done, Goal, Waits};
+use weft_resp::Reply;
+use weft_state::server::Server;
+use weft_state::waiting::Waiting;
+
+/// Places of the stream that are remembered.
+const MARKS: usize = 4096;
+
+/// Where units of the log of effects end in the stream.
+#[derive(Debug, Default)]
+pub struct Marks {
+    /// Units and offsets, both ascending. What lies between two has come with the later one.
+    ends: VecDeque<(u64, u64)>,
+}
+
+impl Marks {
+    /// The stream is written from this place on, behind this unit. Units before it are in the stream up to
+    /// there, or in the copy that a replica gets: one that has confirmed less may lack them, as it
+    /// may have been behind already when this server was a primary before.
+    pub fn begin(&mut self, unit: u64, offset: u64) {
+        *self = Marks { ends: VecDeque::from([(unit, offset)]) };
+    }
+
+    /// All units up to this one are in the stream, which ends there.
+    pub fn note(&mut self, unit: u64, offset: u64) {
+        if self.ends.back().is_some_and(|(last, _)| *last >= unit) {
+            return;
+        }
+        if self.ends.len() == MARKS {
+            self.ends.pop_front();
+        }
+        self.ends.push_back((unit, offset));
+    }
+
+    /// How much of the stream contains the unit, or a little more; `None`: it is not in it yet. Unit 0 is
+    /// that of a client that has written nothing. O(log(marks)).
+    pub fn offset(&self, unit: u64) -> Option<u64> {
+        if unit == 0 {
+            return Some(0);
+        }
+        let at = self.ends.partition_point(|(end, _)| *end < unit);
+        self.ends.get(at).map(|(_, offset)| *offset)
+    }
+}
+
+#[derive(Debug)]
+struct Waiter {
+    waiting: Arc<Waiting>,
+    /// Its client's last.
+    unit: u64,
+    goal: Goal,
+    /// Replicas were asked for it.
+    has_asked: bool,
+}
+
+/// Those who wait.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    all: Vec<Waiter>,
+    pub marks: Marks,
+}
+
+impl Waiters {
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+/// How it stands with a goal.
+fn stand(srv: &Server, state: &State, unit: u64, goal: Goal) -> (bool, Done) {
+    // What is not in the stream yet has nobody.
+    let offset = state.replicas.waiters.marks.offset(unit).unwrap_or(u64::MAX);
+    let (local, durable) = match aof(srv).is_on() {
+        true => (unit, aof(srv).durable()),
+        false => (u64::MAX, 0),
+    };
+    Waits::<()>::stand(goal, state.node.primary(), offset, local, durable)
+}
+
+/// Appends what a client is told.
+pub fn answer(reply: &mut Reply, done: Done) {
+    match done {
+        Done::Replicas(replicas) => reply.int(replicas as i64),
+        Done::Disk { local, replicas } => {
+            reply.array(2);
+            reply.int(local as i64);
+            reply.int(replicas as i64);
+        }
+    }
+}
+
+impl Hub {
+    /// How it stands with what a client wants for its last unit. If that is not reached, it waits from
+    /// here on as what `waiting` makes, unless that is nothing. `None`: this server is a replica by now.
+    pub fn wait(
+        &self,
+        srv: &'static Server,
+        unit: u64,
+        goal: Goal,
+        waiting: impl FnOnce() -> Option<Arc<Waiting>>,
+    ) -> Option<(Done, Option<Arc<Waiting>>)> {
+        let mut state = self.up_to_date(srv);
+        if !state.node.is_primary() {
+            return None;
+        }
+        let (reached, done) = stand(srv, &state, unit, goal);
+        let waiting = if reached { None } else { waiting() };
+        if let Some(waiting) = &waiting {
+            // Found by CLIENT UNBLOCK and its like.
+            srv.lines.enter(&srv.ks, waiting);
+            let waiter = Waiter { waiting: waiting.clone(), unit, goal, has_asked: false };
+            state.replicas.waiters.all.push(waiter);
+            self.published.has_waits.store(true, Ordering::SeqCst);
+            look(srv, &mut state);
+        }
+        self.finish(srv, state);
+        Some((done, waiting))
+    }
+
+    /// How many replicas have said that all up to `unit` is on their disks. Nobody is asked for it now.
+    pub fn replicas_on_disk(&self, srv: &Server, unit: u64) -> i64 {
+        let state = self.lock();
+        if !state.node.is_primary() {
+            return 0;
+        }
+        match stand(srv, &state, unit, Goal::Disk { local: false, replicas: 0 }).1 {
+            Done::Disk { replicas, .. } => replicas as i64,
+            Done::Replicas(_) => 0,
+        }
+    }
+
+    /// What a client is told whose time is over, if it waits for replicas. Those who look at all waiters may
+    /// have forgotten it already, as it has given up.
+    pub fn end_of_wait(&self, srv: &Server, waiting: &Arc<Waiting>) -> Option<Done> {
+        let (unit, goal) = waiting.replicas?;
+        let mut state = self.lock();
+        state.replicas.waiters.all.retain(|waiter| !Arc::ptr_eq(&waiter.waiting, waiting));
+        Some(stand(srv, &state, unit, goal).1)
+    }
+
+    /// There is no append-only file any more: refuses those who wait for this server's disk with the error
+    /// `text`.
+    pub fn refuse_local(&self, srv: &'static Server, text: &str) {
+        if !self.published.has_waits.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.lock();
+        state.replicas.waiters.all.retain(|waiter| {
+            let is_local = matches!(waiter.goal, Goal::Disk { local: true, .. });
+            if is_local && waiter.waiting.state.give_up() {
+                blocking::answer(srv, &waiter.waiting, |reply| reply.error(text.as_bytes()));
+            }
+            !is_local
+        });
+    }
+
+    /// Something has become safe on this server's disk.
+    pub fn is_durable(&self, srv: &'static Server) {
+        self.note_durable(aof(srv).durable());
+        if self.published.has_waits.load(Ordering::SeqCst) {
+            self.wake(srv);
+        }
+    }
+}
+
+/// Answers those who need not wait any longer, and has replicas asked for the others. O(those who wait *
+/// replicas).
+pub fn look(srv: &'static Server, state: &mut State) {
+    if state.replicas.waiters.all.is_empty() {
+        return;
+    }
+    let mut asks = false;
+    let mut all = std::mem::take(&mut state.replicas.waiters.all);
+    all.retain_mut(|waiter| {
+        if waiter.waiting.state.is_over() {
+            return false;
+        }
+        let (reached, done) = stand(srv, state, waiter.unit, waiter.goal);
+        if reached {
+            if waiter.waiting.state.give_up() {
+                blocking::answer(srv, &waiter.waiting, |reply| answer(reply, done));
+            }
+            return false;
+        }
+        if !waiter.has_asked && state.replicas.waiters.marks.offset(waiter.unit).is_some() {
+            (waiter.has_asked, asks) = (true, true);
+        }
+        true
+    });
+    srv.replication.has_waits.store(!all.is_empty(), Ordering::SeqCst);
+    state.replicas.waiters.all = all;
+    if asks {
+        tell(srv, state, |node, now, out| node.request_acks(now, out));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_where_the_next_mark_is() {
+        let mut marks = Marks::default();
+        marks.begin(10, 50);
+        assert_eq!((marks.offset(0), marks.offset(1)), (Some(0), Some(50)));
+        assert_eq!((marks.offset(10), marks.offset(11)), (Some(50), None));
+        marks.note(12, 100);
+        marks.note(12, 200);
+        marks.note(20, 300);
+        assert_eq!((marks.offset(11), marks.offset(12)), (Some(100), Some(100)));
+        assert_eq!(
+            (marks.offset(13), marks.offset(20), marks.offset(21)),
+            (Some(300), Some(300), None)
+        );
+        for unit in 21..21 + 2 * MARKS as u64 {
+            marks.note(unit, 10 * unit);
+        }
+        let oldest = 21 + MARKS as u64;
+        assert_eq!(marks.offset(11), Some(10 * oldest), "what is forgotten counts as the oldest");
+        marks.begin(50_000, 700_000);
+        assert_eq!((marks.offset(50_000), marks.offset(50_001)), (Some(700_000), None));
+    }
+}

@@ -1,0 +1,84 @@
+//! The link to our primary, seen among the clients: CLIENT LIST has a line for it, and CLIENT KILL ends it.
+//!
+//! It is there from the beginning of the stream to the end of the link. No thread of those that serve clients
+//! has the connection, so whatever else is done to clients does not reach it.
+
+use crate::Hub;
+use crate::replica::handle::Link;
+use rustix::fd::AsRawFd;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_replication::apply::{Kind, Unit};
+use weft_state::clients::ClientShared;
+use weft_state::command_table::CommandTable;
+use weft_state::server::Server;
+
+/// The stream begins, with a database selected.
+pub fn show(srv: &Server, link: &Link, db: u32) {
+    let Some(socket) = link.socket() else { return };
+    let name = |at: io::Result<SocketAddr>| at.map_or_else(|_| "?:0".into(), |at| at.to_string());
+    let ends = [name(socket.peer_addr()), name(socket.local_addr())];
+    let (id, fd, now) = (srv.clients.next_id(), socket.as_raw_fd(), srv.mono_ms());
+    let client = Arc::new(ClientShared::of_primary(id, fd, ends, now));
+    client.db.store(db, Ordering::Relaxed);
+    client.authenticated.store(true, Ordering::Relaxed);
+    if link.client.set(client.clone()).is_ok() {
+        srv.clients.insert(client);
+    }
+}
+
+/// The link is given up.
+pub fn hide(srv: &Server, link: &Link) {
+    if let Some(client) = link.client.get() {
+        srv.clients.remove(client.id);
+    }
+}
+
+/// Bytes have come.
+pub fn heard(srv: &Server, link: &Link, bytes: usize) {
+    if let Some(client) = link.client.get() {
+        client.net_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        client.touch(srv.mono_ms());
+    }
+}
+
+/// So many commands were applied, the last of them with this unit.
+pub fn executed(client: &ClientShared, table: &CommandTable, commands: u64, last: &Unit<'_>) {
+    client.commands.fetch_add(commands, Ordering::Relaxed);
+    client.db.store(last.db(), Ordering::Relaxed);
+    if let Some(cmd) = table.find(last_word(last)) {
+        client.last_command.store(cmd.number as u32 + 1, Ordering::Relaxed);
+    }
+}
+
+/// How many commands a unit counts as.
+pub fn commands_in(unit: &Unit<'_>) -> u64 {
+    unit.len().max(1) as u64
+}
+
+/// The name of the last command of a unit.
+fn last_word<'a>(unit: &Unit<'a>) -> &'a [u8] {
+    match (unit.kind(), unit.len()) {
+        (Kind::Write, 1) => unit.arg(0, 0),
+        (Kind::Write, _) => b"exec",
+        // Behind the count of the words, and the length of the first. One that is no such request has no name
+        // that anybody need know.
+        (Kind::Nothing | Kind::GetAck, _) => {
+            let mut lines = unit.bytes().split(|byte| *byte == b'\n');
+            lines.nth(2).unwrap_or_default().trim_ascii_end()
+        }
+    }
+}
+
+impl Hub {
+    /// Ends the link that is seen as the client of this number; the next attempt is made at once.
+    pub fn close_link(&self, client: u64) {
+        let state = self.lock();
+        let link = state.link.present();
+        if let Some(link) = link.filter(|l| l.client.get().is_some_and(|own| own.id == client)) {
+            link.close();
+        }
+    }
+}

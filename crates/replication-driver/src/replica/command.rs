@@ -1,0 +1,43 @@
+//! What a command of the stream is here.
+
+use weft_commands::spec::Lock;
+use weft_executor::dispatch::call::DataFn;
+use weft_pubsub::registry::Kind;
+use weft_state::command_table::Cmd;
+use weft_state::command_table::Run;
+use weft_state::server::Server;
+
+/// What is to be done for it.
+#[derive(Clone, Copy)]
+pub enum Work {
+    Data(&'static Cmd, Lock, DataFn),
+    Publish(&'static Cmd, Kind),
+    /// It changes no data here.
+    Nothing,
+}
+
+/// What the words of a command ask for.
+///
+/// # Errors
+/// The error that a client would get; and the name of the command, as far as it is one.
+pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static str)> {
+    let unknown = || {
+        let name = args[0].escape_ascii();
+        (format!("ERR unknown command '{name}'"), "<unknown>")
+    };
+    let mut cmd = srv.table.find(args[0]).ok_or_else(unknown)?;
+    if !cmd.subcommands.is_empty() {
+        let sub = args.get(1).and_then(|word| cmd.subcommand(word));
+        cmd = sub.ok_or_else(unknown)?;
+    }
+    let name = cmd.full_name;
+    if !cmd.spec.fits(args.len()) {
+        return Err((format!("ERR wrong number of arguments for '{name}' command"), name));
+    }
+    match cmd.run {
+        Run::Data { lock, run } => Ok(Work::Data(cmd, lock, run)),
+        Run::Server(_) if name == "publish" => Ok(Work::Publish(cmd, Kind::Channel)),
+        Run::Server(_) if name == "spublish" => Ok(Work::Publish(cmd, Kind::Shard)),
+        Run::Server(_) | Run::Exec | Run::Watch => Ok(Work::Nothing),
+    }
+}

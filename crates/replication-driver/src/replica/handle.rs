@@ -1,0 +1,112 @@
+//! The link to our primary, as others know it: its client, and what wakes its thread.
+
+use crate::hub;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{ErrorKind, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use weft_replication::action::LinkId;
+use weft_state::clients::ClientShared;
+use weft_state::server::Server;
+
+/// One attempt.
+pub struct Link {
+    pub id: LinkId,
+    pub host: String,
+    pub port: u16,
+    pub(super) socket: OnceLock<TcpStream>,
+    /// From the beginning of the stream on.
+    pub client: OnceLock<Arc<ClientShared>>,
+    pub(super) is_over: AtomicBool,
+}
+
+impl Link {
+    pub fn new(id: LinkId, host: String, port: u16) -> Link {
+        let (socket, client) = (OnceLock::new(), OnceLock::new());
+        Link { id, host, port, socket, client, is_over: AtomicBool::new(false) }
+    }
+
+    /// Sends a few bytes at once, or closes the connection: who does not take them does not read.
+    pub fn send(&self, bytes: &[u8]) {
+        let Some(mut socket) = self.socket.get() else { return };
+        let sent = loop {
+            match socket.write(bytes) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                sent => break sent,
+            }
+        };
+        if !sent.is_ok_and(|sent| sent == bytes.len()) {
+            self.close();
+        }
+        if let Some(client) = self.client.get() {
+            client.net_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The connection, once there is one.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        self.socket.get()
+    }
+
+    /// Has the thread see the end of the connection.
+    pub fn close(&self) {
+        if let Some(socket) = self.socket.get() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// It is given up.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.close();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+}
+
+/// Wakes the thread out of its poll.
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    pub(super) fn new() -> std::io::Result<Bell> {
+        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub fn ring(&self) {
+        // It fails only when the counter is full, and then it is readable.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub fn answer(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+
+    /// Sleeps until it rings.
+    pub(super) fn wait(&self) {
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None);
+        self.answer();
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until nothing is pending: the thread of the link does, which `bell` wakes.
+pub fn settle(srv: &'static Server, bell: &Bell) {
+    loop {
+        let mut state = hub(srv).lock();
+        if state.pending.is_empty() {
+            return;
+        }
+        state.link.waits = true;
+        drop(state);
+        bell.wait();
+    }
+}

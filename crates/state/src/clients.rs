@@ -1,0 +1,315 @@
+//! What every thread may know of every client: the registry behind CLIENT LIST and KILL.
+//!
+//! A connection's state belongs to its owner thread. What others may see is copied here: facts
+//! that never change, a few counters that the owner renews once per turn with plain stores, and
+//! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
+//! owner to answer, so CLIENT LIST is one pass over the map.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use weft_keyspace::Watch;
+use weft_memory::holdings::{Holding, Holdings};
+use weft_memory::size_class::heap;
+use weft_net::listen::Accepted;
+use weft_pubsub::subscriber::{Shown, Subscriber};
+use weft_tracking::tracker::Receiver;
+
+/// A client that caches what it reads.
+pub type Tracker = weft_tracking::tracker::Tracker<ClientShared>;
+
+/// What the session of a client that tracks knows.
+pub type Own = weft_tracking::own::Own<ClientShared>;
+/// All clients that track.
+pub type Tracking = weft_tracking::Tracking<ClientShared>;
+/// The readers of the keys of one shard.
+pub type Table = weft_tracking::table::Table<ClientShared>;
+
+/// The public face of one client.
+#[derive(Debug)]
+pub struct ClientShared {
+    pub id: u64,
+    /// The I/O thread that owns the connection.
+    thread: AtomicUsize,
+    pub fd: i32,
+    pub peer: String,
+    pub local: String,
+    pub unix: bool,
+    /// The link to our primary: no thread of those that serve clients has it.
+    pub is_primary: bool,
+    /// When it was accepted, in monotonic milliseconds.
+    pub created_ms: i64,
+    /// When its last request came, in monotonic milliseconds.
+    pub last_ms: AtomicI64,
+    pub db: AtomicU32,
+    /// Number of the last command in the command table, plus one; 0: none yet.
+    pub last_command: AtomicU32,
+    /// 2 or 3.
+    pub resp: AtomicU32,
+    /// Bytes of unparsed input, free room behind it, and all the memory of input.
+    pub query_len: AtomicU64,
+    pub query_free: AtomicU64,
+    pub query_room: AtomicU64,
+    /// Bytes of arguments of a request that is not complete.
+    pub argv_mem: AtomicU64,
+    /// Memory of replies that the client has not taken yet (bytes).
+    pub output: AtomicU64,
+    /// Pieces that those are in.
+    pub output_pieces: AtomicU64,
+    /// All that the connection holds (bytes): kept up to date while `maxmemory-clients` is set.
+    pub memory: AtomicU64,
+    /// Bytes that are on their way out because the client was chosen to make room; see
+    /// [`weft_admin::client_eviction`].
+    pub evicted: AtomicU64,
+    /// What it makes the server hold beside its buffers.
+    pub holdings: Arc<Holdings>,
+    pub net_in: AtomicU64,
+    pub net_out: AtomicU64,
+    pub commands: AtomicU64,
+    pub monitor: AtomicBool,
+    /// Between MULTI and EXEC.
+    pub in_transaction: AtomicBool,
+    /// Commands queued since MULTI; -1 before the client's first MULTI or WATCH.
+    pub queued: AtomicI64,
+    /// Keys that are watched.
+    pub watched: AtomicU64,
+    /// Tells whether one of them has changed.
+    pub watch: Mutex<Option<Arc<Watch>>>,
+    pub blocked: AtomicBool,
+    pub subscriptions: Shown,
+    /// What it listens to, if anything. Changed by its owner, and taken away when it is killed.
+    subscriber: Mutex<Option<Box<Subscriber>>>,
+    route: Mutex<Route>,
+    /// There once it has had tracking on.
+    tracker: OnceLock<Arc<Tracker>>,
+    /// Others have what is for them be told to it.
+    pub is_redirected_to: AtomicBool,
+    pub no_evict: AtomicBool,
+    /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
+    pub readonly: AtomicBool,
+    pub no_touch: AtomicBool,
+    pub import_source: AtomicBool,
+    pub reply_off: AtomicBool,
+    /// The machine of replication knows of it.
+    pub is_known: AtomicBool,
+    /// It is a replica.
+    pub is_replica: AtomicBool,
+    pub killed: AtomicBool,
+    pub closing: AtomicBool,
+    pub authenticated: AtomicBool,
+    /// CLIENT CAPA REDIRECT.
+    pub redirect_capable: AtomicBool,
+    names: Mutex<Names>,
+}
+
+impl Receiver for ClientShared {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn takes_pushes(&self) -> bool {
+        !self.closing.load(Ordering::Acquire) && !self.killed.load(Ordering::Acquire)
+    }
+
+    fn holdings(&self) -> &Arc<Holdings> {
+        &self.holdings
+    }
+}
+
+/// How pushes find the client; held by who sends one, and while the client moves.
+#[derive(Debug, Default)]
+pub struct Route {
+    /// There may be some in the mailbox of its thread.
+    pub was_pushed_to: bool,
+}
+
+/// What the client said of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    pub name: Vec<u8>,
+    pub lib_name: Vec<u8>,
+    pub lib_version: Vec<u8>,
+}
+
+impl ClientShared {
+    /// Whether a watched key has changed, so that EXEC will do nothing.
+    pub fn is_watch_broken(&self) -> bool {
+        let watch = self.watch.lock().unwrap_or_else(|p| p.into_inner());
+        watch.as_ref().is_some_and(|watch| watch.is_broken())
+    }
+
+    /// The I/O thread that owns the connection.
+    pub fn thread(&self) -> usize {
+        self.thread.load(Ordering::Relaxed)
+    }
+
+    /// What the client listens to.
+    pub fn subscriber(&self) -> MutexGuard<'_, Option<Box<Subscriber>>> {
+        self.subscriber.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Shows other threads how many subscriptions the client has, and charges their memory.
+    pub fn show_subscriptions(&self, subscriber: Option<&Subscriber>) {
+        self.subscriptions.renew(subscriber);
+        self.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
+    }
+
+    /// Keeps the client where it is.
+    pub fn route(&self) -> MutexGuard<'_, Route> {
+        self.route.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Who is told of the values that the client keeps, if it has ever had tracking on.
+    pub fn tracker(&self) -> Option<Arc<Tracker>> {
+        self.tracker.get().cloned()
+    }
+
+    /// The same, made if there is none.
+    pub fn make_tracker(self: &Arc<Self>) -> Arc<Tracker> {
+        self.tracker.get_or_init(|| Arc::new(Tracker::new(self))).clone()
+    }
+
+    /// Whether the client listens to a channel or a pattern.
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.any()
+    }
+
+    /// Called by the owner when it passes the connection on.
+    pub fn set_thread(&self, thread: usize) {
+        self.thread.store(thread, Ordering::Relaxed);
+    }
+
+    pub fn new(id: u64, thread: usize, fd: i32, accepted: &Accepted, now_ms: i64) -> Self {
+        let Accepted { peer, local, unix, .. } = accepted;
+        let ends = [peer, local].map(String::clone);
+        ClientShared { unix: *unix, ..ClientShared::of(id, thread, fd, ends, now_ms) }
+    }
+
+    /// The link to our primary, between these two addresses.
+    pub fn of_primary(id: u64, fd: i32, ends: [String; 2], now_ms: i64) -> Self {
+        ClientShared { is_primary: true, ..ClientShared::of(id, 0, fd, ends, now_ms) }
+    }
+
+    fn of(id: u64, thread: usize, fd: i32, [peer, local]: [String; 2], now_ms: i64) -> Self {
+        ClientShared {
+            id,
+            thread: AtomicUsize::new(thread),
+            fd,
+            peer,
+            local,
+            unix: false,
+            is_primary: false,
+            created_ms: now_ms,
+            last_ms: AtomicI64::new(now_ms),
+            db: AtomicU32::new(0),
+            last_command: AtomicU32::new(0),
+            resp: AtomicU32::new(2),
+            query_len: AtomicU64::new(0),
+            query_free: AtomicU64::new(0),
+            query_room: AtomicU64::new(0),
+            argv_mem: AtomicU64::new(0),
+            output: AtomicU64::new(0),
+            output_pieces: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            net_in: AtomicU64::new(0),
+            net_out: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            monitor: AtomicBool::new(false),
+            in_transaction: AtomicBool::new(false),
+            queued: AtomicI64::new(-1),
+            holdings: Arc::default(),
+            watched: AtomicU64::new(0),
+            watch: Mutex::new(None),
+            blocked: AtomicBool::new(false),
+            subscriptions: Shown::default(),
+            subscriber: Mutex::default(),
+            route: Mutex::default(),
+            tracker: OnceLock::new(),
+            is_redirected_to: AtomicBool::new(false),
+            no_evict: AtomicBool::new(false),
+            readonly: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            import_source: AtomicBool::new(false),
+            reply_off: AtomicBool::new(false),
+            is_known: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            authenticated: AtomicBool::new(false),
+            redirect_capable: AtomicBool::new(false),
+            names: Mutex::default(),
+        }
+    }
+
+    /// Shows the strings that the client set to `look`.
+    pub fn with_names<T>(&self, look: impl FnOnce(&Names) -> T) -> T {
+        look(&self.names.lock().unwrap_or_else(|p| p.into_inner()))
+    }
+
+    /// Changes the strings that the client set.
+    pub fn change_names(&self, change: impl FnOnce(&mut Names)) {
+        let mut names = self.names.lock().unwrap_or_else(|p| p.into_inner());
+        change(&mut names);
+        let all = [&names.name, &names.lib_name, &names.lib_version];
+        self.holdings.set(Holding::Names, all.iter().map(|name| heap(name.capacity())).sum());
+    }
+
+    /// The client has said something, or taken something, at this monotonic time (milliseconds).
+    pub fn touch(&self, mono_ms: i64) {
+        self.last_ms.store(mono_ms, Ordering::Relaxed);
+    }
+
+    /// Whole seconds since the last request.
+    pub fn idle_seconds(&self, now_ms: i64) -> i64 {
+        (now_ms - self.last_ms.load(Ordering::Relaxed)).max(0) / 1000
+    }
+}
+
+/// All clients by id, oldest first.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    next_id: AtomicU64,
+}
+
+impl Clients {
+    /// A number that no client had before.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientShared>>> {
+        self.by_id.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    pub fn insert(&self, client: Arc<ClientShared>) {
+        self.map().insert(client.id, client);
+    }
+
+    pub fn remove(&self, id: u64) {
+        self.map().remove(&id);
+    }
+
+    pub fn get(&self, id: u64) -> Option<Arc<ClientShared>> {
+        self.map().get(&id).cloned()
+    }
+
+    pub fn len(&self) -> usize {
+        self.map().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every client, oldest first. O(clients).
+    /// Shows every client to `seen`, which is quick: nobody connects meanwhile.
+    pub fn each(&self, seen: impl FnMut(&ClientShared)) {
+        self.map().values().map(|client| &**client).for_each(seen);
+    }
+
+    pub fn all(&self) -> Vec<Arc<ClientShared>> {
+        self.map().values().cloned().collect()
+    }
+}

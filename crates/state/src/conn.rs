@@ -1,0 +1,235 @@
+//! One connection: its socket, what was read and not executed, what was answered and not sent.
+
+use crate::ahead::ReadAhead;
+use crate::args::ArgBuf;
+use crate::feed::Feed;
+use crate::held_back::HeldBack;
+use crate::later::Later;
+use crate::session::Session;
+use crate::waiting::Waiting;
+use rustix::fd::OwnedFd;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use weft_net::backlog::Backlog;
+use weft_net::interest::Interest;
+use weft_net::lifecycle as state;
+use weft_net::lifecycle::Pending;
+use weft_resp::{Parser, ProtocolError, Span};
+
+/// A large bulk string that is being read straight into its place.
+#[derive(Debug)]
+pub struct BigRead {
+    pub buf: Vec<u8>,
+    /// Bytes of the value; two more end it on the wire.
+    pub len: usize,
+}
+
+/// A complete request that is to be executed in a later turn.
+#[derive(Debug)]
+pub struct Kept {
+    /// Itself, and no other.
+    pub request: Later,
+    /// The client stands in line with it, and is to try again with all its keys in hand.
+    pub retry: Option<Arc<Waiting>>,
+    /// How often a shard of it was busy.
+    pub tries: u32,
+    /// It has been run until it saw how much it has to do.
+    pub looked: bool,
+}
+
+impl Kept {
+    pub fn new(request: Later) -> Self {
+        Kept { request, retry: None, tries: 0, looked: false }
+    }
+}
+
+/// What a connection is doing. A job in the slow lane is known by what cancels it.
+pub type State = state::State<Arc<Waiting>, Arc<AtomicBool>>;
+/// How the requests of a batch ended.
+pub type Executed = state::Executed<Arc<Waiting>, Arc<AtomicBool>>;
+
+#[derive(Debug)]
+pub struct Conn {
+    /// Shared only while another thread writes for this one.
+    pub fd: Arc<OwnedFd>,
+    pub state: State,
+    /// A reply is away to be written by another thread; those that follow wait in `out`. Always so of a
+    /// replica.
+    pub writing: bool,
+    /// It is a replica's, and sends that.
+    pub replica: Option<Feed>,
+    /// Tells the tokens of this connection from those of earlier ones in the same slot.
+    pub generation: u32,
+    pub session: Session,
+    pub parser: Parser,
+    /// Bytes that were read and not executed: usually none.
+    pub inbuf: Vec<u8>,
+    /// Bytes that follow those, read while the client was blocked.
+    pub ahead: ReadAhead,
+    /// Arguments of the incomplete request at the start of `inbuf`.
+    pub spans: Vec<Span>,
+    /// Arguments of an incomplete request that had to be taken out of the buffer.
+    pub args: Vec<ArgBuf>,
+    /// Bytes of those, while there are any.
+    pub args_bytes: usize,
+    pub big: Option<BigRead>,
+    /// Complete requests that come before what is in `later`: few.
+    pub kept: VecDeque<Kept>,
+    /// Those that come before what is in `inbuf`.
+    pub later: Later,
+    pub out: Backlog,
+    /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
+    pub withheld: u64,
+    /// There are pushes in `out` that nobody has tried to send: it is in its thread's row of such.
+    pub pushed: bool,
+    /// While a command of it runs in the slow lane: pushes that come behind its reply.
+    pub held_back: Option<Box<HeldBack>>,
+    pub interest: Interest,
+    /// Since when the soft output limit is exceeded (monotonic ms).
+    pub soft_since: Cell<Option<i64>>,
+    /// What follows the kept requests makes no sense. Nothing more of it is parsed.
+    pub protocol_error: Option<ProtocolError>,
+    /// Others are shown that there is input.
+    pub shows_input: bool,
+    /// What this connection has added to its thread's account of clients' memory (bytes).
+    pub accounted: u64,
+    /// What it did in the period of the load `work_period` and, less and less, before: requests,
+    /// and kilobytes in both directions.
+    pub work: u64,
+    pub work_period: u32,
+}
+
+impl Conn {
+    /// A connection of which nothing has been read.
+    pub fn new(fd: OwnedFd, generation: u32, session: Session) -> Self {
+        Conn {
+            fd: Arc::new(fd),
+            state: State::default(),
+            writing: false,
+            replica: None,
+            generation,
+            session,
+            parser: Parser::default(),
+            inbuf: Vec::new(),
+            ahead: ReadAhead::default(),
+            spans: Vec::new(),
+            args: Vec::new(),
+            args_bytes: 0,
+            big: None,
+            kept: VecDeque::new(),
+            later: Later::default(),
+            out: Backlog::default(),
+            withheld: 0,
+            pushed: false,
+            held_back: None,
+            interest: Interest::READ,
+            soft_since: Cell::default(),
+            protocol_error: None,
+            shows_input: false,
+            accounted: 0,
+            work: 0,
+            work_period: 0,
+        }
+    }
+
+    /// Whether there is something to execute, or to answer, before the socket is read.
+    pub fn has_requests(&self) -> bool {
+        !self.inbuf.is_empty() || !self.ahead.is_empty() || self.has_parsed()
+    }
+
+    /// Whether some of that is parsed already.
+    fn has_parsed(&self) -> bool {
+        !self.kept.is_empty() || !self.later.is_empty() || self.protocol_error.is_some()
+    }
+
+    /// Whether the next requests are, at least in part, in what was read ahead.
+    pub fn goes_on_ahead(&self) -> bool {
+        !self.ahead.is_empty() && !self.has_parsed()
+    }
+
+    /// What the socket is to be watched for.
+    pub fn wanted(&self) -> Interest {
+        let writes =
+            self.pending_output() > 0 && (self.sends() || self.replica.is_some_and(Feed::sends));
+        Interest::of(self.state.watches_input(), writes)
+    }
+
+    /// What of it would have to be known where it goes.
+    pub fn pending(&self) -> Pending {
+        Pending {
+            output: self.pending_output() > 0,
+            in_row: self.pushed,
+            is_elsewhere: !self.sends(),
+            stands: self.kept.front().is_some_and(|kept| kept.retry.is_some()),
+        }
+    }
+
+    /// Whether what waits in `out` may be sent now.
+    pub fn sends(&self) -> bool {
+        !self.writing && self.withheld == 0
+    }
+
+    /// Replies not taken by the client, in bytes.
+    pub fn pending_output(&self) -> usize {
+        self.out.len()
+    }
+
+    /// The same with what is held back for now.
+    pub fn untaken_output(&self) -> usize {
+        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
+    }
+
+    /// Memory of all of that (bytes).
+    pub fn output_memory(&self) -> usize {
+        self.out.memory() + self.held_back.as_ref().map_or(0, |held_back| held_back.memory())
+    }
+
+    /// Input that is not planned, in bytes.
+    pub fn pending_input(&self) -> usize {
+        self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
+    }
+
+    /// The complete requests that wait for a later turn, in bytes. There are few in `kept`.
+    pub fn waiting_input(&self) -> usize {
+        self.kept.iter().map(|kept| kept.request.bytes()).sum::<usize>() + self.later.bytes()
+    }
+
+    /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
+    /// and queued commands. To be asked when something is read: then no requests wait, unless the client is blocked.
+    pub fn held_input(&self) -> usize {
+        let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
+        // Of a large value, all that is to come. What was read ahead begins with that.
+        let coming = self.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
+        self.pending_input() + coming.max(self.ahead.len()) + queued
+    }
+
+    /// Counts `work` done in `period`; whether it is the first of that period.
+    pub fn note_work(&mut self, period: u32, work: u64) -> bool {
+        let ago = period.wrapping_sub(self.work_period);
+        if ago > 0 {
+            // What was is worth half as much with each period.
+            self.work = self.work.checked_shr(ago).unwrap_or(0);
+            self.work_period = period;
+        }
+        self.work += work;
+        ago > 0
+    }
+
+    /// Turns the arguments of the incomplete request into ones of their own.
+    pub fn own_partial(&mut self, buf: &[u8], spans: &[Span]) {
+        for span in spans {
+            self.push_arg(ArgBuf::Bytes(span.of(buf).to_vec()));
+        }
+    }
+
+    /// Adds an argument to the incomplete request.
+    pub fn push_arg(&mut self, arg: ArgBuf) {
+        if self.args.is_empty() {
+            self.args_bytes = 0;
+        }
+        self.args_bytes += size_of::<ArgBuf>() + arg.bytes().len();
+        self.args.push(arg);
+    }
+}

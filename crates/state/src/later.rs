@@ -1,0 +1,188 @@
+//! Requests that wait for a later turn: as few bytes as they came in.
+//!
+//! A client may send thousands of requests, or one of thousands of arguments, behind one that waits for a key, or goes
+//! to the slow lane. As arguments of their own they would take many times what the client has sent, and whoever plans them again after each command
+//! that leaves the thread does work that grows with their square. So they are packed, and only some are unpacked for
+//! a turn.
+//!
+//! ```text
+//!  request   arguments, then each of them
+//!  argument  length, bytes       a large value: its mark; the value is in the row of those
+//!  number    one byte below 254, or 254 and four bytes
+//! ```
+
+use crate::args::ArgBuf;
+use std::collections::VecDeque;
+use weft_resp::Blob;
+
+const LARGE: u8 = 255;
+const LONG: u8 = 254;
+
+/// Requests in their order. What is unpacked leaves its place only with the last of them.
+#[derive(Debug, Default)]
+pub struct Later {
+    packed: Vec<u8>,
+    at: usize,
+    large: VecDeque<Blob>,
+    large_bytes: usize,
+}
+
+impl Later {
+    pub fn is_empty(&self) -> bool {
+        self.at == self.packed.len()
+    }
+
+    /// One request.
+    pub fn of(args: Vec<ArgBuf>) -> Self {
+        let mut later = Later::default();
+        later.begin(args.len());
+        args.into_iter().for_each(|arg| later.arg(arg));
+        later.end();
+        later
+    }
+
+    /// Bytes that are not unpacked.
+    pub fn bytes(&self) -> usize {
+        self.packed.len() - self.at + self.large_bytes
+    }
+
+    /// Bytes of memory. O(1).
+    pub fn memory(&self) -> usize {
+        self.packed.capacity() + self.large.capacity() * size_of::<Blob>() + self.large_bytes
+    }
+
+    /// Appends a request of so many arguments, which follow by [`Later::bytes_of`] or [`Later::arg`].
+    pub fn begin(&mut self, args: usize) {
+        self.number(args);
+    }
+
+    /// Appends an argument.
+    pub fn slice(&mut self, arg: &[u8]) {
+        self.number(arg.len());
+        self.packed.extend_from_slice(arg);
+    }
+
+    /// Appends an argument; a large value stays where it is.
+    pub fn arg(&mut self, arg: ArgBuf) {
+        match arg {
+            ArgBuf::Bytes(bytes) => self.slice(&bytes),
+            ArgBuf::Blob(blob) => {
+                self.packed.push(LARGE);
+                self.large_bytes += blob.len();
+                self.large.push_back(blob);
+            }
+        }
+    }
+
+    /// No more follow for now: gives back the room ahead.
+    pub fn end(&mut self) {
+        self.packed.shrink_to_fit();
+    }
+
+    /// The first request.
+    pub fn pop(&mut self) -> Option<Vec<ArgBuf>> {
+        if self.is_empty() {
+            return None;
+        }
+        let args = self.take_number();
+        let args = (0..args).map(|_| self.take_arg()).collect();
+        if self.is_empty() {
+            *self = Later::default();
+        }
+        Some(args)
+    }
+
+    fn number(&mut self, n: usize) {
+        match u8::try_from(n) {
+            Ok(n) if n < LONG => self.packed.push(n),
+            _ => {
+                self.packed.push(LONG);
+                // What came from a buffer is below 4 GB: see `INBUF_MAX`.
+                self.packed.extend_from_slice(&(n as u32).to_le_bytes());
+            }
+        }
+    }
+
+    fn take_number(&mut self) -> usize {
+        let first = self.packed[self.at];
+        self.at += 1;
+        if first != LONG {
+            return usize::from(first);
+        }
+        let number = self.packed[self.at..].first_chunk().copied().map(u32::from_le_bytes);
+        self.at += size_of::<u32>();
+        number.expect("a number was packed whole") as usize
+    }
+
+    fn take_arg(&mut self) -> ArgBuf {
+        if self.packed[self.at] == LARGE {
+            self.at += 1;
+            let blob = self.large.pop_front().expect("a mark for each large value");
+            self.large_bytes -= blob.len();
+            return ArgBuf::Blob(blob);
+        }
+        let len = self.take_number();
+        let bytes = self.packed[self.at..self.at + len].to_vec();
+        self.at += len;
+        ArgBuf::Bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Argument `i` of a request of `n`: all lengths about those where the form of a number changes.
+    fn arg(n: usize, i: usize) -> ArgBuf {
+        let len = match [0, 1, 253, 254, 255, 256, 70_000].get(n) {
+            Some(len) => *len,
+            None => i,
+        };
+        match i % 7 {
+            6 => ArgBuf::Blob(Arc::new(vec![n as u8; len])),
+            _ => ArgBuf::Bytes(vec![n as u8; len]),
+        }
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let mut later = Later::default();
+        assert!(later.pop().is_none());
+        for round in 0..3 {
+            for n in 0..300_usize {
+                later.begin(n);
+                for i in 0..n {
+                    match arg(n, i) {
+                        ArgBuf::Bytes(bytes) if i % 2 == 0 => later.slice(&bytes),
+                        other => later.arg(other),
+                    }
+                }
+            }
+            later.end();
+            assert!(later.memory() >= later.bytes());
+            for n in 0..300_usize {
+                assert!(!later.is_empty(), "{round} {n}");
+                let args = later.pop().expect("as many as were packed");
+                assert_eq!(args.len(), n);
+                for (i, got) in args.iter().enumerate() {
+                    let sent = arg(n, i);
+                    assert_eq!(got.bytes(), sent.bytes());
+                    assert_eq!(matches!(got, ArgBuf::Blob(_)), matches!(sent, ArgBuf::Blob(_)));
+                }
+            }
+            assert_eq!((later.is_empty(), later.bytes(), later.memory()), (true, 0, 0));
+        }
+    }
+
+    #[test]
+    fn little_requests_take_little() {
+        let mut later = Later::default();
+        for _ in 0..32_000 {
+            later.begin(1);
+            later.slice(b"a");
+        }
+        later.end();
+        assert_eq!((later.bytes(), later.memory()), (96_000, 96_000));
+    }
+}

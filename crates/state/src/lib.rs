@@ -1,0 +1,61 @@
+//! The state that all threads of the server share, and the messages between them.
+//!
+//! This crate knows data and their locks; it executes nothing. The crates above it (`executor`, `durability`,
+//! `replication-driver`, `admin`, `io`) act on it.
+//!
+//! * [`server`] - [`Server`](server::Server), one per process, made of the parts below
+//! * [`settings`], [`aof_policy`] - the configuration in the form that the fast path reads
+//! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`later`], [`held`],
+//!   [`held_back`]: the parts of a connection
+//! * [`mailbox`] - messages to an I/O thread; [`offload`]: jobs for threads that share the load
+//! * [`clients`] - facts about clients that any thread may read
+//! * [`command_table`] - commands by name; [`queued`]: MULTI and WATCH; [`redact`]: arguments that logs hide
+//! * [`waiting`] - clients that are blocked on keys; [`slow_lane`]: queues of long commands
+//! * [`saves`], [`saving`], [`snapshot_waits`], [`replication_status`], [`feed`], [`replica_socket`]: persistence and
+//!   replication as other threads see them
+//! * [`stats`], [`latency`], [`commandlog`], [`info_state`]: counters and their history
+//! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
+//! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
+//! * [`version`] - version and commit of this build
+
+pub mod ahead;
+pub mod answers;
+pub mod aof_policy;
+pub mod args;
+pub mod attention;
+pub mod bio;
+pub mod clients;
+pub mod command_table;
+pub mod commandlog;
+pub mod conn;
+pub mod crowd;
+pub mod defrag_state;
+pub mod feed;
+pub mod held;
+pub mod held_back;
+pub mod info_state;
+pub mod latency;
+pub mod later;
+pub mod listening;
+pub mod mailbox;
+pub mod offload;
+pub mod pause;
+pub mod post;
+pub mod queued;
+pub mod redact;
+pub mod replica_socket;
+pub mod replication_status;
+pub mod saves;
+pub mod saving;
+pub mod server;
+pub mod session;
+pub mod settings;
+pub mod slow_lane;
+pub mod snapshot_waits;
+pub mod stats;
+pub mod stop_state;
+pub mod texts;
+pub mod threads;
+pub mod upkeep;
+pub mod version;
+pub mod waiting;

@@ -1,0 +1,136 @@
+//! Where clients come in: the TCP sockets that `bind` and `port` name, at the start and when
+//! CONFIG SET changes them.
+//!
+//! Sockets that stay are kept as they are, so that nobody who is about to be accepted is lost. If a
+//! new one can't be opened, the configuration keeps its old value, and the old sockets go on
+//! listening: those that were in the way of a new one (`*` in that of `127.0.0.1`) only *pause*,
+//! which leaves their address to them. The first I/O thread, which accepts, is told afterwards.
+
+use crate::mailbox::Message;
+use crate::threads::pool::Pool;
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use weft_config::{Config, Id};
+use weft_net::listen::Listener;
+use weft_process::log_warning;
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wish {
+    address: String,
+    port: u16,
+    /// It may be missing on this machine.
+    optional: bool,
+}
+
+/// A socket that could not be opened.
+#[derive(Debug)]
+pub struct Failed {
+    wish: Wish,
+    pub error: io::Error,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wish { address, port, .. } = &self.wish;
+        let error = weft_process::errors::words(&self.error);
+        write!(out, "Could not create server TCP listening socket {address}:{port}: bind: {error}")
+    }
+}
+
+/// The sockets in use, each with the wish that it fulfils.
+#[derive(Debug, Default)]
+pub struct Listening(Mutex<Vec<(Wish, Listener)>>);
+
+impl Listening {
+    fn now(&self) -> MutexGuard<'_, Vec<(Wish, Listener)>> {
+        self.0.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+fn wishes(config: &Config) -> Vec<Wish> {
+    let port = config.int(Id::PORT) as u16;
+    let addresses = config.list(Id::BIND).iter().filter(|_| port != 0);
+    let wish = |address: &Vec<u8>| {
+        let text = String::from_utf8_lossy(address);
+        let (address, optional) = match text.strip_prefix('-') {
+            Some(rest) => (rest, true),
+            None => (&*text, false),
+        };
+        Wish { address: address.into(), port, optional }
+    };
+    addresses.map(wish).collect()
+}
+
+/// Opens what `wished` names, taking what `kept` has.
+fn open(
+    wished: Vec<Wish>,
+    kept: &[(Wish, Listener)],
+    backlog: i32,
+) -> Result<Vec<(Wish, Listener)>, Failed> {
+    let mut open: Vec<(Wish, Listener)> = Vec::new();
+    for wish in wished {
+        let same = |(other, _): &&(Wish, Listener)| {
+            (&other.address, other.port) == (&wish.address, wish.port)
+        };
+        let taken = open.iter().any(|pair| same(&pair));
+        let listener = match kept.iter().find(same).filter(|_| !taken) {
+            Some((_, listener)) => Ok(listener.clone()),
+            None => Listener::tcp(&wish.address, wish.port, backlog),
+        };
+        match listener {
+            Ok(listener) => open.push((wish, listener)),
+            Err(e) if wish.optional && is_unavailable(&e) => {}
+            Err(error) => return Err(Failed { wish, error }),
+        }
+    }
+    Ok(open)
+}
+
+fn is_unavailable(e: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(e.kind(), ErrorKind::AddrNotAvailable | ErrorKind::Unsupported)
+}
+
+/// Opens the sockets with which the server starts.
+///
+/// # Errors
+/// The first that can't be opened.
+pub fn begin(listening: &Listening, config: &Config) -> Result<Vec<Listener>, Failed> {
+    let open = open(wishes(config), &[], config.int(Id::TCP_BACKLOG) as i32)?;
+    let listeners = open.iter().map(|(_, listener)| listener.clone()).collect();
+    *listening.now() = open;
+    Ok(listeners)
+}
+
+/// Listens where `config` says now. With an error, which is also logged, nothing has changed.
+///
+/// # Errors
+/// The first socket that can't be opened.
+pub fn change(listening: &Listening, threads: &Pool, config: &Config) -> Result<(), Failed> {
+    let mut now = listening.now();
+    let (wished, backlog) = (wishes(config), config.int(Id::TCP_BACKLOG) as i32);
+    let (kept, old): (Vec<_>, Vec<_>) = now.iter().cloned().partition(|(wish, _)| {
+        wished.iter().any(|new| (&new.address, new.port) == (&wish.address, wish.port))
+    });
+    let opened = match open(wished.clone(), &kept, backlog) {
+        Err(Failed { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
+            // Perhaps it is in use by one that is to go.
+            old.iter().for_each(|(_, listener)| listener.pause());
+            let again = open(wished, &kept, backlog);
+            if again.is_err() {
+                old.iter().for_each(|(_, listener)| listener.go_on(backlog));
+            }
+            again
+        }
+        opened => opened,
+    };
+    let opened = opened.inspect_err(|failed| log_warning!("Warning: {failed}"))?;
+    // From now on nobody comes in there, even if the first thread is busy for a while.
+    old.iter().for_each(|(_, listener)| listener.pause());
+    let listeners = opened.iter().map(|(_, listener)| listener.clone()).collect();
+    *now = opened;
+    threads[0].mailbox.send(Message::Listen { listeners });
+    Ok(())
+}

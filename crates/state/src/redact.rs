@@ -1,0 +1,71 @@
+//! Arguments that must not be shown: passwords in MONITOR, SLOWLOG and the log.
+
+use crate::command_table::Cmd;
+
+/// What stands in the place of a secret.
+const HIDDEN: &[u8] = b"(redacted)";
+
+fn is_sensitive(id: weft_config::Id) -> bool {
+    id.directive().flags.contains(weft_config::Flags::SENSITIVE)
+}
+
+/// The arguments with those that are secrets replaced.
+pub fn hide_secrets<'a>(cmd: &Cmd, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut shown = args.to_vec();
+    match cmd.full_name {
+        "auth" => shown.iter_mut().skip(1).for_each(|a| *a = HIDDEN),
+        "hello" => hide_in_hello(&mut shown),
+        "config|set" => {
+            for pair in 1..args.len() / 2 {
+                let (name, value) = (pair * 2, pair * 2 + 1);
+                let id = weft_config::Id::from_name(args[name]);
+                if value < args.len() && id.is_some_and(is_sensitive) {
+                    shown[value] = HIDDEN;
+                }
+            }
+        }
+        _ => {}
+    }
+    shown
+}
+
+/// Hides name and password behind each AUTH. A word that follows SETNAME is a name, whatever it says.
+fn hide_in_hello(words: &mut [&[u8]]) {
+    let mut at = 2;
+    while let Some(word) = words.get(at) {
+        let is = |option: &[u8]| word.eq_ignore_ascii_case(option);
+        let values = match () {
+            () if is(b"auth") => 2,
+            () if is(b"setname") => 1,
+            () => 0,
+        };
+        if values == 2 {
+            words.iter_mut().skip(at + 1).take(values).for_each(|value| *value = HIDDEN);
+        }
+        at += 1 + values;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_hello_are_hidden_wherever_they_stand() {
+        for (line, hidden) in [
+            ("hello 3 AUTH u p", "hello 3 AUTH - -"),
+            ("hello 3 setname auth auth u p", "hello 3 setname auth auth - -"),
+            ("hello 3 auth u p AUTH u p", "hello 3 auth - - AUTH - -"),
+            ("hello 3 auth auth p setname n", "hello 3 auth - - setname n"),
+            ("hello 3 x auth u", "hello 3 x auth -"),
+            ("hello auth", "hello auth"),
+            ("hello", "hello"),
+        ] {
+            let mut words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            hide_in_hello(&mut words);
+            let words: Vec<_> =
+                words.iter().map(|word| if *word == HIDDEN { b"-" } else { *word }).collect();
+            assert_eq!(words.join(&b' '), hidden.as_bytes(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What the parts of the server ask about saves and loads, and what they report.
+
+use crate::attention;
+use crate::mailbox::Message;
+use crate::saves::Cancelled;
+use crate::server::Server;
+use std::sync::atomic::Ordering;
+
+impl Server {
+    /// Says whether a file is being loaded, which most commands are refused during.
+    pub fn set_loading(&self, on: bool) {
+        self.persistence.loading.set(on);
+        self.set_attention(attention::LOADING, on);
+        weft_process::signals::set_loading(on);
+    }
+
+    /// Whether writes are refused, since the last save in the background has failed.
+    pub fn renew_unsaved(&self) {
+        let refuses = self.settings().refuses_unsaved && !self.persistence.saves().is_last_ok;
+        self.set_attention(attention::UNSAVED, refuses);
+    }
+
+    /// Changes of the keyspace that all threads have told of.
+    pub fn changes(&self) -> u64 {
+        self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.dirty.get()))
+    }
+
+    /// Changes since the last save, as far as threads have told of them.
+    pub fn unsaved_changes(&self) -> i64 {
+        self.changes().wrapping_sub(self.totals.dirty_base.load(Ordering::Relaxed)) as i64
+    }
+
+    /// Whether the files have more than is here: the data were dropped for a copy that has not come, and
+    /// nobody but a primary writes what is not to be lost. Such data are saved only for who asks for that.
+    pub fn is_file_better(&self) -> bool {
+        let is_own = || !self.replication.is_replica() && self.unsaved_changes() > 0;
+        self.persistence.is_hollow() && !is_own()
+    }
+
+    /// What has changed up to here has gone, and need not be saved.
+    pub fn forget_changes(&self) {
+        self.totals.dirty_base.store(self.changes(), Ordering::Relaxed);
+    }
+
+    /// All changes up to `changes` are in a file since now.
+    pub fn note_saved(&self, changes: u64) {
+        self.persistence.set_hollow(false);
+        self.totals.dirty_base.store(changes, Ordering::Relaxed);
+        self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
+    }
+
+    /// Cancels the save in the background, or the one that is scheduled.
+    pub fn cancel_save(&self) -> Cancelled {
+        let mut saves = self.persistence.saves();
+        if let Some(running) = saves.running().filter(|running| running.in_background) {
+            running.cancel.store(true, Ordering::Relaxed);
+            return Cancelled::Running;
+        }
+        match std::mem::take(&mut saves.is_scheduled) {
+            true => Cancelled::Scheduled,
+            false => Cancelled::Nothing,
+        }
+    }
+
+    /// Schedules a save after all keys were removed, if there are save points: otherwise the file would
+    /// bring the keys back. Cancels a save that is running.
+    #[cold]
+    pub fn note_flush(&self) {
+        if self.settings().save_points.is_empty() || self.persistence.loading.is_on() {
+            return;
+        }
+        self.cancel_save();
+        self.persistence.saves().is_scheduled = true;
+        // The first thread begins it at its next tick.
+        self.threads[0].mailbox.send(Message::Wake);
+    }
+}

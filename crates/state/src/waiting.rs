@@ -1,0 +1,222 @@
+//! One client that waits, with everything that is needed to run its command in its place.
+
+use crate::args::ArgBuf;
+use crate::clients::ClientShared;
+use crate::clients::Tracker;
+use crate::command_table::Cmd;
+use crate::session::Session;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_commands::Group;
+use weft_keyspace::lines::{Name, Waits};
+use weft_keyspace::wait::WaitState;
+use weft_keyspace::{Keyspace, ShardSet};
+use weft_memory::holdings::{Charge, Holding};
+use weft_memory::size_class::{heap, map_entry};
+use weft_replication::primary::Goal;
+use weft_resp::Proto;
+use weft_types::Type;
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Waiting {
+    pub state: WaitState,
+    /// The client, and the thread that owns its connection.
+    pub client: u64,
+    pub shared: Arc<ClientShared>,
+    pub thread: usize,
+    pub db: usize,
+    pub proto: Proto,
+    pub no_touch: bool,
+    /// CLIENT REPLY drops what it gets.
+    pub drops_reply: bool,
+    /// Who is to be remembered as a reader of the command's keys.
+    pub reader: Option<Arc<Tracker>>,
+    /// Whose the changes are that it makes.
+    pub own_changes: u64,
+    pub cmd: &'static Cmd,
+    pub args: Arc<Vec<ArgBuf>>,
+    /// What its client has sent in the place of some of those: see [`Waiting::asked_args`].
+    pub asked: Vec<(usize, ArgBuf)>,
+    /// What it makes the server hold. Released when the wait is over, though lines may be left later.
+    pub charge: Charge,
+    /// The keys that it waits for, each with its shard.
+    pub keys: Vec<(u16, Name)>,
+    /// Shards of the command's other keys.
+    pub others: ShardSet,
+    /// One of its keys holds, or has held, a value of another type: see [`Waiting::must_hold`].
+    pub saw_other_type: AtomicBool,
+    /// What the client gets when its time is over.
+    pub timeout_reply: Vec<u8>,
+    /// Nanoseconds that running it took before it had to wait.
+    pub spent_ns: u64,
+    /// Monotonic time in milliseconds; `None`: it waits forever.
+    pub deadline_ms: Option<i64>,
+    /// Of one that waits for replicas: its last unit of the log of effects, and who is to have that.
+    pub replicas: Option<(u64, Goal)>,
+}
+
+/// The clients that wait, by key.
+pub type Lines = weft_keyspace::lines::Lines<Waiting>;
+
+/// Bytes of a wait: arguments, names, and a place in the line of each.
+fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {
+    /// Counts in front of a shared name.
+    const SHARED: usize = 2 * size_of::<usize>();
+    /// A line for one client: its key, and a place with the client.
+    const LINE: usize = map_entry(size_of::<Name>() + 4 * size_of::<usize>());
+    let args: usize = args.iter().map(ArgBuf::memory).sum();
+    let key = |(_, name): &(u16, Name)| heap(SHARED + name.len()) + size_of::<(u16, Name)>() + LINE;
+    size_of::<Waiting>() + args + keys.iter().map(key).sum::<usize>()
+}
+
+impl Waiting {
+    /// The client of `session`, whose command with `args` waits for the keys at the arguments `keys`, which ascend.
+    /// `instead`: what takes the place of which arguments. O(arguments * log(keys)).
+    #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
+    pub fn new(
+        ks: &Keyspace,
+        session: &Session,
+        cmd: &'static Cmd,
+        args: &[&[u8]],
+        keys: &[usize],
+        instead: Vec<(usize, Vec<u8>)>,
+        timeout_reply: Vec<u8>,
+        spent_ns: u64,
+        deadline_ms: Option<i64>,
+    ) -> Self {
+        let shard = |i: &usize| ks.key(args[*i]).shard;
+        let mut others = SmallVec::<[u16; 4]>::new();
+        let _ = cmd.spec.key_positions(args, |i| {
+            if keys.binary_search(&i).is_err() {
+                others.push(ks.key(args[i]).shard);
+            }
+        });
+        // A key that is named twice has one place in its line.
+        let mut named: Vec<(u16, &[u8])> = keys.iter().map(|i| (shard(i), args[*i])).collect();
+        named.sort_unstable();
+        named.dedup();
+        let keys: Vec<(u16, Name)> =
+            named.into_iter().map(|(shard, name)| (shard, Name::from(name))).collect();
+        let mut args: Vec<ArgBuf> = args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect();
+        let place = |(at, text)| (at, std::mem::replace(&mut args[at], ArgBuf::Bytes(text)));
+        let asked: Vec<(usize, ArgBuf)> = instead.into_iter().map(place).collect();
+        let of_asked =
+            asked.iter().map(|(_, arg)| size_of::<usize>() + arg.memory()).sum::<usize>();
+        let bytes = memory(&args, &keys) + of_asked + timeout_reply.len();
+        Waiting {
+            state: WaitState::default(),
+            client: session.shared.id,
+            shared: session.shared.clone(),
+            thread: session.shared.thread(),
+            db: session.db,
+            proto: session.proto,
+            no_touch: session.no_touch,
+            drops_reply: session.reply_mode.drops(),
+            reader: session.tracks.as_ref().and_then(|own| own.reader(cmd.spec.flags)).cloned(),
+            own_changes: session.own_changes(),
+            cmd,
+            args: Arc::new(args),
+            asked,
+            charge: Charge::new(&session.shared.holdings, Holding::Wait, bytes),
+            keys,
+            others: ShardSet::of(others),
+            saw_other_type: AtomicBool::new(false),
+            timeout_reply,
+            spent_ns,
+            deadline_ms,
+            replicas: None,
+        }
+    }
+
+    /// The arguments as its client has sent them.
+    pub fn asked_args(&self) -> Vec<&[u8]> {
+        let mut args: Vec<&[u8]> = self.args.iter().map(ArgBuf::bytes).collect();
+        self.asked.iter().for_each(|(at, arg)| args[*at] = arg.bytes());
+        args
+    }
+
+    /// Notes that one of the keys holds a value of type `found`. The caller holds the key's shard.
+    pub fn note_type(&self, found: Type) {
+        if self.wants() != Some(found) {
+            self.saw_other_type.store(true, Ordering::Release);
+        }
+    }
+
+    /// The shards that a thread must hold to run the command in the client's place, beside that of the
+    /// key that has come.
+    ///
+    /// A key whose shard is not held counts as absent. That is right until a key gets a value of another
+    /// type: nobody serves the client for it, but its command answers WRONGTYPE. From then on all keys
+    /// are looked at, whatever shards the thread holds by chance.
+    pub fn must_hold(&self) -> Cow<'_, ShardSet> {
+        if !self.saw_other_type.load(Ordering::Acquire) {
+            return Cow::Borrowed(&self.others);
+        }
+        Cow::Owned(ShardSet::of(
+            self.others.iter().chain(self.keys.iter().map(|(shard, _)| *shard)),
+        ))
+    }
+
+    /// Whether the client's command is to be run again, now that one of its keys holds this type,
+    /// or nothing.
+    pub fn minds(&self, found: Option<Type>) -> bool {
+        match found {
+            Some(found) => self.wants() == Some(found) || self.wants_its_group(),
+            None => self.wants_its_group(),
+        }
+    }
+
+    /// Whether the client must be told when a key goes, or becomes something else: its consumer
+    /// group goes with it.
+    pub fn wants_its_group(&self) -> bool {
+        self.cmd.spec.name == "xreadgroup"
+    }
+
+    /// The type of key that the client waits for; others that come to be are none of its business.
+    fn wants(&self) -> Option<Type> {
+        match self.cmd.spec.group {
+            Group::List => Some(Type::List),
+            Group::SortedSet | Group::Geo => Some(Type::Zset),
+            Group::Set => Some(Type::Set),
+            Group::Hash => Some(Type::Hash),
+            Group::Stream => Some(Type::Stream),
+            Group::String | Group::Bitmap | Group::HyperLogLog => Some(Type::String),
+            Group::Generic
+            | Group::PubSub
+            | Group::Transactions
+            | Group::Connection
+            | Group::Server
+            | Group::Cluster => None,
+        }
+    }
+}
+
+impl Waits for Waiting {
+    fn state(&self) -> &WaitState {
+        &self.state
+    }
+
+    fn client(&self) -> u64 {
+        self.client
+    }
+
+    fn db(&self) -> usize {
+        self.db
+    }
+
+    fn keys(&self) -> &[(u16, Name)] {
+        &self.keys
+    }
+
+    /// Streams grow, while whoever waits for an element of a list waits for a key.
+    fn follows(&self) -> bool {
+        self.wants() == Some(Type::Stream)
+    }
+
+    fn is_killed(&self) -> bool {
+        self.shared.killed.load(Ordering::SeqCst)
+    }
+}
