@@ -1,8 +1,8 @@
-//! All counters added up over the threads, and what CONFIG RESETSTAT does to them.
+//! Sums of all counters over the threads, and their reset by CONFIG RESETSTAT.
 //!
 //! A counter has one writer, its thread (see [`crate::stats`]), so a reset can't set it to zero.
-//! It remembers the sums instead, and whoever reports subtracts them. Between a reset and a
-//! report a thread may be in the middle of a command; then the report is off by that one.
+//! The reset stores the sums instead, and each report subtracts them. If a thread is in the middle
+//! of a command at the reset or the report, the result is off by that command.
 
 use super::base::{Base, CommandTotals, Totals};
 use crate::aof::aof;
@@ -12,8 +12,8 @@ use crate::stats::{Counter, Distribution, ThreadStats};
 use std::sync::atomic::Ordering;
 
 impl Totals {
-    /// Everything since the start. O(threads), and O(commands) for each that has executed some since
-    /// the last call. `own`: the thread that asks, which may be in the middle of a batch.
+    /// Everything since the start. O(threads), and O(commands) for each thread that has executed
+    /// some since the last call. `own`: the calling thread, which may be in the middle of a batch.
     fn since_start(srv: &Server, own: &ThreadStats) -> Totals {
         let mut totals = Totals {
             net_repl_out: srv.replication.sent.load(Ordering::Relaxed),
@@ -48,7 +48,7 @@ impl Totals {
         add(&mut self.unexpected_errors, &thread.unexpected_errors);
     }
 
-    /// Everything since the last reset, as [`Totals::since_start`].
+    /// Everything since the last reset, like [`Totals::since_start`].
     pub fn since_reset(srv: &Server, own: &ThreadStats) -> Totals {
         let mut totals = Totals::since_start(srv, own);
         totals.subtract(&srv.info.base().totals);
@@ -98,7 +98,7 @@ pub fn commands_since_reset(srv: &Server) -> Vec<CommandTotals> {
     all
 }
 
-/// Thread by thread, whose counters lie side by side.
+/// Iterates thread by thread, because a thread's counters are adjacent in memory.
 fn commands_since_start(srv: &Server) -> Vec<CommandTotals> {
     let mut all = vec![CommandTotals::default(); srv.table.all().len()];
     for thread in srv.all_stats() {
@@ -112,8 +112,8 @@ fn commands_since_start(srv: &Server) -> Vec<CommandTotals> {
     all
 }
 
-/// How long the calls of a command took since the last reset; empty where nothing was recorded.
-/// O(threads), and O(buckets) for each that has executed it.
+/// The latencies of a command since the last reset; empty where nothing was recorded. O(threads),
+/// and O(buckets) for each thread that has executed it.
 pub fn latency_since_reset(srv: &Server, number: usize) -> Distribution {
     let mut sum = latency_since_start(srv, number);
     if !sum.is_empty()
@@ -131,7 +131,7 @@ fn latency_since_start(srv: &Server, number: usize) -> Distribution {
     sum
 }
 
-/// CONFIG RESETSTAT: INFO counts from here.
+/// CONFIG RESETSTAT: makes INFO count from here.
 pub fn reset(srv: &Server, own: &ThreadStats) {
     let base = Base {
         totals: Totals::since_start(srv, own),
@@ -142,7 +142,7 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
     srv.info.rates().clear();
     srv.bio.reset_stats();
     srv.errors.lock().unwrap_or_else(|p| p.into_inner()).clear();
-    // These have several writers, so that anybody may set them.
+    // These counters have several writers, so any thread may reset them.
     let totals = &srv.totals;
     for counter in [
         &totals.connections,
