@@ -1,4 +1,4 @@
-//! QUIT: the server closes the connection, once the replies before it are sent.
+//! QUIT: the server sends the pending replies, then closes the connection.
 
 use super::{HANDSHAKE, plain};
 use crate::dispatch::{ConnCx, ServerCommand};
