@@ -1,19 +1,19 @@
-//! What makes data outlive the process: snapshots in files, and loading them.
+//! Persistence: saves snapshots into files, and loads them.
 //!
 //! ```text
 //!  BGSAVE, save points ─► begin: the cut, on the caller's thread ─► weft-save: walkers, writer
 //!  SAVE, SHUTDOWN      ─► the same, and the caller waits for the end
 //!  DEBUG RELOAD        ─► everything while the world is stopped
-//!  the start           ─► weft-load: several threads; clients are told that the server is LOADING
+//!  the start           ─► weft-load: several threads; clients get LOADING errors
 //! ```
 //!
-//! No save holds anybody up: it is a snapshot of one moment ([`weft_keyspace::snapshot`]), written
-//! by threads that hold a shard for microseconds at a time. There is one at a time.
+//! A save blocks no other client: it writes a snapshot of one moment ([`weft_keyspace::snapshot`])
+//! with threads that hold a shard for microseconds at a time. There is one snapshot at a time.
 //!
-//! * this file: what INFO and others want to know; which save is under way
-//! * [`save`] - from a snapshot to a file; [`background`]: BGSAVE and its like
+//! * this file: counters for INFO and others; the running save
+//! * [`save`] - writes a snapshot into a file; [`background`]: BGSAVE and SAVE
 //! * [`points`] - save points; [`stop`]: the last save
-//! * [`load`] - from a file to the keyspace; [`reload`]: DEBUG RELOAD
+//! * [`load`] - loads a file into the keyspace; [`reload`]: DEBUG RELOAD
 //! * [`waits`] - writes that wait for a snapshot at its memory limit
 //! * [`check`] - `--check-rdb`
 
@@ -34,42 +34,43 @@ use std::sync::atomic::Ordering;
 pub use crate::saves::{Loading, Own, Persistence, Running, Saves};
 
 impl Server {
-    /// Says whether a file is being loaded, which most commands are refused during.
+    /// Sets whether a file is being loaded. Most commands are refused meanwhile.
     pub fn set_loading(&self, on: bool) {
         self.persistence.loading.set(on);
         self.set_attention(attention::LOADING, on);
         weft_process::signals::set_loading(on);
     }
 
-    /// Whether writes are refused, since the last save in the background has failed.
+    /// Refuses writes after the last save in the background has failed, if configured.
     pub fn renew_unsaved(&self) {
         let refuses = self.settings().refuses_unsaved && !self.persistence.saves().is_last_ok;
         self.set_attention(attention::UNSAVED, refuses);
     }
 
-    /// Changes of the keyspace that all threads have told of.
+    /// Changes of the keyspace, summed over the threads' published counters.
     pub fn changes(&self) -> u64 {
         self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.dirty.get()))
     }
 
-    /// Changes since the last save, as far as threads have told of them.
+    /// Changes since the last save, as far as threads have published them.
     pub fn unsaved_changes(&self) -> i64 {
         self.changes().wrapping_sub(self.totals.dirty_base.load(Ordering::Relaxed)) as i64
     }
 
-    /// Whether the files have more than is here: the data were dropped for a copy that has not come, and
-    /// nobody but a primary writes what is not to be lost. Such data are saved only for who asks for that.
+    /// Whether the file has more data than the keyspace: the data was dropped for a full sync that
+    /// has not arrived, and since then, only a primary's writes have changed it. Such a keyspace is
+    /// saved only on request.
     pub fn is_file_better(&self) -> bool {
         let is_own = || !self.replication.is_replica() && self.unsaved_changes() > 0;
         self.persistence.is_hollow() && !is_own()
     }
 
-    /// What has changed up to here has gone, and need not be saved.
+    /// Drops all changes up to now from the count: their data is gone and need not be saved.
     pub fn forget_changes(&self) {
         self.totals.dirty_base.store(self.changes(), Ordering::Relaxed);
     }
 
-    /// All changes up to `changes` are in a file since now.
+    /// Records that all changes up to `changes` are in a file.
     fn note_saved(&self, changes: u64) {
         self.persistence.set_hollow(false);
         self.totals.dirty_base.store(changes, Ordering::Relaxed);
@@ -77,7 +78,7 @@ impl Server {
     }
 }
 
-/// Has the save in the background end, or the one that is to begin not begin.
+/// Cancels the save in the background, or the scheduled one.
 pub fn cancel(srv: &Server) -> Cancelled {
     let mut saves = srv.persistence.saves();
     if let Some(running) = saves.running().filter(|running| running.in_background) {
@@ -90,7 +91,7 @@ pub fn cancel(srv: &Server) -> Cancelled {
     }
 }
 
-/// What BGSAVE CANCEL found.
+/// The save that BGSAVE CANCEL has cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     Running,
@@ -98,8 +99,8 @@ pub enum Cancelled {
     Nothing,
 }
 
-/// All keys were removed: where there are save points, the file that brings them back should go
-/// soon, too. A save that is under way is broken off.
+/// All keys were removed. If there are save points, the file that could restore the keys should be
+/// replaced soon, too. A running save is cancelled.
 #[cold]
 pub fn note_flush(srv: &'static Server) {
     if srv.settings().save_points.is_empty() || srv.persistence.loading.is_on() {
@@ -107,6 +108,6 @@ pub fn note_flush(srv: &'static Server) {
     }
     cancel(srv);
     srv.persistence.saves().is_scheduled = true;
-    // The first thread begins it at its next tick.
+    // The first thread begins the save at its next tick.
     srv.threads[0].mailbox.send(Message::Wake);
 }
