@@ -1,7 +1,7 @@
-//! The last save: nothing that was acknowledged may be missing in it.
+//! The last save: it must contain all acknowledged writes.
 //!
-//! Writes are paused first, by whoever is told how far this is, and long ones that had begun are waited for.
-//! Then the keyspace is what it will be at the end, and is saved as ever.
+//! First, the progress callback pauses writes, and long writes that had begun are waited for. Then
+//! the keyspace no longer changes, and is saved as usual.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,36 +17,37 @@ use weft_state::saves::Cancelled;
 use weft_state::server::Server;
 use weft_state::stop_state::{Phase, Stop};
 
-/// Whether anything has to be done before the end, for which [`prepare`] may take a while.
+/// Whether the shutdown needs [`prepare`], which may take a while.
 pub fn has_to_wait(stop: Stop, srv: &Server) -> bool {
     let waits = !stop.now && hub(srv).lock().node.primary().has_replicas();
     waits || saves(stop, srv) || aof(srv).status.waits_for_base.load(Ordering::SeqCst)
 }
 
-/// Whether the data is to be saved.
+/// Whether to save the data.
 pub fn saves(stop: Stop, srv: &Server) -> bool {
-    // What is not loaded yet is in the file still.
+    // Data that is not loaded yet is still in the file.
     !srv.persistence.loading.is_on()
         && stop.save.unwrap_or_else(|| !srv.settings().save_points.is_empty() && !keeps_file(srv))
 }
 
-/// Told now and then how far it is; answers whether to go on.
+/// Called now and then with the progress. Returns whether to continue.
 pub type GoesOn<'a> = &'a dyn Fn(Phase) -> bool;
 
-/// Whether the file is to stay as it is, since it has more than what is here.
+/// Whether to leave the file as it is, because it has more data than the keyspace.
 fn keeps_file(srv: &Server) -> bool {
     let keeps = srv.is_file_better();
     if keeps {
         log_notice!(
-            "The data have gone for a copy of the primary's that has not come: the RDB file is left as \
+            "The data was dropped for a full sync that has not arrived: the RDB file is left as \
              it is."
         );
     }
     keeps
 }
 
-/// Saves if that is wanted, and says whether the server may end now. Not to be called by an I/O thread, nor by
-/// anybody who holds shards: those who are waited for may be about to stop the world.
+/// Saves if configured, and returns whether the server may end now. I/O threads and threads that
+/// hold shards must not call this: the save or the rewrite that it waits for may be about to stop
+/// the world.
 pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     if !stop.force && !has_base(srv, goes_on) {
         return false;
@@ -69,7 +70,7 @@ pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     saved
 }
 
-/// The last save itself; whether the server may end now.
+/// Performs the last save. Returns whether the server may end now.
 fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     break_off(srv);
     wait_for_writes(srv);
@@ -88,13 +89,13 @@ fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     }
     log_warning!("Error trying to save the DB, can't exit.");
     if let Refused::Busy = refused {
-        log_warning!("Somebody else is saving.");
+        log_warning!("Another save is running.");
     }
     false
 }
 
-/// Waits for the first base of an append-only file that was switched on: without it the next start finds
-/// the files of before, or none, and does not look at the snapshot. Whether it is there.
+/// Waits for the first base of an append-only file that was switched on. Without it, the next start
+/// finds the old files or none, and ignores the snapshot. Returns whether the base exists.
 fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
     let status = &aof(srv).status;
     let waits = || status.waits_for_base.load(Ordering::SeqCst);
@@ -114,34 +115,34 @@ fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
     true
 }
 
-/// Ends the save in the background and the rewrite of the append-only file, which would only be in the
-/// way (all that it would write is in the files that are there), and waits for their end. Not to be
-/// called by an I/O thread: both may be about to stop those.
+/// Cancels the save in the background and the AOF rewrite, and waits for their end. They would only
+/// delay the exit, since the existing files have all data. I/O threads must not call this: both may
+/// be about to stop them.
 fn break_off(srv: &Server) {
     if aof(srv).has_cut() {
-        log_warning!("There is an append-only file rewrite. Breaking it off.");
+        log_warning!("An append-only file rewrite is running. Cancelling it.");
     }
     aof(srv).cancel_rewrite();
     if srv.cancel_save() == Cancelled::Running {
-        log_warning!("There is a background save. Breaking it off.");
+        log_warning!("A background save is running. Cancelling it.");
     }
     if aof(srv).is_rewriting() {
-        log_warning!("The append-only file is being rewritten. Breaking that off.");
+        log_warning!("The append-only file is being rewritten. Cancelling that.");
     }
     while is_at_work(srv) {
-        // One that has just begun may not have said yet how it is broken off.
+        // A rewrite that has just begun may not have published its cancel flag yet.
         aof(srv).cancel_rewrite();
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Whether anybody writes data to a file, be it one that a client waits for.
+/// Whether any thread writes data to a file, even for a client that waits.
 fn is_at_work(srv: &Server) -> bool {
     srv.persistence.saves().running().is_some() || aof(srv).is_rewriting()
 }
 
-/// Nobody executes any more: what is written in the background is given up, and what it has left in
-/// folders goes with it. A disk that does not answer is not waited for.
+/// Cancels background writes after the last command, and waits until they have removed their
+/// temporary files. Does not wait for a disk that hangs.
 pub fn finish(srv: &Server) {
     const PATIENCE: Duration = Duration::from_secs(2);
     srv.persistence.is_ending.store(true, Ordering::SeqCst);
@@ -153,7 +154,8 @@ pub fn finish(srv: &Server) {
     }
 }
 
-/// Waits until replicas have what was written, for `shutdown-timeout` at most; whether to go on.
+/// Waits until replicas have all writes, for `shutdown-timeout` at most. Returns whether to
+/// continue.
 fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
     let timeout_s = srv.config().int(Id::SHUTDOWN_TIMEOUT).max(0);
@@ -168,10 +170,10 @@ fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
     }
     wait_for_writes(srv);
     drop(hub.up_to_date(srv));
-    // What asks them counts, too.
+    // The request for acknowledgements is part of the stream that they must have.
     hub.step(srv, |node, now, out| node.request_acks(now, out));
     let end = hub.lock().node.stream().offset();
-    // How many have it, and how many there are.
+    // The number of replicas that have it, and of all replicas.
     let count = || {
         let state = hub.lock();
         let primary = state.node.primary();
@@ -196,7 +198,7 @@ fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
     goes_on(phase)
 }
 
-/// Until every command that had begun before the pause is over.
+/// Waits until all commands that had begun before the pause have ended.
 fn wait_for_writes(srv: &'static Server) {
     let mut turn = Turn::new(srv.now_ms(), 0);
     drop(srv.hand().world(&mut turn));

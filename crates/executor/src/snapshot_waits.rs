@@ -1,12 +1,13 @@
 //! Writes that wait for a snapshot at its memory limit.
 //!
-//! Near `snapshot-memory-limit` a snapshot is full ([`weft_keyspace::snapshot`]). A command that would make
-//! it hold more is then held back before it takes shards, as by CLIENT PAUSE: its client waits, and others
-//! go on. The walkers say when there is room, and the first thread looks at each tick.
+//! Near `snapshot-memory-limit`, a snapshot is full ([`weft_keyspace::snapshot`]). A command that
+//! would make it keep more is delayed before it takes shards, as by CLIENT PAUSE: its client waits,
+//! and other clients continue. The walkers notify waiting clients when there is room, and the first
+//! thread checks at each tick.
 //!
-//! A command waits for `snapshot-max-write-delay` at most. Then it goes on and the snapshot's limit is
-//! raised. What can't wait goes on at once: expiry and eviction, a client that is served, a command that
-//! had begun, FLUSHALL and whatever else names no keys.
+//! A command waits for `snapshot-max-write-delay` at most. Then it runs, and the snapshot's limit
+//! is raised. Work that can't wait runs at once: expiry and eviction, serving a blocked client, a
+//! command that has begun, FLUSHALL and other commands that name no keys.
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
@@ -16,15 +17,15 @@ use weft_state::mailbox::Message;
 use weft_state::server::Server;
 use weft_state::snapshot_waits::State;
 
-/// A snapshot at whose limit writes wait.
+/// A snapshot that makes writes wait at its limit.
 pub struct Taken {
     srv: &'static Server,
-    /// Dropped before those who wait look again.
+    /// Dropped before waiting clients retry.
     snapshot: Option<Snapshot<'static>>,
 }
 
 impl Taken {
-    /// One that has just begun.
+    /// A snapshot that has just begun.
     pub fn new(srv: &'static Server, snapshot: Snapshot<'static>) -> Taken {
         let mut state = srv.persistence.waits.state();
         *state = State { is_taken: true, ..State::default() };
@@ -49,32 +50,34 @@ impl Drop for Taken {
         state.is_taken = false;
         srv.set_attention(attention::SNAPSHOT, waits.waiting() > 0);
         drop(state);
-        // Not before: with its place free, the next one may begin and note that it is taken.
+        // Must come after the drop: once the slot is free, the next snapshot may begin and set its
+        // mark.
         self.snapshot = None;
         wake(srv);
     }
 }
 
-/// Has those who wait look again, if there are such.
+/// Makes waiting clients retry, if there are any.
 pub fn wake(srv: &Server) {
     if srv.persistence.waits.waiting() > 0 {
         srv.broadcast(|| Message::Unpause);
     }
 }
 
-/// Whether writes wait for the snapshot that is being taken.
+/// Whether writes wait for the running snapshot.
 pub fn is_waited_for(srv: &Server) -> bool {
     srv.persistence.waits.waiting() > 0
 }
 
-/// Has those who wait look again if the snapshot has room. For walkers, often. Some loads.
+/// Makes waiting clients retry if the snapshot has room. Walkers call it often; it costs a few
+/// loads.
 pub fn look(srv: &Server) {
     if srv.ks.is_snapshot_relieved() {
         wake(srv);
     }
 }
 
-/// Stands still while DEBUG PAUSE-SNAPSHOT says so and `goes_on`.
+/// Blocks while DEBUG PAUSE-SNAPSHOT is on and `goes_on` returns true.
 pub fn pause(srv: &Server, goes_on: impl Fn() -> bool) {
     const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
     while srv.persistence.waits.is_paused.load(Ordering::Relaxed) && goes_on() {

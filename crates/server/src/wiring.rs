@@ -36,9 +36,10 @@ mod tests {
     use weft_keyspace::Turn;
     use weft_keyspace::snapshot::Snapshot;
 
-    /// While a snapshot is marked as taken no other one begins: its mark would end with that of the one before.
+    /// While a snapshot is marked as taken, no other one may begin: the end of the previous
+    /// snapshot would clear its mark.
     #[test]
-    fn taken_snapshot_keeps_its_mark_when_the_one_before_ends() {
+    fn taken_snapshot_keeps_mark_when_previous_ends() {
         const ROUNDS: usize = 5000;
         let srv = server(Config::default(), String::new());
         let waits = &srv.persistence.waits;
@@ -58,7 +59,7 @@ mod tests {
                 let state = waits.state();
                 for _ in 0..if state.is_taken { 100 } else { 0 } {
                     let next = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
-                    assert!(next.is_err(), "the next one begins before the mark is gone");
+                    assert!(next.is_err(), "the next snapshot begins before the mark is cleared");
                 }
             }
         });

@@ -1,15 +1,15 @@
-//! What the configuration says of the append-only file, as the thread that writes it wants it.
+//! The configuration of the append-only file, in the form that the writing thread uses.
 
 use weft_config::{Config, Id};
 use weft_persist::aof::{Ahead, Annotations};
 
-/// When what was written is synced.
+/// When written units are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// Before it is answered.
+    /// Before the reply.
     Always,
     EverySecond,
-    /// When the system likes.
+    /// When the kernel decides to.
     Never,
 }
 
@@ -17,18 +17,18 @@ pub enum Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     pub sync: Sync,
-    /// Syncs nothing while a snapshot is written.
+    /// Skips syncs while a snapshot is written.
     pub pauses: bool,
-    /// Percent of growth that bring about a rewrite; 0: none do.
+    /// The growth in percent that starts a rewrite; 0: rewrites don't start automatically.
     pub growth: u64,
-    /// Bytes below which they don't.
+    /// The size in bytes below which they don't.
     pub least: u64,
     pub annotations: Annotations,
-    /// Zeros are written ahead where that makes syncs cheaper.
+    /// Writes zeros ahead where that makes syncs cheaper.
     pub zeros: bool,
     /// A rewritten file begins with a snapshot.
     pub snapshot: bool,
-    /// It is synced on the way.
+    /// The file is synced while it is written.
     pub incremental: bool,
     pub compress: bool,
     /// Superfluous files are kept.
@@ -58,14 +58,14 @@ impl Policy {
         }
     }
 
-    /// What is written ahead of the units. Nothing where not every one of them is synced, or where nobody could
-    /// tell later that one is not whole.
+    /// The zeros written ahead of the units. None if not every unit is synced, or if units have no
+    /// checksums, since an incomplete unit could then not be recognized.
     pub fn ahead(&self) -> Option<Ahead> {
         let syncs_all = self.sync == Sync::Always && !self.pauses;
         (self.zeros && syncs_all && self.annotations.checksums).then(Ahead::default)
     }
 
-    /// By how many percent `now` bytes are more than `then`, if that is enough for a rewrite.
+    /// The growth from `then` to `now` bytes in percent, if it is enough for a rewrite.
     pub fn growth(&self, now: u64, then: u64) -> Option<u64> {
         let percent = now.saturating_mul(100) / then.max(1);
         let growth = percent.saturating_sub(100);
@@ -78,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_that_is_enough() {
+    fn growth_must_exceed_size_and_percentage() {
         let policy = Policy::of(&Config::default());
         let megabytes = |n: u64| n << 20;
-        assert_eq!(policy.growth(megabytes(60), 1), None, "it is small");
+        assert_eq!(policy.growth(megabytes(60), 1), None, "the file is too small");
         assert_eq!(policy.growth(megabytes(130), megabytes(66)), None);
         assert_eq!(policy.growth(megabytes(132), megabytes(66)), Some(100));
         assert!(policy.growth(megabytes(65), 0).is_some());

@@ -1,4 +1,4 @@
-//! What INFO, CONFIG and DEBUG need to know of the server and nothing else does.
+//! State that only INFO, CONFIG and DEBUG need.
 
 pub mod base;
 pub mod peaks;
@@ -12,22 +12,23 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use weft_process::memory_policy::OomScore;
 use weft_process::title::Title;
 
-/// Facts of the start, the marks of the last CONFIG RESETSTAT, and what CONFIG SET acts on.
+/// Facts of the start, the counters at the last CONFIG RESETSTAT, and objects that CONFIG SET
+/// changes.
 #[derive(Debug, Default)]
 pub struct State {
-    /// What INFO counts from.
+    /// The counters that INFO subtracts.
     base: Mutex<Base>,
     calls: Mutex<Calls>,
     rates: Mutex<Rates>,
     peaks: Mutex<Peaks>,
     expiries: Mutex<Expiries>,
-    /// The database at which the next INFO begins to look at expiries.
+    /// The database at which the next INFO begins its estimates of expiries.
     pub next_estimate: AtomicUsize,
     oom_score: Mutex<OomScore>,
     title: Mutex<Option<Title>>,
     /// `no`, `systemd` or `upstart`.
     pub supervisor: OnceLock<&'static str>,
-    /// Tells one build from another: found at the first INFO.
+    /// Identifies the build. Computed by the first INFO.
     pub build: OnceLock<u64>,
     /// DEBUG PAUSE-CRON.
     pub cron_paused: AtomicBool,
@@ -38,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    /// What all counters were at the last reset.
+    /// All counters at the last reset.
     pub fn base(&self) -> MutexGuard<'_, Base> {
         lock(&self.base)
     }
@@ -52,12 +53,12 @@ impl State {
         lock(&self.rates)
     }
 
-    /// The largest buffers of clients.
+    /// The largest client buffers.
     pub fn peaks(&self) -> MutexGuard<'_, Peaks> {
         lock(&self.peaks)
     }
 
-    /// What INFO keyspace knows of expiries.
+    /// The estimates of INFO keyspace.
     pub fn expiries(&self) -> MutexGuard<'_, Expiries> {
         lock(&self.expiries)
     }
@@ -66,7 +67,7 @@ impl State {
         lock(&self.oom_score)
     }
 
-    /// The process's title, when the configuration lets it be set.
+    /// The process's title, when the configuration allows changing it.
     pub fn title(&self) -> MutexGuard<'_, Option<Title>> {
         lock(&self.title)
     }

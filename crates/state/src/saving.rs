@@ -7,42 +7,43 @@ use crate::server::Server;
 use std::sync::atomic::Ordering;
 
 impl Server {
-    /// Says whether a file is being loaded, which most commands are refused during.
+    /// Sets whether a file is being loaded. Most commands are refused meanwhile.
     pub fn set_loading(&self, on: bool) {
         self.persistence.loading.set(on);
         self.set_attention(attention::LOADING, on);
         weft_process::signals::set_loading(on);
     }
 
-    /// Whether writes are refused, since the last save in the background has failed.
+    /// Refuses writes after the last save in the background has failed, if configured.
     pub fn renew_unsaved(&self) {
         let refuses = self.settings().refuses_unsaved && !self.persistence.saves().is_last_ok;
         self.set_attention(attention::UNSAVED, refuses);
     }
 
-    /// Changes of the keyspace that all threads have told of.
+    /// Changes of the keyspace, summed over the threads' published counters.
     pub fn changes(&self) -> u64 {
         self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.dirty.get()))
     }
 
-    /// Changes since the last save, as far as threads have told of them.
+    /// Changes since the last save, as far as threads have published them.
     pub fn unsaved_changes(&self) -> i64 {
         self.changes().wrapping_sub(self.totals.dirty_base.load(Ordering::Relaxed)) as i64
     }
 
-    /// Whether the files have more than is here: the data were dropped for a copy that has not come, and
-    /// nobody but a primary writes what is not to be lost. Such data are saved only for who asks for that.
+    /// Whether the file has more data than the keyspace: the data was dropped for a full sync that
+    /// has not arrived, and since then, only a primary's writes have changed it. Such a keyspace is
+    /// saved only on request.
     pub fn is_file_better(&self) -> bool {
         let is_own = || !self.replication.is_replica() && self.unsaved_changes() > 0;
         self.persistence.is_hollow() && !is_own()
     }
 
-    /// What has changed up to here has gone, and need not be saved.
+    /// Drops all changes up to now from the count: their data is gone and need not be saved.
     pub fn forget_changes(&self) {
         self.totals.dirty_base.store(self.changes(), Ordering::Relaxed);
     }
 
-    /// All changes up to `changes` are in a file since now.
+    /// Records that all changes up to `changes` are in a file.
     pub fn note_saved(&self, changes: u64) {
         self.persistence.set_hollow(false);
         self.totals.dirty_base.store(changes, Ordering::Relaxed);
@@ -71,7 +72,7 @@ impl Server {
         }
         self.cancel_save();
         self.persistence.saves().is_scheduled = true;
-        // The first thread begins it at its next tick.
+        // The first thread begins the save at its next tick.
         self.threads[0].mailbox.send(Message::Wake);
     }
 }

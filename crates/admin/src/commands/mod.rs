@@ -1,6 +1,6 @@
-//! Commands on the connection and on the server: those that need no key.
+//! Commands on the connection and on the server, which need no key.
 //!
-//! As in `weft-commands`, a command is a spec beside a function; here the function gets a
+//! As in `weft-commands`, a command is a spec and a function. Here the function gets a
 //! [`ConnCx`](weft_executor::dispatch::core::ConnCx).
 
 pub mod cluster;
@@ -12,8 +12,8 @@ mod server;
 mod shape;
 mod transaction;
 
-pub use server::derived;
 pub use connection::logged_line;
+pub use server::derived;
 pub use server::stay_off;
 
 use weft_commands::Command;
@@ -35,7 +35,7 @@ pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
 /// The commands of this crate that work on keys.
 pub const KEY_COMMANDS: &[&[&Command]] = &[weft_transfer::COMMANDS];
 
-/// The table of all commands, and the functions of those on the server.
+/// The table of all commands, and the functions of the server's commands.
 pub fn table() -> (CommandTable, Functions) {
     let on_keys = weft_commands::REGISTRY.iter().chain(KEY_COMMANDS).copied().flatten().copied();
     let on_server = SERVER_COMMANDS.iter().copied().flatten().copied();
@@ -64,9 +64,9 @@ mod tests {
         }
     }
 
-    /// What is taken for the only key is, for all commands and numbers of arguments.
+    /// The single-key shortcut is right for all commands and argument counts.
     #[test]
-    fn single_keys_are_known() {
+    fn has_one_key_agrees_with_key_positions() {
         let table = table().0;
         let words = [b"1".as_slice(); 12];
         for cmd in table.all().iter().filter(|cmd| cmd.first_key > 0) {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_any_case() {
+    fn find_ignores_case() {
         let table = table().0;
         assert_eq!(table.find(b"gEt").unwrap().full_name, "get");
         for cmd in table.top() {

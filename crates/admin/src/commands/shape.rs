@@ -1,25 +1,25 @@
-//! Shorthand for the specs of this crate's commands, which differ in little.
+//! Shorthand for the specs of this crate's commands, which differ little.
 
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::{NOTHING, NeedsFn};
 
-/// What most subcommands that look into the server are.
+/// The flags of most subcommands that inspect the server.
 pub const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE);
-/// Allowed whatever state the data is in.
+/// Allowed in any state of the data.
 pub const ANYTIME: Flags = Flags::LOADING.or(Flags::STALE);
 
-/// To be sent to every node; it succeeds when all do.
+/// Sent to every node; succeeds when all do.
 pub const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
-/// To be sent to every node, and the answers differ.
+/// Sent to every node, with different replies.
 pub const EACH_NODE: &[&str] =
     &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
-/// To be sent to every primary, and the answers differ.
+/// Sent to every primary, with different replies.
 pub const EACH_SHARD: &[&str] =
     &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
-/// A spec without keys, tips and history, in O(1): what differs is said with `..spec(...)`.
+/// A spec without keys, tips and history, in O(1). Callers override fields with `..spec(...)`.
 pub const fn spec(
     name: &'static str,
     arity: i16,
@@ -49,7 +49,7 @@ pub const fn command(spec: Spec, run: fn(&mut ConnCx<'_>) -> CmdResult) -> Serve
     ServerCommand { spec, needs: NOTHING, run, subcommands: &[] }
 }
 
-/// A command without subcommands that needs to hold something.
+/// A command without subcommands that holds shards or the world.
 pub const fn holding(
     needs: NeedsFn,
     spec: Spec,
@@ -58,7 +58,7 @@ pub const fn holding(
     ServerCommand { spec, needs, run, subcommands: &[] }
 }
 
-/// A command that holds others.
+/// A command with subcommands.
 pub const fn container(
     name: &'static str,
     since: &'static str,
@@ -67,7 +67,7 @@ pub const fn container(
 ) -> ServerCommand {
     let plain = spec(name, -2, Flags::NONE, since, summary, "");
     let spec = Spec { complexity: "Depends on subcommand.", ..plain };
-    // Dispatch goes to the subcommands; without one the request is refused before it gets here.
+    // Dispatch runs the subcommands. A request without one is refused before it gets here.
     ServerCommand { spec, needs: NOTHING, run: |_| Err(error::SYNTAX), subcommands }
 }
 
@@ -76,7 +76,7 @@ pub const fn help(since: &'static str, run: fn(&mut ConnCx<'_>) -> CmdResult) ->
     command(spec("help", 2, ANYTIME, since, "Describes the subcommands.", ""), run)
 }
 
-/// Answers `lines` between the first and the last line that every HELP has.
+/// Replies with `lines` between the first and the last line that every HELP has.
 pub fn answer_help(cx: &mut ConnCx<'_>, lines: &[&str]) -> CmdResult {
     let name = cx.args[0].to_ascii_uppercase();
     let name = String::from_utf8_lossy(&name);

@@ -60,7 +60,7 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("keyspace_misses", totals.misses);
 }
 
-/// Counters of what this server does not have yet.
+/// Counters of features that this server does not have yet, and of those around them.
 fn write_features(core: &Core, text: &mut Text) {
     let pubsub = &core.srv.pubsub;
     text.field("pubsub_channels", pubsub.count(Kind::Channel));
@@ -94,10 +94,10 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("dump_payload_sanitizations", 0);
     text.field("total_reads_processed", totals.reads);
     text.field("total_writes_processed", totals.writes);
-    // Every read and write is done by an I/O thread, and by the one that executes.
+    // I/O threads read and write every socket. The thread that reads a request also executes it.
     text.field("io_threaded_reads_processed", totals.reads);
     text.field("io_threaded_writes_processed", totals.writes);
-    // Nothing is handed to another thread to be freed by it or for being nearer to the socket.
+    // No object is handed to another thread to be freed there.
     text.field("io_threaded_freed_objects", 0);
     text.field("io_threaded_accept_processed", shared(&counted.connections));
     text.field("io_threaded_poll_processed", totals.turns);
@@ -107,10 +107,10 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("client_query_buffer_limit_disconnections", query);
     let output = shared(&counted.output_limit_disconnections) + totals.syncs.over_limit;
     text.field("client_output_buffer_limit_disconnections", output);
-    // Reply buffers belong to threads, and are not fitted to clients.
+    // Reply buffers belong to threads. They are not resized for single clients.
     text.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     text.field("eventloop_cycles", totals.turns);
-    // A thread that turns is on a CPU but while it waits for something to do.
+    // A thread uses a CPU except while it waits for events.
     text.field("eventloop_duration_sum", totals.busy_us);
     text.field("eventloop_duration_cmd_sum", totals.command_ns / 1000);
     let rates = core.srv.info.rates().per_second();

@@ -6,14 +6,14 @@ use weft_executor::dispatch::core::Core;
 use weft_state::info_state::peaks::Peak;
 use weft_state::pause::PauseMode;
 
-/// The number of the first second of the server for [`Peaks`](weft_state::info_state::peaks::Peaks), which has
-/// none for 0.
+/// The second of the server's start, for [`Peaks`](super::peaks::Peaks), where second 0 means
+/// "never".
 pub const FIRST_SECOND: u64 = 100;
 
-/// What one look at all clients finds.
+/// The sums of one pass over all clients.
 #[derive(Default)]
 struct Seen {
-    /// Those that are no replicas, which INFO replication counts.
+    /// Clients except replicas, which INFO replication counts.
     clients: usize,
     blocked: usize,
     subscribers: usize,
@@ -53,7 +53,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("tracking_clients", srv.tracking.clients());
     text.field("pubsub_clients", seen.subscribers);
     text.field("watching_clients", seen.watching);
-    // The lines of all shards: only where somebody stands in one.
+    // Counting locks the wait queues of all shards, so skip it when no client is blocked.
     let waits = seen.blocked > 0;
     let with_deadline = || srv.lines.count(|waiting| waiting.deadline_ms.is_some());
     text.field("clients_in_timeout_table", if waits { with_deadline() } else { 0 });

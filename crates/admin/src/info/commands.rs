@@ -25,7 +25,7 @@ pub fn write_counts(core: &mut Core, text: &mut Text) {
         text.push(",usec=");
         text.int(count.ns / 1000);
         text.push(",usec_per_call=");
-        // In hundredths, rounded.
+        // Hundredths, rounded.
         let each = (count.ns + 5 * count.calls).checked_div(10 * count.calls).unwrap_or(0);
         text.decimal(each, 2);
         text.push(",rejected_calls=");
@@ -52,7 +52,7 @@ pub fn write_latency(core: &mut Core, text: &mut Text) {
         percentiles.iter().map(|p| String::from_utf8_lossy(&fmt_f64(*p)).into_owned()).collect();
     let counts = totals::commands_since_reset(core.srv);
     for cmd in commands(core) {
-        // Histograms are large: those that have nothing new are not looked at.
+        // Histograms are large. Skip commands without calls since the reset.
         if counts[cmd.number].calls == 0 {
             continue;
         }

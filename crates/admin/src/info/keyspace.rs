@@ -1,8 +1,8 @@
 //! INFO keyspace: the databases that have keys.
 //!
-//! `avg_ttl` is an estimate: the mean over the keys with an expiry in a few buckets of a few
-//! shards that happen to be free. One INFO makes a few such estimates; with more databases than
-//! that the others keep those of an earlier INFO, so that it never takes long.
+//! `avg_ttl` is an estimate: the mean over the keys with an expiry in a few buckets of a few shards
+//! whose locks are free. To bound its time, one INFO makes at most [`ESTIMATES`] of them. The other
+//! databases keep the estimates of earlier calls.
 
 use crate::info::text::Text;
 use std::sync::atomic::Ordering;
@@ -11,26 +11,28 @@ use weft_executor::dispatch::core::Held;
 use weft_keyspace::{Db, Guard, SHARDS, Turn};
 use weft_state::info_state::base::Estimate;
 
-/// Shards that are looked at for one estimate.
+/// Shards sampled for one estimate.
 const SHARDS_SAMPLED: usize = 8;
-/// Keys that make an estimate good enough.
+/// Keys after which an estimate is good enough.
 const KEYS_SAMPLED: u64 = 32;
-/// Steps of a walk over one shard for that.
+/// Steps of the walk over one shard.
 const STEPS: u64 = 8;
-/// For so long an estimate is good if as many keys have an expiry as then (milliseconds).
+/// How long an estimate stays valid while the number of keys with an expiry is unchanged
+/// (milliseconds).
 const ESTIMATE_MS: i64 = 100;
-/// Estimates that one INFO makes: some microseconds each at worst.
+/// Estimates per INFO. Each takes some microseconds at worst.
 const ESTIMATES: usize = 16;
-/// Tables found empty in vain that one INFO has passed over from then on.
+/// Empty tables that one INFO marks as unoccupied, so that later calls skip them.
 const FORGOTTEN: usize = 64;
 
-/// The work of INFO keyspace, for [`ConnCx::weigh`](weft_executor::dispatch::core::ConnCx::weigh): to add up a table costs
-/// about a quarter of what it costs to answer an element. O(databases).
+/// The cost of INFO keyspace for [`ConnCx::weigh`](weft_executor::dispatch::core::ConnCx::weigh). Adding up a
+/// table costs about a quarter of what replying with one element costs. O(databases).
 pub fn work(core: &Core) -> usize {
     core.srv.ks.occupied() / 4
 }
 
-/// Which databases an INFO looks at for their `avg_ttl`: a few, and the next INFO goes on behind them.
+/// The databases whose `avg_ttl` one INFO estimates. The next INFO continues with the database
+/// after them.
 struct Estimates {
     first: usize,
     left: usize,
@@ -42,7 +44,8 @@ impl Estimates {
         Estimates { first, left: ESTIMATES }
     }
 
-    /// Makes one of `db`, which has keys with an expiry, if it is its turn and this thread may look at keys.
+    /// Estimates `db`, which has keys with an expiry, if its position is reached and this thread
+    /// may read keys.
     fn make(&mut self, core: &mut Core, held: &mut Held<'_>, db: usize, expiring: usize) {
         let now = core.turn.now_ms;
         let is_fresh = |old: &Estimate| {
@@ -60,7 +63,8 @@ impl Estimates {
         core.srv.info.next_estimate.store(next, Ordering::Relaxed);
     }
 
-    /// After the last database: the next INFO begins at the first one, unless this one was full.
+    /// After the last database: the next INFO begins at the first database, unless this INFO used
+    /// up its estimates.
     fn end(&self, core: &Core) {
         if self.left > 0 {
             core.srv.info.next_estimate.store(0, Ordering::Relaxed);
@@ -68,7 +72,7 @@ impl Estimates {
     }
 }
 
-/// Makes estimates for an INFO that is written in the slow lane, where nobody looks at keys.
+/// Makes estimates for an INFO that is written in the slow lane, which must not read keys.
 pub fn estimate(core: &mut Core, held: &mut Held<'_>) {
     let mut estimates = Estimates::begin(core);
     let ks = &core.srv.ks;
@@ -124,7 +128,7 @@ pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
     }
 }
 
-/// Whether single keys may be looked at.
+/// Whether the caller may read single keys.
 fn may_look(held: &Held<'_>) -> bool {
     match held {
         Held::Nothing(_) => true,
@@ -133,8 +137,8 @@ fn may_look(held: &Held<'_>) -> bool {
     }
 }
 
-/// Shows the guard of `shard` to `look`, unless it is busy or not to be had here; whether it was
-/// shown.
+/// Passes the guard of `shard` to `look`, unless the shard is busy or `held` excludes it. Returns
+/// whether `look` ran.
 fn with_shard(
     core: &mut Core,
     held: &mut Held<'_>,
@@ -145,7 +149,7 @@ fn with_shard(
     match held {
         Held::Nothing(inside) => match inside.guard_one(turn, shard) {
             Ok(guard) => look(&guard, turn),
-            // What is done with it is not worth waiting for.
+            // An estimate is not worth waiting for.
             Err(_) => return false,
         },
         Held::Guard(guard) if guard.holds(shard) => look(guard, turn),
@@ -154,7 +158,7 @@ fn with_shard(
     true
 }
 
-/// When a key that has an expiry expires on average, if one was seen.
+/// The average time at which keys with an expiry expire, if the sample has any.
 fn average_expiry(core: &mut Core, held: &mut Held<'_>, db: usize) -> Option<i64> {
     let srv = core.srv;
     let first = core.turn.random() % SHARDS as u64;

@@ -1,11 +1,11 @@
-//! The account of memory: INFO memory, MEMORY STATS and MEMORY DOCTOR tell the same numbers.
+//! The memory account. INFO memory, MEMORY STATS and MEMORY DOCTOR report the same numbers.
 //!
 //! ```text
 //! resident (kernel)     pages in RAM                      rss_overhead = resident / allocator's
 //!  └ allocator resident pages the allocator keeps         allocator_rss = resident / active
 //!     └ active          pages with something allocated    allocator_frag = active / allocated
 //!        └ used         bytes in use                      fragmentation = resident / used
-//!           ├ overhead  what is not data: see `overhead`
+//!           ├ overhead  everything but data: see `overhead`
 //!           └ dataset   the rest
 //! ```
 
@@ -28,19 +28,19 @@ pub struct Usage {
     pub tables: Vec<(usize, u64)>,
     /// Keys in all databases.
     pub keys: u64,
-    /// Buffers and bookkeeping of clients that are no replicas, and of those that are.
+    /// Buffers and bookkeeping of clients that are not replicas, and those of replicas.
     pub clients: u64,
     pub replicas: u64,
-    /// What is kept of the stream of writes, and what of it is kept only for replicas that are behind.
+    /// Bytes kept of the replication stream, and the part kept only for replicas that lag behind.
     pub stream: u64,
     pub behind: u64,
-    /// Part of `used` that eviction does not try to win back.
+    /// The part of `used` that eviction ignores.
     pub not_counted: u64,
     pub allocator: Allocator,
     pub resident: u64,
 }
 
-/// The allocator's part.
+/// The allocator's statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator {
     pub allocated: u64,
@@ -59,7 +59,8 @@ impl From<AllocatorStats> for Allocator {
 }
 
 impl Usage {
-    /// Looks at the allocator, the kernel, the clients and the tables. O(clients + shards).
+    /// Reads the statistics of the allocator, the kernel, the clients and the tables. O(clients +
+    /// shards).
     pub fn now(core: &mut Core) -> Usage {
         core.memory.publish(&core.srv.memory);
         let srv = core.srv;
@@ -68,7 +69,7 @@ impl Usage {
         let mut tables = Vec::new();
         for db in ks.occupied_databases() {
             let sums = ks.sums(db);
-            // An empty database is left out, as its tables have no segments.
+            // Skip empty databases: their tables have no segments.
             if sums.keys > 0 {
                 keys += sums.keys as u64;
                 tables.push((db, sums.table_bytes as u64));
@@ -107,7 +108,7 @@ impl Usage {
         self.used.saturating_sub(self.overhead)
     }
 
-    /// Of what came since the start, the share in percent that is data.
+    /// The share of data in the memory allocated since the start, in percent.
     pub fn dataset_percent(&self) -> f64 {
         percent(self.dataset() as f64, self.used.saturating_sub(self.startup) as f64).min(100.0)
     }
@@ -116,29 +117,29 @@ impl Usage {
         percent(self.used as f64, self.peak as f64)
     }
 
-    /// Pages with something in them, by what is in them.
+    /// Pages with allocations, compared with the bytes allocated in them.
     pub fn fragmentation_in_allocator(&self) -> Overhead {
         Overhead::of(self.allocator.active, self.allocator.allocated)
     }
 
-    /// What the allocator keeps, by pages with something in them.
+    /// Pages that the allocator keeps, compared with pages that have allocations.
     pub fn resident_in_allocator(&self) -> Overhead {
         Overhead::of(self.allocator.resident, self.allocator.active)
     }
 
-    /// What the kernel counts, by what the allocator keeps. Below 1 when the allocator's pages
-    /// are swapped out or were never touched.
+    /// Pages that the kernel counts, compared with pages that the allocator keeps. Below 1 when the
+    /// allocator's pages are swapped out or were never touched.
     pub fn resident_beside_allocator(&self) -> Overhead {
         Overhead::of(self.resident, self.allocator.resident)
     }
 
-    /// What the kernel counts, by what is in use.
+    /// Pages that the kernel counts, compared with bytes in use.
     pub fn fragmentation(&self) -> Overhead {
         Overhead::of(self.resident, self.used)
     }
 }
 
-/// One amount of memory in comparison to a smaller one that it should be.
+/// An amount of memory, compared with a smaller amount that it should ideally equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
     pub ratio: f64,
@@ -151,7 +152,7 @@ impl Overhead {
     }
 }
 
-/// What is kept of the stream in bytes, and how much of that is more than the backlog's size.
+/// Bytes kept of the replication stream, and how many of them exceed the backlog's size.
 fn stream_bytes(core: &Core) -> (u64, u64) {
     let state = hub(core.srv).lock();
     let Some(backlog) = state.node.stream().backlog() else { return (0, 0) };
@@ -159,7 +160,7 @@ fn stream_bytes(core: &Core) -> (u64, u64) {
     (backlog.memory() as u64, (kept.end - kept.start).saturating_sub(backlog.size()))
 }
 
-/// What clients hold that are no replicas, and what those hold that are.
+/// Bytes held by clients that are not replicas, and by replicas.
 fn clients_bytes(core: &Core) -> (u64, u64) {
     let fixed = weft_state::held::FIXED as u64;
     let (mut clients, mut replicas) = (0, 0);
@@ -197,7 +198,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     write_rest(core, &usage, text);
 }
 
-/// There is no scripting yet, so it uses no memory.
+/// Scripts are not supported yet, so they use no memory.
 fn write_scripts(text: &mut Text) {
     text.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
     text.field("used_memory_lua_human", "0B");
@@ -228,7 +229,7 @@ fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
     text.field("mem_not_counted_for_evict", usage.not_counted);
     text.field("mem_replication_backlog", usage.stream - usage.behind);
     text.field("mem_total_replication_buffers", usage.stream);
-    // What a replica holds of its primary's stream while it loads.
+    // Bytes of the primary's stream that a replica buffers while it loads.
     text.field("mem_replicas_repl_buffer", 0);
     text.field("mem_clients_slaves", usage.behind + usage.replicas);
     text.field("mem_clients_normal", usage.clients);

@@ -1,20 +1,20 @@
-//! INFO: what the server says of itself, in sections of `name:value` lines.
+//! INFO: the server's state, in sections of `name:value` lines.
 //!
-//! Names and order follow Valkey 9.1, because dashboards, exporters and Sentinel read them. A
-//! field that belongs to something this server does not have is given with the value that is
-//! true then (no script is cached: `number_of_cached_scripts:0`), unless nobody could make sense
-//! of it. One section is our own: [`threads`].
+//! Names and order follow Valkey 9.1, because dashboards, exporters and Sentinel read them. A field
+//! of a missing feature has the value that is true without it (no script is cached:
+//! `number_of_cached_scripts:0`), except where no value would make sense. One section is our own:
+//! [`threads`].
 //!
-//! * [`selection`] - from the words after INFO to a list of sections
-//! * [`text`] - the lines
-//! * [`totals`] - every counter added up over the threads; what CONFIG RESETSTAT sets back
+//! * [`selection`] - parses the words after INFO into a list of sections
+//! * [`text`] - formats the lines
+//! * [`totals`] - sums each counter over the threads; resets them for CONFIG RESETSTAT
 //! * [`rates`] - the `instantaneous_` fields
-//! * [`peaks`] - the largest buffers of clients in the last seconds
-//! * [`state`] - what only INFO and its like need to know of the server
+//! * [`peaks`] - the largest client buffers of the last seconds
+//! * [`state`] - the state that only INFO and similar commands use
 //! * the other files: one section or a few small ones each
 //!
-//! Nothing here stops another thread. The counters of a busy server are read while they move,
-//! so fields of one reply may be some nanoseconds apart.
+//! INFO stops no thread. It reads the counters of a busy server while they change, so the fields of
+//! one reply may be some nanoseconds apart.
 
 mod activity;
 
@@ -41,8 +41,8 @@ use weft_commands::Lane;
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::core::Held;
 
-/// What comes before [`render`]: how much work that is to be, in elements. With thousands of databases it
-/// is done in the slow lane.
+/// The work that must precede [`render`]. Returns its cost in elements: with thousands of
+/// databases, INFO runs in the slow lane.
 pub fn prepare(core: &mut Core, held: &mut Held<'_>, lane: Lane, selection: &Selection) -> usize {
     let is_one = |section| matches!(section, Section::Keyspace | Section::Memory);
     if !selection.sections().any(is_one) {
@@ -56,7 +56,7 @@ pub fn prepare(core: &mut Core, held: &mut Held<'_>, lane: Lane, selection: &Sel
 }
 
 /// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
-/// `held`: what INFO holds, to look at a few keys.
+/// `held`: the locks that INFO holds. It may read a few keys under them.
 pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> String {
     let mut text = Text::default();
     for section in selection.sections() {
@@ -70,7 +70,7 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
             Section::Replication => replication::write(core, &mut text),
             Section::Cpu => activity::write_cpu(core, &mut text),
             Section::Threads => threads::write(core, &mut text),
-            // There are no modules: the section is its title.
+            // There are no modules, so the section has a title only.
             Section::Modules => {}
             Section::CommandStats => commands::write_counts(core, &mut text),
             Section::ErrorStats => commands::write_errors(core, &mut text),
@@ -88,7 +88,7 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
     text.into_string()
 }
 
-/// INFO TLS, as of a server that has no certificates.
+/// INFO TLS of a server without certificates.
 fn write_tls(text: &mut Text) {
     for name in ["server_cert", "client_cert", "ca_cert"] {
         text.field(&format!("tls_{name}_serial"), "none");
@@ -96,7 +96,7 @@ fn write_tls(text: &mut Text) {
     }
 }
 
-/// What a thread's cron does for INFO: its CPU time, and on the first thread a sample of the
+/// INFO's part of a thread's cron: records the CPU time; on the first thread, also samples the
 /// rates.
 pub fn tick(core: &Core, first: bool) {
     threads::note_cpu_time(core);

@@ -56,12 +56,12 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
         text.hundredths("loading_loaded_perc", part(loaded, total));
         let spent = (srv.now_ms() / 1000 - since_s).max(1) as u64;
         let left = total.saturating_sub(loaded);
-        // With nothing loaded nobody knows.
+        // Before the first byte is loaded, there is no rate to estimate from.
         text.field("loading_eta_seconds", (spent * left).checked_div(loaded).unwrap_or(1));
     }
 }
 
-/// Writes that wait for a snapshot, which the reference never has them do.
+/// Writes that wait for a snapshot. In the reference, they never do.
 fn write_waits(srv: &Server, text: &mut Text) {
     let waits = &srv.persistence.waits;
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn write_aof(srv: &Server, text: &mut Text) {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok = |failed: bool| if failed { "err" } else { "ok" };
     let began_s = status.rewrite_began_s.load(Ordering::Relaxed);
-    // From the answer to BGREWRITEAOF on, though its moment may come a little later.
+    // In progress from the reply to BGREWRITEAOF on, even if the rewrite starts a little later.
     let is_scheduled = status.scheduled.load(Ordering::Relaxed);
     let is_under_way = aof(srv).is_rewriting() && !is_scheduled;
     let since_s = match is_under_way {

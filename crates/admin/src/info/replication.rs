@@ -1,4 +1,4 @@
-//! INFO replication: what the machine knows of replicas and of our primary.
+//! INFO replication: the state machine's view of replicas and of our primary.
 
 use crate::info::text::Text;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use weft_replication_driver::State;
 use weft_replication_driver::hub;
 use weft_replication_driver::replica::copy::Progress;
 
-/// What the configuration says of this server as a replica.
+/// The configuration of this server as a replica.
 struct Own {
     priority: i64,
     read_only: bool,
@@ -19,7 +19,8 @@ struct Own {
 
 pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
-    // In this order: nobody waits for the configuration while he has the machine.
+    // Lock order: the configuration before the state machine. No thread waits for the configuration
+    // while it holds the state machine.
     let config = srv.config();
     let own = Own {
         priority: config.int(Id::REPLICA_PRIORITY),
@@ -103,7 +104,7 @@ fn write_replicas(state: &State, now: Ms, text: &mut Text) {
             ),
         );
     }
-    // Nobody here gets a copy over a connection of its own.
+    // No replica of this server gets its full sync over a second connection.
     text.field("replicas_waiting_psync", 0);
     text.field("master_failover_state", node.failover().name());
 }

@@ -1,4 +1,4 @@
-//! Which sections an INFO asks for.
+//! The sections that an INFO selects.
 
 /// A section, in the order of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Section {
     Keyspace,
 }
 
-/// Which of the words for several sections includes a section.
+/// The smallest group word that includes a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Default,
@@ -49,8 +49,8 @@ impl Section {
         Section::Keyspace,
     ];
 
-    /// The line above the section, without its `# `. In lower case and without spaces it is the
-    /// word to ask by.
+    /// The line above the section, without its `# `. In lower case and without spaces, it is the
+    /// word that selects the section.
     pub fn title(self) -> &'static str {
         match self {
             Section::Server => "Server",
@@ -72,8 +72,8 @@ impl Section {
         }
     }
 
-    /// The smallest of the words for several that includes this section. `all` leaves out what
-    /// modules add, here as in the reference.
+    /// The smallest group word that includes this section. As in the reference, `all` leaves out
+    /// the sections of modules.
     fn part(self) -> Part {
         match self {
             Section::Server
@@ -105,7 +105,7 @@ impl Section {
 pub struct Selection(u32);
 
 impl Selection {
-    /// What the words after INFO ask for; none ask for the default. Unknown words are nothing.
+    /// Parses the words after INFO. No words select the default; unknown words select nothing.
     pub fn of(words: &[&[u8]]) -> Selection {
         if words.is_empty() {
             return Selection(up_to(Part::Default));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn several_words_add_up_in_the_order_of_the_reply() {
+    fn sections_of_several_words_keep_reply_order() {
         assert_eq!(titles(&["keyspace", "SERVER", "nosuch"]), ["Server", "Keyspace"]);
         assert!(titles(&["nosuch"]).is_empty());
         assert_eq!(titles(&[]), titles(&["default"]));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn words_for_several() {
+    fn group_words_select_their_sections() {
         let (default, all, everything) =
             (titles(&["default"]), titles(&["all"]), titles(&["everything"]));
         assert!(!default.contains(&"Commandstats") && all.contains(&"Commandstats"));

@@ -8,10 +8,10 @@ use weft_executor::dispatch::core::Core;
 use weft_process::stats;
 use weft_state::version::VERSION;
 
-/// The version of Redis whose behaviour clients may expect: the last one before Valkey left.
+/// The Redis version whose behaviour clients may expect: the last one before Valkey forked.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
-/// The version of Valkey whose behaviour this server has. Exporters and dashboards label by it.
+/// The Valkey version whose behaviour this server has. Exporters and dashboards use it as a label.
 const VALKEY_VERSION: &str = "9.1.0";
 
 pub fn write(core: &mut Core, text: &mut Text) {
@@ -44,7 +44,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     }
 }
 
-/// `as_redis`: with names of fields that Redis has, where the reference has changed them.
+/// `as_redis`: use Redis's names for the fields that the reference renamed.
 fn write_program(as_redis: bool, build_id: u64, text: &mut Text) {
     text.field("redis_version", COMPATIBLE_VERSION);
     text.field("server_name", "weft");
@@ -59,13 +59,13 @@ fn write_program(as_redis: bool, build_id: u64, text: &mut Text) {
     text.field("arch_bits", stats::ARCH_BITS);
     text.field("monotonic_clock", "quanta (invariant TSC where there is one)");
     text.field("multiplexing_api", "epoll");
-    // As the reference says it of a build by another compiler.
+    // The reference reports this when another compiler built it.
     text.field("gcc_version", "0.0.0");
     text.field("rustc_version", stats::compiler_version());
 }
 
-/// Tells one build from another: of what is known of it without reading all of the program, which
-/// is its version, its compiler, its length and when it was written.
+/// Identifies a build without reading the whole program: a hash of its version, its compiler, its
+/// length and its modification time.
 fn build_id(executable: &str) -> u64 {
     let file = std::fs::metadata(executable);
     let (len, at) = file.map_or((0, None), |file| (file.len(), file.modified().ok()));
@@ -80,15 +80,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_are_told_apart() {
-        let dir = tempfile::tempdir().expect("a directory");
+    fn builds_have_different_ids() {
+        let dir = tempfile::tempdir().expect("create a folder");
         let path = dir.path().join("program");
         let id = |bytes: &[u8]| {
-            std::fs::write(&path, bytes).expect("it is written");
+            std::fs::write(&path, bytes).expect("write the program");
             build_id(path.to_str().expect("text"))
         };
         let first = id(b"one");
-        assert_eq!(first, build_id(path.to_str().expect("text")), "it stays");
+        assert_eq!(first, build_id(path.to_str().expect("text")), "the id stays");
         assert_ne!(first, id(b"another"));
     }
 }

@@ -1,4 +1,4 @@
-//! The text of INFO: titles, `name:value` lines, and numbers as people read them.
+//! The text of INFO: titles, `name:value` lines, and human-readable numbers.
 
 use std::fmt::{Display, Write};
 
@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 pub struct Text(String);
 
 impl Text {
-    /// Starts a section; a blank line separates it from the one before.
+    /// Starts a section, with a blank line after the previous one.
     pub fn section(&mut self, title: &str) {
         if !self.0.is_empty() {
             self.0.push_str("\r\n");
@@ -26,23 +26,23 @@ impl Text {
         self.end();
     }
 
-    /// Starts a line that is written piece by piece: without the machinery of formatting, for the many
-    /// lines of commands and databases.
+    /// Starts a line that is written in pieces. This avoids `fmt`, since there are many lines for
+    /// commands and databases.
     pub fn begin(&mut self, start: &str) {
         self.push(start);
     }
 
-    /// Goes on with the line.
+    /// Appends to the line.
     pub fn push(&mut self, text: &str) {
         self.0.push_str(text);
     }
 
-    /// Goes on with a number.
+    /// Appends a number.
     pub fn int(&mut self, n: impl itoa::Integer) {
         self.0.push_str(itoa::Buffer::new().format(n));
     }
 
-    /// Goes on with `n`, which counts units of which 10 to the `places` are one.
+    /// Appends `n / 10^places`, with `places` decimals.
     pub fn decimal(&mut self, n: u64, places: u32) {
         let unit = 10u64.pow(places);
         self.int(n / unit);
@@ -57,12 +57,12 @@ impl Text {
         self.push("\r\n");
     }
 
-    /// A number with two decimals.
+    /// A field with two decimals.
     pub fn hundredths(&mut self, name: &str, value: f64) {
         self.field(name, format_args!("{value:.2}"));
     }
 
-    /// Bytes as a number, and as `1.50M` in a second line `name_human`.
+    /// A field in bytes, and a second line `name_human` like `1.50M`.
     pub fn bytes(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
         self.begin(name);
@@ -71,7 +71,7 @@ impl Text {
         self.end();
     }
 
-    /// Several fields that are all 0: counters of what can't happen here.
+    /// Several fields that are all 0: counters of events that can't happen here.
     pub fn zeros(&mut self, names: &[&str]) {
         names.iter().for_each(|name| self.field(name, 0));
     }
@@ -94,16 +94,16 @@ pub fn human(bytes: u64) -> String {
         }
         value /= 1024.0;
     }
-    // More than an exbibyte: nobody has that, but the number must be right.
+    // More than an exbibyte. No machine has that much, but the number must be right.
     format!("{bytes}B")
 }
 
-/// `part` of `whole`, in percent; 100 of nothing.
+/// `part` of `whole` in percent; 100 when `whole` is zero.
 pub fn percent(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 100.0 } else { part * 100.0 / whole }
 }
 
-/// How often `part` goes into `whole`; 1 when either is nothing.
+/// `whole / part`; 1 when either is zero.
 pub fn ratio(whole: u64, part: u64) -> f64 {
     if whole == 0 || part == 0 { 1.0 } else { whole as f64 / part as f64 }
 }

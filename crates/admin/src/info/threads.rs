@@ -1,14 +1,14 @@
-//! INFO threads, a section of our own: how the work divides among the I/O threads.
+//! INFO threads, a section of our own: how the work is divided among the I/O threads.
 //!
-//! `busy` is the share of the last second or so that the thread was running, in percent of a CPU;
-//! `pressure` how busy it would be if it got a CPU whenever it wants one, which decides on how many
-//! threads are active (see [`weft_state::threads`]). Threads do not spin: both are useful work.
+//! `busy`: the share of about the last second in which the thread ran, in percent of a CPU.
+//! `pressure`: the share if the thread got a CPU whenever it wanted one. It decides how many
+//! threads are active (see [`weft_state::threads`]). Threads do not spin, so both count useful work.
 //!
-//! `slow_lane_jobs`: long commands that run or wait for a thread of the slow lane.
+//! `slow_lane_jobs`: long commands that run in the slow lane or wait for one of its threads.
 //!
-//! One line for each thread that exists, counted from the start (CONFIG RESETSTAT leaves them alone,
-//! so that a balance can be judged over the server's life). CPU times are as of the thread's last
-//! cron, at most a tenth of a second ago while it turns at all.
+//! One line for each existing thread, counted from the start: CONFIG RESETSTAT leaves them alone,
+//! so the balance can be judged over the server's life. CPU times are those of the thread's last
+//! cron, at most 100 ms old while the thread is awake.
 
 use crate::info::text::Text;
 use weft_base::cpulist::CpuSet;
@@ -34,7 +34,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     }
 }
 
-/// Lets others know how much CPU time the calling thread, which owns `core`, has used.
+/// Publishes the CPU time of the calling thread, which owns `core`.
 pub fn note_cpu_time(core: &Core) {
     let used = cpu_time(Whose::Thread);
     core.stats().cpu_user_us.set(used.user_us);

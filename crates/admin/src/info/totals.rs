@@ -1,8 +1,8 @@
-//! All counters added up over the threads, and what CONFIG RESETSTAT does to them.
+//! Sums of all counters over the threads, and their reset by CONFIG RESETSTAT.
 //!
 //! A counter has one writer, its thread (see [`weft_state::stats`]), so a reset can't set it to zero.
-//! It remembers the sums instead, and whoever reports subtracts them. Between a reset and a
-//! report a thread may be in the middle of a command; then the report is off by that one.
+//! The reset stores the sums instead, and each report subtracts them. If a thread is in the middle
+//! of a command at the reset or the report, the result is off by that command.
 
 use std::sync::atomic::Ordering;
 use weft_durability::aof::aof;
@@ -11,8 +11,8 @@ use weft_state::info_state::base::{Base, CommandTotals, Totals, take};
 use weft_state::server::Server;
 use weft_state::stats::{Distribution, ThreadStats};
 
-/// Everything since the start. O(threads), and O(commands) for each that has executed some since
-/// the last call. `own`: the thread that asks, which may be in the middle of a batch.
+/// Everything since the start. O(threads), and O(commands) for each thread that has executed
+/// some since the last call. `own`: the calling thread, which may be in the middle of a batch.
 fn totals_since_start(srv: &Server, own: &ThreadStats) -> Totals {
     let mut totals = Totals {
         net_repl_out: srv.replication.sent.load(Ordering::Relaxed),
@@ -46,7 +46,7 @@ pub fn commands_since_reset(srv: &Server) -> Vec<CommandTotals> {
     all
 }
 
-/// Thread by thread, whose counters lie side by side.
+/// Iterates thread by thread, because a thread's counters are adjacent in memory.
 fn commands_since_start(srv: &Server) -> Vec<CommandTotals> {
     let mut all = vec![CommandTotals::default(); srv.table.all().len()];
     for thread in srv.all_stats() {
@@ -60,8 +60,8 @@ fn commands_since_start(srv: &Server) -> Vec<CommandTotals> {
     all
 }
 
-/// How long the calls of a command took since the last reset; empty where nothing was recorded.
-/// O(threads), and O(buckets) for each that has executed it.
+/// The latencies of a command since the last reset; empty where nothing was recorded. O(threads),
+/// and O(buckets) for each thread that has executed it.
 pub fn latency_since_reset(srv: &Server, number: usize) -> Distribution {
     let mut sum = latency_since_start(srv, number);
     if !sum.is_empty()
@@ -79,7 +79,7 @@ fn latency_since_start(srv: &Server, number: usize) -> Distribution {
     sum
 }
 
-/// CONFIG RESETSTAT: INFO counts from here.
+/// CONFIG RESETSTAT: makes INFO count from here.
 pub fn reset(srv: &Server, own: &ThreadStats) {
     let base = Base {
         totals: totals_since_start(srv, own),
@@ -90,7 +90,7 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
     srv.info.rates().clear();
     srv.bio.reset_stats();
     srv.errors.lock().unwrap_or_else(|p| p.into_inner()).clear();
-    // These have several writers, so that anybody may set them.
+    // These counters have several writers, so any thread may reset them.
     let totals = &srv.totals;
     for counter in [
         &totals.connections,

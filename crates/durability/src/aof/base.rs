@@ -1,4 +1,4 @@
-//! What a rewrite writes: the content of a cut, as a snapshot or as commands.
+//! The base that a rewrite writes: the content of a cut, as a snapshot or as commands.
 
 use crate::aof::order::Base;
 use crate::persistence::save;
@@ -22,12 +22,12 @@ use weft_types::string::{Digits, Str, Text};
 use weft_types::zset::View;
 use weft_types::{Kind, Type};
 
-/// Elements of one command, as the reference has it.
+/// Elements per command, as in the reference.
 const ELEMENTS: usize = 64;
-/// Bytes that are written together.
+/// Bytes per write.
 const TOGETHER: usize = 256 << 10;
 
-/// The name of a base on its way to its place.
+/// The temporary name of a base, until it is complete.
 fn temporary() -> String {
     format!("temp-rewriteaof-bg-{}.aof", std::process::id())
 }
@@ -37,7 +37,7 @@ fn place<'s>(srv: &'s Server, dir: &'s Directory, policy: &Policy) -> io::Result
     Place::begin(&*dir.storage, dir.folder(), &temporary(), number, policy.incremental)
 }
 
-/// How a base of commands begins: with the time, where the log notes it.
+/// The first bytes of a base of commands: the time, if annotations are on.
 fn beginning(srv: &Server, policy: &Policy) -> Vec<u8> {
     match policy.annotations.timestamps {
         true => format!("#TS:{}\r\n", srv.now_ms() / 1000).into_bytes(),
@@ -45,10 +45,10 @@ fn beginning(srv: &Server, policy: &Policy) -> Vec<u8> {
     }
 }
 
-/// Writes the base of an empty keyspace, which is safe when this returns.
+/// Writes the base of an empty keyspace. It is on disk when this returns.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<Base> {
     let place = place(srv, dir, policy)?;
     let place = if policy.snapshot {
@@ -65,10 +65,10 @@ pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<
     Ok(Base { name: temporary(), snapshot: policy.snapshot })
 }
 
-/// Writes the base of what is in `snapshot`, which is safe when this returns. O(all keys).
+/// Writes the base with the content of `snapshot`. It is on disk when this returns. O(all keys).
 ///
 /// # Errors
-/// Why there is none: a line for the operator.
+/// The reason for the failure, as a line for the operator.
 pub fn write(
     srv: &'static Server,
     dir: &Directory,
@@ -102,10 +102,10 @@ fn write_base(
     Ok(Base { name: temporary(), snapshot: policy.snapshot })
 }
 
-/// Commands that make keys what they are. A large value is not in memory as a whole.
+/// Writes commands that create the keys. A large value is never in memory as a whole.
 struct Script<W> {
     to: W,
-    /// After an error nothing is written.
+    /// After an error, nothing more is written.
     done: io::Result<()>,
     bytes: Vec<u8>,
     db: Option<usize>,
@@ -156,7 +156,7 @@ impl<W: Write> Script<W> {
         self.bytes.extend(b"\r\n");
     }
 
-    /// An argument that may be large, from where it is stored.
+    /// Appends an argument that may be large, directly from its storage.
     fn text(&mut self, text: Text<'_>) {
         self.bytes.extend(format!("${}\r\n", text.len()).bytes());
         for slice in text.all().flat_map(|slice| slice.chunks(TOGETHER)) {
@@ -221,8 +221,8 @@ impl<W: Write> Script<W> {
                 all.flush();
             }
             Type::Hash => self.hash(record),
-            // There is no command by which a stream becomes what it is, with groups and all that they
-            // wait for: its payload is one.
+            // No sequence of commands can restore a stream with its groups and pending entries. So
+            // it is written as RESTORE with its payload.
             Type::Stream => self.payload(record),
         }
     }
@@ -247,7 +247,7 @@ impl<W: Write> Script<W> {
         self.expire_fields(key, &mut expiring);
     }
 
-    /// Gives fields that are there their time.
+    /// Sets the expiries of existing fields.
     fn expire_fields(&mut self, key: &[u8], fields: &mut Vec<(Vec<u8>, i64)>) {
         for (field, at) in fields.drain(..) {
             let at = at.to_string();
@@ -257,7 +257,7 @@ impl<W: Write> Script<W> {
 
     fn payload(&mut self, record: &Record) {
         let mut payload = Vec::new();
-        // Nothing is written but to memory.
+        // This writes only to memory, so it can't fail.
         if let Ok(code) = encode(record, Form { version: VERSION, compress: true }, &mut payload) {
             seal(&mut payload, code);
             self.command(&[b"RESTORE", record.key(), b"0", &payload]);
@@ -265,7 +265,7 @@ impl<W: Write> Script<W> {
     }
 }
 
-/// One command for some elements at a time.
+/// Collects elements and writes a command for some of them at a time.
 struct Chunks<'s, W> {
     script: &'s mut Script<W>,
     name: &'static [u8],
@@ -298,7 +298,7 @@ impl<'s, W: Write> Chunks<'s, W> {
     }
 }
 
-/// As the log tells of a disk.
+/// The text of a disk error, for the log.
 pub fn told(e: &io::Error) -> String {
     words(e)
 }

@@ -1,4 +1,4 @@
-//! `weft-server --check-aof`: tells what is wrong with the files of a log, and repairs the end of the
+//! `weft-server --check-aof`: checks the files of an append-only log and repairs the end of the
 //! last one, without a server.
 
 use crate::aof::lock::lock_for_repair;
@@ -10,7 +10,8 @@ use weft_persist::aof::{Operator, Repair, check};
 use weft_persist::rdb::file;
 use weft_persist::storage::Disk;
 
-/// Checks what these words name; the exit code. `program`: as it was called.
+/// Checks the files named by `words` and returns the exit code. `program`: the name of the
+/// executable, for the usage.
 pub fn run(program: &str, words: &[OsString]) -> i32 {
     let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let options: Vec<&str> = text.iter().map(|word| &**word).collect();
@@ -45,7 +46,7 @@ pub fn run(program: &str, words: &[OsString]) -> i32 {
     i32::from(check(&Disk, Path::new(path), repair, &mut Terminal).is_err())
 }
 
-/// Who has called.
+/// The operator at a terminal.
 struct Terminal;
 
 impl Operator for Terminal {

@@ -1,42 +1,43 @@
 //! How long the writing thread lets units gather before it writes them.
 //!
-//! Under `always` one sync serves all whose units were written before it. Clients that send one request
-//! after the other all come back when a sync has ended, each a little later than the one before: who
-//! writes as soon as the first one is there has one sync for that one and one for all others, and each
-//! waits for both. So after a sync that many are waited for as it has served, with those that came
-//! meanwhile, for at most a part of the time that the sync took. A single client is never waited for:
-//! the first unit to come is as many as before.
+//! Under `always`, one sync serves all clients whose units were written before it. Clients that
+//! send one request after another all return when a sync has ended, each a little later than the
+//! one before. If the thread wrote as soon as the first unit arrived, one sync would serve that
+//! unit and the next sync all others, and each client would wait for both. So after a sync, the
+//! thread waits for as many units as the last sync served, plus the units that arrived meanwhile.
+//! It waits for at most a part of the time that the sync took. It never waits for a second unit of
+//! a single client: the first unit already makes as many as before.
 //!
-//! Under the other policies nobody waits for what is written, so a little may gather: a write to a file
-//! costs the same for one unit as for a hundred.
+//! Under the other policies, no client waits for the write, so units may gather for a little: one
+//! write costs the same for one unit as for a hundred.
 
 use std::time::{Duration, Instant};
 use weft_state::aof_policy::Sync;
 
-/// What gathers when nobody waits for it.
+/// How long units gather when no client waits for them.
 const UNHURRIED: Duration = Duration::from_millis(1);
-/// Nobody is waited for longer.
+/// The longest wait for further units under `always`.
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// The last unit that was in a sync.
+    /// The last synced unit.
     synced: u64,
-    /// Up to which unit the others are waited for, and until when.
+    /// Wait for units up to this number, but not after this time.
     awaited: Option<(u64, Instant)>,
 }
 
 impl Gathering {
-    /// Units up to `synced` were synced from `began` to `now`; `drawn` is the last one there is.
+    /// Units up to `synced` were synced from `began` to `now`; `drawn` is the last numbered unit.
     pub fn after_sync(&mut self, began: Instant, now: Instant, synced: u64, drawn: u64) {
         let served = synced.saturating_sub(std::mem::replace(&mut self.synced, synced));
         let took = now.saturating_duration_since(began);
         self.awaited = (served > 0).then(|| (drawn + served, now + (took / 2).min(LONGEST)));
     }
 
-    /// For how long others are waited for, when `drawn` is the last unit there is, and the first that
-    /// is not written is there.
+    /// How long to wait for further units. `drawn` is the last numbered unit, and the first
+    /// unwritten unit exists.
     pub fn time_left(&mut self, drawn: u64, now: Instant) -> Option<Duration> {
         let (upto, until) = self.awaited?;
         let left = until.saturating_duration_since(now);
@@ -48,7 +49,7 @@ impl Gathering {
     }
 }
 
-/// How long what was logged may wait to be written where there is something to write.
+/// How long logged units may wait before they are written, if there is data to write.
 pub fn unhurried(sync: Sync) -> Option<Duration> {
     match sync {
         Sync::Always => None,
@@ -61,18 +62,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_before_are_waited_for() {
+    fn gathering_waits_for_as_many_units_as_before() {
         let start = Instant::now();
         let at = |us: u64| start + Duration::from_micros(us);
         let mut gathering = Gathering::default();
-        assert_eq!(gathering.time_left(1, start), None, "nothing was synced yet");
-        // Units 1 to 25, and 20 others have come meanwhile.
+        assert_eq!(gathering.time_left(1, start), None, "no sync happened yet");
+        // Units 1 to 25 were synced, and 20 others have arrived meanwhile.
         gathering.after_sync(at(0), at(200), 25, 45);
         assert_eq!(gathering.time_left(45, at(200)), Some(Duration::from_micros(100)));
         assert_eq!(gathering.time_left(69, at(260)), Some(Duration::from_micros(40)));
-        assert_eq!(gathering.time_left(70, at(270)), None, "all are back");
+        assert_eq!(gathering.time_left(70, at(270)), None, "all clients are back");
         assert_eq!(gathering.time_left(45, at(270)), None);
-        // Somebody does not come back.
+        // One client does not return.
         gathering.after_sync(at(300), at(500), 70, 70);
         assert!(gathering.time_left(100, at(550)).is_some());
         assert_eq!(gathering.time_left(100, at(600)), None);
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_client_is_not_waited_for() {
+    fn gathering_does_not_wait_for_single_client() {
         let start = Instant::now();
         let mut gathering = Gathering::default();
         gathering.after_sync(start, start + LONGEST, 1, 1);
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_is_not_made_much_slower() {
+    fn gathering_wait_is_bounded_on_slow_disk() {
         let start = Instant::now();
         let end = start + Duration::from_secs(1);
         let mut gathering = Gathering::default();

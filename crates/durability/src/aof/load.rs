@@ -1,12 +1,12 @@
-//! From the files back to the keyspace.
+//! Loads the files of the append-only log into the keyspace.
 //!
 //! ```text
-//!  weft-aof-parse: files ─► blocks of commands ─► executed, some thousand at a time, with the world
-//!                                                 in hand; in between, clients are told LOADING
+//!  weft-aof-parse: files ─► blocks of commands ─► executed, some thousand at a time, while the world
+//!                                                 is stopped; in between, clients get LOADING errors
 //! ```
 //!
-//! A command is executed as it was logged, whatever the time is now: nothing expires, nothing is
-//! evicted, nobody is told, and nothing is logged.
+//! A command is executed as it was logged, whatever the current time: it expires and evicts no key,
+//! sends no notification and is not logged again.
 
 use crate::aof::aof;
 use crate::aof::directory;
@@ -33,19 +33,20 @@ use weft_state::command_table::Cmd;
 use weft_state::command_table::Run;
 use weft_state::server::Server;
 
-/// Bytes of a block, about, and commands in it at most: while it is executed nobody else is served.
+/// The approximate bytes of a block, and the maximum of its commands. While a block is executed, no
+/// client is served.
 const BLOCK: usize = 512 << 10;
 const COMMANDS: usize = 4096;
-/// Blocks that may wait.
+/// Blocks that may be queued.
 const AHEAD: usize = 8;
 
-/// Commands, one after the other.
+/// Consecutive commands.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
-    /// Of all arguments.
+    /// The spans of all arguments.
     spans: Vec<Range<usize>>,
-    /// Where the arguments of each command end in `spans`.
+    /// For each command, the end of its arguments in `spans`.
     ends: Vec<usize>,
 }
 
@@ -64,17 +65,17 @@ impl Block {
     }
 }
 
-/// What comes to the thread that executes.
+/// Messages to the executing thread.
 enum Load {
     Commands(Block),
-    /// A snapshot, and where the rest of its file is to go.
+    /// A snapshot, and the channel for the rest of its file.
     Snapshot(Box<dyn Read + Send>, SyncSender<Result<Rest, String>>),
-    /// All that came before has been executed, or will be with the transaction that it belongs to.
+    /// All earlier commands have been executed, or will be with their transaction.
     Settle(SyncSender<Result<(), String>>),
     EndFile(Role, String, SyncSender<Result<(), String>>),
 }
 
-/// Reads the files on a thread of its own.
+/// Parses the files on a separate thread.
 struct Parsed {
     to: SyncSender<Load>,
     block: Block,
@@ -134,23 +135,24 @@ impl Sink for Parsed {
     }
 }
 
-/// How the end of the last file is looked at.
+/// How to treat the end of the last file.
 fn leniency(srv: &Server) -> Leniency {
     let config = srv.config();
     Leniency {
         truncated: config.bool(Id::AOF_LOAD_TRUNCATED),
         corrupt: config.memory(Id::AOF_LOAD_CORRUPT_TAIL_MAX_SIZE),
         checks: config.bool(Id::AOF_CHECKSUM),
-        // Also while the world is stopped the writer may say where in the history of replication the data are.
+        // The writer may record positions in the replication history while the world is stopped,
+        // too.
         cuts: !aof(srv).is_on(),
     }
 }
 
-/// Loads all files, while clients are told that the server is loading. Answers where their data are in a
-/// history of replication, if they say so.
+/// Loads all files; clients get LOADING errors meanwhile. Returns the data's position in a
+/// replication history, if the files have one.
 ///
 /// # Errors
-/// What is wrong: a line for the operator.
+/// The fault, as a line for the operator.
 pub fn at_start(
     srv: &'static Server,
     dir: &Directory,
@@ -190,7 +192,7 @@ pub fn at_start(
             Ok(())
         }
     });
-    // It is loading still, for its clients, until the log has begun.
+    // For clients, loading continues until the log has begun.
     loaded
 }
 
@@ -198,7 +200,7 @@ fn rest<R: Read + Send + 'static>(front: snapshots::Front<R>) -> Rest {
     Rest { taken: front.taken, input: Box::new(Cursor::new(front.ahead).chain(front.rest)) }
 }
 
-/// Has a thread parse and this one execute.
+/// Starts a thread that parses, and executes on this one.
 fn load(
     srv: &'static Server,
     dir: &Directory,
@@ -209,7 +211,7 @@ fn load(
     std::thread::scope(|scope| {
         let (to, from) = sync_channel(AHEAD);
         let parse = move || {
-            // Who executes frees what was parsed, and counts that.
+            // The executing thread frees the parsed commands and counts that.
             let mut memory = ThreadMemory::new();
             let mut sink = Parsed { to, block: Block::default(), srv };
             let loaded = aof::load(dir, manifest, lenient, &mut sink);
@@ -235,23 +237,23 @@ fn load(
     })
 }
 
-/// What is to be done for a command of the file.
+/// The work for a command of the file.
 #[derive(Clone, Copy)]
 enum Work {
     Data(&'static Cmd, DataFn),
     Select,
     Multi,
     Exec,
-    /// It changes no data: PING, WATCH.
+    /// The command changes no data: PING, WATCH.
     Nothing,
 }
 
-/// Executes what was logged.
+/// Executes logged commands.
 struct Executor {
     srv: &'static Server,
     db: usize,
     reply: Reply,
-    /// What came since MULTI.
+    /// The commands since MULTI.
     transaction: Option<Vec<(Work, Vec<Vec<u8>>)>>,
     began: Instant,
 }
@@ -262,7 +264,7 @@ impl Executor {
     }
 
     /// # Errors
-    /// A command that is none: a line for the operator.
+    /// An invalid command, as a line for the operator.
     fn execute(&mut self, core: &mut Core, guard: &Guard<'_>, block: &Block) -> Result<(), String> {
         let mut args: Vec<&[u8]> = Vec::new();
         let mut at = 0;
@@ -281,10 +283,11 @@ impl Executor {
         guard: &Guard<'_>,
         args: &[&[u8]],
     ) -> Result<(), String> {
-        // In a transaction, too: one that never ends must not be cut off with what nobody knows.
+        // Also check commands in a transaction: if it never ends, it must not be cut off together
+        // with unknown commands.
         let work = self.work_of(args)?;
         match (work, &mut self.transaction) {
-            // Without MULTI there is nothing to do.
+            // EXEC without MULTI does nothing.
             (Work::Exec, _) => {
                 for (work, queued) in self.transaction.take().unwrap_or_default() {
                     let args: Vec<&[u8]> = queued.iter().map(|arg| &arg[..]).collect();
@@ -317,12 +320,12 @@ impl Executor {
             // MULTI in a transaction is an error that changes nothing.
             Work::Multi | Work::Exec | Work::Nothing => return Ok(()),
         };
-        // As things were when it was logged: nothing has expired that was not said to have.
+        // Restore the conditions at the time of logging: keys expire only by logged commands.
         core.turn.set_import(Import::Source);
         core.turn.expired = Expired::Keep;
         let request = Request::new(Some(cmd), args, &[]);
         let who = Who::source(self.db);
-        // What it answers, an error even, is what it has answered before.
+        // Discard the reply, even an error: the client got it when the command was logged.
         let _ = call(core, who, cmd, run, &request, &mut self.reply, guard, Lane::Slow);
         self.reply.clear();
         if !core.turn.effects.is_empty() {
@@ -337,7 +340,7 @@ impl Executor {
     }
 
     /// # Errors
-    /// It can't be what a server has logged: a line for the operator.
+    /// No server can have logged the command: a line for the operator.
     fn work_of(&self, args: &[&[u8]]) -> Result<Work, String> {
         let unknown = || {
             let name = args[0].escape_ascii();
@@ -358,9 +361,9 @@ impl Executor {
             Run::Watch => Ok(Work::Nothing),
             Run::Server(_) if name == "multi" => Ok(Work::Multi),
             Run::Server(_) if name == "select" => Ok(Work::Select),
-            // What changes the server is for those who are connected to it.
+            // Commands that change the server are meant for connected clients.
             Run::Server(_) if cmd.spec.flags.has(Flags::ADMIN.or(Flags::WRITE)) => {
-                Err(format!("The append only file calls '{name}', which is nothing that is logged"))
+                Err(format!("The append only file calls '{name}', which is never logged"))
             }
             Run::Server(_) => Ok(Work::Nothing),
         }
@@ -374,7 +377,7 @@ impl Executor {
                 self.db = db;
                 Ok(())
             }
-            None => Err("The append only file selects a database that is not there".into()),
+            None => Err("The append only file selects a database that does not exist".into()),
         }
     }
 
@@ -396,7 +399,7 @@ impl Executor {
 /// DEBUG LOADAOF: empties the keyspace and loads the files, while the world is stopped.
 ///
 /// # Errors
-/// What is wrong with the files, for the operator. The data is lost, or part of it.
+/// A fault of the files, as a line for the operator. The data is lost, completely or in part.
 pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result<(), String> {
     aof(srv).finish();
     let dir = directory(srv);
@@ -428,7 +431,7 @@ pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result
     loaded.map(|_| ())
 }
 
-/// What was done is in the files already.
+/// The files already have these changes.
 fn forget_effects(core: &mut Core, guard: &Guard<'_>) {
     settle(guard, &mut core.turn);
     core.turn.effects.take_notices();

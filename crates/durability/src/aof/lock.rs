@@ -1,15 +1,17 @@
-//! One process writes a set of append-only files.
+//! The lock on a set of append-only files, so that only one process writes them.
 //!
-//! Two servers that append to the same files destroy both data sets: each writes at offsets of its own, and
-//! each removes what the other's manifest names. So a server locks the set before it reads or writes any of it.
+//! Two servers that append to the same files destroy both data sets: each writes at its own
+//! offsets, and each removes files that the other's manifest names. So a server locks the set
+//! before it reads or writes any of it.
 //!
-//! The lock is `flock(2)` on `<appendfilename>.lock` in the folder of the files. The kernel releases it when the
-//! process ends, however it ends, so no stale lock can keep a server from starting. The file stays: removing
-//! it would let a second process lock a new file of that name while the first one still holds the old one. It
-//! holds the process id of its last owner, for the message only.
+//! The lock is `flock(2)` on `<appendfilename>.lock` in the folder of the files. The kernel
+//! releases it however the process ends, so no stale lock can keep a server from starting. The lock
+//! file is never removed: a second process could then lock a new file of that name while the first
+//! one still holds the old one. The file has the process id of its last owner, for the error
+//! message only.
 //!
-//! A server keeps its locks until it ends. Switching the log off leaves its files, and the data that they
-//! have, to the same server.
+//! A server keeps its locks until it ends. After the log is switched off, its files and their data
+//! still belong to the same server.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -35,8 +37,9 @@ struct Held {
 }
 
 impl Locks {
-    /// Locks the files of `dir` for this process, and creates its folder if it is missing. Succeeds at once when
-    /// the process holds them already. To be called before the first access to any of the files.
+    /// Locks the files of `dir` for this process, and creates its folder if it is missing. Succeeds
+    /// at once if the process already holds them. Call it before the first access to any of the
+    /// files.
     ///
     /// # Errors
     /// Another process holds them, or the lock file can't be opened: a line for the operator.
@@ -57,9 +60,10 @@ impl Locks {
         match file.try_lock() {
             Ok(()) => note_owner(&mut file),
             Err(TryLockError::WouldBlock) => return Err(in_use(&path, &mut file)),
-            // Some network file systems have no locks. Refusing to start there would protect nobody.
+            // Some network file systems don't support locks. Refusing to start there would protect
+            // no data.
             Err(TryLockError::Error(e)) => log_warning!(
-                "Can't lock {}: {}. Nothing keeps a second server from writing the same files.",
+                "Can't lock {}: {}. A second server could write the same files.",
                 path.display(),
                 weft_process::errors::words(&e)
             ),
@@ -73,13 +77,13 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
     file.metadata().map(|data| (data.dev(), data.ino()))
 }
 
-/// Writes the process id. On a full disk the file stays empty, which only makes the message shorter.
+/// Writes the process id. On a full disk, the file stays empty, and the message has no process id.
 fn note_owner(file: &mut File) {
     let _ = file.set_len(0);
     let _ = writeln!(file, "{}", std::process::id());
 }
 
-/// What a process is told that comes second.
+/// The error text for the second process.
 fn in_use(path: &Path, file: &mut File) -> String {
     let mut text = String::new();
     let read = file.read_to_string(&mut text).ok();
@@ -95,8 +99,9 @@ fn in_use(path: &Path, file: &mut File) -> String {
     )
 }
 
-/// Locks the set of files that `path`, a manifest or a file of a log, belongs to, for a tool that changes them.
-/// The lock lasts until the answer is dropped. Creates nothing: where no lock file is, no server has written.
+/// Locks the set of files that `path`, a manifest or a file of a log, belongs to, for a tool that
+/// changes them. The lock lasts until the returned files are dropped. Creates no lock file: if
+/// there is none, no server has written the set.
 ///
 /// # Errors
 /// A process holds the files: a line for the operator.
@@ -114,7 +119,8 @@ pub fn lock_for_repair(path: &Path) -> Result<Vec<File>, String> {
     Ok(locks)
 }
 
-/// The lock files beside `path` whose set it may belong to: those whose `appendfilename` its name begins with.
+/// The lock files in the folder of `path` whose set it may belong to: those whose `appendfilename`
+/// is a prefix of its name.
 fn lock_files_of(path: &Path) -> Vec<PathBuf> {
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -141,23 +147,24 @@ mod tests {
         Directory::new(Arc::new(Disk), root, "log", stem)
     }
 
-    /// Locks belong to open files, so two `Locks` in one process exclude each other as two processes do.
+    /// `flock` locks belong to open files, so two `Locks` in one process exclude each other as two
+    /// processes do.
     #[test]
-    fn one_owner_holds_a_set_of_files_until_it_ends() {
+    fn set_of_files_has_one_owner_at_a_time() {
         let root = tempfile::tempdir().expect("a folder");
         let dir = directory(root.path(), "a.aof");
         let (first, second) = (Locks::default(), Locks::default());
         assert_eq!(first.lock(&dir), Ok(()));
-        assert_eq!(first.lock(&dir), Ok(()), "it has it already");
-        let refusal = second.lock(&dir).expect_err("it is in use");
+        assert_eq!(first.lock(&dir), Ok(()), "the process holds the lock already");
+        let refusal = second.lock(&dir).expect_err("the lock is in use");
         assert!(refusal.contains(&format!("process {},", std::process::id())), "{refusal}");
         assert_eq!(second.lock(&directory(root.path(), "b.aof")), Ok(()), "other files");
         drop(first);
-        assert_eq!(second.lock(&dir), Ok(()), "the owner has gone");
+        assert_eq!(second.lock(&dir), Ok(()), "the owner has released it");
     }
 
     #[test]
-    fn repairs_find_the_lock_of_their_files() {
+    fn repair_finds_lock_of_its_files() {
         let root = tempfile::tempdir().expect("a folder");
         let dir = directory(root.path(), "a.aof");
         let locks = Locks::default();

@@ -1,24 +1,24 @@
-//! The append-only file: what the server does with [`weft_persist::aof`].
+//! The append-only file: the server's part of [`weft_persist::aof`].
 //!
 //! ```text
-//!  I/O threads ─► log of effects ─► weft-aof: write ─┬─ always: sync ─► answers are let go
-//!      ▲                              ▲              └─ everysec ─► weft-aof-sync
-//!      └── answers withheld ──────────┘ rotate at the cut
+//!  I/O threads ─► effect log ─► weft-aof: write ─┬─ always: sync ─► replies are released
+//!      ▲                              ▲          └─ everysec ─► weft-aof-sync
+//!      └── withheld replies ──────────┘ rotate at the cut
 //!                                     ▲
 //!  BGREWRITEAOF ─► weft-aof-rewrite: snapshot ─► base
 //! ```
 //!
-//! * this file: what all threads see of it, and how they reach the one that writes
-//! * [`writer`] - the thread that writes; [`policy`]: what the configuration says
-//! * [`gather`] - how much it waits for before it writes
-//! * [`rewrite`] - the thread of a rewrite; [`base`]: what it writes
+//! * this file: the state that all threads share, and the channel to the writing thread
+//! * [`writer`] - the thread that writes; [`policy`]: the configuration
+//! * [`gather`] - how long it lets units gather before it writes
+//! * [`rewrite`] - the thread of a rewrite; [`base`]: the file that it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
 //! * [`check`] - `--check-aof`; [`lock`]: one process writes a set of files
-//! * [`status`] - what INFO tells
+//! * [`status`] - the fields of INFO
 //!
-//! An answer is withheld while the units of the log that belong to it are above the bound that this sets
-//! ([`Bound::Disk`]). Under `always` that is what was synced; else there is no such limit, unless
-//! so much waits to be written that whoever writes must wait for the disk.
+//! A reply is withheld while its units of the log are above the bound ([`Bound::Disk`]). Under
+//! `always`, the bound is the last synced unit. Under the other policies there is no bound, unless
+//! so much data waits to be written that writing clients must wait for the disk.
 
 pub mod base;
 pub mod check;
@@ -51,19 +51,20 @@ use weft_state::mailbox::Message;
 use weft_state::server::{Journal, Server};
 use weft_state::waiting::Waiting;
 
-/// Bytes that may wait to be written before answers do, too.
+/// Bytes that may wait to be written before replies are withheld.
 pub const CROWDED: u64 = 64 << 20;
 
 /// The append-only file of `srv`.
 ///
 /// # Panics
-/// If the server was put together without one.
+/// If the server was built without one.
 pub fn aof(srv: &Server) -> &Aof {
     let any: &dyn Any = &*srv.journal;
     any.downcast_ref().expect("the append-only file")
 }
 
-/// Sets `appendonly` to no in the configuration: called when the log can't begin and nobody waits for the answer.
+/// Sets `appendonly` to no in the configuration. Called when the log can't begin and no client
+/// waits for the result.
 pub type StayOff = fn(&'static Server, &Switch<'_>);
 
 /// See the module.
@@ -71,28 +72,28 @@ pub struct Aof {
     pub stay_off: StayOff,
     /// All units up to here are in the file.
     written: AtomicU64,
-    /// All units up to here are safe.
+    /// All units up to here are on disk.
     durable: AtomicU64,
     /// Units above this number belong to the next file. Written while the world is stopped.
     cut: AtomicU64,
-    /// Logs that were begun, and who reads the last of them while it goes on. Written while the world is
-    /// stopped.
+    /// The number of logs begun, and the reader of the last log until it ends. Written while the
+    /// world is stopped.
     logs: AtomicU64,
     reader: Mutex<Option<ReaderId>>,
     writer: Mutex<Option<Handle>>,
-    /// Clients that wait for a unit to be safe, and whether there are any.
+    /// Clients that wait until a unit is on disk, and whether there are any.
     waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
     has_waits: AtomicBool,
-    /// What the configuration says, and who is about to do it: see [`Aof::switch`].
+    /// The configured state, and the lock of the thread that applies it: see [`Aof::switch`].
     wanted: AtomicBool,
     switch: Mutex<()>,
-    /// The log is to end, and to begin anew if it is still wanted.
+    /// The log must end, and restart if it is still wanted.
     is_stale: AtomicBool,
-    /// The data that the files have were dropped for a copy of a primary's that has not come.
+    /// The data of the files was dropped for a full sync that has not arrived.
     is_of_gone: AtomicBool,
     /// A rewrite is under way.
     rewriting: AtomicBool,
-    /// By which it is given up.
+    /// Cancels the rewrite.
     cancel: Mutex<Option<Arc<AtomicBool>>>,
     pub status: Status,
     pub locks: Locks,
@@ -101,7 +102,7 @@ pub struct Aof {
 /// See [`Aof::switch`].
 pub type Switch<'a> = MutexGuard<'a, ()>;
 
-/// The way to the thread that writes.
+/// The channel to the writing thread.
 #[derive(Clone)]
 struct Handle {
     to: Sender<Order>,
@@ -151,8 +152,9 @@ impl Aof {
         self.writer.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Who holds this begins and ends the log, and nobody else does. The disk is waited for meanwhile, so it is
-    /// taken before the configuration, and never by an I/O thread or anybody who holds shards.
+    /// Locks the switching of the log: only the holder begins and ends it. The holder waits for the
+    /// disk, so take this lock before the configuration. I/O threads and threads that hold shards
+    /// must not take it.
     pub fn switch(&self) -> Switch<'_> {
         self.switch.lock().unwrap_or_else(|p| p.into_inner())
     }
@@ -161,14 +163,14 @@ impl Aof {
         self.cancel.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Has the rewrite that is under way end without a result.
+    /// Cancels the running rewrite.
     pub fn cancel_rewrite(&self) {
         if let Some(cancel) = &*self.cancel() {
             cancel.store(true, Ordering::Relaxed);
         }
     }
 
-    /// A log begins, with the world stopped: a cut of the one before has no meaning for it.
+    /// Begins a log, with the world stopped. A cut of the previous log does not apply to it.
     fn begin_log(&self, reader: ReaderId) {
         self.cut.store(u64::MAX, Ordering::Relaxed);
         self.is_of_gone.store(false, Ordering::SeqCst);
@@ -176,19 +178,19 @@ impl Aof {
         *self.reader() = Some(reader);
     }
 
-    /// It ends, with the world stopped: who reads it, and is to be ended.
+    /// Ends the log, with the world stopped. Returns the reader, which the caller must end.
     fn end_log(&self) -> Option<ReaderId> {
         self.reader().take()
     }
 
-    /// Who reads the log, for as long as it goes on.
+    /// The reader of the log until the log ends.
     fn reader(&self) -> MutexGuard<'_, Option<ReaderId>> {
         self.reader.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// The data were dropped for a copy that has not come, and the files stay as they are: from them this
-    /// server may go on, if it is started again. Nothing may be logged behind them but what comes from a
-    /// primary that has gone on with us, which a copy precedes.
+    /// The data was dropped for a full sync that has not arrived. The files stay as they are, so
+    /// that the server can load them if it restarts. Until then, nothing may be logged after them,
+    /// except the stream of a primary, which a full sync precedes.
     pub fn outlives_data(&self) {
         self.is_of_gone.store(true, Ordering::SeqCst);
     }
@@ -198,34 +200,34 @@ impl Aof {
         self.is_of_gone.load(Ordering::SeqCst) && self.is_logging()
     }
 
-    /// Whether what is done is logged for it.
+    /// Whether effects are logged for it.
     pub fn is_logging(&self) -> bool {
         self.reader().is_some()
     }
 
-    /// Has the thread that writes look whether there is something for it, if all up to `unit` is written.
+    /// Wakes the writing thread to check for work, if all units up to `unit` are written.
     pub fn look_behind(&self, unit: u64) {
         if self.written.load(Ordering::SeqCst) >= unit {
             self.order(Order::Look);
         }
     }
 
-    /// Whether the log of that number goes on.
+    /// Whether the log of that number is still running.
     fn is_log(&self, number: u64) -> bool {
         self.reader().is_some() && self.log_number() == number
     }
 
-    /// The number of the log that has begun last.
+    /// The number of the last log begun.
     fn log_number(&self) -> u64 {
         self.logs.load(Ordering::SeqCst)
     }
 
-    /// Whether a rewrite is under way, and is not only waiting for its turn.
+    /// Whether a rewrite is running and has taken its cut, instead of being scheduled.
     pub fn has_cut(&self) -> bool {
         self.is_rewriting() && !self.status.scheduled.load(Ordering::SeqCst)
     }
 
-    /// Whether a rewrite is under way, or waits for a snapshot.
+    /// Whether a rewrite is running or waits for a snapshot.
     pub fn is_rewriting(&self) -> bool {
         self.rewriting.load(Ordering::SeqCst)
     }
@@ -235,13 +237,13 @@ impl Aof {
         self.handle().is_some()
     }
 
-    /// Whether it is as the configuration wants it.
+    /// Whether the log's state matches the configuration.
     pub fn is_switched(&self) -> bool {
         self.is_on() == self.wanted.load(Ordering::SeqCst)
     }
 
-    /// The policy has changed: from here on nothing is answered that would not be under the new one. Who
-    /// writes looks at it soon.
+    /// Applies a changed policy: from here on, no reply is sent that the new policy would withhold.
+    /// The writing thread reads the policy soon.
     pub fn renew(&self, srv: &Server, sync: aof_policy::Sync) {
         if sync == aof_policy::Sync::Always && self.is_on() {
             self.restrict(srv, self.durable());
@@ -250,19 +252,19 @@ impl Aof {
         }
     }
 
-    /// Tells the thread that writes; whether there is one.
+    /// Sends an order to the writing thread. Returns whether there is one.
     fn order(&self, order: Order) -> bool {
         let handle = self.handle().clone();
         handle.is_some_and(|handle| handle.order(order))
     }
 
-    /// The same, and waits for the answer; `None` when there is nobody to give one.
+    /// Like [`Aof::order`], and waits for the result; `None` when there is no writing thread.
     fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Option<T> {
         let handle = self.handle().clone();
         handle?.ask(order)
     }
 
-    /// All units up to this number are safe.
+    /// All units up to this number are on disk.
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::SeqCst)
     }
@@ -271,18 +273,20 @@ impl Aof {
         self.waits.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// The client waits until `unit` is safe: whether it has to. Its thread is told when it is.
+    /// Registers a client that waits until `unit` is on disk. Returns whether it must wait. Its
+    /// thread is notified.
     pub fn has_wait(&self, unit: u64, waiting: &Arc<Waiting>) -> bool {
         let mut waits = self.waits();
         waits.retain(|(_, other)| !other.state.is_over());
         waits.push((unit, waiting.clone()));
         self.has_waits.store(true, Ordering::SeqCst);
         drop(waits);
-        // Either this sees that it is safe, or who makes it so sees that somebody waits.
+        // Either this thread sees that the unit is on disk, or the writing thread sees the waiting
+        // client.
         self.durable() < unit || !waiting.state.give_up()
     }
 
-    /// Tells those who wait for the disk that nothing is written any more.
+    /// Unblocks the clients that wait for the disk, with an error: nothing is written any more.
     fn refuse_waits(&self, srv: &'static Server) {
         srv.replicator.refuse_local(srv, OFF);
         for (_, waiting) in std::mem::take(&mut *self.waits()) {
@@ -296,7 +300,7 @@ impl Aof {
         }
     }
 
-    /// Answers those who wait for what is safe now.
+    /// Unblocks the clients whose units are on disk now.
     fn end_waits(&self, srv: &'static Server) {
         srv.replicator.is_durable(srv);
         if !self.has_waits.load(Ordering::SeqCst) {
@@ -321,25 +325,27 @@ impl Aof {
         self.has_waits.store(!waits.is_empty(), Ordering::SeqCst);
     }
 
-    /// Bytes of commands that were logged and have not been taken yet to be written; others who read the log
-    /// may be late by more.
+    /// Bytes of logged commands that the writing thread has not taken yet. Other readers of the log
+    /// may lag further.
     pub fn pending_bytes(&self, srv: &Server) -> u64 {
         let reader = *self.reader();
         reader.map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader))
     }
 
-    /// Has those who write wait when the disk is so slow that too much waits for it. The thread that writes
-    /// may be stuck, and says when that is over.
+    /// Makes writing clients wait when the disk is so slow that too much data is pending. The
+    /// writing thread may be stuck in a write; it lifts the restriction later.
     pub fn watch_pressure(&self, srv: &Server) {
         if self.is_crowded(srv) {
             self.restrict(srv, self.written.load(Ordering::SeqCst));
         }
     }
 
-    /// Has answers to units above `upto` wait until who writes says otherwise, if they do not wait already.
+    /// Withholds replies to units above `upto` until the writing thread lifts the bound, if they
+    /// are not withheld already.
     fn restrict(&self, srv: &Server, upto: u64) {
         srv.answers.restrict(Bound::Disk, upto);
-        // The log may have ended, or all been written, before whoever writes could see that.
+        // The log may have ended, or all units may have been written, before the writing thread
+        // could see the bound.
         match self.is_logging() {
             true => {
                 self.order(Order::Look);
@@ -348,18 +354,19 @@ impl Aof {
         }
     }
 
-    /// Whether so much waits to be written that who logs more should wait. O(threads).
+    /// Whether so much data is pending that clients that log more should wait. O(threads).
     pub fn is_crowded(&self, srv: &Server) -> bool {
         self.pending_bytes(srv) > CROWDED
     }
 
-    /// Whether nothing may be written now, since it could not be kept.
+    /// The error for writes, if they can't be persisted now.
     pub fn refusal(&self) -> Option<String> {
         let error = self.status.last_error();
         error.map(|error| format!("MISCONF Errors writing to the AOF file: {error}"))
     }
 
-    /// Has all that was logged be written and synced; to be called when nobody executes any more.
+    /// Makes the writing thread write and sync all logged units. Call it when no thread executes
+    /// commands any more.
     pub fn finish(&self) {
         if self.is_on() {
             weft_process::log_notice!("Calling fsync() on the AOF file.");
@@ -378,23 +385,23 @@ impl Journal for Aof {
     }
 }
 
-/// Where the files are, by the configuration.
+/// The files' place according to the configuration.
 pub fn directory(srv: &Server) -> Directory {
-    // The directory of the data is the working directory.
+    // The data directory is the working directory.
     directory_in(std::path::Path::new("."), &srv.config())
 }
 
-/// Where the files would be if the directory of the data was `dir`.
+/// The files' place if `dir` was the data directory.
 pub fn directory_in(dir: &std::path::Path, config: &Config) -> Directory {
     let folder = config.str(Id::APPENDDIRNAME).into_owned();
     let stem = config.str(Id::APPENDFILENAME).into_owned();
     Directory::new(Arc::new(Disk), dir, &folder, &stem)
 }
 
-/// What WAITAOF answers without a log to wait for.
+/// The error of WAITAOF when there is no log to wait for.
 pub const OFF: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
-/// What WAITAOF answers: whether it is safe here, and on how many replicas.
+/// The reply of WAITAOF: whether the local disk has the writes, and the number of replicas that do.
 pub fn answer_wait(reply: &mut Reply, local: i64, on_replicas: i64) {
     reply.array(2);
     reply.int(local);

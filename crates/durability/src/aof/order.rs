@@ -1,42 +1,42 @@
-//! What the thread that writes the append-only file is told, and by what a rewrite hands its result over.
+//! Orders to the thread that writes the append-only file, and the result of a rewrite.
 
 use std::io;
 use std::sync::mpsc::SyncSender;
 use weft_persist::aof::{self, SyncJob};
 
-/// What the thread is told.
+/// Orders to the writing thread.
 pub enum Order {
     /// A sync has ended.
     Synced(SyncJob, io::Result<()>),
     /// Superfluous files were removed.
     Removed(Vec<aof::Entry>),
-    /// A cut was made: what comes behind it goes to a new file. The answer comes when that is so.
+    /// A cut was made: units after it go to a new file. The reply comes when the file exists.
     Rotate { cut: Cut, done: SyncSender<Result<(), String>> },
-    /// The image of that cut is in this file of the folder; or there is none.
+    /// The result of that cut's rewrite: a file in the folder, or an error.
     Rebase { cut: Cut, base: Result<Base, String>, done: SyncSender<Result<(), String>> },
-    /// A rewrite has failed, wherever that was: the next one waits longer.
+    /// A rewrite has failed at any step, so the next attempt waits longer.
     Failed(SyncSender<()>),
-    /// Write and sync all that was logged before this.
+    /// Write and sync all units logged before this.
     Flush(SyncSender<()>),
-    /// The log has ended: write and sync the rest, and end.
+    /// The log has ended: write and sync the rest, then exit.
     End(SyncSender<()>),
-    /// Look at the configuration.
+    /// Read the configuration.
     Look,
 }
 
-/// Where a snapshot is in the order of what is logged.
+/// The position of a snapshot in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Which of the logs of this process: see [`crate::aof::Aof::begin_log`].
+    /// The number of its log in this process: see [`super::Aof::begin_log`].
     pub log: u64,
-    /// The last unit in front of it.
+    /// The last unit before it.
     pub unit: u64,
 }
 
-/// The image of a cut.
+/// The base that was written for a cut.
 #[derive(Debug)]
 pub struct Base {
     pub name: String,
-    /// It begins with a snapshot.
+    /// The file begins with a snapshot.
     pub snapshot: bool,
 }

@@ -1,13 +1,13 @@
-//! A rewrite: a snapshot, written while the log goes on in a new file, then put in the place of all
-//! files from before its cut.
+//! A rewrite: writes a snapshot while the log continues in a new file, then replaces all files from
+//! before its cut.
 //!
 //! ```text
 //!  weft-aof-rewrite   cut ──────────► walk ─► base ─► synced ─┐
 //!  weft-aof           ... n │ new file: n + 1 ...             └─► manifest ─► old files go
 //! ```
 //!
-//! The number of the cut is noted while the world stands still, so that the thread that writes knows of
-//! every unit to which file it belongs. There is no second buffer, and nothing to be caught up with.
+//! The number of the cut is stored while the world is stopped, so the writing thread knows the file
+//! of each unit. There is no second buffer, and nothing to catch up with.
 
 use crate::aof::aof;
 use crate::aof::order::{Base, Cut, Order};
@@ -24,41 +24,41 @@ use weft_process::{log_notice, log_warning};
 use weft_state::saves::Running;
 use weft_state::server::Server;
 
-/// How often to look whether another snapshot has ended.
+/// The polling interval for the end of another snapshot.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Why a rewrite has not begun.
+/// The reason why a rewrite has not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// One is under way.
+    /// A rewrite is already running.
     Busy,
-    /// There is no thread for it.
+    /// The thread can't be created.
     Failed,
 }
 
-/// What has begun.
+/// How a rewrite has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     Started,
-    /// It waits for a snapshot that is under way.
+    /// It waits for a running snapshot.
     Scheduled,
 }
 
-/// Begins a rewrite on a thread of its own. `later`: its moment is not now, in the middle of a
-/// transaction.
+/// Starts a rewrite on a separate thread. `later`: the caller is in a transaction, so the snapshot
+/// must wait for its end.
 ///
 /// # Errors
 /// See [`Refusal`].
 pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
     let status = &aof(srv).status;
-    // Under one lock with those who ask for saves, so that each sees what the other has begun.
+    // Saves take the same lock before they begin, so a rewrite and a save see each other.
     let saves = srv.persistence.saves();
     if aof(srv).rewriting.swap(true, Ordering::SeqCst) {
-        // One that waits for its turn is this one, too.
+        // A scheduled rewrite serves this call, too.
         let waits = status.scheduled.load(Ordering::SeqCst);
         return if waits { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
     }
-    // The last save needs the one snapshot that there is. It says that it comes before it looks for us.
+    // The last save needs the only snapshot. It announces itself before it checks for a rewrite.
     if srv.persistence.is_ending() {
         aof(srv).rewriting.store(false, Ordering::SeqCst);
         return Err(Refusal::Busy);
@@ -95,27 +95,28 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
             status.last_rewrite_failed.store(false, Ordering::Relaxed);
             log_notice!("Background AOF rewrite finished successfully");
         }
-        // That says nothing of the disk.
-        Err(e) if was_given_up => log_warning!("Background AOF rewrite was given up: {e}"),
+        // A cancelled rewrite does not mean that the disk has failed.
+        Err(e) if was_given_up => log_warning!("Background AOF rewrite was cancelled: {e}"),
         Err(e) => {
             status.last_rewrite_failed.store(true, Ordering::Relaxed);
             log_warning!("Background AOF rewrite terminated with error: {e}");
-            // It is counted before the next one may begin.
+            // The failure is counted before the next rewrite may begin.
             aof(srv).ask(Order::Failed);
         }
     }
     aof(srv).rewriting.store(false, Ordering::SeqCst);
-    // It may be time for the next one, or to sync again.
+    // The next rewrite or a paused sync may be due.
     aof(srv).order(Order::Look);
 }
 
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
     let (snapshot, cut) = cut(srv, running, &plan)?;
-    // Not before: while the world stands still, everybody waits for this thread.
+    // Not earlier: while the world is stopped, every thread waits for this one.
     weft_scheduler::way::stand_back();
     let dir = directory(srv);
-    // Without the log nothing has locked the files yet, and CONFIG SET dir may have led to others.
+    // If the log is off, the files may not be locked yet: CONFIG SET dir may have changed the
+    // folder.
     aof(srv).locks.lock(&dir)?;
     let At::Log(cut) = cut else {
         let made = base::write(srv, &dir, &plan, &snapshot, running)?;
@@ -125,7 +126,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         running.cancel.store(true, Ordering::Relaxed);
         "the append-only file was turned off".to_string()
     };
-    // It may have begun just now, and who writes it is about to.
+    // The log may have begun just now, and its writing thread is about to start.
     while aof(srv).is_log(cut.log) && !aof(srv).is_on() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -138,22 +139,22 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         Err(e) => (Some(e.clone()), None),
     };
     let Some(came) = aof(srv).ask(|done| Order::Rebase { cut, base, done }) else {
-        // There is nobody to put it into its place.
+        // No writing thread is left to add the base to the manifest.
         name.inspect(|name| drop(dir.storage.remove(&dir.path(name))));
         return Err(over());
     };
     failed.map_or(came, Err)
 }
 
-/// Where the cut of a rewrite is.
+/// The position of a rewrite's cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Log(Cut),
-    /// Behind the log of that number, which had ended.
+    /// After the end of the log of that number.
     Behind(u64),
 }
 
-/// Puts a base into force that nothing is logged behind, unless a log has begun meanwhile: that has
+/// Puts a base into force while the log is off. Fails if a log has begun meanwhile: that log has
 /// read the manifest already, and may have ended since.
 fn put_alone(
     srv: &Server,
@@ -171,18 +172,18 @@ fn put_alone(
     Appender::only_base(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
 }
 
-/// Takes the cut, when there is no other snapshot; and where it is.
+/// Takes the snapshot once no other is running. Returns it with its position.
 fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, At), String> {
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
-    // What has expired is written as well: nobody has told replicas, or the log, that it is gone.
+    // Write expired keys as well: neither replicas nor the log have been notified of their expiry.
     turn.set_import(Import::Source);
     let note = |_: &Stop<'_>| {
         if srv.persistence.loading.is_on() {
             return None;
         }
-        // At the cut itself: before it the log may begin, or end.
+        // Read it during the cut: before that, the log may begin or end.
         let log = aof(srv).log_number();
         if aof(srv).reader().is_none() {
             return Some(At::Behind(log));

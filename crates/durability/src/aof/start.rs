@@ -1,4 +1,4 @@
-//! The append-only file begins and ends: at the start of the server, and by CONFIG SET.
+//! Starts and stops the append-only file: at the start of the server, and by CONFIG SET.
 
 use crate::aof::aof;
 use crate::aof::load;
@@ -18,17 +18,17 @@ use weft_process::{log_notice, log_warning};
 use weft_state::attention;
 use weft_state::server::Server;
 
-/// Files that are to be loaded.
+/// Files to load.
 pub struct Found {
     dir: Directory,
     manifest: Manifest,
 }
 
-/// At the start, before there are clients: looks for files, and begins the log where there are none,
-/// so that nobody has to be told that the server is loading. What is found is for [`load_at_start`].
+/// At the start, before there are clients: looks for files. If there are none, begins the log, so
+/// that no client gets a LOADING error. [`load_at_start`] loads the files found.
 ///
 /// # Errors
-/// What is wrong with the files: lines for the operator. The server must not start then.
+/// A fault of the files, as lines for the operator. The server must not start then.
 pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
     aof(srv).wanted.store(true, Ordering::SeqCst);
     let dir = directory(srv);
@@ -54,12 +54,12 @@ pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
     Ok(None)
 }
 
-/// Loads what [`at_start`] has found, and goes on behind it. Clients are told that the server is
-/// loading, until whoever calls this says otherwise. Answers where the data are in a history of replication,
-/// if the files say so.
+/// Loads the files that [`at_start`] has found, and continues the log after them. Clients get
+/// LOADING errors until the caller ends that state. Returns the data's position in a replication
+/// history, if the files have one.
 ///
 /// # Errors
-/// As there.
+/// Like [`at_start`].
 pub fn load_at_start(srv: &'static Server, found: Found) -> Result<Option<Position>, String> {
     let Found { dir, manifest } = found;
     let began = Instant::now();
@@ -75,7 +75,7 @@ fn not_opened(e: std::io::Error) -> String {
     format!("Can't open the append-only file: {}", base::told(&e))
 }
 
-/// Begins the log of a server that starts.
+/// Begins the log of a starting server.
 fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
     let act = if appender.is_fresh() { "Creating" } else { "Opening" };
     log_notice!("{act} AOF incr file {} on server start", appender.file_name());
@@ -85,12 +85,12 @@ fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
     run(srv, log, appender, &seat).map_err(|e| format!("Can't start a thread: {e}"))
 }
 
-/// The directive has, or may have, changed: notes what is wanted, which is done by [`follow`].
+/// Records the value of the directive, which has or may have changed. [`follow`] applies it.
 pub fn want(srv: &Server, config: &Config) {
     aof(srv).wanted.store(config.bool(Id::APPENDONLY), Ordering::SeqCst);
 }
 
-/// What is logged before there is a base.
+/// An appender for a log that has no base yet.
 fn waiting(srv: &Server) -> Result<Appender, String> {
     let dir = directory(srv);
     aof(srv).locks.lock(&dir)?;
@@ -99,11 +99,11 @@ fn waiting(srv: &Server) -> Result<Appender, String> {
     Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)
 }
 
-/// Begins or ends the log, if it is not as it is wanted. Stops the world and waits for the disk, so that who
-/// calls this holds nothing but the switch, and nobody else would wait for him.
+/// Starts or stops the log to match the configuration. Stops the world and waits for the disk, so
+/// the caller must hold nothing but the switch.
 ///
 /// # Errors
-/// Why it could not begin, which the log says, too. It is off then, and still wanted.
+/// The reason why the log could not begin, which is also logged. It is then off, and still wanted.
 pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> {
     if aof(srv).is_stale.swap(false, Ordering::SeqCst) && aof(srv).is_on() {
         turn_off(srv);
@@ -119,7 +119,7 @@ pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> 
     Ok(())
 }
 
-/// The same on a thread of its own, which calls `failed` if the log could not begin.
+/// Like [`follow`], on a separate thread. Calls `failed` if the log could not begin.
 pub fn follow_soon(srv: &'static Server, failed: fn(&'static Server, &Switch<'_>)) {
     let thread = std::thread::Builder::new().name("weft-aof-switch".into());
     let spawned = thread.spawn(move || {
@@ -135,13 +135,13 @@ pub fn follow_soon(srv: &'static Server, failed: fn(&'static Server, &Switch<'_>
 
 fn turn_on(srv: &'static Server) -> Result<(), String> {
     if srv.persistence.is_ending() {
-        // There will be no base for it, and the next start would not look at the last snapshot.
+        // There would be no base for this log, and the next start would ignore the last snapshot.
         return Err("the server is being shut down".into());
     }
-    // What failed before says nothing of this log.
+    // An earlier failure does not apply to this log.
     aof(srv).status.last_rewrite_failed.store(false, Ordering::SeqCst);
     let mut appender = waiting(srv)?;
-    // A rewrite of before is of no use to this log, which needs one of its own.
+    // A rewrite from before this log can't be its base, so the log needs a new one.
     if aof(srv).has_cut() {
         aof(srv).cancel_rewrite();
     }
@@ -162,7 +162,7 @@ fn turn_off(srv: &'static Server) {
     aof(srv).refuse_waits(srv);
 }
 
-/// Ends the log, and the thread that writes it, by `stop`.
+/// Ends the log by `stop`, and the thread that writes it.
 fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
     aof(srv).cancel_rewrite();
     stop(srv);
@@ -173,15 +173,15 @@ fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
     srv.set_attention(attention::AOF_FAILING, false);
 }
 
-/// What is in the keyspace is something else than what the log has made of it: begins anew, with a base
-/// that is written from now on. Until that is there, the files are those of before, as they are when the
-/// log is switched on. The world is stopped. O(what waits to be written).
+/// Restarts the log because the keyspace no longer matches it, with a base that is written from now
+/// on. Until the base exists, the old files stay in force, as when the log is switched on. The
+/// world is stopped. O(data waiting to be written).
 ///
 /// # Errors
-/// The log is off now, or is to be begun anew by [`follow`]: why.
+/// The reason why the log is off, or why [`follow`] must restart it.
 pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
     let Ok(_switch) = aof(srv).switch.try_lock() else {
-        // It is being begun or ended, by somebody who may need the world. Whoever comes next does it.
+        // Another thread is switching the log, and may need the world. The next switch restarts it.
         aof(srv).is_stale.store(true, Ordering::SeqCst);
         return Err("it is being switched".into());
     };
@@ -202,7 +202,7 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
     })
 }
 
-/// The same on a thread of its own, for who must not wait.
+/// Like [`again`], on a separate thread, for callers that must not wait.
 pub fn again_soon(srv: &'static Server) {
     aof(srv).is_stale.store(true, Ordering::SeqCst);
     follow_soon(srv, aof(srv).stay_off);
@@ -221,11 +221,11 @@ fn begin_log(srv: &'static Server, seat: &Seat) -> Option<LogReader> {
     with_world(srv, |guard| begin_log_by(srv, guard, seat))
 }
 
-/// The same, while the world is stopped already.
+/// Like [`begin_log`], with the world already stopped.
 fn begin_log_by(srv: &'static Server, guard: &Guard<'_>, seat: &Seat) -> Option<LogReader> {
     let log = guard.begin_log(Target::AOF, waker(seat))?;
     aof(srv).begin_log(log.id());
-    // While nobody read the log the data have changed behind the same unit.
+    // While the log had no reader, the data has changed without a new unit.
     srv.replicator.forget_places(srv);
     Some(log)
 }
@@ -239,7 +239,7 @@ fn end_log_by(srv: &Server, guard: &Guard<'_>) {
         guard.end_log(&reader);
         srv.replicator.forget_durable();
     }
-    // Also where nobody came to write it.
+    // Also needed if the writing thread never started.
     aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
 }
 
@@ -257,7 +257,7 @@ fn run(
     appender: Appender,
     seat: &Seat,
 ) -> std::io::Result<()> {
-    // Whoever sees that it is on sees its own files.
+    // Set these before the log counts as on, so that readers see its own files.
     let (size, base) = appender.sizes();
     aof(srv).status.size.store(size, Ordering::Relaxed);
     aof(srv).status.base_size.store(base, Ordering::Relaxed);
@@ -269,7 +269,7 @@ fn run(
         .name("weft-aof-sync".into())
         .spawn(move || writer::run_syncer(srv, &jobs, &done))?;
     let writer = Writer::new(srv, log, appender, orders, syncs);
-    // The thread may begin a rewrite at once, which asks for it.
+    // The thread may begin a rewrite at once, which uses this handle.
     let mut handle = aof(srv).handle();
     let thread = std::thread::Builder::new().name("weft-aof".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
@@ -279,7 +279,7 @@ fn run(
     let _ = seat.set(thread.thread().clone());
     *handle = Some(Handle { to, thread: thread.thread().clone() });
     drop(handle);
-    // What came before the seat was known.
+    // Wake it for units logged before the seat was set.
     thread.thread().unpark();
     aof(srv).renew(srv, srv.settings().aof.sync);
     Ok(())

@@ -1,4 +1,4 @@
-//! What is told of the append-only file: one thread writes it, any may read.
+//! The status of the append-only file: one thread writes it, any thread may read it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -7,29 +7,29 @@ use std::sync::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub struct Status {
     pub size: AtomicU64,
-    /// After the last rewrite.
+    /// The size after the last rewrite.
     pub base_size: AtomicU64,
-    /// Bytes that wait to be written, beside those in the log.
+    /// Bytes waiting to be written, except those in the effect log.
     pub buffer: AtomicU64,
     pub syncing: AtomicBool,
     pub delayed_syncs: AtomicU64,
-    /// Rewrites that were begun.
+    /// Rewrites begun.
     pub rewrites: AtomicU64,
     pub failures: AtomicU64,
     pub last_rewrite_failed: AtomicBool,
-    /// One waits for a snapshot that is under way.
+    /// A rewrite waits for a running snapshot.
     pub scheduled: AtomicBool,
-    /// What is logged is in force when the first rewrite has succeeded, and not before.
+    /// The log has no base yet: the next start ignores it until the first rewrite succeeds.
     pub waits_for_base: AtomicBool,
-    /// The most bytes that the last one has kept beside the data.
+    /// The most bytes that the last rewrite kept in addition to the data.
     pub last_kept: AtomicU64,
-    /// How long the last one took; -1: none has ended.
+    /// The duration of the last rewrite; -1: none has ended.
     pub last_rewrite_s: AtomicI64,
-    /// Unix time at which the present one began; 0: there is none.
+    /// The Unix time at which the running rewrite began; 0: none is running.
     pub rewrite_began_s: AtomicI64,
-    /// How long each write is to take at least (microseconds): for tests.
+    /// The minimum duration of each write (microseconds), for tests.
     pub flush_sleep_us: AtomicU64,
-    /// Why nothing can be written.
+    /// The error that prevents writes.
     error: Mutex<Option<String>>,
 }
 
@@ -64,7 +64,7 @@ impl Status {
         self.error().clone()
     }
 
-    /// Notes an error, or that there is none any more; whether there was one.
+    /// Sets or clears the error. Returns whether there was one.
     pub fn set_error(&self, error: Option<String>) -> bool {
         std::mem::replace(&mut *self.error(), error).is_some()
     }

@@ -1,11 +1,11 @@
-//! The thread that writes the append-only file: it takes units out of the log, writes them, has them
-//! synced as the policy says, and lets answers go.
+//! The thread that writes the append-only file: it takes units out of the log, writes them, has
+//! them synced according to the policy, and releases replies.
 //!
-//! One group commit serves all threads: what comes while a sync runs is written and synced by the
-//! next one. Under `everysec` a sync has a thread of its own, and this one goes on writing.
+//! One group commit serves all threads: units that arrive during a sync are written and synced by
+//! the next one. Under `everysec`, a second thread syncs, and this one continues to write.
 //!
-//! What fails is tried again, and nothing may be written meanwhile (MISCONF); under `always` the
-//! server stops, as nothing could be answered any more.
+//! Failed writes are retried; until one succeeds, write commands are refused (MISCONF). Under
+//! `always`, the server stops, since it could not reply to any write.
 
 use crate::aof::aof;
 use crate::aof::gather::{Gathering, unhurried};
@@ -27,51 +27,51 @@ use weft_state::aof_policy::{Policy, Sync};
 use weft_state::attention;
 use weft_state::server::Server;
 
-/// Bytes that are taken before they are written.
+/// Bytes taken before they are written.
 const AT_ONCE: usize = 4 << 20;
-/// How soon a failed write is tried again.
+/// The delay before a failed write is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
-/// How soon files are looked for again that could not be removed.
+/// The delay before the removal of files is retried.
 const REST: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-/// Between two lines that say where the data are.
+/// The minimum time between two records of the data's replication position.
 const BETWEEN_PLACES: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub struct Writer {
     srv: &'static Server,
     log: LogReader,
-    /// As in [`Cut`].
+    /// The log's number, as in [`Cut`].
     number: u64,
     appender: Appender,
     orders: Receiver<Order>,
-    /// To the thread that syncs.
+    /// The channel to the syncing thread.
     syncer: Sender<SyncJob>,
     policy: Policy,
     settings_version: u64,
-    /// Since when a sync is under way, and when the last one began.
+    /// When the running sync began, and when the last one began.
     syncing: Option<Instant>,
     last_sync: Instant,
     gathering: Gathering,
     is_delay_told: bool,
-    /// Writing, or syncing, has failed.
+    /// Writing or syncing has failed.
     is_failing: bool,
-    /// Who waits for the new file behind that unit.
+    /// A rewrite waits for the new file after that unit.
     rotating: Option<(u64, SyncSender<Result<(), String>>)>,
-    /// What came of the new file behind that unit, for which nobody has asked yet. Nobody will where a
-    /// rewrite has ended with its cut.
+    /// The result of creating the new file after that unit, which no rewrite has asked for yet.
+    /// None will if the rewrite has ended with its cut.
     rotated: Option<(u64, Result<(), String>)>,
-    /// What was noted last of where the data are in the history of replication.
+    /// The last recorded position of the data in the replication history.
     place: Option<aof::Position>,
-    /// Not before this is there another one.
+    /// The next position is not recorded before this time.
     place_from: Instant,
     removing: bool,
-    /// How many files the last removal was to remove.
+    /// The number of files that the last removal covered.
     attempted: usize,
-    /// When superfluous files are looked for again.
+    /// When to look for superfluous files again.
     removes_from: Instant,
     retry: Retry,
-    /// Unix second before which no rewrite is begun unasked.
+    /// The Unix second before which no automatic rewrite begins.
     next_attempt_s: i64,
 }
 
@@ -85,7 +85,7 @@ impl Writer {
     ) -> Writer {
         let settings = srv.settings();
         let mut appender = appender;
-        // To begin with it is no error: only what is there is ever cut.
+        // A failure is no error at the start: only existing zeros are ever cut off.
         let _ = appender.write_ahead(settings.aof.ahead());
         Writer {
             srv,
@@ -113,10 +113,10 @@ impl Writer {
         }
     }
 
-    /// Runs until it is told to end.
+    /// Runs until it gets [`Order::End`].
     pub fn run(mut self) {
         let srv = self.srv;
-        // What the threads that execute commands have allocated is freed here.
+        // This thread frees memory that the executing threads have allocated.
         let mut memory = ThreadMemory::new();
         loop {
             memory.publish(&srv.memory);
@@ -145,7 +145,7 @@ impl Writer {
                 && is_new
                 && let Some(time) = unhurried(self.policy.sync)
             {
-                // Nobody wakes the thread meanwhile but by an order.
+                // Only an order wakes the thread during this time.
                 std::thread::park_timeout(time);
             } else if self.is_failing {
                 std::thread::park_timeout(TRY_AGAIN);
@@ -165,12 +165,13 @@ impl Writer {
             self.appender.annotate(settings.aof.annotations);
             self.policy = settings.aof;
             if let Err(e) = self.appender.write_ahead(self.policy.ahead()) {
-                log_warning!("Zeros at the end of the AOF could not be cut off: {e}");
+                log_warning!("Zeros at the end of the AOF can't be cut off: {e}");
             }
         }
     }
 
-    /// Waits a little for others whose units the next sync may serve; whether it has.
+    /// Waits a little for further units that the next sync can serve. Returns whether it has
+    /// waited.
     fn gathers(&mut self) -> bool {
         let drawn = self.log.last();
         if self.policy.sync != Sync::Always || drawn == self.log.position() {
@@ -178,20 +179,20 @@ impl Writer {
         }
         let Some(time) = self.gathering.time_left(drawn, Instant::now()) else { return false };
         self.log.wants_more();
-        // They were drawn before it was said, or whoever draws them wakes this thread.
+        // Their threads drew the units before `wants_more`, or will wake this thread.
         if self.log.last() == drawn {
             std::thread::park_timeout(time);
         }
         true
     }
 
-    /// Carries out an order; who is to be told when it was the last one.
+    /// Executes an order. Returns the channel for the reply if it was the last one.
     fn obey(&mut self, order: Order) -> Option<SyncSender<()>> {
         match order {
             Order::Synced(job, came) => self.synced(&job, &came),
             Order::Removed(gone) => {
                 self.removing = false;
-                // There may be others by now, of a rewrite that has ended meanwhile: those are not to wait.
+                // A rewrite may have ended meanwhile, and its superfluous files should not wait.
                 let all = gone.len() == self.attempted;
                 let is_noted = self.appender.removed(&gone).map_err(|e| {
                     log_warning!("The AOF manifest still names files that were removed: {e}");
@@ -199,7 +200,7 @@ impl Writer {
                 let is_done = all && is_noted.is_ok();
                 self.removes_from = Instant::now() + if is_done { Duration::ZERO } else { REST };
             }
-            // A cut of a log that was ended since says nothing of this one.
+            // A cut of an earlier log does not apply to this one.
             Order::Rotate { cut, done } if cut.log != self.number => drop(done.send(ended())),
             Order::Rotate { cut, done } => self.rotating = Some((cut.unit, done)),
             Order::Rebase { cut, base, done } if cut.log != self.number => {
@@ -235,12 +236,12 @@ impl Writer {
         None
     }
 
-    /// Writes and syncs all that has been logged, as far as that can be done.
+    /// Writes and syncs all logged units, as far as possible.
     fn write_all(&mut self) {
         let upto = self.log.last();
         while self.log.position() < upto {
             if !self.take() && self.log.position() < upto {
-                // It was drawn, and will be there in a moment.
+                // The unit has its number, and will be in the log in a moment.
                 std::thread::yield_now();
             }
             self.write();
@@ -266,7 +267,7 @@ impl Writer {
         self.let_go();
     }
 
-    /// A sync that was part of something else has failed, which is to be acted on as on any other.
+    /// Handles a failed sync that was part of another operation, like any other failed sync.
     fn see_to_doubt(&mut self) {
         if !self.appender.is_doubtful() || self.is_failing {
             return;
@@ -281,29 +282,30 @@ impl Writer {
         }
     }
 
-    /// What was written may not be safe, and no sync can make it so.
+    /// Handles that written data may not be on disk, and that no later sync can ensure it.
     fn doubts(&mut self, why: String) {
         self.failed("Fail to fsync the AOF file", why);
         log_warning!(
-            "What was written before may not be on the disk: the AOF is rewritten before anything \
-             else is accepted."
+            "Earlier writes may not be on the disk: the AOF is rewritten before any write \
+             is accepted."
         );
     }
 
-    /// Takes units out of the log; whether there may be more.
+    /// Takes units out of the log. Returns whether there may be more.
     fn take(&mut self) -> bool {
         let cut = &aof(self.srv).cut;
-        // There it can be said where in the history of replication the data are.
+        // At this position, the data's place in the replication history can be recorded.
         let position = self.log.position();
         let is_time = Instant::now() >= self.place_from;
         let placed = is_time.then(|| self.srv.replicator.placed_behind(position)).flatten();
         let mut has_more = false;
-        // What can't be written waits where it is.
+        // Units that can't be written stay in the log.
         while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
             && let Some(unit) = self.log.next()
         {
             let number = unit.number();
-            // Written before the world went on: whoever sees the unit sees it.
+            // The cut is stored while the world is stopped, so a thread that sees a later unit also
+            // sees it.
             let last = cut.load(Ordering::Relaxed);
             if number > last {
                 self.rotated = Some((last, rotate(&mut self.appender)));
@@ -323,7 +325,7 @@ impl Writer {
         has_more
     }
 
-    /// Says where in the history of replication the data are, if that is known of the last unit.
+    /// Records the data's position in the replication history, if it is known for the last unit.
     fn note_place(&mut self) {
         if Instant::now() < self.place_from {
             return;
@@ -336,13 +338,13 @@ impl Writer {
         }
     }
 
-    /// The new file is due, though nothing has come that belongs into it.
+    /// Creates the new file if it is due, even though no unit for it has arrived.
     fn rotate_if_due(&mut self) {
         let wanted = self.rotating.as_ref().map(|(unit, _)| *unit);
         let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
         if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
             self.rotated = Some((unit, rotate(&mut self.appender)));
-            // What the old file says goes with it.
+            // The position recorded in the old file does not apply to the new one.
             (self.place, self.place_from) = (None, Instant::now());
             forget(&aof(self.srv).cut, unit);
         }
@@ -355,14 +357,15 @@ impl Writer {
         if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
         {
             let own = self.rotated.take_if(|(of, _)| *of == unit);
-            // That there is none can't be: the cut was noted before anything came behind it.
-            let came = own.map_or_else(|| Err("the cut was passed over".into()), |(_, came)| came);
+            // The result must exist: the cut was stored before any unit followed it.
+            let came = own.map_or_else(|| Err("the cut was skipped".into()), |(_, came)| came);
             let _ = done.send(came);
         }
     }
 
-    /// Nothing more is taken out of the log until the disk takes what was taken before, and who waits for
-    /// something behind that might wait for ever. A rewrite that is to mend a doubt has to.
+    /// Whether no more units are taken out of the log until the disk accepts the units taken
+    /// before. A caller that waits for a later unit might then wait forever. A rewrite that repairs
+    /// a doubtful file must continue.
     fn is_stuck(&self) -> bool {
         self.is_failing && self.appender.buffered() >= AT_ONCE && !self.appender.is_doubtful()
     }
@@ -372,7 +375,7 @@ impl Writer {
             return;
         }
         let began = self.srv.latency.begin();
-        // DEBUG AOF-FLUSH-SLEEP: a disk that takes its time.
+        // DEBUG AOF-FLUSH-SLEEP simulates a slow disk.
         match aof(self.srv).status.flush_sleep_us.load(Ordering::Relaxed) {
             0 => {}
             us => std::thread::sleep(Duration::from_micros(us)),
@@ -428,7 +431,7 @@ impl Writer {
     fn sync_if_due(&mut self) {
         let pauses = self.policy.pauses && self.is_rewriting();
         match self.policy.sync {
-            // One that was begun under another policy is waited for: its file may be this one.
+            // Wait for a sync that began under another policy: it may cover this file.
             Sync::Always if self.syncing.is_none() && !pauses => self.sync_now(),
             Sync::EverySecond if self.appender.wants_sync() && !pauses => match self.syncing {
                 None if self.last_sync.elapsed() >= SECOND => self.sync_elsewhere(),
@@ -443,7 +446,7 @@ impl Writer {
                 }
                 Some(_) => {}
             },
-            // What a rewrite has left behind is not removed before its manifest is safe.
+            // Files that a rewrite has replaced are not removed before the new manifest is on disk.
             Sync::Never if self.appender.has_unsafe_names() && self.syncing.is_none() => {
                 self.sync_elsewhere();
             }
@@ -473,7 +476,7 @@ impl Writer {
         let now = Instant::now();
         (self.syncing, self.last_sync, self.is_delay_told) = (Some(now), now, false);
         aof(self.srv).status.syncing.store(true, Ordering::Relaxed);
-        // The thread lives as long as this one.
+        // The syncing thread lives as long as this one.
         let _ = self.syncer.send(job);
     }
 
@@ -488,7 +491,7 @@ impl Writer {
         }
     }
 
-    /// Lets answers go as far as they may.
+    /// Releases replies as far as the policy allows.
     fn let_go(&self) {
         let aof = aof(self.srv);
         aof.durable.store(self.appender.durable(), Ordering::SeqCst);
@@ -508,7 +511,7 @@ impl Writer {
         self.srv.answers.set(&self.srv.threads, Bound::Disk, upto);
     }
 
-    /// Removes what is superfluous, and begins a rewrite where one is due.
+    /// Removes superfluous files, and begins a rewrite if one is due.
     fn see_to_files(&mut self) {
         if !self.removing
             && !self.policy.keeps_files
@@ -537,7 +540,7 @@ impl Writer {
     fn rewrite_if_due(&mut self) {
         let (size, base) = self.appender.sizes();
         let needed = self.appender.waits_for_base() || self.appender.is_doubtful();
-        // Not of what is here while the files have more.
+        // Growth does not count while the files have more data than the keyspace.
         let growth = self.policy.growth(size, base).filter(|_| !aof(self.srv).is_of_gone_data());
         let now = self.srv.now_ms() / 1000;
         let is_ending = self.srv.persistence.is_ending();
@@ -549,10 +552,10 @@ impl Writer {
                 if let Some(growth) = growth {
                     log_notice!("Starting automatic rewriting of AOF on {growth}% growth");
                 }
-                // One attempt in a second, if it fails at once.
+                // At most one attempt in a second, if it fails at once.
                 self.next_attempt_s = self.next_attempt_s.max(now + 1);
                 match rewrite::begin(self.srv, false) {
-                    // Somebody else has begun one, or it is not the time for it.
+                    // Another caller has begun a rewrite, or the server is stopping.
                     Ok(_) | Err(Refusal::Busy) => {}
                     Err(Refusal::Failed) => self.rewritten(false),
                 }
@@ -568,8 +571,8 @@ impl Writer {
         }
     }
 
-    /// Whether to rewrite now. While nothing is accepted before one has succeeded nobody waits for
-    /// minutes: the disk may be well again.
+    /// Whether to rewrite now. While writes are refused until a rewrite succeeds, the retry delay
+    /// stays at a few seconds: the disk may work again.
     fn permission(&mut self, now: i64) -> Permission {
         const WHILE_REFUSING_S: i64 = 5;
         if !self.appender.is_doubtful() {
@@ -579,7 +582,7 @@ impl Writer {
         Permission::Now
     }
 
-    /// A rewrite has ended.
+    /// Handles the end of a rewrite.
     fn rewritten(&mut self, well: bool) {
         if well {
             self.retry.succeeded();
@@ -606,12 +609,12 @@ impl Writer {
         status.waits_for_base.store(self.appender.waits_for_base(), Ordering::SeqCst);
     }
 
-    /// How long nothing has to be done unless somebody comes.
+    /// How long the thread may sleep unless it is woken.
     fn until_due(&self) -> Option<Duration> {
         if self.appender.buffered() > 0 {
             return Some(TRY_AGAIN);
         }
-        // One that waits for the end of a rewrite is seen to then.
+        // If syncs are paused by a rewrite, its end wakes the thread.
         let pauses = self.policy.pauses && self.is_rewriting();
         let wants = self.policy.sync == Sync::EverySecond && self.appender.wants_sync() && !pauses;
         let sync = wants.then(|| SECOND.saturating_sub(self.last_sync.elapsed()));
@@ -619,7 +622,7 @@ impl Writer {
         let rewrite = needs.then_some(SECOND);
         let removes = !self.removing && !self.policy.keeps_files && self.appender.has_superfluous();
         let removal = removes.then(|| self.removes_from.saturating_duration_since(Instant::now()));
-        // A sync that takes long is looked at every second.
+        // A sync that takes long is checked every second.
         let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
         let place_from = self.place_from.checked_duration_since(Instant::now());
         let place = place_from.filter(|_| self.srv.replicator.has_place_at(self.log.position()));
@@ -627,7 +630,7 @@ impl Writer {
     }
 }
 
-/// Under `always` nothing could be answered any more.
+/// Stops the server: under `always`, it could not reply to any write.
 fn end_for_sync(why: &str) -> ! {
     log_warning!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
@@ -636,12 +639,12 @@ fn end_for_sync(why: &str) -> ! {
     std::process::exit(1);
 }
 
-/// What is answered to a rewrite whose log was ended.
+/// The error for a rewrite whose log has ended.
 fn ended() -> Result<(), String> {
     Err("the append-only file was turned off".into())
 }
 
-/// The cut behind that unit was seen to, unless another one was made since.
+/// Clears the cut after that unit, unless a new cut was made since.
 fn forget(cut: &AtomicU64, unit: u64) {
     let _ = cut.compare_exchange(unit, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -652,7 +655,7 @@ fn rotate(appender: &mut Appender) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends what the file is to have of a unit.
+/// Appends a unit's entries that belong into the file.
 #[inline]
 fn append(appender: &mut Appender, unit: &Unit<'_>) {
     let (number, ms) = (unit.number(), unit.ms());
@@ -668,7 +671,7 @@ fn append(appender: &mut Appender, unit: &Unit<'_>) {
     }
 }
 
-/// An entry of the log, as the file wants it.
+/// An entry of the log, in the form that the file needs.
 struct Logged<'a>(Entry<'a>);
 
 impl aof::Command for Logged<'_> {
@@ -681,7 +684,7 @@ impl aof::Command for Logged<'_> {
     }
 }
 
-/// The thread that syncs beside the one that writes. It ends when nobody can send any more.
+/// Runs the syncing thread. It ends when all senders are gone.
 pub fn run_syncer(srv: &'static Server, jobs: &Receiver<SyncJob>, done: &Sender<Order>) {
     weft_scheduler::placement::bind_to(&srv.placement().bio);
     while let Ok(job) = jobs.recv() {
@@ -698,5 +701,5 @@ pub fn orders() -> (Sender<Order>, Receiver<Order>) {
     channel()
 }
 
-/// The writer's name for itself, for who wakes it.
+/// The handle of the writing thread, set after it starts, for threads that wake it.
 pub type Seat = Arc<std::sync::OnceLock<std::thread::Thread>>;

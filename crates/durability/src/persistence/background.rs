@@ -1,4 +1,4 @@
-//! Saves that nobody waits for, and the one that a client waits for.
+//! Saves in the background, and SAVE, for which a client waits.
 
 use crate::aof::aof;
 use crate::persistence::save;
@@ -9,23 +9,23 @@ use weft_process::{log_notice, log_warning};
 use weft_state::saves::Own;
 use weft_state::server::Server;
 
-/// How often to look whether a rewrite has ended.
+/// The polling interval for the end of a rewrite.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Why a save does not begin, or has not come to its end.
+/// The reason why a save did not begin or did not succeed.
 #[derive(Debug)]
 pub enum Refused {
-    /// One is under way.
+    /// Another save is running.
     Busy,
-    /// A rewrite of the append-only file is, and there is one snapshot at a time.
+    /// An AOF rewrite is running, and there is one snapshot at a time.
     Rewriting,
     Failed(Failed),
 }
 
-/// Begins a save in the background; when this returns, the moment that it saves has passed.
+/// Starts a save in the background. When this returns, the snapshot has been taken.
 ///
 /// # Errors
-/// There is one already, or it can't begin.
+/// A save is already running, or this one can't begin.
 pub fn begin(srv: &'static Server, asked: Asked) -> Result<(), Refused> {
     let own = srv.persistence.begin(true).ok_or(Refused::Busy)?;
     if aof(srv).has_cut() {
@@ -64,7 +64,7 @@ pub fn begin(srv: &'static Server, asked: Asked) -> Result<(), Refused> {
     })
 }
 
-/// Says how a save in the background has ended.
+/// Logs and records the result of a save in the background.
 fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
     match done {
         Ok(()) => log_notice!("Background saving terminated with success"),
@@ -79,15 +79,15 @@ fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
         Err(Failed::Disk(_) | Failed::Snapshot(_)) => saves.is_last_ok = false,
     }
     drop(saves);
-    // How it ended is known before it is seen to have ended.
+    // Record the result before the save counts as ended.
     drop(own);
     srv.renew_unsaved();
 }
 
-/// Saves, and returns when that is done. `quiet`: others are served meanwhile.
+/// Saves, and returns when that is done. `quiet`: the server serves clients meanwhile.
 ///
 /// # Errors
-/// One is under way already, or this one failed.
+/// A save is already running, or this one failed.
 pub fn save_now(srv: &'static Server, quiet: bool, asked: Asked) -> Result<(), Refused> {
     if quiet && srv.persistence.is_ending() {
         return Err(Refused::Busy);
@@ -98,7 +98,7 @@ pub fn save_now(srv: &'static Server, quiet: bool, asked: Asked) -> Result<(), R
         save::begin(srv, &own.running, plan, asked)
     };
     let mut begun = begin();
-    // Its client waits anyway: for the end of a rewrite, too.
+    // The client of SAVE waits for the end of a rewrite, too.
     while let Err(Failed::Taken) = begun {
         std::thread::sleep(LOOK_AGAIN);
         begun = begin();
@@ -114,7 +114,7 @@ pub fn save_now(srv: &'static Server, quiet: bool, asked: Asked) -> Result<(), R
     done.map_err(Refused::Failed)
 }
 
-/// Has the last save before the end of the server end, if it has begun.
+/// Cancels the last save before the end of the server, if it has begun.
 pub fn cancel_last(srv: &Server) {
     let saves = srv.persistence.saves();
     if let Some(running) = saves.running().filter(|running| !running.in_background) {

@@ -1,5 +1,5 @@
-//! `weft-server --check-rdb`: tells what is wrong with a file, and on demand what is in it, without a
-//! server.
+//! `weft-server --check-rdb`: validates an RDB file and, on demand, prints statistics of its
+//! content, without a server.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,18 +8,19 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_persist::rdb::file::{self, Layout, Profile, Report};
 
-/// What is asked for.
+/// The parsed options.
 #[derive(Debug, Default)]
 struct Wish {
     path: PathBuf,
     /// Keys, elements and their sizes, by database and type.
     stats: bool,
     layout: Layout,
-    /// Where these go, if not where all else goes.
+    /// The file for the statistics, if not the standard output.
     output: Option<PathBuf>,
 }
 
-/// Checks what these words name; the exit code. `program`: as it was called.
+/// Checks the file named by `words` and returns the exit code. `program`: the name of the
+/// executable, for the usage.
 pub fn run(program: &str, words: &[OsString]) -> i32 {
     let Some(wish) = parse(words) else {
         eprintln!(
@@ -43,7 +44,7 @@ pub fn run(program: &str, words: &[OsString]) -> i32 {
     i32::from(!checked.is_right || terminal.failed)
 }
 
-/// The file first, as in the reference, or wherever a word is no option.
+/// The file comes first, as in the reference, or anywhere among the options.
 fn parse(words: &[OsString]) -> Option<Wish> {
     let mut wish = Wish::default();
     let mut words = words.iter();
@@ -66,10 +67,10 @@ fn parse(words: &[OsString]) -> Option<Wish> {
     (!wish.path.as_os_str().is_empty()).then_some(wish)
 }
 
-/// Who has called.
+/// The operator at a terminal.
 struct Terminal<'w> {
     wish: &'w Wish,
-    /// What was counted could not be written.
+    /// The statistics could not be written.
     failed: bool,
 }
 
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options() {
+    fn parse_accepts_options_in_any_order() {
         let parse = |text: &str| {
             let words: Vec<OsString> = text.split_whitespace().map(OsString::from).collect();
             parse(&words).map(|wish| (wish.path, wish.stats, wish.layout, wish.output))

@@ -1,9 +1,9 @@
-//! From a file to the keyspace.
+//! Loads a file into the keyspace.
 //!
-//! At the start several threads load together: one at a time cuts a block of whole entries out of
-//! the file, and makes records of them and puts them in while the next ones cut theirs. Clients may
-//! connect meanwhile, and are told that the server is loading. A copy that comes from a primary is loaded
-//! in the same way, into the keyspace or beside it ([`Place`]).
+//! At the start, several threads load together. One at a time cuts a block of whole entries out of
+//! the file; it turns them into records and inserts them while the next threads cut theirs. Clients
+//! may connect meanwhile, and get LOADING errors. A full sync from a primary is loaded in the same
+//! way, either into the keyspace or into a second one ([`Place`]).
 
 use crate::persistence::save::Delay;
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ use weft_types::{Limits, Record};
 /// The most threads that load.
 const MOST_THREADS: usize = 16;
 
-/// How files are loaded now.
+/// The rules for loading files, from the configuration.
 pub struct Rules {
     pub check: VersionCheck,
     pub is_summed: bool,
@@ -56,8 +56,8 @@ impl Rules {
         }
     }
 
-    /// Calls `load` with the terms by which records are made. `keeps_expired`: what follows the file
-    /// may still name keys whose time is over.
+    /// Calls `load` with the terms for creating records. `keeps_expired`: data after the file may
+    /// still name expired keys.
     pub fn with_terms<T>(&self, keeps_expired: bool, load: impl FnOnce(&Terms<'_>) -> T) -> T {
         let clock = |idle, frequency| self.access.clock_of(idle, frequency);
         let over = (!keeps_expired).then_some(self.now_ms);
@@ -65,11 +65,11 @@ impl Rules {
     }
 }
 
-/// Opens the file that the configuration names, if it is there. To be called before there are
-/// clients: from here on they are told that the server is loading.
+/// Opens the configured file, if it exists. Call it before clients can connect: from here on they
+/// get LOADING errors.
 ///
 /// # Errors
-/// The file is there and can't be opened.
+/// The file exists and can't be opened.
 pub fn open(srv: &Server) -> Result<Option<File>, Failure> {
     let name = srv.config().str(Id::DBFILENAME).into_owned();
     match open_file(&name) {
@@ -85,19 +85,19 @@ pub fn open(srv: &Server) -> Result<Option<File>, Failure> {
 /// Opens the snapshot of that name.
 ///
 /// # Errors
-/// Those of the disk; and it is no regular file, which is not waited for.
+/// I/O errors. A file that is not a regular file is also an error, since reading it might block.
 pub fn open_file(name: &str) -> std::io::Result<File> {
     storage::open_file(Path::new(name), OpenOptions::new().read(true))
 }
 
-/// Loads what [`open`] has opened; it is loading still, for its clients. What the file tells of itself is
-/// the answer.
+/// Loads the file opened by [`open`]. For clients, the server is still loading afterwards. Returns
+/// the file's record of its origin.
 ///
 /// # Errors
-/// It can't be loaded: a server without its data must not start.
+/// The file can't be loaded. A server without its data must not start.
 pub fn at_start(srv: &'static Server, file: File) -> Result<Origin, Failure> {
     let began = Instant::now();
-    // What a primary has not said to have gone is not gone.
+    // On a replica, keys expire only when the primary says so.
     let keeps_expired = srv.config().primary().is_some();
     let front = load_front(srv, file, keeps_expired, Place::Keyspace).map_err(|trouble| {
         tell(&trouble);
@@ -107,7 +107,7 @@ pub fn at_start(srv: &'static Server, file: File) -> Result<Origin, Failure> {
     Ok(front.origin)
 }
 
-/// Says that a file of so many bytes is being loaded.
+/// Records that a file of `length` bytes is being loaded.
 pub fn begin(srv: &Server, length: u64) {
     let loading = &srv.persistence.loading;
     loading.since_s.store(srv.now_ms() / 1000, Ordering::Relaxed);
@@ -120,7 +120,7 @@ pub fn begin(srv: &Server, length: u64) {
     srv.set_loading(true);
 }
 
-/// Says in the log why a file could not be loaded.
+/// Logs why a file could not be loaded.
 pub fn tell(trouble: &Trouble) {
     match &trouble.wrong {
         Wrong::Refused(refusal) => return log_warning!("{refusal}"),
@@ -135,7 +135,7 @@ pub fn tell(trouble: &Trouble) {
     log_warning!("Internal error in RDB reading: {trouble}");
 }
 
-/// A file that several threads load.
+/// The state that the loading threads share.
 struct Shared<R> {
     loader: Mutex<Loader<R>>,
     keys: AtomicU64,
@@ -146,30 +146,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|p| p.into_inner())
 }
 
-/// Where what is loaded goes.
+/// The place that loaded keys go to.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
-    /// To where clients see it.
+    /// The keyspace that clients see.
     Keyspace,
-    /// Beside what clients see.
+    /// A second keyspace, which clients don't see.
     Beside(&'a Beside),
 }
 
-/// A file that was loaded, which may have been the front of another.
+/// A loaded file, which may have been the first part of another file.
 pub struct Front<R> {
-    /// Bytes that were taken.
+    /// Bytes consumed.
     pub taken: u64,
-    /// Bytes behind them that were read.
+    /// Bytes after them that were read ahead.
     pub ahead: Vec<u8>,
     pub rest: R,
     pub origin: Origin,
 }
 
-/// Loads a file that may be the front of another. `keeps_expired`: what follows may still name keys whose
-/// time is over.
+/// Loads a file that may be the first part of another. `keeps_expired`: data after it may still
+/// name expired keys.
 ///
 /// # Errors
-/// What is wrong with it. Part of it may have been loaded.
+/// The fault of the file. A part of it may have been loaded.
 pub fn load_front<R: Read + Send>(
     srv: &'static Server,
     file: R,
@@ -200,7 +200,7 @@ pub fn load_front<R: Read + Send>(
                     work();
                 };
                 if thread.spawn_scoped(scope, counted).is_err() {
-                    // With fewer it takes longer.
+                    // Fewer threads only take longer.
                     break;
                 }
             }
@@ -218,7 +218,7 @@ pub fn load_front<R: Read + Send>(
     Ok(Front { taken, ahead, rest, origin })
 }
 
-/// What one thread does until there are no more pieces.
+/// Runs one loading thread until the file has no more pieces.
 fn load_pieces<R: Read>(
     srv: &'static Server,
     shared: &Shared<R>,
@@ -255,10 +255,11 @@ fn load_pieces<R: Read>(
     Ok(counts)
 }
 
-/// The next part of the file; `None` at its end, and when somebody has failed.
+/// The next part of the file; `None` at its end and after another thread's failure.
 fn next_piece<R: Read>(srv: &Server, shared: &Shared<R>, terms: &Terms<'_>) -> Option<Piece> {
     let mut loader = lock(&shared.loader);
-    // With the file in hand: who has failed to read it leaves it in the middle of something.
+    // Check under the loader's lock: a thread that failed has left the file in the middle of an
+    // entry.
     if lock(&shared.failed).is_some() {
         return None;
     }
@@ -277,7 +278,7 @@ fn next_piece<R: Read>(srv: &Server, shared: &Shared<R>, terms: &Terms<'_>) -> O
     piece
 }
 
-/// Puts records into the keyspace, shard by shard; one that is there already is given back.
+/// Inserts records into the keyspace, shard by shard. Returns a record whose key already exists.
 fn insert(
     hand: &mut SlowHand<'static>,
     turn: &mut Turn,
@@ -305,7 +306,7 @@ fn insert(
     None
 }
 
-/// What the file tells of its making, in the log.
+/// Logs the file's record of its origin.
 pub fn introduce(srv: &Server, origin: &Origin) {
     if let Some((program, version)) = &origin.program {
         log_notice!("Loading RDB produced by {program} version {version}");
@@ -323,7 +324,7 @@ pub fn introduce(srv: &Server, origin: &Origin) {
     }
 }
 
-/// A file has been loaded to its end.
+/// Logs and records that a file was loaded completely.
 pub fn conclude<R: Read>(srv: &Server, loader: &Loader<R>, counts: Counts) {
     if loader.ended() == Some(Ended::Unsummed) {
         log_notice!("RDB file was saved with checksum disabled: no check performed.");

@@ -1,18 +1,18 @@
-//! Snapshots in RDB files, and loading them.
+//! Persistence: saves snapshots into files, and loads them.
 //!
 //! ```text
 //!  BGSAVE, save points ─► begin: the cut, on the caller's thread ─► weft-save: walkers, writer
 //!  SAVE, SHUTDOWN      ─► the same, and the caller waits for the end
 //!  DEBUG RELOAD        ─► everything while the world is stopped
-//!  the start           ─► weft-load: several threads; clients are told that the server is LOADING
+//!  the start           ─► weft-load: several threads; clients get LOADING errors
 //! ```
 //!
-//! A save delays no client: it is a snapshot of one moment ([`weft_keyspace::snapshot`]), written by threads
-//! that hold a shard for microseconds at a time. There is one at a time.
+//! A save blocks no other client: it writes a snapshot of one moment ([`weft_keyspace::snapshot`])
+//! with threads that hold a shard for microseconds at a time. There is one snapshot at a time.
 //!
-//! * [`save`] - from a snapshot to a file; [`background`]: BGSAVE and its like
+//! * [`save`] - writes a snapshot into a file; [`background`]: BGSAVE and SAVE
 //! * [`points`] - save points
-//! * [`load`] - from a file to the keyspace; [`reload`]: DEBUG RELOAD
+//! * [`load`] - loads a file into the keyspace; [`reload`]: DEBUG RELOAD
 //! * [`check`] - `--check-rdb`
 
 pub mod background;

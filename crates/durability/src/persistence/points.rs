@@ -1,5 +1,5 @@
-//! Save points: a save begins by itself when enough has changed for long enough. Not while a replica has no
-//! data, since those that it had have gone for a copy that broke off: the file is all that it has then.
+//! Save points: start a save when enough keys have changed for long enough. None starts on a
+//! replica whose data was dropped for a full sync that failed: the file is then its only copy.
 
 use crate::aof::aof;
 use crate::persistence::background;
@@ -9,17 +9,16 @@ use weft_config::SavePoint;
 use weft_process::log_notice;
 use weft_state::server::Server;
 
-/// After a failure it is not tried again for so long (ms).
+/// The delay after a failure before the next attempt (ms).
 const RETRY_MS: i64 = 5000;
 
-/// Begins a save if it is time for one, or if one was scheduled. To be called regularly, by the
-/// first thread. O(1).
+/// Begins a save if one is due or scheduled. The first thread calls this regularly. O(1).
 pub fn tick(srv: &'static Server) {
     if srv.persistence.loading.is_on() || srv.is_stopping() || srv.is_file_better() {
         return;
     }
     let saves = srv.persistence.saves();
-    // There is one snapshot at a time, and a rewrite has it or is about to.
+    // There is one snapshot at a time, and a rewrite uses it or is about to.
     let is_free = saves.running().is_none() && !aof(srv).is_rewriting();
     let rested = saves.is_last_ok || srv.mono_ms().saturating_sub(saves.tried_ms) > RETRY_MS;
     let is_scheduled = saves.is_scheduled;
@@ -39,18 +38,18 @@ pub fn tick(srv: &'static Server) {
     }
 }
 
-/// The save point that is reached after that many changes in that many seconds.
+/// The save point that is reached after `changes` changes in `age_s` seconds.
 fn due(points: &[SavePoint], changes: i64, age_s: i64) -> Option<SavePoint> {
     let reached =
         |p: &&SavePoint| changes >= i64::from(p.changes) && age_s > p.seconds && changes > 0;
     points.iter().find(reached).copied()
 }
 
-/// Begins a save on a thread of its own: to begin may mean to wait for a long command.
+/// Begins a save on a separate thread, because taking the snapshot may wait for a long command.
 fn begin_aside(srv: &'static Server) {
     let thread = std::thread::Builder::new().name("weft-save-begin".into());
     let spawned = thread.spawn(move || {
-        // What goes wrong is in the log; another tick tries again.
+        // Errors are logged, and a later tick retries.
         let _ = background::begin(srv, Asked::ByNobody);
     });
     if let Err(e) = spawned {
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_that_are_reached() {
+    fn due_needs_changes_and_age() {
         let points = [(3600, 1), (300, 100), (60, 10000)]
             .map(|(seconds, changes)| SavePoint { seconds, changes });
         let due = |changes, age| due(&points, changes, age).map(|point| point.seconds);

@@ -1,4 +1,4 @@
-//! DEBUG RELOAD: saves, empties and loads again, while the world is stopped.
+//! DEBUG RELOAD: saves, empties and loads the keyspace, while the world is stopped.
 
 use crate::persistence::{load, save};
 use std::fs::File;
@@ -9,28 +9,28 @@ use weft_persist::rdb::file::{Counts, Loader, Trouble, Wrong};
 use weft_process::{log_notice, log_warning};
 use weft_state::server::Server;
 
-/// What is wanted.
+/// The options of DEBUG RELOAD.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub saves: bool,
     pub empties: bool,
-    /// A key that is there already is replaced.
+    /// Existing keys are replaced.
     pub merges: bool,
 }
 
-/// What has failed.
+/// The step that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// Nothing has changed.
+    /// The data is unchanged.
     Saving,
-    /// The data is lost, or part of it.
+    /// The data is lost, completely or in part.
     Loading,
 }
 
 /// See the module's description. O(all keys).
 ///
 /// # Errors
-/// See [`Failed`]. The reasons are in the log.
+/// See [`Failed`]. The log has the reasons.
 pub fn reload(
     srv: &'static Server,
     guard: &Guard<'_>,
@@ -82,22 +82,22 @@ fn load_stopped(
         })
         .inspect_err(|trouble: &Trouble| {
             if let Wrong::Twice = trouble.wrong {
-                log_warning!("RDB has a duplicated key, and MERGE was not asked for");
+                log_warning!("RDB has a duplicated key, and MERGE was not given");
             }
         })
 }
 
-/// What becomes of a loaded key whose time is over.
+/// The treatment of a loaded key that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overdue {
-    /// It stays: what follows the file may still name it.
+    /// It stays: data after the file may still name it.
     Stays,
-    /// It expires like any key that a command meets, so its deletion is logged: the log and replicas still
-    /// have the key. It stays where nothing may expire, as on a replica.
+    /// It expires like any key that a command accesses, so its deletion is logged: the log and
+    /// replicas still have the key. It stays where keys may not expire, as on a replica.
     Expires,
 }
 
-/// Puts all keys of a file into the keyspace.
+/// Inserts all keys of a file into the keyspace.
 fn put<R: Read>(
     guard: &Guard<'_>,
     turn: &mut Turn,
@@ -118,7 +118,7 @@ fn put<R: Read>(
                 }
                 db.set(&key, record);
                 if overdue == Overdue::Expires && db.is_expired(&key) {
-                    // A look removes it, if anything may expire now.
+                    // A lookup removes the key, if keys may expire now.
                     let _ = db.contains(&key);
                     expired += u64::from(!db.is_expired(&key));
                 }
@@ -131,10 +131,10 @@ fn put<R: Read>(
     })
 }
 
-/// Loads a file that is the front of another into the keyspace, which is empty.
+/// Loads a file that is the first part of another into the keyspace, which is empty.
 ///
 /// # Errors
-/// What is wrong with it. Part of it may have been loaded.
+/// The fault of the file. A part of it may have been loaded.
 pub fn load_front<R: Read>(
     srv: &'static Server,
     guard: &Guard<'_>,

@@ -1,7 +1,7 @@
-//! From the keyspace to a file.
+//! Saves the keyspace into a file.
 //!
-//! Walkers of a snapshot hold a shard for a small step and encode what it brings with nothing held;
-//! who waits for the disk waits at the writer, and keeps nobody else waiting.
+//! Walkers of a snapshot hold a shard for a small step, and encode its keys while they hold no
+//! lock. A walker that waits for the disk blocks at the writer, and blocks no other thread.
 
 use std::fmt;
 use std::io;
@@ -28,19 +28,20 @@ use weft_scheduler::way::GivesWay;
 use weft_state::saves::Running;
 use weft_state::server::Server;
 
-/// The most threads that walk.
+/// The maximum number of walkers.
 const MOST_WALKERS: usize = 8;
 
-/// The least that a snapshot may hold beside the data before writes wait, when no limit is set.
+/// The minimum that a snapshot may keep, in addition to the data, before writes wait. Used when no
+/// limit is set.
 const LEAST_KEPT: u64 = 64 << 20;
 
-/// Why there is no new file.
+/// The reason why there is no new file.
 #[derive(Debug)]
 pub enum Failed {
-    /// Somebody wanted it to end.
+    /// The save was cancelled.
     Cancelled,
     Disk(io::Error),
-    /// Another one is under way, of which there is one at a time.
+    /// Another snapshot is running, and there is one at a time.
     Taken,
     /// The snapshot could not begin.
     Snapshot(String),
@@ -63,7 +64,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// What a save is to be like, by the configuration of the moment at which it begins.
+/// The configuration of a save, read when it begins.
 #[derive(Clone, Debug)]
 pub struct Plan {
     folder: PathBuf,
@@ -71,15 +72,15 @@ pub struct Plan {
     pub form: Form,
     is_summed: bool,
     is_incremental: bool,
-    /// Where the threads run.
+    /// The CPUs of its threads.
     cpus: CpuSet,
     access: Access,
     walkers: usize,
     pub limit: usize,
     delay: Delay,
-    /// The policy of eviction asks when or how often keys were used.
+    /// The eviction policy needs the last use or the frequency of keys.
     tells_use: bool,
-    /// What readers of the form do not know must not be written.
+    /// An error if a key can't be written in the version that the reader knows.
     is_strict: bool,
 }
 
@@ -92,7 +93,7 @@ impl Delay {
         Delay(config.int(id))
     }
 
-    /// Waits, if that is wanted behind key number `n`.
+    /// Waits after key number `n`, if configured.
     pub fn wait(self, n: u64) {
         match self.0 {
             0 => {}
@@ -106,18 +107,18 @@ impl Delay {
 }
 
 impl Plan {
-    /// `quiet`: clients are served meanwhile, and should not feel it.
+    /// `quiet`: the server serves clients meanwhile, which should not notice the save.
     ///
     /// # Errors
-    /// The folder can't be found.
+    /// The working directory can't be determined.
     pub fn new(srv: &Server, quiet: bool) -> io::Result<Plan> {
         Plan::on(srv, quiet, srv.placement().save.clone())
     }
 
-    /// The same, with threads that run on these CPUs.
+    /// Like [`Plan::new`], with threads on these CPUs.
     ///
     /// # Errors
-    /// The folder can't be found.
+    /// The working directory can't be determined.
     pub fn on(srv: &Server, quiet: bool, place: CpuSet) -> io::Result<Plan> {
         let config = srv.config();
         let cpus = topology::usable_cpus();
@@ -132,7 +133,7 @@ impl Plan {
             limit => limit,
         };
         Ok(Plan {
-            // CONFIG SET dir may come before the end.
+            // CONFIG SET dir may run before the save ends.
             folder: std::env::current_dir()?,
             name: config.str(Id::DBFILENAME).into_owned(),
             form: Form { version: VERSION, compress: config.bool(Id::RDBCOMPRESSION) },
@@ -151,7 +152,7 @@ impl Plan {
         })
     }
 
-    /// The same for replicas, which read this version of the format and nothing newer.
+    /// A plan for replicas, which read this version of the format and no newer one.
     #[must_use]
     pub fn for_replicas(mut self, version: u32) -> Plan {
         self.form.version = u16::try_from(version).unwrap_or(VERSION);
@@ -159,12 +160,12 @@ impl Plan {
         self
     }
 
-    /// Whether there is a checksum at the end.
+    /// Whether the file ends with a checksum.
     pub fn is_summed(&self) -> bool {
         self.is_summed
     }
 
-    /// What is known of a key's use, where the policy of eviction asks for it.
+    /// A key's last use or frequency, if the eviction policy needs it.
     fn used(&self, clock: u32) -> Option<Used> {
         self.tells_use.then(|| match self.access.policy {
             Policy::Lru => Used::Idle(u64::from(self.access.idle_seconds(clock))),
@@ -173,37 +174,38 @@ impl Plan {
     }
 }
 
-/// Whether somebody has asked for a save.
+/// The origin of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     ByClient,
-    /// It is time for one.
+    /// A save point.
     ByNobody,
 }
 
-/// A save whose snapshot has begun.
+/// A save whose snapshot was taken.
 pub struct Begun {
     running: Running,
     plan: Plan,
     snapshot: Taken,
     /// Changes up to the cut.
     changes: u64,
-    /// Which history the data are part of.
+    /// The position of the data in the replication history.
     position: Option<Position>,
 }
 
-/// How often to look whether another snapshot has ended.
+/// The polling interval for the end of another snapshot.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Why nothing is written while a copy of a primary's data is taken in.
+/// The error for saves during a full sync.
 pub const HALF: &str = "the data are being loaded";
 
-/// Begins a snapshot: what is in the keyspace at a moment of this call will be in the file. Waits
-/// for long commands that have begun to write, with everybody else at work; one that somebody waits
-/// for also for the end of a rewrite.
+/// Takes a snapshot: the file will have the keyspace of one moment during this call. Waits for long
+/// commands that have begun to write, without blocking other threads. A save that a client waits
+/// for also waits for the end of a rewrite.
 ///
 /// # Errors
-/// It was cancelled before it began, or it is one in the background and there is another snapshot.
+/// The save was cancelled before it began, or it is a background save and another snapshot is
+/// running.
 pub fn begin(
     srv: &'static Server,
     running: &Running,
@@ -213,7 +215,7 @@ pub fn begin(
     let mut hand = srv.hand();
     let mut turn = Turn::new(srv.now_ms(), 0);
     turn.cancel = Some(running.cancel.clone());
-    // What has expired is written as well: nobody has told replicas, or the log, that it is gone.
+    // Write expired keys as well: neither replicas nor the log have been notified of their expiry.
     turn.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
@@ -239,10 +241,10 @@ pub fn begin(
 }
 
 impl Begun {
-    /// Writes the file and puts it in its place. O(all keys).
+    /// Writes the file and moves it into place. O(all keys).
     ///
     /// # Errors
-    /// See [`Failed`]. The file that was there is still there.
+    /// See [`Failed`]. The previous file still exists.
     pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
         let Begun { running, plan, snapshot, changes, position } = self;
         let place = open(srv, &plan)?;
@@ -264,7 +266,7 @@ impl Begun {
     }
 }
 
-/// Has several threads write all of `snapshot`. O(all keys).
+/// Writes all of `snapshot` with several threads. O(all keys).
 ///
 /// # Errors
 /// See [`Failed`].
@@ -285,7 +287,7 @@ pub fn write<W: io::Write + Send>(
             bind_to(&plan.cpus);
             if let Err(e) = walk(srv, plan, snapshot, saver, running) {
                 failed.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(e);
-                // Those that walk with this one need not go on.
+                // The other walkers can stop.
                 running.failed.store(true, Ordering::Relaxed);
             }
         };
@@ -299,7 +301,7 @@ pub fn write<W: io::Write + Send>(
                 walk();
             };
             if thread.spawn_scoped(scope, counted).is_err() {
-                // With fewer it takes longer.
+                // Fewer threads only take longer.
                 break;
             }
         }
@@ -329,28 +331,28 @@ fn put(place: Place<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is said in front of the keys.
+/// The fields before the keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Introduced {
     pub is_aof_base: bool,
-    /// Where replicas may go on from, if anybody may.
+    /// The position from which replicas may continue, if there is one.
     pub position: Option<Position>,
-    /// The functions that the server has, too.
+    /// Includes the server's functions.
     pub functions: bool,
 }
 
 impl Introduced {
-    /// A file of the data as they are there.
+    /// A file of the data at one moment.
     pub fn file(position: Option<Position>) -> Introduced {
         Introduced { is_aof_base: false, position, functions: true }
     }
 
-    /// The base of an append-only file, behind which there is more.
+    /// The base of an append-only file, which incremental files follow.
     pub const AOF_BASE: Introduced =
         Introduced { is_aof_base: true, position: None, functions: true };
 }
 
-/// What a server tells of itself, and the functions that it has.
+/// Writes facts about this server, and its functions.
 pub fn introduce<W: io::Write>(
     srv: &Server,
     saver: &Saver<W>,
@@ -373,7 +375,7 @@ pub fn introduce<W: io::Write>(
     srv.persistence.functions().iter().try_for_each(|text| saver.function(text))
 }
 
-/// One walker's part.
+/// Runs one walker.
 fn walk<W: io::Write>(
     srv: &'static Server,
     plan: &Plan,
@@ -385,29 +387,28 @@ fn walk<W: io::Write>(
     take(srv, snapshot, running, IntoLane { lane: saver.lane(), plan, keys: 0 })
 }
 
-/// Where images go.
+/// The destination of a snapshot's keys.
 pub trait Taker {
-    /// What is there at the end.
+    /// The result.
     type Done;
 
-    /// Takes one key of the cut; nothing is held meanwhile.
+    /// Takes one key of the cut. The caller holds no lock.
     ///
     /// # Errors
-    /// Those of the disk; nothing more is given then.
+    /// I/O errors; after one, no more keys come.
     fn image(&mut self, image: Image) -> io::Result<()>;
 
-    /// There are no more, for this one.
+    /// Called by each walker after its last key.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     fn finish(self) -> io::Result<Self::Done>;
 }
 
-/// What an image costs beside its bytes, in encoded bytes.
+/// The cost of an image in addition to its bytes, in encoded bytes.
 const IMAGE: usize = 128;
 
-/// Gives what a snapshot has to `taker`, as far as other threads that do the same do not take it.
-/// O(all keys).
+/// Passes the keys of a snapshot to `taker`, except keys that other walkers take. O(all keys).
 ///
 /// # Errors
 /// See [`Failed`].
@@ -419,7 +420,7 @@ pub fn take<T: Taker>(
 ) -> Result<T::Done, Failed> {
     let mut memory = ThreadMemory::new();
     let done = take_all(srv, snapshot, running, taker, &mut memory);
-    // What the taker had is freed.
+    // The taker's memory has been freed.
     memory.publish(&srv.memory);
     done
 }
@@ -459,11 +460,11 @@ fn take_all<T: Taker>(
     }
 }
 
-/// Of a file that several threads write.
+/// Writes into a file that several threads share.
 struct IntoLane<'s, W> {
     lane: Lane<'s, W>,
     plan: &'s Plan,
-    /// So far, by which it waits if that is wanted.
+    /// Keys so far, for the delay in tests.
     keys: u64,
 }
 
@@ -490,7 +491,7 @@ impl<W: io::Write> Taker for IntoLane<'_, W> {
     }
 }
 
-/// Saves while the world is stopped, which it stays for as long as that takes. O(all keys).
+/// Saves while the world is stopped, for the whole duration. O(all keys).
 ///
 /// # Errors
 /// See [`Failed`].

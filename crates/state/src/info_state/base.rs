@@ -1,4 +1,4 @@
-//! What INFO keeps from one call to the next.
+//! The state that INFO keeps from one call to the next.
 
 use crate::stats::{Counter, Distribution, ThreadStats};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub struct Totals {
     pub reads: u64,
     pub writes: u64,
     pub turns: u64,
-    /// Batches with a request whose key was prefetched, and such requests.
+    /// Batches with at least one request whose key was prefetched, and the number of such requests.
     pub prefetch_batches: u64,
     pub prefetched: u64,
     /// CPU time of the I/O threads in microseconds.
@@ -38,11 +38,11 @@ pub struct Totals {
     pub error_replies: u64,
     pub unexpected_errors: u64,
     pub net_repl_out: u64,
-    /// Of replicas of ours.
+    /// Syncs with replicas of this server.
     pub syncs: Counts,
 }
 
-/// What was counted until the last reset.
+/// The counters at the last reset.
 #[derive(Debug, Default)]
 pub struct Base {
     pub totals: Totals,
@@ -52,12 +52,12 @@ pub struct Base {
     pub latency: Vec<Distribution>,
 }
 
-/// When the keys of a database that have an expiry expire.
+/// When a database's keys with an expiry expire.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     /// On average (Unix milliseconds).
     pub at: i64,
-    /// How many they were, and when that was.
+    /// The number of keys with an expiry at the time of the estimate, and that time.
     pub expiring: usize,
     pub made_ms: i64,
 }

@@ -1,13 +1,13 @@
-//! The largest buffers that clients had in the last seconds: `client_recent_max_input_buffer` and
-//! its sibling for output.
+//! The largest client buffers of the last seconds, for `client_recent_max_input_buffer` and
+//! `client_recent_max_output_buffer`.
 //!
-//! The first thread's cron looks at all clients once a second, and INFO when it is asked, as the
-//! reference does; what grew and shrank in between goes unnoticed.
+//! The first thread's cron measures all clients once a second, and so does each INFO, as in the
+//! reference. A buffer that grows and shrinks between two measurements goes unnoticed.
 
 use crate::clients::ClientShared;
 use std::sync::atomic::Ordering;
 
-/// Seconds that are remembered.
+/// Seconds in the window.
 const SECONDS: usize = 8;
 
 /// Bytes of the largest buffers.
@@ -18,7 +18,7 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Of these clients, as they are now.
+    /// The peak of these clients at this moment.
     pub fn of<'c>(clients: impl IntoIterator<Item = &'c ClientShared>) -> Peak {
         clients.into_iter().fold(Peak::default(), |peak, client| {
             peak.or(Peak {
@@ -34,24 +34,24 @@ impl Peak {
     }
 }
 
-/// The peaks of the last seconds, each beside its second.
+/// The peaks of the last seconds, each with its second.
 #[derive(Debug, Default)]
 pub struct Peaks([(u64, Peak); SECONDS]);
 
 impl Peaks {
-    /// Whether the second `now_s` (of any clock that goes on) has no peak yet.
+    /// Whether the second `now_s` (of any monotonic clock) has no peak yet.
     pub fn is_due(&self, now_s: u64) -> bool {
         self.0[now_s as usize % SECONDS].0 != now_s
     }
 
-    /// Adds what is seen in the second `now_s`.
+    /// Adds a measurement of the second `now_s`.
     pub fn add(&mut self, now_s: u64, seen: Peak) {
         let (second, peak) = &mut self.0[now_s as usize % SECONDS];
         *peak = if *second == now_s { peak.or(seen) } else { seen };
         *second = now_s;
     }
 
-    /// The largest since seven seconds before `now_s`.
+    /// The largest peak since seven seconds before `now_s`.
     pub fn recent(&self, now_s: u64) -> Peak {
         let recent = self.0.iter().filter(|(at, _)| at + SECONDS as u64 > now_s);
         recent.fold(Peak::default(), |most, (_, peak)| most.or(*peak))

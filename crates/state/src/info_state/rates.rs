@@ -1,13 +1,13 @@
-//! The `instantaneous_` fields: how much happened a moment ago.
+//! The `instantaneous_` fields: rates of the last moments.
 //!
-//! The first thread's cron looks at a few sums every 100 ms and keeps the last 17 of them, so a
-//! rate is the growth over the last 1.6 seconds.
+//! The first thread's cron samples a few sums every 100 ms and keeps the last 17 samples. A rate is
+//! the growth over the last 1.6 seconds.
 
 use crate::stats::{Counter, ThreadStats};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How far apart samples are.
+/// The time between two samples.
 pub const PERIOD: Duration = Duration::from_millis(100);
 /// Samples kept: the growth over 16 periods.
 const KEPT: usize = 17;
@@ -19,7 +19,7 @@ struct Sample {
     sums: Sums,
 }
 
-/// What rates are given of.
+/// The sums whose rates INFO shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     pub commands: u64,
@@ -29,17 +29,19 @@ pub struct Sums {
     pub busy_us: u64,
 }
 
-/// The calls of each thread, and the nanoseconds spent in them, when they were added up last. There are
-/// hundreds of commands on dozens of threads, most of which have nothing to do: an idle server would
-/// spend a third of its time here.
+/// The calls of each thread and the nanoseconds spent in them, at the last sum. There are hundreds
+/// of commands on dozens of threads, and most of the threads are idle. Summing them all each time
+/// would take a third of an idle server's CPU time.
 #[derive(Debug, Default)]
 pub struct Calls(Vec<(u64, (u64, u64))>);
 
 impl Calls {
-    /// The calls of all threads and their nanoseconds; only those threads are looked at that have
-    /// executed requests meanwhile, and `own`. (A thread counts calls first and then the batch's
-    /// requests, and answers after that. So what is seen in the middle of a batch is seen again
-    /// after it, and what a client has an answer to is seen.)
+    /// Returns the calls of all threads and their nanoseconds. It reads only `own` and the threads
+    /// that have executed requests since the last sum.
+    ///
+    /// A thread counts a call first, then the batch's requests, and replies last. So calls seen in
+    /// the middle of a batch are read again after it, and every call that was replied to is
+    /// included.
     pub fn sum<'a>(
         &mut self,
         threads: impl Iterator<Item = &'a ThreadStats>,
@@ -100,11 +102,12 @@ pub struct Rates {
 impl Rates {
     /// Whether it is time for a sample.
     pub fn is_due(&self, now: Instant) -> bool {
-        // A cron that comes a little early must not make every other sample fall out.
+        // The cron may come a little early. It must still sample, or every other sample would be
+        // missing.
         self.samples.back().is_none_or(|last| now.duration_since(last.at) >= PERIOD * 9 / 10)
     }
 
-    /// Takes a sample. O(threads), and O(commands) for each that has executed some.
+    /// Takes a sample. O(threads), and O(commands) for each thread that has executed some.
     pub fn sample<'a>(
         &mut self,
         threads: impl Iterator<Item = &'a ThreadStats> + Clone,
@@ -121,7 +124,7 @@ impl Rates {
         self.samples.push_back(Sample { at, sums });
     }
 
-    /// Forgets all samples.
+    /// Drops all samples.
     pub fn clear(&mut self) {
         self.samples.clear();
     }
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_whoever_has_executed_something() {
+    fn sum_reads_threads_with_new_requests() {
         let threads = [ThreadStats::new(3), ThreadStats::new(3)];
         let mut calls = Calls::default();
         assert_eq!(calls.sum(threads.iter(), None), (0, 0));
@@ -165,11 +168,11 @@ mod tests {
         execute(1, 0);
         execute(1, 2);
         assert_eq!(calls.sum(threads.iter(), None), (3, 300));
-        // In the middle of a batch, and after it.
+        // In the middle of a batch, then after it.
         threads[0].commands[0].calls.add(1);
         let (seen, _) = calls.sum(threads.iter(), None);
         assert!((3..=4).contains(&seen), "{seen}");
-        // The thread itself knows.
+        // The thread itself sees its own calls.
         assert_eq!(calls.sum(threads.iter(), Some(&threads[0])).0, 4);
         threads[0].requests.add(1);
         assert_eq!(calls.sum(threads.iter(), None).0, 4);

@@ -1,7 +1,7 @@
 //! CLUSTER and ASKING, on a server without a cluster.
 //!
-//! As in Valkey, only CLUSTER KEYSLOT answers; everything else, HELP included, says that cluster support is
-//! disabled. The subcommands that say so are listed in `dispatch/absent.rs`.
+//! As in Valkey, only CLUSTER KEYSLOT works. Every other subcommand, including HELP, replies that
+//! cluster support is disabled. `dispatch/absent.rs` lists those subcommands.
 
 use crate::commands::shape::{ANYTIME, command, container, help, spec};
 use weft_base::slot::key_slot;

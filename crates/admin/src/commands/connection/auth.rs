@@ -1,6 +1,7 @@
-//! AUTH: a client proves that it knows the password.
+//! AUTH: checks a client's password.
 //!
-//! There is one user, `default`; its password is `requirepass`, and without one it accepts any.
+//! There is one user, `default`. Its password is `requirepass`; without it, any password is
+//! accepted.
 
 use crate::commands::connection::{HANDSHAKE, plain};
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::NOTHING;
 
-/// The user that every connection is.
+/// The user of every connection.
 pub const DEFAULT_USER: &str = "default";
 
 const WRONG_PASS: Error =
@@ -50,9 +51,9 @@ fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Makes the session an authenticated one of `user`. A failure leaves it as it was.
+/// Authenticates the session as `user`. On failure, the session keeps its state.
 pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdResult {
-    // Not the thread's own settings: CONFIG SET may be in the same batch.
+    // Not the thread's cached settings: CONFIG SET may be in the same batch.
     let settings = cx.srv().settings();
     let wanted = &settings.password;
     let known = wanted.is_empty() || same_bytes(wanted, password);
@@ -65,11 +66,11 @@ pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdRes
     Ok(())
 }
 
-/// Whether both are equal, in a time that tells nothing of where they differ.
+/// Compares in a time that does not depend on where the two differ.
 fn same_bytes(secret: &[u8], given: &[u8]) -> bool {
     let mut differences = secret.len() ^ given.len();
     for (i, byte) in given.iter().enumerate() {
-        // An empty secret never gets here; the index only has to stay inside it.
+        // An empty secret never gets here. The index only has to stay within the secret.
         differences |= usize::from(secret[i % secret.len()] ^ byte);
     }
     std::hint::black_box(differences) == 0
@@ -80,7 +81,7 @@ mod tests {
     use super::same_bytes;
 
     #[test]
-    fn only_equal_passwords_are_equal() {
+    fn same_bytes_accepts_only_equal_passwords() {
         assert!(same_bytes(b"secret", b"secret"));
         for other in [&b""[..], b"s", b"secres", b"Secret", b"secretsecret", b"secret\0"] {
             assert!(!same_bytes(b"secret", other), "{other:?}");

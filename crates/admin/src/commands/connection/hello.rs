@@ -1,4 +1,4 @@
-//! HELLO: which version of the protocol, as whom, under what name; and who the server is.
+//! HELLO: sets the protocol version, the user and the client's name; returns facts of the server.
 
 use crate::commands::connection::auth::authenticate;
 use crate::commands::connection::client::names::{check_name, set_name};
@@ -21,7 +21,7 @@ const NO_AUTH: Error = Error::new(
      RESP protocol version at the same time",
 );
 
-/// The version of Redis that old clients are told; INFO says the same.
+/// The Redis version reported to old clients; the same as in INFO.
 const REDIS_VERSION: &str = "7.2.4";
 
 pub const HELLO: ServerCommand = ServerCommand {
@@ -29,16 +29,16 @@ pub const HELLO: ServerCommand = ServerCommand {
         history: &[
             (
                 "6.2.0",
-                "The version may be left out: nothing changes, and the server introduces itself.",
+                "The version may be left out: then the protocol stays, and only the facts are returned.",
             ),
-            ("8.1.0", "Tells the availability zone, when one is configured."),
+            ("8.1.0", "Returns the availability zone, if one is configured."),
         ],
         ..plain(
             "hello",
             -1,
             HANDSHAKE,
             "6.0.0",
-            "Opens the conversation.",
+            "Negotiates the protocol and authenticates.",
             "[arguments=(protover:integer [AUTH auth=(username password)] [SETNAME clientname])]",
             hello,
         )
@@ -49,7 +49,7 @@ pub const HELLO: ServerCommand = ServerCommand {
     subcommands: &[],
 };
 
-/// What the arguments ask for.
+/// The parsed arguments.
 #[derive(Default)]
 struct Wishes<'a> {
     proto: Option<Proto>,
@@ -107,7 +107,7 @@ fn hello(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Changes the protocol, from this reply on.
+/// Changes the protocol, beginning with this reply.
 pub fn speak(cx: &mut ConnCx<'_>, proto: Proto) {
     cx.session.proto = proto;
     cx.reply.proto = proto;
@@ -121,7 +121,7 @@ fn number_of(proto: Proto) -> u32 {
     }
 }
 
-/// The reply: who the server is.
+/// The reply: facts of the server.
 fn introduce(cx: &mut ConnCx<'_>) {
     let config = cx.core.srv.config();
     let (server, version) = match config.bool(Id::EXTENDED_REDIS_COMPATIBILITY) {

@@ -1,4 +1,4 @@
-//! The connection commands: who is there, as whom, and how replies are to look.
+//! The connection commands: authentication, names, and the form of replies.
 
 mod auth;
 mod client;
@@ -33,7 +33,7 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &select::SELECT,
 ];
 
-/// What a client may do before it has authenticated, and while the server loads or is busy.
+/// The flags of commands that work before authentication and while the server loads or is busy.
 const HANDSHAKE: Flags = Flags::NOSCRIPT
     .or(Flags::LOADING)
     .or(Flags::STALE)

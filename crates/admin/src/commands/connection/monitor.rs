@@ -1,4 +1,4 @@
-//! MONITOR: the client sees every command that the server executes, as text.
+//! MONITOR: sends the client every command that the server executes, as text.
 
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec};
@@ -33,11 +33,12 @@ fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.in_transaction {
         return Err(IN_TRANSACTION);
     }
-    // A replica gets the stream and nothing else.
+    // A replica gets only the replication stream.
     if cx.session.shared.is_replica.load(Ordering::Relaxed) {
         return Ok(());
     }
-    // Who watches already gets no second answer: the client reads a stream of lines now.
+    // A client that is already monitoring gets no second reply, since it now reads a stream of
+    // lines.
     if std::mem::replace(&mut cx.session.monitor, true) {
         return Ok(());
     }

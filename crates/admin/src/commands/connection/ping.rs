@@ -1,4 +1,4 @@
-//! PING: is anybody there.
+//! PING: checks the connection.
 
 use weft_commands::{CmdResult, Flags, Group, Spec, error};
 use weft_executor::dispatch::ServerCommand;
@@ -14,7 +14,7 @@ pub const PING: ServerCommand = ServerCommand {
         acl: &[],
         group: Group::Connection,
         since: "1.0.0",
-        summary: "Answers PONG, or the message.",
+        summary: "Returns PONG or the message.",
         complexity: "O(1)",
         syntax: "[message]",
         history: &[],
@@ -26,7 +26,7 @@ pub const PING: ServerCommand = ServerCommand {
 };
 
 fn ping(cx: &mut ConnCx<'_>) -> CmdResult {
-    // Where messages come between replies, the answer has the form of one.
+    // A subscriber gets messages between replies, so the reply has the form of a message.
     if cx.session.is_restricted() && cx.args.len() <= 2 {
         cx.reply.array(2);
         cx.reply.bulk(b"pong");

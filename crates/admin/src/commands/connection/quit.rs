@@ -1,4 +1,4 @@
-//! QUIT: the server closes the connection, once the replies before it are sent.
+//! QUIT: the server sends the pending replies, then closes the connection.
 
 use crate::commands::connection::{HANDSHAKE, plain};
 use weft_commands::CmdResult;

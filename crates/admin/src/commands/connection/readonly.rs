@@ -1,7 +1,7 @@
-//! READONLY and READWRITE: whether a connection may read from a replica of a cluster.
+//! READONLY and READWRITE: switch whether a connection may read from a replica of a cluster.
 //!
-//! Without a cluster there is nothing to permit. Clients that do not know send them all the same,
-//! valkey-cli in front of each of its scans; it is noted for CLIENT LIST, and all right.
+//! Without a cluster, both only succeed and set the flag that CLIENT LIST shows. Clients send them
+//! without checking: valkey-cli sends READONLY before each of its scans.
 
 use crate::commands::connection::plain;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ pub const READONLY: ServerCommand =
         note(cx, true)
     });
 pub const READWRITE: ServerCommand =
-    of_clusters("readwrite", "Has this connection read from the primary again.", |cx| {
+    of_clusters("readwrite", "Makes this connection read from the primary again.", |cx| {
         note(cx, false)
     });
 

@@ -1,7 +1,7 @@
-//! RESET: the connection becomes as it was when it was accepted.
+//! RESET: returns the connection to the state after accept.
 //!
-//! What the client library said of itself (CLIENT SETINFO, CLIENT CAPA) stays, since the
-//! library behind the connection is still the same.
+//! The data that the client library sent (CLIENT SETINFO, CLIENT CAPA) stays: the connection still
+//! uses the same library.
 
 use crate::commands::connection::{HANDSHAKE, plain};
 use std::sync::atomic::Ordering;
@@ -11,19 +11,12 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Proto;
 use weft_state::session::ReplyMode;
 
-pub const RESET: ServerCommand = plain(
-    "reset",
-    1,
-    HANDSHAKE,
-    "6.2.0",
-    "Brings the connection back to its first state.",
-    "",
-    reset,
-);
+pub const RESET: ServerCommand =
+    plain("reset", 1, HANDSHAKE, "6.2.0", "Resets the connection to its initial state.", "", reset);
 
 fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
-    // Queue and watches are freed elsewhere. What the client listens to and follows must be gone by the answer,
-    // since the client may begin anew.
+    // The queue and the watches are freed elsewhere. Subscriptions and tracked prefixes must be
+    // gone before the reply, since the client may set new ones.
     let follows = cx.session.tracks.as_ref().map_or(0, |own| own.tracker.prefix_count());
     cx.weigh(cx.session.shared.subscriptions.all() + follows)?;
     let shared = cx.session.shared.clone();
@@ -38,7 +31,8 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     let session = &mut *cx.session;
     session.authenticated = authenticated;
     session.db = 0;
-    // CLIENT REPLY SKIP holds for this command, too: whoever counts replies must not be one off.
+    // CLIENT REPLY SKIP covers this command, too. Otherwise a client that counts replies would be
+    // off by one.
     if session.reply_mode == ReplyMode::Off {
         session.reply_mode = ReplyMode::On;
     }

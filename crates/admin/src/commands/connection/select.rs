@@ -1,4 +1,4 @@
-//! SELECT: the database that this connection's commands work on.
+//! SELECT: sets the database that this connection's commands use.
 
 use crate::commands::connection::plain;
 use weft_commands::{CmdResult, Error, Flags, error};
@@ -7,7 +7,7 @@ use weft_executor::dispatch::core::ConnCx;
 
 const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST).or(Flags::ALLOW_BUSY);
 
-/// The reference reads the number into a C `int` and says so when it does not fit.
+/// The reference reads the number into a C `int`, and has an error for one that does not fit.
 const NOT_AN_INT: Error =
     Error::new("ERR value is out of range, value must between -2147483648 and 2147483647");
 

@@ -1,12 +1,12 @@
 //! The ACL categories of a command.
 //!
-//! Most follow from what the command is: what it does to keys, how fast it is, its group. The
-//! rest stand in its [`Spec`](weft_commands::Spec).
+//! Most follow from the command's flags, key accesses and group. The rest are in its
+//! [`Spec`](weft_commands::Spec).
 
 use weft_commands::{Flags, Group};
 use weft_state::command_table::Cmd;
 
-/// All of them, in the order in which the reference tells them.
+/// All categories, in the order of the reference's reply.
 const ORDER: [&str; 21] = [
     "@keyspace",
     "@read",
@@ -48,8 +48,8 @@ pub fn of(cmd: &Cmd) -> Vec<&'static str> {
     add("@blocking", flags.has(Flags::BLOCKING));
     add("@fast", flags.has(Flags::FAST));
     add("@slow", !flags.has(Flags::FAST));
-    // A container does nothing itself, so its group says nothing; SORT belongs to the types that
-    // it names, and who waits for what a connection has written touches no keys.
+    // A container does nothing itself, so its group does not count. SORT belongs to the types that
+    // it names. WAIT and WAITAOF, of the category `@connection`, touch no keys.
     let of_others = ["@list", "@connection"].iter().any(|other| cmd.spec.acl.contains(other));
     if cmd.subcommands.is_empty()
         && !of_others
@@ -75,7 +75,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::Stream => Some("@stream"),
         Group::Transactions => Some("@transaction"),
         Group::Connection => Some("@connection"),
-        // Their flag says it, which HELP does not have.
+        // Their category follows from their flags, which HELP does not have.
         Group::PubSub | Group::Server | Group::Cluster => None,
     }
 }

@@ -1,4 +1,4 @@
-//! COMMAND DOCS: what a command line tool shows to a person.
+//! COMMAND DOCS: the texts that a command line tool shows.
 
 use crate::commands::introspection::named;
 use crate::commands::introspection::syntax;
@@ -8,15 +8,15 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Reply;
 use weft_state::command_table::Cmd;
 
-/// Commands for those who work on the server, not for its users.
+/// Commands for servers and their developers, not for users.
 const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];
 
-/// Commands that have given way to others: since when, and to which.
+/// Deprecated commands: the version, and the replacement.
 const DEPRECATED: &[(&str, &str, &str)] = &[("slaveof", "5.0.0", "`REPLICAOF`")];
 
 pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;
-    // Unlike COMMAND INFO, an unknown name is passed over.
+    // COMMAND INFO replies with null for an unknown name; DOCS skips it.
     let found: Vec<&Cmd> = named(&cx.srv().table, &cx.args[2..]).flatten().collect();
     cx.reply.map(found.len());
     found.iter().for_each(|cmd| entry(cx.reply, cmd));
@@ -84,8 +84,8 @@ fn text(reply: &mut Reply, field: &str, value: &str) {
     reply.bulk(value.as_bytes());
 }
 
-/// Which key specification the next argument of type key refers to: the one of its rank, and
-/// the last for all that follow.
+/// Assigns key specifications to arguments of type key: by rank, and the last specification for all
+/// further arguments.
 struct KeyRanks {
     next: usize,
     specs: usize,
@@ -127,7 +127,7 @@ fn argument(reply: &mut Reply, arg: &Arg<'_>, ranks: &mut KeyRanks) {
     let texts =
         [("token", arg.token), ("since", arg.since), ("deprecated_since", arg.deprecated_since)];
     let present = texts.iter().filter(|(_, value)| value.is_some()).count();
-    // A part of a tree has a text of its own only at the leaves; the rest always have one.
+    // In a tree, only leaves have a display text. The other fields are always present.
     let fields = 3 + usize::from(rank.is_some()) + present + usize::from(!flags.is_empty());
     reply.map(fields);
     text(reply, "name", arg.name);

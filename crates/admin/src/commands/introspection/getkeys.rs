@@ -1,4 +1,4 @@
-//! COMMAND GETKEYS and GETKEYSANDFLAGS: the keys of a request that is not executed.
+//! COMMAND GETKEYS and GETKEYSANDFLAGS: find the keys of a request without executing it.
 
 use crate::commands::introspection::info::key_flags_reply;
 use weft_commands::spec::{Begin, Find, KeySpec, NOT_A_KEY};
@@ -13,10 +13,10 @@ const NO_KEYS: Error = Error::new("ERR The command has no key arguments");
 const BAD_COUNT: Error = Error::new("ERR Invalid number of arguments specified for command");
 const BAD_ARGUMENTS: Error = Error::new("ERR Invalid arguments specified for command");
 
-/// A key specification with this word tells the most that the command may do to the key.
+/// A key specification with this word describes the maximum that the command may do to the key.
 const VARIABLE: &str = "VARIABLE_FLAGS";
 
-/// A key among the arguments, and the words for what the command does to it.
+/// A key among the arguments, and the words for the command's access to it.
 struct Found<'a> {
     key: &'a [u8],
     flags: Vec<&'static str>,
@@ -56,17 +56,17 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     let migrates = cmd.full_name == "migrate";
     let stores = matches!(cmd.full_name, "georadius" | "georadiusbymember");
     for spec in specs() {
-        // Of two words that name a destination the last one counts: it is looked for below.
+        // If two words name a destination, the last one counts. The code below finds it.
         if stores && matches!(spec.begin, Begin::Keyword { .. }) {
             continue;
         }
-        // Where a command can do without these keys, as PFMERGE can, the reference can't tell any.
+        // Where a command may omit these keys, as PFMERGE may, the reference reports an error.
         if matches!(spec.begin, Begin::Index(start) if usize::from(start) >= args.len()) {
             return Err(BAD_ARGUMENTS);
         }
         let flags = key_flags(cmd, spec, args);
         if migrates {
-            // Which of its specifications is meant depends on whether the key is empty.
+            // Which of its specifications applies depends on whether the key is empty.
             let keys = weft_transfer::migrate::told_keys(args).ok_or(BAD_ARGUMENTS)?;
             found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
             break;
@@ -74,7 +74,7 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
         spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
     }
-    // Where this key stands no specification can say.
+    // No key specification can describe the place of this key.
     let destination = match cmd.full_name {
         "sort" => weft_commands::sort::destination(args),
         _ if stores => weft_commands::geo::destination(args),
@@ -86,7 +86,7 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     Ok(found)
 }
 
-/// The keys of a command that this version does not have.
+/// The keys of a command that this version does not support.
 fn find_absent<'a>(args: &[&'a [u8]]) -> Result<Vec<Found<'a>>, Error> {
     let mut found = Vec::new();
     let flags: &[&str] = match absent::find(args).ok_or(NO_COMMAND)? {
@@ -104,7 +104,7 @@ fn find_absent<'a>(args: &[&'a [u8]]) -> Result<Vec<Found<'a>>, Error> {
     if args.len() < 3 {
         return Err(BAD_COUNT);
     }
-    // A count that makes no sense names no keys.
+    // An invalid count names no keys.
     let _ = KEYS.positions(args, |at| found.push(Found { key: args[at], flags: flags.to_vec() }));
     Ok(found)
 }
@@ -121,7 +121,7 @@ fn command_of(cx: &ConnCx<'_>, args: &[&[u8]]) -> Option<&'static Cmd> {
 fn key_flags(cmd: &Cmd, spec: &KeySpec, args: &[&[u8]]) -> Vec<&'static str> {
     let is_get = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"get");
     match cmd.full_name {
-        // The old value is read only when it is asked for.
+        // The old value is read only on request.
         "set" if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
         "set" => vec!["OW", "UPDATE"],
         "bitfield" if weft_commands::bitmap::only_reads(args) => vec!["RO", "ACCESS"],

@@ -1,4 +1,4 @@
-//! COMMAND INFO: what a client or proxy has to know of a command to route it.
+//! COMMAND INFO: the facts that clients and proxies need to route a command.
 
 use crate::commands::introspection::{categories, named};
 use std::sync::OnceLock;
@@ -8,8 +8,8 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_resp::{Blob, Proto, Reply};
 use weft_state::command_table::{Cmd, CommandTable};
 
-/// COMMAND without a subcommand. Clients ask when they connect, and the answer is a long one that never
-/// changes: it is made once for each protocol.
+/// COMMAND without a subcommand. Clients send it when they connect. The reply is long and never
+/// changes, so it is built once for each protocol.
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
     static ANSWERS: [OnceLock<Blob>; 2] = [const { OnceLock::new() }; 2];
     let proto = cx.reply.proto;
@@ -22,7 +22,7 @@ pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
         answer_in(&mut reply, &cx.srv().table, &[]);
         Blob::new(reply.slices(0, usize::MAX).concat())
     });
-    // Bytes that are shared sooner than copied.
+    // Bytes from which on the reply is shared instead of copied.
     const SHARED: usize = 16 << 10;
     cx.reply.raw_shared(made, SHARED);
     Ok(())
@@ -71,8 +71,8 @@ fn words(reply: &mut Reply, words: &[&str]) {
     words.iter().for_each(|word| reply.simple(word));
 }
 
-/// The words of a key specification: how the key is used (RO, RW, OW, RM) in upper case, what
-/// for in lower case.
+/// The words of a key specification: the access (RO, RW, OW, RM) in upper case, its purpose in
+/// lower case.
 pub fn key_flags_reply(reply: &mut Reply, flags: &[&str]) {
     reply.set(flags.len());
     for flag in flags {
@@ -83,9 +83,8 @@ pub fn key_flags_reply(reply: &mut Reply, flags: &[&str]) {
     }
 }
 
-/// First key, last key and step, as they were told before there were key specifications: one
-/// range that covers every specification which is a plain range at a fixed place, as far as
-/// these follow each other.
+/// First key, last key and step, in the form used before key specifications existed. The one range
+/// covers all specifications that are plain ranges at a fixed place, as far as they are contiguous.
 fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
     let absolute = |first: u16, last: i16| match last {
         0.. => i64::from(first) + i64::from(last),
@@ -159,7 +158,7 @@ fn find_keys(reply: &mut Reply, find: Find) {
     }
 }
 
-/// The start of a map with a type and `fields` fields of its specification.
+/// Starts a map with a type and `fields` fields of its specification.
 fn typed(reply: &mut Reply, kind: &str, fields: usize) {
     reply.map(2);
     reply.bulk(b"type");
@@ -179,7 +178,7 @@ mod tests {
     use weft_commands::spec::keys;
 
     #[test]
-    fn legacy_ranges() {
+    fn legacy_range_covers_contiguous_specs() {
         let far = Find::Range { last: -1, step: 1, limit: 0 };
         let key = |index, find| KeySpec { flags: &[], begin: Begin::Index(index), find, notes: "" };
         let plain = Find::Range { last: 0, step: 1, limit: 0 };

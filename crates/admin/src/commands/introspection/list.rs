@@ -17,11 +17,11 @@ const HELP: &[&str] = &[
     "GETKEYS <command> [<arg> ...]",
     "    The keys among the arguments.",
     "GETKEYSANDFLAGS <command> [<arg> ...]",
-    "    The keys among the arguments, each with what is done to it.",
+    "    The keys among the arguments, each with the access to it.",
     "INFO [<command> ...]",
     "    Describe these commands, or all.",
     "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-    "    The names of all commands, or of those that fit.",
+    "    The names of all commands, or of those that match.",
     "HELP",
     "    Print this help.",
 ];
@@ -42,7 +42,7 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
         [_, _] => names(cx, |_| true),
         [_, _, by, option, value] if by.eq_ignore_ascii_case(b"filterby") => {
             match option.to_ascii_lowercase().as_slice() {
-                // There are no modules, so none has commands.
+                // There are no modules, so no command belongs to one.
                 b"module" => names(cx, |_| false),
                 b"aclcat" => names(cx, |cmd| has_category(cmd, value)),
                 b"pattern" => names(cx, |cmd| glob::matches(value, cmd.full_name.as_bytes(), true)),
@@ -53,12 +53,12 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
     }
 }
 
-/// Whether `category`, written without `@`, is one of the command's.
+/// Whether the command has `category`, written without `@`.
 fn has_category(cmd: &Cmd, category: &[u8]) -> bool {
     categories::of(cmd).iter().any(|c| c.as_bytes()[1..].eq_ignore_ascii_case(category))
 }
 
-/// The names of the commands and subcommands that `fits` chooses.
+/// Replies with the names of the commands and subcommands that `fits` selects.
 fn names(cx: &mut ConnCx<'_>, fits: impl Fn(&Cmd) -> bool) -> CmdResult {
     let all = cx.srv().table.all().iter();
     let chosen: Vec<&str> = all.filter(|cmd| fits(cmd)).map(|cmd| cmd.full_name).collect();

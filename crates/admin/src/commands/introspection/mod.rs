@@ -1,4 +1,4 @@
-//! COMMAND: the command table, asked from outside.
+//! COMMAND: queries of the command table.
 //!
 //! * [`info`](self::info): flags, keys, categories; [`categories`]: the ACL categories
 //! * [`docs`](self::docs): texts and arguments; [`syntax`]: arguments from their notation
@@ -37,7 +37,7 @@ const COMMAND: ServerCommand = ServerCommand {
         ServerCommand {
             spec: Spec {
                 complexity: "O(1)",
-                ..spec("count", 2, "2.8.13", "Answers the number of commands.", "")
+                ..spec("count", 2, "2.8.13", "Returns the number of commands.", "")
             },
             needs: NOTHING,
             run: list::count,
@@ -47,7 +47,7 @@ const COMMAND: ServerCommand = ServerCommand {
             spec: Spec {
                 complexity: "O(N) where N is the number of commands asked for",
                 tips: ANY_ORDER,
-                ..spec("docs", -2, "7.0.0", "Answers texts and arguments.", "[command-name...]")
+                ..spec("docs", -2, "7.0.0", "Returns texts and arguments.", "[command-name...]")
             },
             needs: NOTHING,
             run: docs::docs,
@@ -105,7 +105,7 @@ const COMMAND: ServerCommand = ServerCommand {
                     "list",
                     -2,
                     "7.0.0",
-                    "Answers the names of commands.",
+                    "Returns the names of commands.",
                     "[FILTERBY filterby=(MODULE module-name|ACLCAT category|PATTERN pattern)]",
                 )
             },
@@ -130,7 +130,7 @@ const fn spec(
     }
 }
 
-/// The command of that name, or the subcommand where it reads `command|subcommand`.
+/// The command of that name, or the subcommand if the name reads `command|subcommand`.
 fn by_full_name(table: &CommandTable, name: &[u8]) -> Option<&'static Cmd> {
     match name.iter().position(|b| *b == b'|') {
         Some(bar) => table.find(&name[..bar])?.subcommand(&name[bar + 1..]),
@@ -138,7 +138,7 @@ fn by_full_name(table: &CommandTable, name: &[u8]) -> Option<&'static Cmd> {
     }
 }
 
-/// The commands that are named, or all when none is.
+/// The named commands, or all without names.
 fn named<'a>(
     table: &'a CommandTable,
     names: &'a [&'a [u8]],

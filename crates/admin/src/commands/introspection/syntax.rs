@@ -1,8 +1,8 @@
-//! A command's arguments from the line that describes them.
+//! Parses a command's arguments from their notation.
 //!
-//! The notation is that of `docs/design/command-syntax.md`: for example
-//! `key [condition=(nx=NX|xx=XX)] [EX seconds:integer] [MATCH pattern]`. The lines are constants
-//! of this program; that each can be parsed is checked by a test, not when a client asks.
+//! The notation is that of `docs/design/command-syntax.md`: for example `key
+//! [condition=(nx=NX|xx=XX)] [EX seconds:integer] [MATCH pattern]`. The lines are constants of this
+//! program. A test checks that each of them parses, so a parse error can't reach a client.
 //!
 //! A recursive descent over the bytes of the line:
 //!
@@ -12,12 +12,12 @@
 //!            { "@" version | "~" version | "<" text ">" | "#" | "..." | "+" }
 //! ```
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// A value of this type: string, integer, key ...
     Value(&'a str),
-    /// The token and nothing else.
+    /// A token without a value.
     PureToken,
     /// One of these.
     OneOf(Vec<Arg<'a>>),
@@ -43,13 +43,13 @@ pub struct Arg<'a> {
     pub name: &'a str,
     pub kind: Kind<'a>,
     pub token: Option<&'a str>,
-    /// What is shown instead of the name.
+    /// The text shown instead of the name.
     pub display: Option<&'a str>,
     pub since: Option<&'a str>,
     pub deprecated_since: Option<&'a str>,
     pub optional: bool,
     pub multiple: bool,
-    /// Several times, each with its token.
+    /// May be repeated, each time with its token.
     pub multiple_token: bool,
     pub of_key: OfKey,
 }
@@ -57,15 +57,15 @@ pub struct Arg<'a> {
 /// Which key specification an argument refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfKey {
-    /// An argument of type key the one of its rank, others none.
+    /// An argument of type key refers to the specification of its rank, others to none.
     ByType,
-    /// The one of the key before it, though it is no key: `#`.
+    /// That of the key before it, though the argument is no key: `#`.
     Last,
-    /// The one with this index: `#1`.
+    /// The specification with this index: `#1`.
     Nth(usize),
 }
 
-/// What a line describes; the error says at which byte it makes no sense.
+/// Parses a line; the error is the byte at which parsing failed.
 pub fn parse(line: &str) -> Result<Vec<Arg<'_>>, usize> {
     let mut parser = Parser { line, at: 0 };
     if line.is_empty() {
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         self.until(|c| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
     }
 
-    /// Items with the same separator between them, which is answered too.
+    /// Parses items with the same separator between them, and returns the separator, too.
     fn list(&mut self) -> Result<(Vec<Arg<'a>>, Option<u8>), usize> {
         let mut items = vec![self.item()?];
         let separator = self.rest().bytes().next().filter(|b| matches!(b, b' ' | b'|'));
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A literal word: any first byte, so that `=` and `~` can be ones; `""` is the empty one.
+    /// A literal word: any first byte, so that `=` and `~` work; `""` is the empty word.
     fn literal(&mut self) -> Result<&'a str, usize> {
         if self.eat("\"\"") {
             return Ok("");
@@ -235,7 +235,7 @@ fn default_type(name: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// A compact picture of a tree.
+    /// A compact text form of a tree.
     fn show(args: &[Arg<'_>]) -> String {
         let one = |arg: &Arg<'_>| {
             let parts = match &arg.kind {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form() {
+    fn parse_reads_every_form() {
         for (line, tree) in [
             ("", ""),
             ("key", "key:key"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_where() {
+    fn parse_error_names_its_byte() {
         for (line, at) in [
             ("a|b", 0),
             ("a b|c", 3),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_syntax_that_parses() {
+    fn syntax_of_every_command_parses() {
         for cmd in crate::commands::table().0.all() {
             let parsed = parse(cmd.spec.syntax);
             assert!(parsed.is_ok(), "{}: {:?}: {parsed:?}", cmd.full_name, cmd.spec.syntax);

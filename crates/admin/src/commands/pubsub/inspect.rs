@@ -1,4 +1,4 @@
-//! PUBSUB: which channels somebody listens to, and how many.
+//! PUBSUB: lists channels with subscribers, and counts the subscribers.
 
 use crate::commands::pubsub::{FLAGS, Plan, plan};
 use crate::commands::shape::{ANYTIME, answer_help, container, help};
@@ -36,7 +36,7 @@ const HELP_COMMAND: ServerCommand = help("6.2.0", |cx| answer_help(cx, HELP));
 
 const SUBCOMMANDS: &[ServerCommand] = &[
     sub("channels", -2, "2.8.0", |cx| channels(cx, Kind::Channel))
-        .about("Lists the channels that somebody listens to.", "[pattern:pattern]")
+        .about("Lists the channels that have subscribers.", "[pattern:pattern]")
         .complexity("O(N) where N is the number of channels")
         .build(),
     ServerCommand {
@@ -46,18 +46,18 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         subcommands: &[],
     },
     sub("numpat", 2, "2.8.0", numpat)
-        .about("Counts the patterns that somebody listens to.", "")
+        .about("Counts the patterns that have subscribers.", "")
         .build(),
     sub("numsub", -2, "2.8.0", |cx| numsub(cx, Kind::Channel))
-        .about("Counts those who listen to channels.", "[channel...]")
+        .about("Counts the subscribers of channels.", "[channel...]")
         .complexity("O(N) where N is the number of channels that are named")
         .build(),
     sub("shardchannels", -2, "7.0.0", |cx| channels(cx, Kind::Shard))
-        .about("Lists the shard channels that somebody listens to.", "[pattern:pattern]")
+        .about("Lists the shard channels that have subscribers.", "[pattern:pattern]")
         .complexity("O(N) where N is the number of shard channels")
         .build(),
     sub("shardnumsub", -2, "7.0.0", |cx| numsub(cx, Kind::Shard))
-        .about("Counts those who listen to shard channels.", "[shardchannel...]")
+        .about("Counts the subscribers of shard channels.", "[shardchannel...]")
         .complexity("O(N) where N is the number of shard channels that are named")
         .build(),
 ];
@@ -71,7 +71,7 @@ const fn sub(
     plan(name, arity, FLAGS, since, run)
 }
 
-/// Too many arguments: the reference finds no subcommand that fits.
+/// Too many arguments: the reference finds no matching subcommand.
 #[cold]
 fn does_not_fit(name: &[u8]) -> Error {
     let (before, after) = ("ERR unknown subcommand or wrong number of arguments for '", "'. ");

@@ -1,4 +1,4 @@
-//! Publish and subscribe. What is behind these commands is in [`weft_executor::pubsub`].
+//! Publish and subscribe: the commands. [`weft_executor::pubsub`] implements them.
 
 mod inspect;
 mod publish;
@@ -26,7 +26,7 @@ pub const COMMANDS: &[&ServerCommand] = &[
 
 const FLAGS: Flags = Flags::PUBSUB.or(Flags::LOADING).or(Flags::STALE);
 
-/// A command of this group in the making.
+/// A command of this group under construction.
 struct Plan(Spec, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const fn plan(
@@ -52,7 +52,7 @@ impl Plan {
         self
     }
 
-    /// Shard channels belong to nodes of a cluster as keys do.
+    /// In a cluster, shard channels belong to nodes as keys do.
     const fn keys(mut self, keys: &'static [KeySpec]) -> Plan {
         self.0.keys = keys;
         self

@@ -17,13 +17,13 @@ const PUBLISHES: Flags = FLAGS.or(Flags::FAST).or(Flags::REPLICATES_UNTOLD);
 
 pub const PUBLISH: ServerCommand =
     plan("publish", 3, PUBLISHES, "2.0.0", |cx| publish(cx, Kind::Channel))
-        .about("Sends a message to all who listen to a channel.", "channel message")
+        .about("Sends a message to all subscribers of a channel.", "channel message")
         .complexity("O(N+M) where N is the number of receivers and M the number of patterns")
         .build();
 
 pub const SPUBLISH: ServerCommand =
     plan("spublish", 3, PUBLISHES, "7.0.0", |cx| publish(cx, Kind::Shard))
-        .about("Sends a message to all who listen to a shard channel.", "shardchannel message")
+        .about("Sends a message to all subscribers of a shard channel.", "shardchannel message")
         .complexity("O(N) where N is the number of receivers")
         .keys(&keys::one(&[NOT_A_KEY]))
         .build();
@@ -43,8 +43,9 @@ fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     Ok(())
 }
 
-/// For those who follow the log as replicas do: files that are replayed need no messages. The command
-/// gets its place in the log while nobody else publishes to the channel, so both have one order.
+/// Also logs the message for replicas and other log readers, but not for the AOF, which needs no
+/// messages. The log position is assigned while no other client can publish to the channel, so
+/// subscribers and the log see the same order.
 #[cold]
 fn publish_and_log(cx: &mut ConnCx<'_>, kind: Kind, patience: Patience) -> Result<usize, Crowded> {
     let ConnCx { core, session, args, held, .. } = cx;
@@ -53,7 +54,7 @@ fn publish_and_log(cx: &mut ConnCx<'_>, kind: Kind, patience: Patience) -> Resul
         publish_patiently(srv, kind, args[1], args[2], patience, accepted)
     };
     match held {
-        // Of a transaction, or in the slow lane: it is committed with all that is done there.
+        // In a transaction or in the slow lane: it is committed with the other effects.
         Held::Guard(guard) => {
             publish(&mut || Db::new(guard, turn, db).log_for(Target::REPLICAS, args))
         }
@@ -62,7 +63,7 @@ fn publish_and_log(cx: &mut ConnCx<'_>, kind: Kind, patience: Patience) -> Resul
                 Db::new(&guard, turn, db).log_for(Target::REPLICAS, args);
                 seal(&guard, turn);
             }),
-            Err(_) => unreachable!("no shard is none that is busy"),
+            Err(_) => unreachable!("an empty set of shards is never busy"),
         },
         Held::Stop(_) | Held::Aside => unreachable!("it needs nothing"),
     }

@@ -1,7 +1,7 @@
 //! SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and their opposites.
 //!
-//! They answer with a push for each name, which CLIENT REPLY does not drop. In a transaction those
-//! are elements of EXEC's reply, and what is published meanwhile comes behind it.
+//! They reply with a push for each name, which CLIENT REPLY does not suppress. In a transaction,
+//! the pushes are elements of EXEC's reply, and messages published during EXEC follow it.
 
 use crate::commands::pubsub::{FLAGS, plan};
 use std::sync::atomic::Ordering;
@@ -20,43 +20,43 @@ const IN_TRANSACTION: Error = Error::new("ERR SSUBSCRIBE isn't allowed for a DEN
 
 pub const SUBSCRIBE: ServerCommand =
     plan("subscribe", -2, LISTENS, "2.0.0", |cx| subscribe(cx, Kind::Channel))
-        .about("Listens to channels.", "channel...")
+        .about("Subscribes to channels.", "channel...")
         .complexity("O(N) where N is the number of channels")
         .build();
 
 pub const PSUBSCRIBE: ServerCommand =
     plan("psubscribe", -2, LISTENS, "2.0.0", |cx| subscribe(cx, Kind::Pattern))
-        .about("Listens to all channels whose names match a pattern.", "pattern:pattern...")
+        .about("Subscribes to all channels whose names match a pattern.", "pattern:pattern...")
         .complexity("O(N) where N is the number of patterns")
         .build();
 
 pub const SSUBSCRIBE: ServerCommand =
     plan("ssubscribe", -2, LISTENS, "7.0.0", |cx| subscribe(cx, Kind::Shard))
-        .about("Listens to shard channels.", "shardchannel...")
+        .about("Subscribes to shard channels.", "shardchannel...")
         .complexity("O(N) where N is the number of shard channels")
         .keys(&keys::all(1, &[NOT_A_KEY]))
         .build();
 
 pub const UNSUBSCRIBE: ServerCommand =
     plan("unsubscribe", -1, LISTENS, "2.0.0", |cx| unsubscribe(cx, Kind::Channel))
-        .about("Listens to channels no more.", "[channel...]")
+        .about("Unsubscribes from channels.", "[channel...]")
         .complexity("O(N) where N is the number of channels")
         .build();
 
 pub const PUNSUBSCRIBE: ServerCommand =
     plan("punsubscribe", -1, LISTENS, "2.0.0", |cx| unsubscribe(cx, Kind::Pattern))
-        .about("Listens to channels that match a pattern no more.", "[pattern:pattern...]")
+        .about("Unsubscribes from patterns.", "[pattern:pattern...]")
         .complexity("O(N) where N is the number of patterns")
         .build();
 
 pub const SUNSUBSCRIBE: ServerCommand =
     plan("sunsubscribe", -1, LISTENS, "7.0.0", |cx| unsubscribe(cx, Kind::Shard))
-        .about("Listens to shard channels no more.", "[shardchannel...]")
+        .about("Unsubscribes from shard channels.", "[shardchannel...]")
         .complexity("O(N) where N is the number of shard channels")
         .keys(&keys::all(1, &[NOT_A_KEY]))
         .build();
 
-/// Tells the client of one change, and how much it listens to now.
+/// Writes the push for one change, with the client's number of subscriptions after it.
 fn tell(reply: &mut Reply, kind: Kind, word: &str, name: Option<&[u8]>, now: usize) {
     reply.push(3);
     reply.bulk([kind.prefix(), word].concat().as_bytes());
@@ -68,7 +68,7 @@ fn tell(reply: &mut Reply, kind: Kind, word: &str, name: Option<&[u8]>, now: usi
 }
 
 fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
-    // Old clients may do the other two.
+    // The other two kinds are allowed for old clients.
     if cx.in_transaction && kind == Kind::Shard {
         return Err(IN_TRANSACTION);
     }
@@ -92,7 +92,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     session.shared.show_subscriptions(Some(&**subscriber));
     drop(own);
     if is_killed() {
-        // Whoever has killed it in the middle waits for this.
+        // A CLIENT KILL that came during the subscription waits for this.
         pubsub::leave(cx.core.srv, &session.shared);
         session.close = true;
         return Ok(());
@@ -132,7 +132,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let subscribes = own.is_some();
     drop(own);
     session.subscribes = subscribes;
-    // What was published until now was counted as received by this client.
+    // Messages published until now have counted this client as a receiver, so it must get them.
     if !cx.in_transaction && session.listens {
         pubsub::catch_up(cx.core, session, cx.reply);
     }
@@ -148,7 +148,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     Ok(())
 }
 
-/// RESET: listens to nothing any more, and is not told.
+/// RESET: drops all subscriptions without a push.
 pub fn forget_all(cx: &mut ConnCx<'_>) {
     pubsub::leave(cx.core.srv, &cx.session.shared);
     cx.session.subscribes = false;

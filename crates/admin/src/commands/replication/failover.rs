@@ -1,4 +1,4 @@
-//! FAILOVER: this server hands its place to a replica that has everything.
+//! FAILOVER: hands the role of primary to a replica that has all data.
 
 use crate::commands::shape::{holding, spec};
 use weft_commands::{CmdResult, Error, Flags};
@@ -8,14 +8,14 @@ use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
 
 pub const FAILOVER: ServerCommand = holding(
-    // ABORT may be a change of role.
+    // ABORT may change the role.
     |_| Needs::World,
     spec(
         "failover",
         -1,
         Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE),
         "6.2.0",
-        "Hands the place of this primary to one of its replicas.",
+        "Hands the role of primary to one of the replicas.",
         "[TO target=(host port:integer [force=FORCE])] [abort=ABORT] [TIMEOUT milliseconds:integer]",
     ),
     run,

@@ -1,4 +1,4 @@
-//! Replication: what a replica says to its primary, and what clients may ask about both.
+//! Replication: the commands that a replica sends to its primary, and queries of clients.
 
 mod failover;
 mod replconf;
@@ -22,7 +22,7 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &wait::WAIT,
 ];
 
-/// The address from which a client connects, without its port.
+/// The address of a client, without its port.
 fn address(client: &ClientShared) -> &str {
     let ip = client.peer.rsplit_once(':').map_or(client.peer.as_str(), |(ip, _)| ip);
     ip.trim_start_matches('[').trim_end_matches(']')

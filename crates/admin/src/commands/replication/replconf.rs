@@ -1,4 +1,4 @@
-//! REPLCONF: what a replica tells about itself, and how far it is.
+//! REPLCONF: a replica's facts about itself, and its position in the stream.
 
 use crate::commands::replication::address;
 use crate::commands::shape::{ADMIN, command, spec};
@@ -14,7 +14,7 @@ pub const REPLCONF: ServerCommand = command(
             -1,
             ADMIN.or(Flags::ALLOW_BUSY),
             "3.0.0",
-            "Tells a primary about its replica; servers send it to each other.",
+            "Reports a replica's state to its primary. For servers only.",
             "",
         )
     },

@@ -1,7 +1,7 @@
-//! REPLICAOF and its older name: which server this one follows.
+//! REPLICAOF and its older name SLAVEOF: set the primary of this server.
 //!
-//! A change of role happens between all commands, with the world stopped: what was written before is in the
-//! stream, and nothing of the old primary comes after.
+//! The role changes while the world is stopped. All earlier writes are in the stream, and no write
+//! of the old primary comes later.
 
 use crate::commands::connection::logged_line;
 use crate::commands::shape::{holding, spec};
@@ -19,7 +19,7 @@ const SYNTAX: &str = "args=(host-port=(host port:integer)|no-one=(no=NO one=ONE)
 
 pub const REPLICAOF: ServerCommand = holding(
     |_| Needs::World,
-    spec("replicaof", 3, FLAGS, "5.0.0", "Follows another server, or nobody.", SYNTAX),
+    spec("replicaof", 3, FLAGS, "5.0.0", "Follows another server, or none.", SYNTAX),
     replica_of,
 );
 
@@ -31,7 +31,7 @@ pub const SLAVEOF: ServerCommand = holding(
 
 fn replica_of(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
-    // It may have begun while this waited for the world.
+    // Loading may have begun while this command waited for the world.
     if srv.persistence.loading.is_on() {
         return Err(LOADING);
     }

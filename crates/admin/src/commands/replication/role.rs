@@ -1,4 +1,4 @@
-//! ROLE: what this server is, and who is above or below it.
+//! ROLE: this server's role, its primary or its replicas.
 
 use crate::commands::shape::{command, spec};
 use weft_commands::{CmdResult, Flags, Spec};
@@ -14,7 +14,7 @@ pub const ROLE: ServerCommand = command(
             1,
             Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE).or(Flags::FAST),
             "2.8.12",
-            "Answers whether the server is a primary or a replica, and of whom.",
+            "Returns the server's role, and its primary or replicas.",
             "",
         )
     },

@@ -1,7 +1,7 @@
 //! PSYNC and SYNC: a client becomes a replica.
 //!
-//! What the machine answers to one that has become a replica goes to its connection by itself, in front of
-//! the copy or the stream; an error is a reply like any other.
+//! The state machine's reply to a new replica goes to the connection directly, before the snapshot
+//! or the stream. An error is a reply like any other.
 
 use crate::commands::replication::address;
 use crate::commands::shape::{command, holding, spec};
@@ -26,7 +26,7 @@ pub const SYNC: ServerCommand = command(
             1,
             SYNCING,
             "1.0.0",
-            "Asks for a copy of the data, and what is written then.",
+            "Requests a full sync, and the stream of later writes.",
             "",
         )
     },
@@ -46,14 +46,14 @@ pub const PSYNC: ServerCommand = holding(
             -3,
             SYNCING,
             "2.8.0",
-            "Asks for what is written from a place on, or a copy and what is written then.",
+            "Requests the stream from an offset on, or a full sync and the stream after it.",
             "replicationid offset:integer",
         )
     },
     run,
 );
 
-/// Whether a primary asks its replica to take its place.
+/// Whether a primary asks its replica to take over its role.
 fn is_takeover(args: &[&[u8]]) -> bool {
     args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover"))
 }
@@ -61,7 +61,7 @@ fn is_takeover(args: &[&[u8]]) -> bool {
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let client = cx.session.shared.clone();
-    // As in the reference: they are told nothing, since they would not take it for a reply.
+    // As in the reference, such clients get no reply: they would not recognize it as one.
     if cx.session.monitor || client.is_replica.load(Ordering::SeqCst) {
         return Ok(());
     }
@@ -80,10 +80,10 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     pass_on(cx, &answer)
 }
 
-/// Answers what the machine has answered: a line, or nothing.
+/// Passes on the state machine's reply: a line, or nothing.
 pub fn pass_on(cx: &mut ConnCx<'_>, answer: &[u8]) -> CmdResult {
     match answer.strip_prefix(b"-") {
-        // Counted as the error that it is.
+        // An error, so that it counts as one.
         Some(text) => {
             let text = text.strip_suffix(b"\r\n").unwrap_or(text);
             Err(Error::owned(text.to_vec()))

@@ -1,4 +1,4 @@
-//! WAIT, and what it has in common with WAITAOF.
+//! WAIT, and the code that it shares with WAITAOF.
 
 use crate::commands::shape::{command, spec};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub const WAIT: ServerCommand = command(
             3,
             Flags::BLOCKING,
             "3.0.0",
-            "Waits until what its client has written before has come to replicas.",
+            "Waits until replicas have acknowledged the client's writes.",
             "numreplicas:integer timeout:integer",
         )
     },
@@ -46,7 +46,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     wait(cx, Goal::Replicas(usize::try_from(replicas).unwrap_or(0)), timeout_ms)
 }
 
-/// Milliseconds, 0 for no end. One that ends behind all time there is is none.
+/// Milliseconds, 0 for no timeout. A timeout past the end of the clock's range is an error.
 pub fn timeout(srv: &Server, text: &[u8]) -> Result<i64, Error> {
     let timeout_ms = parse_i64(text).ok_or(NO_TIMEOUT)?;
     if timeout_ms < 0 {
@@ -58,7 +58,7 @@ pub fn timeout(srv: &Server, text: &[u8]) -> Result<i64, Error> {
     }
 }
 
-/// What the client waits as, and for which replicas.
+/// Builds the entry for the blocked client, with the replicas that it waits for.
 pub fn waiting(
     cx: &ConnCx<'_>,
     timeout_reply: Vec<u8>,
@@ -74,17 +74,17 @@ pub fn waiting(
     Ok(Arc::new(Waiting { replicas, ..waiting }))
 }
 
-/// Answers how it stands with what the client has written; if the goal is not reached, the client waits.
+/// Replies with the state of the client's writes. If the goal is not reached, the client blocks.
 pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
     let srv = cx.srv();
     let unit = cx.session.last_unit;
-    // Nobody can wait within a transaction.
+    // A transaction can't block.
     let waiting = match cx.in_transaction {
         true => None,
-        // Who comes to the end of the time asks how it stands then.
+        // A client that times out queries the state at that time.
         false => Some(waiting(cx, Vec::new(), timeout_ms, Some((unit, goal)))?),
     };
-    // The role may have changed since the first look.
+    // The role may have changed since the first check.
     match hub(srv).wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
         (_, Some(waiting)) => cx.blocked = Some(waiting),
         (done, None) => waits::answer(cx.reply, done),

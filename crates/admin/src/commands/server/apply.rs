@@ -1,11 +1,11 @@
-//! Making the values of CONFIG SET effective.
+//! Applies new values of CONFIG SET.
 //!
 //! Most directives are read where they matter, through the published
 //! [`Settings`](weft_state::settings::Settings) or a copy that
-//! [`apply_derived`](crate::commands::server::derived::apply_derived) hands out. The others are here: those that act
-//! on the process, and those that can't change while the server runs, or not at all because they
-//! would protect nothing. An error undoes the whole
-//! CONFIG SET, and then this is called once more with the old values.
+//! [`apply_derived`](crate::commands::server::derived::apply_derived) hands out. This module handles the
+//! rest: directives that change the process, and directives that can't change while the server runs
+//! or whose protection is not supported. An error undoes the whole CONFIG SET; then [`apply`] runs
+//! once more with the old values.
 
 use crate::commands::server::derived;
 use crate::threads;
@@ -17,10 +17,10 @@ use weft_replication_driver::hub;
 use weft_state::listening;
 use weft_state::server::Server;
 
-/// Why a directive keeps its value, after `CONFIG SET failed (...) - `.
+/// A directive that can't change, with the text after `CONFIG SET failed (...) - `.
 type Refusal = (Id, String);
 
-/// Makes `config` effective, in which `changed` are new.
+/// Applies `config`, in which the directives `changed` are new.
 pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
     let refused = config.unsupported_guards().into_iter().find(|(id, _)| changed.contains(id));
     if let Some((id, feature)) = refused {
@@ -56,7 +56,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     if aof(srv).is_on() {
         aof(srv).renew(srv, srv.settings().aof.sync);
     }
-    // The threads look at the new settings in their next batch; one that sleeps, now.
+    // Running threads see the new settings in their next batch. This wakes sleeping threads.
     srv.broadcast(|| weft_state::mailbox::Message::Wake);
     Ok(())
 }
@@ -75,7 +75,8 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
         }
         Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => derived::apply_oom_score(srv, config)
             .map_err(|_| "Failed to set current oom_score_adj. Check server logs.".into()),
-        // Both are seen to by the first that has changed, and the other finds it done.
+        // PORT and BIND share a function. The first of them that has changed does the work for
+        // both.
         Id::PORT => change_listeners(srv, config)
             .ok_or("Unable to listen on this port. Check server logs.".into()),
         Id::BIND => {
@@ -89,7 +90,7 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
     }
 }
 
-/// A period that is shorter than the ticks by which it is kept is made longer.
+/// Raises a period that is shorter than the ticks of the watchdog.
 fn set_watchdog(srv: &'static Server, config: &mut Config) -> Result<(), String> {
     let wished = config.int(Id::WATCHDOG_PERIOD);
     let period = watchdog::possible_period(wished, config);
@@ -110,12 +111,12 @@ fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
     Some(())
 }
 
-/// The append-only file goes on in its folder below the new directory with the next rewrite.
+/// The append-only file continues below the new directory with the next rewrite.
 fn change_directory(srv: &Server, config: &Config) -> Result<(), String> {
     let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
     if aof(srv).is_on() {
         let log = weft_durability::aof::directory_in(&dir, config);
-        // Where the folder is missing, the rewrite creates and locks it.
+        // If the folder is missing, the rewrite creates and locks it.
         if log.folder().is_dir() {
             aof(srv).locks.lock(&log)?;
         }
@@ -135,13 +136,13 @@ fn raise_limit(config: &Config) -> Result<(), String> {
     }
 }
 
-/// Threads must not take the descriptors that `maxclients` has promised to clients.
+/// Threads must not use the descriptors that `maxclients` promises to clients.
 fn find_descriptors(config: &Config) -> Result<(), String> {
     let clients = config.int(Id::MAXCLIENTS) as u32;
     match limits::raise_open_files(clients, threads::descriptors(config)) {
         Ok(possible) if possible >= clients => Ok(()),
         Ok(possible) => Err(format!(
-            "The operating system is not able to handle so many threads beside maxclients \
+            "The operating system is not able to handle so many threads with maxclients \
              {clients}, with them it is {possible}"
         )),
         Err(e) => Err(e.to_string()),

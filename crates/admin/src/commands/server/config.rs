@@ -1,7 +1,7 @@
-//! CONFIG: the directives while the server runs, and the reset of statistics.
+//! CONFIG: reads and changes directives while the server runs, and resets statistics.
 //!
-//! What a directive is, which values it takes and how the file is rewritten is in
-//! `weft-config`; [`crate::commands::server::apply`] makes new values effective.
+//! `weft-config` defines the directives and their values, and rewrites the file. [`super::apply`]
+//! applies new values.
 
 use crate::commands::server::apply::apply;
 use crate::commands::shape::{
@@ -29,7 +29,7 @@ pub const CONFIG: ServerCommand = container(
             Spec {
                 complexity: "O(N) where N is the number of directives",
                 history: &[("7.0.0", "Takes several patterns.")],
-                ..spec("get", -3, ADMIN, "2.0.0", "Answers directives and values.", "parameter...")
+                ..spec("get", -3, ADMIN, "2.0.0", "Returns directives and values.", "parameter...")
             },
             get,
         ),
@@ -37,12 +37,12 @@ pub const CONFIG: ServerCommand = container(
         command(
             Spec {
                 tips: ALL_NODES,
-                ..spec("resetstat", 2, ADMIN, "2.0.0", "Sets the statistics of INFO back.", "")
+                ..spec("resetstat", 2, ADMIN, "2.0.0", "Resets the statistics of INFO.", "")
             },
             reset_stat,
         ),
         holding(
-            // It waits for the disk.
+            // It writes to the disk.
             |_| Needs::Aside,
             Spec {
                 tips: ALL_NODES,
@@ -52,7 +52,7 @@ pub const CONFIG: ServerCommand = container(
         ),
         holding(
             |args| match args.iter().any(|arg| arg.eq_ignore_ascii_case(b"appendonly")) {
-                // It stops the world, and waits until that is so.
+                // It stops the world and waits for that.
                 true => Needs::Aside,
                 false => Needs::Nothing,
             },
@@ -80,16 +80,16 @@ const HELP: &[&str] = &[
     "SET <directive> <value> [<directive> <value> ...]",
     "    Change directives: all of them, or none if one can't be changed.",
     "RESETSTAT",
-    "    Let the statistics of INFO count from zero again.",
+    "    Reset the statistics of INFO.",
     "REWRITE",
     "    Write the values in force into the configuration file.",
 ];
 
 fn get(cx: &mut ConnCx<'_>) -> CmdResult {
-    /// Each pattern is compared with all directives.
+    /// The cost of comparing one pattern with all directives.
     const PATTERN: usize = 200;
     cx.weigh(PATTERN * cx.args.len())?;
-    // Nobody else waits for the configuration meanwhile.
+    // Match before locking the configuration, so that no other thread waits for it meanwhile.
     let found = Config::find(&cx.args[2..]);
     let mut config = cx.srv().config();
     hub(cx.srv()).tell_config(&mut config);
@@ -98,7 +98,7 @@ fn get(cx: &mut ConnCx<'_>) -> CmdResult {
     if config.int_or_auto(Id::IO_THREADS).is_none()
         && let Some(at) = ids.iter().position(|id| *id == Id::IO_THREADS)
     {
-        // Exporters expect a number, and drop the series at the word `auto`.
+        // Exporters expect a number, and drop the series if they get the word `auto`.
         found[at].1 = cx.srv().threads.configured().to_string().into_bytes();
     }
     drop(config);
@@ -117,7 +117,7 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     let srv = cx.srv();
     let switches = pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
-    // Whoever else switches the log comes before this or behind it, as a whole.
+    // Other threads that switch the log do so entirely before or entirely after this.
     let switch = (switches && matches!(cx.held, Held::Aside)).then(|| aof(srv).switch());
     let mut changes = Vec::new();
     let mut config = srv.config();
@@ -132,18 +132,18 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let span = before.map(|before| (before, config.clone()));
     drop(config);
     done.map_err(told)?;
-    // Here nobody waits for the configuration while the disk is waited for.
+    // The disk I/O happens here, without the lock of the configuration.
     if let (Some(switch), Some((before, after))) = (switch, span) {
         if start::follow(srv, &switch).is_err() {
             let because = (Id::APPENDONLY, "Unable to turn on AOF. Check server logs.");
             let apply = &mut |config: &mut Config, changed: &[Id]| apply(srv, config, changed);
             let error = srv.config().take_back((&before, &after), &changes, apply, because);
-            // It may have been on, and to be ended, when somebody else wanted it again.
+            // The log may have been on and about to end when another client requested it again.
             stay_off(srv, &switch);
             return Err(told(error));
         }
     } else if switches && !aof(srv).is_switched() {
-        // In a transaction, where nobody may wait for a disk.
+        // A transaction may not wait for the disk.
         start::follow_soon(srv, stay_off);
     }
     cx.reply.ok();
@@ -157,7 +157,7 @@ fn told(error: SetError) -> Error {
     }
 }
 
-/// The log could not begin, when nobody could be told any more: the configuration says that it is off.
+/// Sets `appendonly` to `no` after the log failed to start too late for an error reply.
 pub fn stay_off(srv: &'static Server, _switch: &Switch<'_>) {
     let permit = Permit { protected: true, loading: false };
     let pair = (&b"appendonly"[..], &b"no"[..]);

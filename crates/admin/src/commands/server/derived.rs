@@ -1,4 +1,4 @@
-//! Parts of the server that keep a copy of directives, at the start and after each CONFIG SET.
+//! Parts of the server that keep a copy of directives.
 
 use weft_config::{Config, Id};
 use weft_process::crash;
@@ -7,7 +7,7 @@ use weft_process::memory_policy::OomMode;
 use weft_state::commandlog::LogKind;
 use weft_state::server::Server;
 
-/// The part of the log's configuration that may change while the server runs.
+/// Applies the log directives that may change while the server runs.
 pub fn apply_log(config: &Config) {
     log::set_level(match config.word(Id::LOGLEVEL) {
         "debug" => Level::Debug,
@@ -28,7 +28,7 @@ pub fn apply_log(config: &Config) {
     });
 }
 
-/// Hands directives to the parts of the server that keep a copy of them; after the start and
+/// Passes directives to the parts of the server that keep a copy of them. Runs after the start and
 /// after each CONFIG SET.
 pub fn apply_derived(srv: &Server, config: &Config) {
     apply_log(config);
@@ -40,7 +40,7 @@ pub fn apply_derived(srv: &Server, config: &Config) {
     srv.latency.set_threshold(config.int(Id::LATENCY_MONITOR_THRESHOLD));
 }
 
-/// Tells the kernel whom to stop when memory runs out (`oom-score-adj`).
+/// Sets the kernel's preference for killing this process when memory runs out (`oom-score-adj`).
 ///
 /// # Errors
 /// Those of the file in /proc, also logged.

@@ -17,7 +17,7 @@ pub const INFO: ServerCommand = command(
             -1,
             ANYTIME,
             "1.0.0",
-            "Answers what the server says of itself.",
+            "Returns facts and statistics of the server.",
             "[section...]",
         )
     },

@@ -28,18 +28,18 @@ pub const LATENCY: ServerCommand = container(
                     -2,
                     ADMIN,
                     "7.0.0",
-                    "Answers how the latencies of commands are distributed.",
+                    "Returns the latency distributions of commands.",
                     "[command...]",
                 )
             },
             histogram,
         ),
-        each_node("history", 3, SINCE, "Answers the latest spikes of an event.", "event", history),
-        each_node("latest", 2, SINCE, "Answers the latest spike of every event.", "", latest),
+        each_node("history", 3, SINCE, "Returns the latest spikes of an event.", "event", history),
+        each_node("latest", 2, SINCE, "Returns the latest spike of every event.", "", latest),
         command(
             Spec {
                 tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
-                ..spec("reset", -2, ADMIN, SINCE, "Forgets the spikes of events.", "[event...]")
+                ..spec("reset", -2, ADMIN, SINCE, "Removes the spikes of events.", "[event...]")
             },
             reset,
         ),
@@ -60,18 +60,18 @@ const fn each_node(
 
 const HELP: &[&str] = &[
     "DOCTOR",
-    "    Explain in words which spikes were seen and what may help.",
+    "    Explain the recorded spikes, and suggest remedies.",
     "GRAPH <event>",
     "    Draw the latest spikes of <event> in characters.",
     "HISTORY <event>",
-    "    Answer the latest spikes of <event>: Unix time and milliseconds.",
+    "    Return the latest spikes of <event>: Unix time and milliseconds.",
     "LATEST",
-    "    Answer for every event its name, the Unix time of its latest spike, the",
+    "    Return for every event its name, the Unix time of its latest spike, the",
     "    milliseconds of that one, of the worst, and of all together, and their number.",
     "RESET [<event> ...]",
-    "    Forget the spikes of the given events, or of all.",
+    "    Remove the spikes of the given events, or of all.",
     "HISTOGRAM [<command> ...]",
-    "    Answer for the given commands, or for all, how often they were called and how",
+    "    Return for the given commands, or for all, how often they were called and how",
     "    many calls took at most so many microseconds.",
 ];
 
@@ -151,7 +151,7 @@ fn histogram(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The command of that name with its subcommands, or the one subcommand `container|name`.
+/// The command of that name with its subcommands, or the single subcommand `container|name`.
 fn named(cx: &ConnCx<'_>, name: &[u8]) -> Vec<&'static Cmd> {
     let table = &cx.srv().table;
     let mut parts = name.splitn(2, |b| *b == b'|');
@@ -163,8 +163,8 @@ fn named(cx: &ConnCx<'_>, name: &[u8]) -> Vec<&'static Cmd> {
     }
 }
 
-/// Calls, and how many of them took at most 1, 2, 4 ... microseconds. The bounds are those of
-/// the reference's histogram, which has 128 steps for each doubling and tells the end of one.
+/// Calls, and how many of them took at most 1, 2, 4 ... microseconds. The bounds are those of the
+/// reference's histogram, which has 128 steps for each doubling and reports the end of a step.
 fn answer_histogram(cx: &mut ConnCx<'_>, latency: &Distribution) {
     let count = latency.count();
     cx.reply.map(2);
@@ -185,7 +185,7 @@ fn answer_histogram(cx: &mut ConnCx<'_>, latency: &Distribution) {
             told = below;
             shown += 1;
         }
-        // The last bucket of all takes whatever is larger than the others.
+        // The last bucket holds all values above the other bounds.
         if told == count || doubling == 52 {
             break;
         }

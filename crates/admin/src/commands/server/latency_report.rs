@@ -1,11 +1,11 @@
-//! Latency spikes for people: the texts of LATENCY DOCTOR and LATENCY GRAPH.
+//! The texts of LATENCY DOCTOR and LATENCY GRAPH.
 
 use std::fmt::Write;
 use weft_config::Id;
 use weft_state::latency::Series;
 use weft_state::server::Server;
 
-/// What was seen, and what may help against it.
+/// Describes the recorded spikes and suggests remedies.
 pub fn doctor(srv: &Server) -> String {
     let threshold = srv.latency.threshold_ms();
     if threshold == 0 {
@@ -22,7 +22,7 @@ pub fn doctor(srv: &Server) -> String {
     for (n, (name, series)) in events.iter().enumerate() {
         let _ = writeln!(text, "{}. {name}: {}", n + 1, describe(series));
     }
-    text.push_str("\nWhat may help:\n\n");
+    text.push_str("\nSuggestions:\n\n");
     for advice in advice(srv, threshold, events.keys().map(String::as_str)) {
         let _ = writeln!(text, "- {advice}");
     }
@@ -63,7 +63,7 @@ fn advice<'a>(
                  slowlog-log-slower-than {threshold_us}."
             ));
         }
-        advice.push("SLOWLOG GET tells which commands were slow, with their arguments.".into());
+        advice.push("SLOWLOG GET lists the slow commands with their arguments.".into());
         advice.push(
             "Commands over many elements (KEYS, SMEMBERS, LRANGE over everything ...) have \
              cousins that go in steps (SCAN, SSCAN ...)."
@@ -88,7 +88,7 @@ const ROWS: i64 = 8;
 /// Columns of a graph: the latest samples.
 const COLUMNS: usize = 80;
 
-/// The latest samples as columns, oldest on the left, each over its age.
+/// The latest samples as columns, oldest on the left, each above its age.
 pub fn graph(name: &str, series: &Series, now_s: i64) -> String {
     let skip = series.samples.len().saturating_sub(COLUMNS);
     let shown: Vec<(i64, i64)> = series.samples.iter().skip(skip).copied().collect();
@@ -115,12 +115,12 @@ pub fn graph(name: &str, series: &Series, now_s: i64) -> String {
     text
 }
 
-/// Rows of a column, from 1 for the lowest sample to [`ROWS`] for the highest.
+/// The height of a column in rows, from 1 for the lowest sample to [`ROWS`] for the highest.
 fn height(ms: i64, low: i64, high: i64) -> i64 {
     1 + (ms - low) * (ROWS - 1) / (high - low).max(1)
 }
 
-/// `5s`, `3m`, `2h` or `4d`; read downwards under its column.
+/// `5s`, `3m`, `2h` or `4d`, written downwards below its column.
 fn age(seconds: i64) -> String {
     match seconds.max(0) {
         s @ 0..60 => format!("{s}s"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_and_ages() {
+    fn graph_has_columns_and_ages() {
         let text = graph("command", &series(&[(0, 10), (3540, 80), (3595, 45)]), 3600);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "command - high 80 ms, low 10 ms (all time high 80 ms)");

@@ -1,9 +1,9 @@
-//! LOLWUT: a small woven picture, other each time, and the version.
+//! LOLWUT: a small woven picture, different each time, and the version.
 //!
-//! `LOLWUT [VERSION n] [columns rows]`. The picture is a draft as weavers write it: a threading
-//! says which of a few shafts lifts each warp thread, a treadling which shafts each weft thread
-//! goes under, and where they meet either the warp or the weft shows. Small random numbers in
-//! both give twills, herringbones and damasks. There is one picture, so every VERSION shows it.
+//! `LOLWUT [VERSION n] [columns rows]`. The picture is a weaver's draft. A threading gives the
+//! shaft that lifts each warp thread, a treadling the shafts that each weft thread passes under;
+//! where they cross, either the warp or the weft shows. Small random numbers in both give twills,
+//! herringbones and damasks. There is one picture, so every VERSION shows it.
 
 use crate::commands::shape::{command, spec};
 use weft_commands::{CmdResult, Error, Flags, Spec};
@@ -27,7 +27,7 @@ pub const LOLWUT: ServerCommand = command(
             -1,
             Flags::READONLY.or(Flags::FAST),
             "5.0.0",
-            "Answers a picture and the server's version.",
+            "Returns a picture and the server's version.",
             "[VERSION version:integer]",
         )
     },
@@ -42,7 +42,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let (columns, rows) = match cx.args.len() - at {
         0 => (DEFAULT_COLUMNS, DEFAULT_ROWS),
-        // Further numbers belong to the pictures of other servers.
+        // Further numbers are for the pictures of other servers.
         2.. => {
             let size = |n: i64, max| n.clamp(1, max) as usize;
             (size(cx.int(at)?, MAX_COLUMNS), size(cx.int(at + 1)?, MAX_ROWS))
@@ -56,11 +56,12 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// A cloth of that many warp and weft threads.
+/// A cloth with these numbers of warp and weft threads.
 fn weave(columns: usize, rows: usize, mut random: impl FnMut() -> u64) -> String {
     let threading = zigzag(columns, &mut random);
     let treadling = zigzag(rows, &mut random);
-    // Which shafts a treadle lifts: a run of up to half of them, shifted by one for each treadle.
+    // The shafts that a treadle lifts: a run of up to half of them, shifted by one for each
+    // treadle.
     let lifted = 1 + random() as usize % (SHAFTS / 2);
     let mut text = String::new();
     for treadle in treadling {
@@ -73,7 +74,7 @@ fn weave(columns: usize, rows: usize, mut random: impl FnMut() -> u64) -> String
     text
 }
 
-/// Steps up and down the shafts, turning after a random number of them.
+/// Steps up and down the shafts, and turns after a random number of steps.
 fn zigzag(len: usize, random: &mut impl FnMut() -> u64) -> Vec<usize> {
     let turn_after = 3 + random() as usize % (2 * SHAFTS);
     let mut shaft = random() as usize % SHAFTS;
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cloth_has_its_size_and_both_threads() {
+    fn cloth_has_its_size_and_both_threads() {
         let mut rng = weft_keyspace::turn::Rng::new(1);
         for _ in 0..100 {
             let text = weave(30, 12, || rng.next());

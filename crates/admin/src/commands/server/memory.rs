@@ -1,4 +1,4 @@
-//! MEMORY: where the bytes are.
+//! MEMORY: reports the use of memory.
 
 use crate::commands::server::memory_report;
 use crate::commands::server::with_key;
@@ -23,7 +23,7 @@ pub const MEMORY: ServerCommand = container(
         command(
             Spec {
                 tips: EACH_SHARD,
-                ..spec("doctor", 2, Flags::NONE, SINCE, "Tells what is odd about memory.", "")
+                ..spec("doctor", 2, Flags::NONE, SINCE, "Reports problems of memory use.", "")
             },
             doctor,
         ),
@@ -37,7 +37,7 @@ pub const MEMORY: ServerCommand = container(
                     2,
                     Flags::LOADING,
                     SINCE,
-                    "Answers the allocator's report.",
+                    "Returns the allocator's report.",
                     "",
                 )
             },
@@ -47,21 +47,14 @@ pub const MEMORY: ServerCommand = container(
             Spec {
                 complexity: SLOW,
                 tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                ..spec(
-                    "purge",
-                    2,
-                    Flags::LOADING,
-                    SINCE,
-                    "Gives unused pages back to the system.",
-                    "",
-                )
+                ..spec("purge", 2, Flags::LOADING, SINCE, "Returns unused pages to the system.", "")
             },
             purge,
         ),
         command(
             Spec {
                 tips: EACH_SHARD,
-                ..spec("stats", 2, Flags::NONE, SINCE, "Answers how memory is used.", "")
+                ..spec("stats", 2, Flags::NONE, SINCE, "Returns statistics of memory use.", "")
             },
             stats,
         ),
@@ -75,7 +68,7 @@ pub const MEMORY: ServerCommand = container(
                     -3,
                     Flags::READONLY,
                     SINCE,
-                    "Answers the bytes that a key and its value take.",
+                    "Returns the bytes of a key and its value.",
                     "key [SAMPLES count:integer]",
                 )
             },
@@ -86,16 +79,16 @@ pub const MEMORY: ServerCommand = container(
 
 const HELP: &[&str] = &[
     "DOCTOR",
-    "    Tell in words whether the use of memory is healthy.",
+    "    Report problems of memory use.",
     "MALLOC-STATS",
-    "    Answer the report of the allocator.",
+    "    Return the allocator's report.",
     "PURGE",
-    "    Let the allocator give unused pages back to the system.",
+    "    Make the allocator return unused pages to the system.",
     "STATS",
-    "    Answer what memory is used for.",
+    "    Return statistics of memory use.",
     "USAGE <key> [SAMPLES <count>]",
-    "    Answer the bytes that <key> takes with its value. Of values with many elements",
-    "    <count> are looked at (default: 5, 0 means all).",
+    "    Return the bytes of <key> and its value. Of values with many elements,",
+    "    <count> are sampled (default: 5, 0 means all).",
 ];
 
 fn doctor(cx: &mut ConnCx<'_>) -> CmdResult {
@@ -120,11 +113,11 @@ fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Elements that MEMORY USAGE looks at unless told otherwise.
+/// Elements that MEMORY USAGE samples by default.
 const SAMPLES: usize = 5;
 
 fn usage(cx: &mut ConnCx<'_>) -> CmdResult {
-    // The option may be repeated, and each is judged before the next is looked at.
+    // The option may be repeated. Each is validated before the next is read.
     let mut samples = SAMPLES;
     let mut at = 3;
     while at < cx.args.len() {
@@ -167,7 +160,7 @@ fn stats(cx: &mut ConnCx<'_>) -> CmdResult {
                 cx.reply.map(2);
                 cx.reply.bulk(b"overhead.hashtable.main");
                 cx.reply.int(bytes as i64);
-                // An expiry is a part of its key's record, which counts as data.
+                // An expiry is part of its key's record, which counts as data.
                 cx.reply.bulk(b"overhead.hashtable.expires");
                 cx.reply.int(0);
             }

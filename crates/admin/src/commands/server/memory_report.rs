@@ -3,18 +3,19 @@
 use crate::info::memory::Usage;
 use crate::info::text::human;
 
-/// Below this much data, ratios say nothing (bytes).
+/// Below this many bytes of data, ratios mean nothing.
 const LITTLE: u64 = 5 << 20;
-/// Ratios from here on are worth a word.
+/// Ratios from which on a finding is reported.
 const HIGH: f64 = 1.4;
-/// And amounts from here on, so that a high ratio of little is not (bytes).
+/// Amounts in bytes from which on a finding is reported, so that a high ratio of little memory is
+/// not.
 const MUCH: i64 = 10 << 20;
-/// The peak is worth a word from this share of the present use on.
+/// The share of the present use from which on the peak is reported.
 const PEAK: f64 = 1.5;
-/// Buffers of one client on average that are worth a word (bytes).
+/// Average buffers per client, in bytes, from which on they are reported.
 const LARGE_BUFFERS: u64 = 200 << 10;
 
-/// What is odd about `usage`, or that nothing is.
+/// Reports the findings about `usage`, or that there are none.
 pub fn doctor(usage: &Usage) -> String {
     if usage.used.saturating_sub(usage.startup) < LITTLE {
         return format!(
@@ -61,7 +62,7 @@ fn findings(usage: &Usage) -> Vec<String> {
     let beside = usage.resident_beside_allocator();
     if beside.ratio > HIGH && beside.bytes > MUCH {
         found.push(format!(
-            "Memory beside the allocator: {} are resident that it does not know of.",
+            "Memory outside of the allocator: {} are resident.",
             human(beside.bytes as u64)
         ));
     }
@@ -81,7 +82,7 @@ mod tests {
     use crate::info::memory::Allocator;
 
     #[test]
-    fn judgements() {
+    fn doctor_reports_unhealthy_usage() {
         let healthy = Usage {
             used: 100 << 20,
             peak: 100 << 20,

@@ -44,7 +44,7 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &waitaof::WAITAOF,
 ];
 
-/// Whether a directive of the values `no`, `yes` and `local` lets this client do what it guards.
+/// Whether a directive with the values `no`, `yes` and `local` permits the command to this client.
 fn is_permitted(cx: &ConnCx<'_>, word: &str) -> bool {
     match word {
         "yes" => true,
@@ -53,13 +53,13 @@ fn is_permitted(cx: &ConnCx<'_>, word: &str) -> bool {
     }
 }
 
-/// Whether a client is on this machine: over a unix socket or the loopback interface.
+/// Whether a client is on this machine: connected over a unix socket or the loopback interface.
 fn is_local(client: &weft_state::clients::ClientShared) -> bool {
     let ip = || client.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
     client.unix || ip().is_some_and(|ip| ip.is_loopback())
 }
 
-/// Runs `look` on a key of the client's database, whose shard the command's needs have named.
+/// Runs `look` on a key of the client's database. The command's needs include the key's shard.
 fn with_key<T>(
     cx: &mut ConnCx<'_>,
     name: &[u8],

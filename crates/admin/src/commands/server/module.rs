@@ -1,7 +1,7 @@
 //! MODULE on a server without modules.
 //!
-//! Tools ask for MODULE LIST when they connect. The subcommands that load and unload are listed in
-//! `dispatch/absent.rs`.
+//! Tools send MODULE LIST when they connect. `dispatch/absent.rs` lists the subcommands that load
+//! and unload.
 
 use crate::commands::shape::{answer_help, command, container, help, spec};
 use weft_commands::{Flags, Spec};

@@ -1,4 +1,4 @@
-//! BGREWRITEAOF. One that is asked for while a save is under way, or in a transaction, comes behind it.
+//! BGREWRITEAOF. During a save or in a transaction, it schedules a rewrite after that.
 
 use crate::commands::shape::{command, spec};
 use weft_commands::{CmdResult, Error, Flags, Spec};
@@ -35,7 +35,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     })?;
     cx.reply.simple(match begun {
         Begun::Started if !cx.in_transaction => "Background append only file rewriting started",
-        // Its moment is one behind the transaction.
+        // The rewrite's snapshot must come after the transaction.
         Begun::Started | Begun::Scheduled => "Background append only file rewriting scheduled",
     });
     Ok(())

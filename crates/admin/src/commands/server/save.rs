@@ -1,8 +1,8 @@
 //! SAVE and BGSAVE.
 //!
-//! Both write the data of one moment while everybody is served; SAVE answers when the file is in its
-//! place, BGSAVE when the moment has passed. Where the reference stops for SAVE, here only its client
-//! waits.
+//! Both write the data of one moment while the server continues to serve clients. SAVE replies when
+//! the file is in place, BGSAVE when the moment has passed. SAVE blocks only its client; in the
+//! reference, it blocks the server.
 
 use crate::commands::shape::{holding, spec};
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
@@ -22,7 +22,7 @@ const REWRITING: Error = Error::new(
 );
 const NOTHING_TO_CANCEL: Error =
     Error::new("ERR Background saving is currently not in progress or scheduled");
-/// The reason is in the log.
+/// The log has the reason.
 const FAILED: Error = Error::new("ERR");
 
 const SAVING: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING);
@@ -36,7 +36,7 @@ pub const SAVE: ServerCommand = holding(
             1,
             SAVING.or(Flags::NO_MULTI),
             "1.0.0",
-            "Saves the data to disk and answers when that is done.",
+            "Saves the data to disk and replies when that is done.",
             "",
         )
     },
@@ -97,7 +97,7 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         if saves.running().is_some() {
             return Err(BUSY);
         }
-        // Its moment is to be one between two transactions, or behind a rewrite.
+        // The snapshot must be taken between two transactions, or after a rewrite.
         saves.is_scheduled = true;
         cx.reply.simple("Background saving scheduled");
         return Ok(());

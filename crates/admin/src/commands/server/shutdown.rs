@@ -1,10 +1,15 @@
 //! SHUTDOWN.
 //!
-//! If there is something to save or to wait for, its client waits and clients that write are held back until
-//! that is done; the server then ends, or it could not be saved and goes on, unless FORCE says that going down
-//! matters more. ABORT takes back what SHUTDOWN or a signal has asked for, as long as that lasts. NOW does not
-//! wait for replicas that are behind. How it goes is in [`crate::stopping`]. SAFE does not take a cluster's primary down
-//! and FAILOVER hands its role over first: without a cluster both are fulfilled as it is.
+//! If the server has data to save or replicas to wait for, the client blocks and writing clients
+//! are paused until that is done. Then the server ends. If the save fails, the server continues,
+//! unless FORCE is given.
+//!
+//! * ABORT cancels a SHUTDOWN or a signal's shutdown in progress.
+//! * NOW does not wait for replicas that lag.
+//! * SAFE does not shut a cluster's primary down, and FAILOVER hands its role over first. Without a
+//!   cluster, neither has an effect.
+//!
+//! [`crate::stopping`] implements the shutdown.
 
 use crate::commands::replication::wait::waiting;
 use crate::commands::shape::{ADMIN, command, spec};
@@ -26,7 +31,7 @@ pub const SHUTDOWN: ServerCommand = command(
             -1,
             ADMIN.or(Flags::NO_MULTI).or(Flags::ALLOW_BUSY),
             "1.0.0",
-            "Saves the data if it is to be saved, and ends the server.",
+            "Saves the data if configured, and ends the server.",
             "[abort-selector=(save-selector-block=([save-selector=(nosave=NOSAVE|save=SAVE)] \
              [now=NOW]@7.0.0 [force=FORCE]@7.0.0 [safe=SAFE]@9.0.0 \
              [failover=FAILOVER]@9.0.0)|abort=ABORT@7.0.0)]",
@@ -35,7 +40,7 @@ pub const SHUTDOWN: ServerCommand = command(
     run,
 );
 
-/// The words that were given.
+/// The options of the command.
 #[derive(Debug, Default)]
 struct Words {
     save: bool,
@@ -88,7 +93,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     };
     if !srv.stopping.is_under_way() && !crate::stop::has_to_wait(stop, srv) {
         says();
-        // No reply: the client sees the connection close, and nothing it sent behind this is run.
+        // No reply: the client sees the connection close, and no request that it sent later runs.
         cx.session.close = true;
         srv.shut_down(0);
         return Ok(());
@@ -107,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_go_together() {
+    fn words_rejects_conflicting_options() {
         let parse = |line: &str| words(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         for good in ["NOSAVE now Force", "save", "abort ABORT", "safe failover"] {
             assert!(parse(good).is_ok(), "{good}");

@@ -7,19 +7,19 @@ use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::commandlog::{LogEntry, LogKind};
 
-/// These may be called from scripts, unlike most that need the category.
+/// Unlike most commands of the category, scripts may call these.
 const READ: Flags = Flags::ADMIN.or(ANYTIME);
 const GET_TIPS: &[&str] = &["request_policy:all_nodes", "nondeterministic_output"];
 const LEN_TIPS: &[&str] =
     &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"];
-const GET_COST: &str = "O(N) where N is the number of entries answered";
+const GET_COST: &str = "O(N) where N is the number of entries returned";
 const RESET_COST: &str = "O(N) where N is the number of entries in the log";
 
 const BAD_COUNT: Error = Error::new("ERR count should be greater than or equal to -1");
 const BAD_KIND: Error =
     Error::new("ERR type should be one of the following: slow, large-request, large-reply");
 
-/// Entries that SLOWLOG GET answers when no count is given.
+/// Entries that SLOWLOG GET returns when no count is given.
 const DEFAULT_COUNT: usize = 10;
 
 pub const SLOWLOG: ServerCommand = container(
@@ -30,9 +30,9 @@ pub const SLOWLOG: ServerCommand = container(
         command(
             Spec {
                 complexity: GET_COST,
-                history: &[("4.0.0", "Entries tell address and name of the client.")],
+                history: &[("4.0.0", "Entries include the address and name of the client.")],
                 tips: GET_TIPS,
-                ..spec("get", -2, READ, "2.2.12", "Answers the latest entries.", "[count:integer]")
+                ..spec("get", -2, READ, "2.2.12", "Returns the latest entries.", "[count:integer]")
             },
             slow_get,
         ),
@@ -40,7 +40,7 @@ pub const SLOWLOG: ServerCommand = container(
         command(
             Spec {
                 tips: LEN_TIPS,
-                ..spec("len", 2, READ, "2.2.12", "Answers the number of entries.", "")
+                ..spec("len", 2, READ, "2.2.12", "Returns the number of entries.", "")
             },
             |cx| len(cx, LogKind::Slow),
         ),
@@ -73,7 +73,7 @@ pub const COMMANDLOG: ServerCommand = container(
                     4,
                     READ,
                     "8.1.0",
-                    "Answers the latest entries of a log.",
+                    "Returns the latest entries of a log.",
                     COUNT_AND_TYPE,
                 )
             },
@@ -87,7 +87,7 @@ pub const COMMANDLOG: ServerCommand = container(
         command(
             Spec {
                 tips: LEN_TIPS,
-                ..spec("len", 3, READ, "8.1.0", "Answers the number of entries of a log.", TYPE)
+                ..spec("len", 3, READ, "8.1.0", "Returns the number of entries of a log.", TYPE)
             },
             |cx| {
                 let kind = kind(cx, 2)?;
@@ -110,22 +110,22 @@ pub const COMMANDLOG: ServerCommand = container(
 
 const SLOW_HELP: &[&str] = &[
     "GET [<count>]",
-    "    Answer the latest <count> entries (10 if not given, all for -1), newest first.",
+    "    Return the latest <count> entries (10 if not given, all for -1), newest first.",
     "    An entry is: id, Unix time, microseconds, array of arguments, address and name",
     "    of the client.",
     "LEN",
-    "    Answer the number of entries.",
+    "    Return the number of entries.",
     "RESET",
     "    Remove all entries.",
 ];
 
 const HELP: &[&str] = &[
     "GET <count> <type>",
-    "    Answer the latest <count> entries (all for -1) of the log of that <type>: slow,",
+    "    Return the latest <count> entries (all for -1) of the log of that <type>: slow,",
     "    large-request or large-reply. An entry is: id, Unix time, microseconds (slow)",
     "    or bytes (the others), array of arguments, address and name of the client.",
     "LEN <type>",
-    "    Answer the number of entries of that log.",
+    "    Return the number of entries of that log.",
     "RESET <type>",
     "    Remove all entries of that log.",
 ];
@@ -134,13 +134,13 @@ fn slow_get(cx: &mut ConnCx<'_>) -> CmdResult {
     let count = match cx.args.len() {
         2 => DEFAULT_COUNT,
         3 => count(cx)?,
-        // The reference looks at the arity by itself here, and says it in its own words.
+        // The reference checks this arity itself, with an error text of its own.
         _ => return Err(unknown(cx, "SLOWLOG")),
     };
     answer(cx, LogKind::Slow, count)
 }
 
-/// For a subcommand that is not there, or not with these arguments.
+/// The error for an unknown subcommand, or one with the wrong number of arguments.
 pub(super) fn unknown(cx: &ConnCx<'_>, container: &str) -> Error {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     // The reference prints a C string.
@@ -149,7 +149,7 @@ pub(super) fn unknown(cx: &ConnCx<'_>, container: &str) -> Error {
     Error::owned(text)
 }
 
-/// The count at argument 2; -1 is all.
+/// Parses argument 2 as a count; -1 means all.
 fn count(cx: &ConnCx<'_>) -> Result<usize, Error> {
     match parse_i64(cx.args[2]) {
         Some(-1) => Ok(usize::MAX),

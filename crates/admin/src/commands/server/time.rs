@@ -12,7 +12,7 @@ const QUICK: Flags = ANYTIME.or(Flags::FAST);
 pub const TIME: ServerCommand = command(
     Spec {
         tips: &["nondeterministic_output"],
-        ..spec("time", 1, QUICK, "2.6.0", "Answers the server's clock.", "")
+        ..spec("time", 1, QUICK, "2.6.0", "Returns the server's clock.", "")
     },
     time,
 );
@@ -21,7 +21,7 @@ pub const LASTSAVE: ServerCommand = command(
     Spec {
         acl: &["@admin", "@dangerous"],
         tips: &["nondeterministic_output"],
-        ..spec("lastsave", 1, QUICK, "1.0.0", "Answers when the data was last saved.", "")
+        ..spec("lastsave", 1, QUICK, "1.0.0", "Returns the time of the last save.", "")
     },
     last_save,
 );
@@ -35,7 +35,7 @@ fn time(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Unix seconds of the last save; of the start as long as there was none.
+/// Unix seconds of the last save, or of the start if there was none.
 fn last_save(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.reply.int(cx.srv().totals.last_save_s.load(Ordering::Relaxed));
     Ok(())

@@ -1,7 +1,8 @@
-//! WAITAOF: waits until what was written is safe on disk.
+//! WAITAOF: blocks until writes are safe on disk.
 //!
-//! Its client stands in no line: [`weft_durability::aof::Aof`] knows it, with the last unit of the log of effects
-//! at that moment, which may be another client's; or, where replicas' disks are asked for, who answers WAIT.
+//! The client is in no wait queue. [`weft_durability::aof::Aof`] keeps it, with the last unit of the effect
+//! log at that moment, which may be another client's. If the caller asks for replicas' disks, the
+//! code of WAIT unblocks it.
 
 use crate::commands::replication::wait::{timeout, wait, waiting};
 use crate::commands::shape::{command, spec};
@@ -32,7 +33,7 @@ pub const WAITAOF: ServerCommand = command(
             4,
             Flags::BLOCKING,
             "7.2.0",
-            "Waits until what was written before is safe on the disks of the server and of replicas.",
+            "Waits until earlier writes are safe on the disks of the server and of replicas.",
             "numlocal:integer numreplicas:integer timeout:integer",
         )
     },
@@ -44,7 +45,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     if !(0..=1).contains(&local) {
         return Err(LOCAL_RANGE);
     }
-    // As the reference says it, whether it is a number or not.
+    // The reference has one error for negative values and words that are not numbers.
     let replicas = weft_base::num::parse_i64(cx.args[2]).filter(|n| *n >= 0).ok_or(NEGATIVE)?;
     let timeout_ms = timeout(cx.srv(), cx.args[3])?;
     let srv = cx.srv();
@@ -57,7 +58,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
     if replicas > 0 || local == 0 {
         wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms)?;
-        // Who ends the log looks for those who wait afterwards.
+        // A thread that ends the log unblocks waiting clients after it has switched the log off.
         if let Some(waiting) =
             cx.blocked.take_if(|waiting| local == 1 && !aof(srv).is_on() && waiting.state.give_up())
         {
@@ -83,7 +84,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         answer(cx.reply, 1, hub(srv).replicas_on_disk(srv, unit));
         return Ok(());
     }
-    // Who ends the log looks for those who wait afterwards.
+    // A thread that ends the log unblocks waiting clients after it has switched the log off.
     if !aof(srv).is_on() && waiting.state.give_up() {
         blocking::leave(srv, &waiting);
         return Err(IS_OFF);

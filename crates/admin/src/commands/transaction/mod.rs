@@ -1,5 +1,5 @@
-//! MULTI, EXEC, DISCARD, WATCH and UNWATCH. What they do is in [`weft_executor::transaction`]:
-//! EXEC and WATCH hold shards, which no other command of this crate does, and are run from there.
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH. [`weft_executor::transaction`] implements them. EXEC and WATCH
+//! hold shards, unlike all other commands of this crate, and the dispatcher runs them from there.
 
 use crate::commands::shape;
 use weft_commands::spec::keys;
@@ -37,7 +37,7 @@ const DISCARD: ServerCommand = ServerCommand {
         QUICK,
         &[],
         "2.0.0",
-        "Gives a transaction up.",
+        "Discards a transaction.",
         "O(N) for N queued commands.",
     ),
     needs: NOTHING,
@@ -76,7 +76,7 @@ const MULTI: ServerCommand = ServerCommand {
 };
 
 const UNWATCH: ServerCommand = ServerCommand {
-    spec: spec("unwatch", 1, QUICK, &[], "2.2.0", "Forgets all watched keys.", "O(1)"),
+    spec: spec("unwatch", 1, QUICK, &[], "2.2.0", "Unwatches all keys.", "O(1)"),
     needs: NOTHING,
     run: unwatch,
     subcommands: &[],
@@ -89,7 +89,7 @@ const WATCH: ServerCommand = ServerCommand {
         QUICK.or(Flags::NO_MULTI),
         &keys::all(1, &["RO"]),
         "2.2.0",
-        "Has the next transaction fail if one of these keys changes before it.",
+        "Makes the next transaction fail if one of these keys changes before it.",
         "O(1) for each key.",
     ),
     needs: NOTHING,
@@ -97,7 +97,7 @@ const WATCH: ServerCommand = ServerCommand {
     subcommands: &[],
 };
 
-/// EXEC and WATCH hold shards: the dispatcher runs them.
+/// EXEC and WATCH hold shards, so the dispatcher runs them.
 fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
     unreachable!("run by the dispatcher")
 }

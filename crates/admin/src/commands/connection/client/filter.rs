@@ -1,8 +1,8 @@
-//! Which clients CLIENT LIST and CLIENT KILL mean.
+//! The client filters of CLIENT LIST and CLIENT KILL.
 //!
-//! Every filter but IDLE, MAXAGE and SKIPME also exists with NOT- in front. So there are two
-//! sets of the same [`Traits`]: those that a client must have and those that it must not have.
-//! An option that is given twice replaces its first value, except ID, which collects.
+//! Every filter except IDLE, MAXAGE and SKIPME also exists with the prefix NOT-. So there are two
+//! sets of [`Traits`]: those that a client must have and those that it must not have. An option
+//! that is repeated replaces its first value, except ID, which collects.
 
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::commands::connection::client::flags::{capabilities, flags};
@@ -13,11 +13,11 @@ use weft_commands::{Error, error};
 use weft_state::clients::{ClientShared, Names};
 use weft_state::server::Server;
 
-/// All letters that the field `flags` of the reference can hold.
+/// All letters that the field `flags` has in the reference.
 const FLAG_LETTERS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
 const CAPA_LETTERS: &[u8] = b"r";
 
-/// What kind of peer a client is.
+/// The kind of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Normal,
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// A client in MONITOR counts as a normal one.
+    /// A client in MONITOR counts as a normal client.
     fn of(client: &ClientShared) -> Kind {
         match client.is_subscriber() {
             _ if client.is_primary => Kind::Primary,
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// Properties by which clients are told apart; those that are `None` do not matter.
+/// Properties that select clients; `None` matches every client.
 #[derive(Clone, Debug, Default)]
 struct Traits<'a> {
     ids: Option<BTreeSet<u64>>,
@@ -78,7 +78,7 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// The filter that `args` (option, value, ...) describe.
+    /// Parses `args`, which are pairs of options and values.
     pub fn parse(args: &[&'a [u8]], srv: &Server, skip_me: bool) -> Result<Self, Error> {
         let mut filter = Filter {
             must: Traits::default(),
@@ -98,7 +98,7 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    /// Takes one option with its value or values; answers how many those were.
+    /// Parses one option and returns the number of its values.
     fn parse_option(
         &mut self,
         option: &[u8],
@@ -126,7 +126,7 @@ impl<'a> Filter<'a> {
         Ok(1)
     }
 
-    /// Whether the filter means `client`; `me` is the client that asks.
+    /// Whether the filter selects `client`; `me` is the calling client.
     pub fn fits(&self, client: &ClientShared, me: u64, now_ms: i64) -> bool {
         !(self.skip_me && client.id == me)
             && (self.min_age == 0 || (now_ms - client.created_ms) / 1000 >= self.min_age)
@@ -137,8 +137,8 @@ impl<'a> Filter<'a> {
 }
 
 impl<'a> Traits<'a> {
-    /// Takes one option with its value or values; answers how many those were. `not`: the
-    /// option was given with NOT- in front, as some messages tell.
+    /// Parses one option and returns the number of its values. `not`: the option had the prefix
+    /// NOT-, which some error messages include.
     fn parse(
         &mut self,
         option: &[u8],
@@ -171,7 +171,8 @@ impl<'a> Traits<'a> {
         Ok(1)
     }
 
-    /// As many numbers as follow, none included: the first word that is none is the next option.
+    /// Parses as many numbers as follow, possibly zero. The first word that is not a number is the
+    /// next option.
     fn parse_ids(&mut self, values: &[&'a [u8]]) -> Result<usize, Error> {
         let ids = self.ids.get_or_insert_default();
         let mut consumed = 0;
@@ -185,7 +186,7 @@ impl<'a> Traits<'a> {
         Ok(consumed)
     }
 
-    /// For each property that matters, whether `client` has it.
+    /// For each property that is set, whether `client` has it.
     fn verdicts(&self, client: &ClientShared) -> impl Iterator<Item = bool> {
         client.with_names(|names| self.verdicts_with(client, names))
     }
@@ -196,7 +197,7 @@ impl<'a> Traits<'a> {
         names: &Names,
     ) -> impl Iterator<Item = bool> + use<> {
         let is = |wanted: Option<&[u8]>, has: &[u8]| wanted.map(|w| w == has);
-        // Who has no name has none that could be equal, not even to an empty one.
+        // A client without a name matches no name, not even the empty one.
         let named = |wanted: Option<&[u8]>, has: &[u8]| wanted.map(|w| !has.is_empty() && w == has);
         let all_in = |wanted: Option<&[u8]>, has: &str| {
             wanted.map(|w| w.iter().all(|c| has.as_bytes().contains(c)))
@@ -209,7 +210,7 @@ impl<'a> Traits<'a> {
             is(self.addr, client.peer.as_bytes()),
             is(self.laddr, client.local.as_bytes()),
             is(self.ip, ip.as_bytes()),
-            // There is one user, and who writes for our primary is none.
+            // The connection to our primary has no user; every other client is the user `default`.
             self.user.map(|_| !client.is_primary),
             named(self.name, &names.name),
             named(self.lib_name, &names.lib_name),
@@ -231,7 +232,7 @@ fn quoted(start: &str, value: &[u8]) -> Error {
     Error::owned([start.as_bytes(), value, b"'"].concat())
 }
 
-/// A number of seconds above zero.
+/// Parses a number of seconds above zero.
 fn positive(value: &[u8], what: &str) -> Result<i64, Error> {
     let n = parse_i64(value)
         .ok_or_else(|| Error::owned(format!("ERR {what} is not an integer or out of range")))?;
@@ -241,7 +242,7 @@ fn positive(value: &[u8], what: &str) -> Result<i64, Error> {
     }
 }
 
-/// The index of a database that exists.
+/// Parses the index of an existing database.
 fn database(value: &[u8], srv: &Server, what: &str) -> Result<u32, Error> {
     // The reference reads a C int.
     let n = parse_i64(value)
@@ -254,7 +255,7 @@ fn database(value: &[u8], srv: &Server, what: &str) -> Result<u32, Error> {
     }
 }
 
-/// A word made of `known` letters only.
+/// Checks that the word has only `known` letters.
 fn letters<'a>(
     value: &'a [u8],
     known: &[u8],

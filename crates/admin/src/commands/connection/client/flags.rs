@@ -9,7 +9,7 @@ pub fn capabilities(client: &ClientShared) -> &'static str {
     if client.redirect_capable.load(Ordering::Relaxed) { "r" } else { "" }
 }
 
-/// The letters of the field `flags`; `N` when there is nothing to say.
+/// The letters of the field `flags`; `N` when none is set.
 pub fn flags(client: &ClientShared) -> String {
     let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
     let mode = client.tracker().map_or(Mode::OFF, |tracker| tracker.mode());

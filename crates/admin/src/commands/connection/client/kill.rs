@@ -1,15 +1,17 @@
-//! CLIENT KILL: ends connections, this one or others.
+//! CLIENT KILL: closes connections, this one or others.
 //!
-//! Another's connection belongs to its thread, which may be executing its requests right now.
-//! KILL needs the I/O threads to stop while the victims are marked, so that none of them executes
-//! anything after the reply; their threads then close them when they come by. A victim that waits
-//! for a key waits no more from then on: what is pushed next is not for it.
+//! Another client's connection belongs to its thread, which may be executing its requests right
+//! now. KILL stops the I/O threads while it marks the victims, so that none of them executes a
+//! command after the reply. Their threads close them later. A victim that is blocked on a key is
+//! unblocked at once: later pushes do not serve it.
 //!
-//! A transaction of a victim that runs in the slow lane goes on, and may publish, or change the configuration, at its
-//! end. So the answer comes behind it. What others do there holds the shards of its keys, and nobody sees them before.
+//! A victim's transaction in the slow lane continues. At its end, it may publish or change the
+//! configuration, so KILL replies only after it. Other slow commands hold the shards of their keys,
+//! so no client sees their effects before they end.
 //!
-//! The link to our primary is closed at once, and seen to be by the thread that reads it, behind what it has
-//! read: what has been applied is counted, and the next attempt goes on there.
+//! The link to our primary is shut down at once. The thread that reads it notices after the data
+//! that it has already read. The applied part is counted, and the next attempt continues from
+//! there.
 
 use crate::commands::connection::client::filter::Filter;
 use std::sync::atomic::Ordering;
@@ -43,12 +45,12 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Ends all clients that `fits` chooses; answers their number.
+/// Kills all clients that `fits` selects and returns their number.
 fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
     let srv = cx.srv();
     let me = cx.session.shared.id;
     if let Some(behind) = cx.session.answer_behind.take() {
-        // They have been marked since the first run.
+        // The first run has marked the clients.
         return behind.killed;
     }
     let (own, others): (Vec<_>, Vec<_>) =
@@ -59,7 +61,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     }
     let killed = others.iter().filter(|client| end_client(srv, client)).count();
     let found = own.len() + killed;
-    // Also of those who were killed before, or have hung up: nobody finds them any more.
+    // Includes clients that were killed before or have hung up: `clients` no longer lists them.
     let ends = |c: &ClientShared| {
         let (killed, closing) = (&c.killed, &c.closing);
         c.id != me && (killed.load(Ordering::SeqCst) || closing.load(Ordering::SeqCst))

@@ -1,9 +1,9 @@
 //! CLIENT LIST and INFO: a client as a line of `field=value` words.
 //!
-//! Monitoring tools parse these lines, so the fields and their order are those of the
-//! reference. A reply buffer of fixed size, which the reference reports as `rbs`, `rbp` and
-//! `obl`, does not exist here: replies that were not taken are `oll` pieces of `omem` bytes. What is
-//! read and executed in the same turn is in a buffer of the thread, and not the client's.
+//! Monitoring tools parse these lines, so the fields and their order are those of the reference. A
+//! reply buffer of fixed size, which the reference reports as `rbs`, `rbp` and `obl`, does not
+//! exist here. Replies not yet sent are `oll` pieces of `omem` bytes. A request that is read and
+//! executed in the same iteration is in the thread's buffer, which is not counted for the client.
 
 use crate::commands::connection::auth::DEFAULT_USER;
 use crate::commands::connection::client::filter::Filter;
@@ -41,8 +41,8 @@ pub fn info(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Others' public faces are renewed once per batch; the asking client's now, so that it sees
-/// what it has just done.
+/// Clients publish their state once per batch. Publish the caller's now, so that it sees its own
+/// last changes.
 fn renew_own(cx: &mut ConnCx<'_>) {
     let shared = &cx.session.shared;
     let table = &cx.srv().table;
@@ -56,7 +56,7 @@ fn renew_own(cx: &mut ConnCx<'_>) {
     cx.session.asked_of_itself = true;
 }
 
-/// Bytes of a request as it is sent.
+/// The bytes of a request on the wire.
 fn on_the_wire(args: &[&[u8]]) -> usize {
     const BREAKS: usize = 2 * "\r\n".len();
     let header = |n: usize| 1 + n.max(1).ilog10() as usize + 1;
@@ -64,7 +64,7 @@ fn on_the_wire(args: &[&[u8]]) -> usize {
     header(args.len()) + "\r\n".len() + words.sum::<usize>()
 }
 
-/// The line as the log shows it: without names, unless `hide-user-data-from-log` allows them.
+/// The line for the log: without names, unless `hide-user-data-from-log` is off.
 pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
     let shown = if srv.settings().hide_user_data { Shown::Redacted } else { Shown::All };
     let mut line = Vec::new();
@@ -72,10 +72,10 @@ pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
     String::from_utf8_lossy(&line).trim_end().into()
 }
 
-/// On whose behalf the commands of our primary run.
+/// The user that runs the commands of our primary.
 const SUPERUSER: &str = "(superuser)";
 
-/// Whether what clients have chosen is shown.
+/// Whether to show values that clients have chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     All,
@@ -115,7 +115,7 @@ fn describe_named(
     let total = output + input + client.holdings.total() + FIXED as u64;
     let last = (client.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
     let last = last.and_then(|n| table.all().get(n)).map_or("NULL", |c| c.full_name);
-    // Writing to a vector cannot fail.
+    // Writing to a vector can't fail.
     let _ = writeln!(
         out,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \

@@ -1,7 +1,7 @@
-//! CLIENT: this connection and the others.
+//! CLIENT: commands on this connection and on others.
 //!
-//! * [`line`](self::line): a client as a line of text (LIST, INFO); [`filter`]: which clients are
-//!   meant (LIST, KILL)
+//! * [`line`](self::line): a client as a line of text (LIST, INFO)
+//! * [`filter`]: the clients that LIST and KILL select
 //! * [`tracking`](self::tracking): client-side caching
 //! * [`kill`](self::kill), [`pause`](self::pause), [`names`], [`modes`], [`help`]: the rest
 
@@ -23,7 +23,7 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::Needs;
 use weft_state::command_table::{NOTHING, NeedsFn};
 
-/// What every subcommand but HELP is.
+/// The flags of every subcommand except HELP.
 const BASE: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 const ALLOW_BUSY: Flags = BASE.or(Flags::ALLOW_BUSY);
 const ADMIN: Flags = BASE.or(Flags::ADMIN);
@@ -53,26 +53,26 @@ pub const CLIENT: ServerCommand = ServerCommand {
     run: |_| Err(error::SYNTAX),
     subcommands: &[
         sub("caching", 3, ALLOW_BUSY, "6.0.0", tracking::caching)
-            .about("Says whether what the next command reads is tracked.", "mode=(yes=YES|no=NO)")
+            .about("Sets whether the next command's keys are tracked.", "mode=(yes=YES|no=NO)")
             .build(),
         sub("capa", -3, ALLOW_BUSY, "8.0.0", modes::capa)
-            .about("Says what the client understands.", "capability...")
+            .about("Declares what the client supports.", "capability...")
             .build(),
         sub("getname", 2, ALLOW_BUSY, "2.6.9", names::getname)
-            .about("Answers the connection's name.", "")
+            .about("Returns the connection's name.", "")
             .build(),
         sub("getredir", 2, ALLOW_BUSY, "6.0.0", tracking::getredir)
-            .about("Answers which client is told of changes in the place of this one.", "")
+            .about("Returns the client that gets this one's invalidations.", "")
             .build(),
         sub("help", 2, Flags::LOADING.or(Flags::STALE), "5.0.0", help::help)
             .about("Explains the subcommands.", "")
             .build(),
         sub("id", 2, ALLOW_BUSY, "5.0.0", names::id)
-            .about("Answers the connection's number.", "")
+            .about("Returns the connection's id.", "")
             .build(),
         sub("import-source", 3, BASE, "8.1.0", modes::import_source)
             .about(
-                "Makes this client one that imports data, while the server is in import mode.",
+                "Marks this client as importing data while the server is in import mode.",
                 "enabled=(on=ON|off=OFF)",
             )
             .build(),
@@ -88,10 +88,10 @@ pub const CLIENT: ServerCommand = ServerCommand {
                 ("2.8.12", "Takes filters."),
                 ("2.8.12", "ID."),
                 ("3.2.0", "TYPE master."),
-                ("5.0.0", "TYPE replica, beside the older `slave`."),
+                ("5.0.0", "TYPE replica, in addition to `slave`."),
                 ("6.2.0", "LADDR."),
                 ("8.0.0", "MAXAGE."),
-                ("8.0.0", "TYPE primary, beside the older `master`."),
+                ("8.0.0", "TYPE primary, in addition to `master`."),
                 ("8.1.0", "ID takes several numbers."),
                 HISTORY_OF_FILTERS,
             ])
@@ -107,7 +107,7 @@ pub const CLIENT: ServerCommand = ServerCommand {
                 ("6.2.0", "The fields `argv-mem`, `tot-mem`, `laddr` and `redir`; ID."),
                 ("7.0.0", "The fields `resp`, `multi-mem`, `rbs` and `rbp`."),
                 ("7.0.3", "The field `ssub`."),
-                ("8.0.0", "TYPE primary, beside the older `master`."),
+                ("8.0.0", "TYPE primary, in addition to `master`."),
                 ("8.1.0", "USER, ADDR, LADDR, SKIPME and MAXAGE."),
                 HISTORY_OF_FILTERS,
             ])
@@ -120,49 +120,55 @@ pub const CLIENT: ServerCommand = ServerCommand {
             .build(),
         sub("no-touch", 3, ALLOW_BUSY, "7.2.0", modes::no_touch)
             .about(
-                "Says whether this client's commands count as an access to their keys.",
+                "Sets whether this client's commands count as accesses to their keys.",
                 "enabled=(on=ON|off=OFF)",
             )
             .build(),
         sub("pause", -3, ADMIN, "3.0.0", pause::pause)
             .needs(|_| Needs::Stop)
             .about(
-                "Holds commands back for a time.",
+                "Delays commands for a time.",
                 "timeout:integer [mode=(write=WRITE|all=ALL)]@6.2.0",
             )
             .history(&[("6.2.0", "The mode, and WRITE.")])
             .build(),
         sub("reply", 3, ALLOW_BUSY.or(Flags::NO_MULTI), "3.2.0", modes::reply)
-            .about("Says whether commands are answered.", "action=(on=ON|off=OFF|skip=SKIP)")
+            .about(
+                "Sets whether the server replies to commands.",
+                "action=(on=ON|off=OFF|skip=SKIP)",
+            )
             .build(),
         sub("setinfo", 4, ALLOW_BUSY, "7.2.0", names::setinfo)
             .about(
-                "Notes the name or version of the client's library.",
+                "Records the name or version of the client's library.",
                 "attr=(LIB-NAME libname|LIB-VER libver)",
             )
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
             .build(),
         sub("setname", 3, ALLOW_BUSY, "2.6.9", names::setname)
-            .about("Gives the connection a name.", "connection-name")
+            .about("Names the connection.", "connection-name")
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
             .build(),
         sub("tracking", -3, BASE, "6.0.0", tracking::tracking)
-            .about("Has the client be told when what it has read changes.", TRACKING_SYNTAX)
+            .about(
+                "Sends invalidations when keys change that the client has read.",
+                TRACKING_SYNTAX,
+            )
             .complexity("O(1). Some options may introduce additional complexity.")
             .build(),
         sub("trackinginfo", 2, BASE, "6.2.0", tracking::trackinginfo)
-            .about("Answers how the client is told of changes.", "")
+            .about("Returns how the client gets invalidations.", "")
             .build(),
         sub("unblock", -3, ADMIN, "5.0.0", modes::unblock)
             .about(
-                "Ends the wait of a client in a blocking command.",
+                "Unblocks a client in a blocking command.",
                 "client-id:integer [unblock-type=(timeout=TIMEOUT|error=ERROR)]",
             )
             .complexity("O(log N) where N is the number of connections")
             .build(),
         sub("unpause", 2, ADMIN, "6.2.0", pause::unpause)
             .about("Ends a pause.", "")
-            .complexity("O(N) where N is the number of clients held back")
+            .complexity("O(N) where N is the number of paused clients")
             .build(),
     ],
 };
@@ -200,7 +206,7 @@ const LIST_SYNTAX: &str = "\
 const TRACKING_SYNTAX: &str = "status=(on=ON|off=OFF) [REDIRECT client-id:integer] \
     [PREFIX prefix...+] [bcast=BCAST] [optin=OPTIN] [optout=OPTOUT] [noloop=NOLOOP]";
 
-/// A subcommand in the making.
+/// A subcommand under construction.
 struct Sub(Spec, fn(&mut ConnCx<'_>) -> CmdResult, NeedsFn);
 
 const fn sub(

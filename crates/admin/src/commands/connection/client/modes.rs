@@ -11,7 +11,7 @@ use weft_state::session::ReplyMode;
 const NO_IMPORT_MODE: Error = Error::new("ERR Server is not in import mode");
 const BAD_REASON: Error = Error::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
-/// ON or OFF at argument 2.
+/// Parses argument 2 as ON or OFF.
 fn on_off(cx: &ConnCx<'_>) -> Result<bool, Error> {
     match () {
         () if cx.is(2, "on") => Ok(true),
@@ -20,7 +20,7 @@ fn on_off(cx: &ConnCx<'_>) -> Result<bool, Error> {
     }
 }
 
-/// What the server does not know of is ignored, so that newer clients may say it.
+/// Unknown words are ignored, so that newer clients can send theirs.
 pub fn capa(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
         cx.session.redirect_capable = true;
@@ -31,7 +31,7 @@ pub fn capa(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 pub fn import_source(cx: &mut ConnCx<'_>) -> CmdResult {
-    // Switching off is always possible: the mode may have ended meanwhile.
+    // OFF is always allowed: the mode may have ended in the meantime.
     if !cx.is(2, "off") && !cx.srv().config().bool(Id::IMPORT_MODE) {
         return Err(NO_IMPORT_MODE);
     }
@@ -77,9 +77,9 @@ pub fn reply(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// CLIENT UNBLOCK: ends a client's wait for a key, as if its time were over or with an error.
+/// CLIENT UNBLOCK: ends a client's wait for a key, either as if it had timed out or with an error.
 pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
-    // The reference looks at the reason only when nothing follows it.
+    // The reference checks the reason only when it is the last argument.
     if cx.args.len() == 4 && !cx.is(3, "timeout") && !cx.is(3, "error") {
         return Err(BAD_REASON);
     }

@@ -1,4 +1,4 @@
-//! CLIENT ID, GETNAME, SETNAME, SETINFO: who the client is.
+//! CLIENT ID, GETNAME, SETNAME, SETINFO: a client's id, name and library.
 
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::core::ConnCx;
@@ -7,7 +7,7 @@ use weft_state::clients::ClientShared;
 const BAD_NAME: Error =
     Error::new("ERR Client names cannot contain spaces, newlines or special characters.");
 
-/// Names stand in the lines of CLIENT LIST, so they must not break a line or a field.
+/// Names appear in the lines of CLIENT LIST, so they must not break a line or a field.
 fn is_printable(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_graphic)
 }
@@ -17,7 +17,7 @@ pub fn check_name(name: &[u8]) -> CmdResult {
     is_printable(name).then_some(()).ok_or(BAD_NAME)
 }
 
-/// Gives the client a name that was checked; an empty one takes its name away.
+/// Sets a name that was checked; an empty name removes it.
 pub fn set_name(client: &ClientShared, name: &[u8]) {
     client.change_names(|names| names.name = name.to_vec());
 }

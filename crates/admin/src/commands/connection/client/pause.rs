@@ -1,4 +1,4 @@
-//! CLIENT PAUSE and UNPAUSE. After the reply of PAUSE nothing runs that it forbids.
+//! CLIENT PAUSE and UNPAUSE. After the reply of PAUSE, no forbidden command runs.
 
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error};
@@ -21,16 +21,16 @@ pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
     if timeout < 0 {
         return Err(NEGATIVE);
     }
-    // Valkey adds the time to Unix time, and refuses what that can't hold.
+    // Valkey adds the timeout to the Unix time, and refuses a timeout that overflows.
     timeout.checked_add(cx.srv().now_ms()).ok_or(TOO_LONG)?;
     let until = timeout.saturating_add(cx.srv().mono_ms());
     if cx.end_in_slow_lane {
-        // It has been in force since the first run.
+        // The pause is in force since the first run.
         cx.reply.ok();
         return Ok(());
     }
-    // The I/O threads are between two commands, and look before the next one. What the slow lane
-    // has begun goes on: if it writes, the answer has to wait for it.
+    // Every I/O thread is between two commands, and checks the pause before the next one. Commands
+    // in the slow lane continue: if one of them writes, the reply must wait for it.
     let srv = cx.srv();
     srv.pause(mode, until);
     cx.end_in_slow_lane = srv.slow.writes() > 0;

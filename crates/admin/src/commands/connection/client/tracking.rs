@@ -35,13 +35,13 @@ const YES_WITHOUT_OPTIN: Error =
 const NO_WITHOUT_OPTOUT: Error =
     Error::new("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
 
-/// The session's part of it, while tracking is on.
+/// The session's tracking state, while tracking is on.
 fn own<'a>(cx: &'a mut ConnCx<'_>) -> Option<&'a mut Own> {
     cx.session.tracks.as_mut()
 }
 
 pub fn tracking(cx: &mut ConnCx<'_>) -> CmdResult {
-    // OFF leaves all prefixes.
+    // OFF removes all prefixes.
     let follows = own(cx).map_or(0, |own| own.tracker.prefix_count());
     cx.weigh(cx.args.len() + if cx.is(2, "off") { follows } else { 0 })?;
     let wishes = parse(cx.srv(), &cx.args[3..])?;
@@ -57,7 +57,7 @@ pub fn tracking(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The options behind ON or OFF.
+/// Parses the options after ON or OFF.
 fn parse<'a>(srv: &Server, mut args: &[&'a [u8]]) -> Result<Wishes<'a>, Error> {
     let mut wishes = Wishes { mode: Mode::ON, redirect: None, prefixes: Vec::new() };
     while let Some((word, rest)) = args.split_first() {
@@ -92,7 +92,7 @@ fn parse<'a>(srv: &Server, mut args: &[&'a [u8]]) -> Result<Wishes<'a>, Error> {
     Ok(wishes)
 }
 
-/// Whether the options go together, and with what is on already.
+/// Checks the options against each other and against the present mode.
 fn check(wishes: &Wishes<'_>, present: Option<&Tracker>) -> CmdResult {
     let mode = wishes.mode;
     let was = present.map_or(Mode::OFF, Tracker::mode);
@@ -115,7 +115,7 @@ fn check(wishes: &Wishes<'_>, present: Option<&Tracker>) -> CmdResult {
     check_prefixes(&wishes.prefixes, present)
 }
 
-/// Whether one of the prefixes would have a key told twice. O(n * log(n)).
+/// Fails if two prefixes overlap, since a key would then be sent twice. O(n * log(n)).
 fn check_prefixes(prefixes: &[&[u8]], present: Option<&Tracker>) -> CmdResult {
     let collides = |prefix: &[u8], with: &str, other: &[u8]| {
         let text = [
@@ -144,18 +144,19 @@ fn check_prefixes(prefixes: &[&[u8]], present: Option<&Tracker>) -> CmdResult {
     Ok(())
 }
 
-/// As much of a prefix as an error shows: the reference prints C strings.
+/// The part of a prefix that errors show: the reference prints C strings.
 fn shown(prefix: &[u8]) -> &[u8] {
     let end = prefix.iter().position(|byte| *byte == 0).unwrap_or(prefix.len());
     &prefix[..end]
 }
 
-/// Of each prefix whether it overlaps with another one. O(n * log(n)).
+/// For each prefix, whether it overlaps with another. O(n * log(n)).
 fn overlapping(prefixes: &[&[u8]]) -> Vec<bool> {
     let mut sorted: Vec<usize> = (0..prefixes.len()).collect();
     sorted.sort_unstable_by_key(|n| prefixes[*n]);
     let mut overlapping = vec![false; prefixes.len()];
-    // All that begin with a prefix stand behind it in one row. So the first of a row is enough.
+    // In sorted order, all prefixes that begin with a given one follow it directly. So comparing
+    // with the first of such a run is enough.
     let mut first: Option<usize> = None;
     for n in sorted {
         match first {
@@ -182,7 +183,7 @@ pub fn caching(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The number of the client that is told in the place of this one; 0: itself, -1: tracking is off.
+/// The client that gets this client's invalidations; 0: the client itself, -1: tracking is off.
 pub fn redirect(client: &ClientShared) -> i64 {
     match client.tracker().filter(|tracker| tracker.mode().has(Mode::ON)) {
         Some(tracker) => tracker.redirect().map_or(0, |id| id as i64),
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_that_overlap() {
+    fn overlapping_finds_prefixes_of_prefixes() {
         let of = |names: &str| {
             let names: Vec<&[u8]> = names.split(' ').map(str::as_bytes).collect();
             overlapping(&names)
@@ -239,6 +240,6 @@ mod tests {
         assert_eq!(of("b a c"), [false; 3]);
         assert_eq!(of("abd x ab abc"), [true, false, true, true]);
         assert_eq!(of("a a b"), [true, true, false]);
-        assert_eq!(of("b  a"), [true; 3], "all begin with the empty one");
+        assert_eq!(of("b  a"), [true; 3], "every prefix begins with the empty one");
     }
 }

@@ -1,9 +1,9 @@
 //! DEBUG DIGEST and DIGEST-VALUE: hashes that are equal on servers with equal data.
 //!
-//! The scheme is the reference's, so that a server can be compared with one of those. A digest
-//! is 20 bytes that hashes are put into, in one of two ways: *unordered*, by XOR with the SHA-1
-//! of what is added, so that the order of adding does not matter; and *ordered*, by taking the
-//! SHA-1 of the outcome of that once more, so that it does.
+//! The scheme is the reference's, so that a server can be compared with it. A digest is 20 bytes
+//! that hashes are added to, in one of two ways: *unordered*, by XOR with the SHA-1 of the data, so
+//! that the order of additions does not matter; and *ordered*, by taking the SHA-1 of that result,
+//! so that it does.
 //!
 //! ```text
 //! value    = ordered(type) content [unordered("!!expire!!")]
@@ -100,7 +100,7 @@ impl Digest {
         });
     }
 
-    /// Entries in order: each id, with a point in its middle, and the fields with their values.
+    /// Entries in order: each id as `ms.seq`, then the fields with their values.
     fn stream(&mut self, record: &Record) {
         let Some(stream) = Stream::of(record) else { return };
         for entry in stream.log.range(StreamId::MIN, StreamId::MAX) {
@@ -129,7 +129,7 @@ fn type_number(kind: Type) -> u32 {
     }
 }
 
-/// Stops the world for as long as it takes to hash everything.
+/// Stops the world while it hashes all keys.
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
     let guard = cx.guard();
     let mut digest = Digest::default();

@@ -1,7 +1,7 @@
-//! DEBUG EFFECTS: writes the log of effects into a file, as an append-only file would have it.
+//! DEBUG EFFECTS: writes the effect log into a file, in the format of an append-only file.
 //!
-//! For tests of what commands log, and for a look at it: nothing is synced and nothing is loaded
-//! again. There is one such file at a time, beside whoever else reads the log.
+//! For tests and inspection of logged commands: nothing is synced and nothing is loaded again. At
+//! most one such file is written at a time, in addition to the log's other readers.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,7 @@ use weft_keyspace::{LogReader, ReaderId};
 const HAS_READER: Error = Error::new("ERR The log of effects is being read already");
 const NO_READER: Error = Error::new("ERR No file is being written");
 
-/// The thread that writes, of which there is one in a process.
+/// The writer thread; at most one in a process.
 static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
 
 struct Writer {
@@ -24,7 +24,7 @@ struct Writer {
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-/// DEBUG EFFECTS path: begins. DEBUG EFFECTS: ends, when everything is in the file.
+/// DEBUG EFFECTS path: starts. DEBUG EFFECTS: stops after everything is in the file.
 pub fn effects(cx: &mut ConnCx<'_>) -> CmdResult {
     let mut writer = WRITER.lock().unwrap_or_else(|p| p.into_inner());
     let result = match cx.args.get(2) {
@@ -48,7 +48,7 @@ fn begin(cx: &ConnCx<'_>, path: &[u8]) -> Result<Writer, Error> {
     let reader = log.id();
     let thread = std::thread::Builder::new().name("weft-effects".to_string());
     let spawned = thread.spawn(move || {
-        // Before the reader first says that it sleeps.
+        // Must be set before the reader first reports that it sleeps.
         let _ = sleeper.set(std::thread::current());
         write_all(log, file)
     });

@@ -1,4 +1,4 @@
-//! DEBUG OBJECT, SDSLEN, HTSTATS and STRUCTSIZE: how things are stored.
+//! DEBUG OBJECT, SDSLEN, HTSTATS and STRUCTSIZE: the storage of values.
 
 use crate::commands::server::with_key;
 use weft_base::num::parse_i64;
@@ -55,7 +55,7 @@ pub fn quicklist(cx: &mut ConnCx<'_>) -> CmdResult {
     log_shape(cx, "quicklist", "ERR Not a quicklist encoded object.")
 }
 
-/// Logs how a value of this encoding is stored, without what is in it.
+/// Logs the shape of a value of this encoding, without its content.
 fn log_shape(cx: &mut ConnCx<'_>, encoding: &str, other: &'static str) -> CmdResult {
     let (elements, bytes) = with_record(cx, |record| match value::encoding_name(record) {
         name if name == encoding => Ok((value::elements(record), value::memory(record, 0))),
@@ -67,14 +67,14 @@ fn log_shape(cx: &mut ConnCx<'_>, encoding: &str, other: &'static str) -> CmdRes
     Ok(())
 }
 
-/// Bytes of the value in a snapshot that is not compressed.
+/// The value's bytes in an uncompressed snapshot.
 fn serialized_len(record: &Record) -> usize {
     match Kind::of(record.kind()).type_of() {
         Type::String => match Str::of(record) {
             Some(string) => serialized_string(string),
             None => 0,
         },
-        // A length, and about what the elements take in memory.
+        // A length, and about the memory of the elements.
         Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
             let memory = value::memory(record, 0);
             memory.saturating_sub(record.alloc_size() - record.payload().len())
@@ -133,7 +133,7 @@ pub fn tables(cx: &mut ConnCx<'_>) -> CmdResult {
             text.push_str(&format!("shard {shard}:\n{stats}"));
         }
     }
-    // Expiries stand in the records: there is no second table.
+    // Expiries are part of the records: there is no second table.
     let expiring: usize = shapes.iter().map(|s| s.expiring).sum();
     text.push_str(&format!("[Expires HT]\n number of entries: {expiring}\n"));
     cx.reply.verbatim("txt", text.as_bytes());
@@ -153,7 +153,7 @@ fn sum(shapes: &[Stats]) -> Stats {
     })
 }
 
-/// Tables within a value are of another make than the keyspace's, and have no such statistics.
+/// Tables inside a value differ from the keyspace's, and have no such statistics.
 pub fn table_of_key(cx: &mut ConnCx<'_>) -> CmdResult {
     with_record(cx, |record| match Kind::of(record.kind()).type_of() {
         Type::String | Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_in_a_snapshot() {
+    fn serialized_len_matches_snapshot() {
         for (text, len) in [
             ("1", 2),
             ("-128", 2),

@@ -1,7 +1,7 @@
-//! DEBUG: for those who test the server, or clients against it.
+//! DEBUG: for tests of the server, and of clients against it.
 //!
-//! COMMAND knows DEBUG as one command without subcommands, so it looks its own up here.
-//! `enable-debug-command` says who may use it.
+//! COMMAND knows DEBUG as one command without subcommands, so this module dispatches its own.
+//! `enable-debug-command` sets which clients may use it.
 
 mod digest;
 mod effects;
@@ -47,7 +47,7 @@ const DENIED: Error = Error::new(
 const UNKNOWN_OPTION: Error =
     Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
 
-/// One subcommand: its name, how many arguments may follow it, what it needs, and its function.
+/// A subcommand: its name, how many arguments may follow, its needs, and its function.
 struct Sub(&'static str, RangeInclusive<usize>, Needs, fn(&mut ConnCx<'_>) -> CmdResult);
 
 const SUBCOMMANDS: &[Sub] = &[
@@ -112,9 +112,9 @@ const SUBCOMMANDS: &[Sub] = &[
 
 const HELP: &[&str] = &[
     "ACTIVE-THREADS <count>",
-    "    Serve with the first <count> I/O threads from now on; with 0 the load decides again.",
+    "    Use only the first <count> I/O threads; 0 lets the load decide again.",
     "AOF-FLUSH-SLEEP <microseconds>",
-    "    Have each write of the append-only file take so long at least: a slow disk.",
+    "    Delay each write of the append-only file, to simulate a slow disk.",
     "ASSERT",
     "    Crash by a failed assertion.",
     "CHANGE-REPL-ID",
@@ -122,7 +122,7 @@ const HELP: &[&str] = &[
     "CLIENT-ENFORCE-REPLY-LIST <0|1>",
     "    No effect: clients have no reply buffers of a fixed size.",
     "CLIENT-EVICTION",
-    "    Answer how many clients hold how much memory, while maxmemory-clients is set.",
+    "    Return the clients by memory use. Needs maxmemory-clients.",
     "CLOSE-CLUSTER-LINK-ON-PACKET-DROP <0|1>",
     "    No effect: there is no cluster bus.",
     "CLUSTERLINK KILL <to|from|all> <node-id>",
@@ -130,16 +130,16 @@ const HELP: &[&str] = &[
     "CONFIG-REWRITE-FORCE-ALL",
     "    As CONFIG REWRITE, with all directives.",
     "CRASH-AND-RECOVER [<milliseconds>]",
-    "    Stop everybody, wait, and execute the program anew in this process: what is not on the",
-    "    disk is lost.",
+    "    Stop all threads, wait, and execute the program anew in this process. Data that is not",
+    "    on the disk is lost.",
     "DELAY-RDB-CLIENT-FREE-SECONDS <seconds>",
-    "    No effect: a copy and the writes behind it share one connection.",
+    "    No effect: a full sync and the stream after it share one connection.",
     "DICT-RESIZING <0|1>",
     "    No effect: tables grow in small steps, with the writes that make them grow.",
     "DIGEST",
-    "    Answer a hash of all databases; equal data has equal hashes on every server.",
+    "    Return a hash of all databases; equal data has equal hashes on every server.",
     "DIGEST-VALUE <key> [<key> ...]",
-    "    Answer a hash of the value of each key.",
+    "    Return a hash of the value of each key.",
     "DISABLE-CLUSTER-RANDOM-PING <0|1>",
     "    No effect: there is no cluster bus.",
     "DISABLE-CLUSTER-RECONNECTION <0|1>",
@@ -147,9 +147,9 @@ const HELP: &[&str] = &[
     "DROP-CLUSTER-PACKET-FILTER <type>",
     "    No effect: there is no cluster bus.",
     "EFFECTS [<path>]",
-    "    Write the log of effects to a file, from now on; without a path: no longer.",
+    "    Start writing the effect log to a file; without a path, stop.",
     "ERROR <string>",
-    "    Answer an error with that text.",
+    "    Return an error with that text.",
     "FORCE-FREE-PRIMARY-ASYNC <0|1>",
     "    No effect: there is no primary yet.",
     "FORCE-TLS-WRITE-ERROR <0|1>",
@@ -157,26 +157,26 @@ const HELP: &[&str] = &[
     "HASHTABLE-CAN-ABORT-SHRINK <0|1>",
     "    No effect: tables shrink in small steps.",
     "HTSTATS <dbid> [full]",
-    "    Answer the shape of the tables of a database.",
+    "    Return the shape of the tables of a database.",
     "HTSTATS-KEY <key> [full]",
-    "    Answer the shape of the table that is the value of <key>.",
+    "    Return the shape of the table that is the value of <key>.",
     "LEAK <string>",
     "    Copy <string> and never free it.",
     "LISTPACK <key>",
     "    Log how the packed value of <key> is stored.",
     "LOADAOF",
-    "    Write what is logged, empty all databases and load the append-only file.",
+    "    Flush the append-only file, empty all databases and load it.",
     "LOG <message>",
     "    Write <message> to the server's log.",
     "MALLCTL <name> [<value>]",
-    "    Answer, and set, a number of the allocator.",
+    "    Return or set a number of the allocator.",
     "MALLCTL-STR <name>",
-    "    Answer a string of the allocator.",
+    "    Return a string of the allocator.",
     "MOVE-CLIENTS",
-    "    Move every connection that may move to an I/O thread drawn at random. Those that are",
-    "    not active pass them on within a tick.",
+    "    Move every connection that may move to a random I/O thread. Inactive threads pass",
+    "    their connections on within a tick.",
     "OBJECT <key> [fast]",
-    "    Answer how the value of <key> is stored; with fast, without its length on disk.",
+    "    Return how the value of <key> is stored; with fast, without its length on disk.",
     "OOM",
     "    Crash as if there were no more memory.",
     "PANIC",
@@ -184,55 +184,55 @@ const HELP: &[&str] = &[
     "PAUSE-AFTER-FORK <0|1>",
     "    No effect: nothing is forked.",
     "PAUSE-CRON <0|1>",
-    "    Stop, or start again, what is done periodically.",
+    "    Stop or restart the periodic work.",
     "PAUSE-SLOW-LANE <0|1>",
-    "    Have commands that take long wait until that is taken back, before they are begun.",
+    "    Delay long commands before they begin, until this is switched off.",
     "PAUSE-SNAPSHOT <0|1>",
-    "    Have snapshots that are being taken stand still until that is taken back.",
+    "    Suspend running snapshots until this is switched off.",
     "POPULATE <count> [<prefix>] [<size>]",
-    "    Make strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
-    "    filled up with zero bytes to <size>. Keys that are there are left alone.",
+    "    Create strings under <prefix>:0 (key:0 without a prefix) and so on, cut or",
+    "    filled up with zero bytes to <size>. Existing keys are not changed.",
     "PROTECT-CLIENT <id>",
-    "    No effect: whoever works for a client keeps what belongs to it.",
+    "    No effect: a thread that works for a client keeps its memory alive.",
     "PROTOCOL <type>",
-    "    Answer a value of a type: string, integer, double, bignum, null, array, set,",
+    "    Return a value of a type: string, integer, double, bignum, null, array, set,",
     "    map, attrib, push, verbatim, true or false.",
     "QUICKLIST <key> [<0|1>]",
     "    Log how the list of <key>, which is not packed whole, is stored.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    No effect: elements of any size are packed.",
     "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
-    "    Save the data, remove it and load it again, while everything stands still. With",
-    "    NOSAVE the file is loaded that is there, with NOFLUSH nothing is removed before,",
-    "    and with MERGE keys of the file replace those that are there.",
+    "    Save the data, remove it and load it again, while the world is stopped. With",
+    "    NOSAVE the existing file is loaded, with NOFLUSH nothing is removed before,",
+    "    and with MERGE keys of the file replace existing keys.",
     "REPLICATE <string>",
     "    No effect: there are no replicas yet.",
     "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
-    "    No effect: reply buffers belong to threads, and are not fitted to clients.",
+    "    No effect: reply buffers belong to threads, and are not resized for clients.",
     "RESTART [<milliseconds>]",
-    "    Rewrite the configuration file, save, end, wait, and execute the program anew in this",
+    "    Rewrite the configuration file, save, stop, wait, and execute the program anew in this",
     "    process.",
     "SDSLEN <key>",
-    "    Answer how much memory key and string of <key> take.",
+    "    Return the memory of the key and the string of <key>.",
     "SEGFAULT",
     "    Crash by a memory fault.",
     "SET-ACTIVE-EXPIRE <0|1>",
-    "    With 0 expired keys stay until somebody meets them.",
+    "    With 0, expired keys stay until a command accesses them.",
     "SET-DISABLE-DENY-SCRIPTS <0|1>",
     "    No effect: there are no scripts yet.",
     "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
     "    No effect: nothing with a checksum is loaded yet.",
     "SLEEP <seconds>",
-    "    Stop the server for that long.",
+    "    Stop the server for this time.",
     "SLOTMIGRATION <PREVENT-PAUSE|PREVENT-FAILOVER> <0|1>",
     "    No effect: there is no cluster mode.",
     "STRINGMATCH-TEST",
-    "    Compare patterns and texts that are drawn at random, to see that nothing crashes.",
+    "    Match random patterns against random texts, to find crashes.",
     "STRUCTSIZE",
-    "    Answer the sizes of some structures.",
+    "    Return the sizes of some structures.",
 ];
 
-/// The subcommand that these arguments call.
+/// Finds the subcommand for these arguments.
 fn find(args: &[&[u8]]) -> Option<&'static Sub> {
     let more = args.len().checked_sub(2)?;
     SUBCOMMANDS.iter().find(|Sub(name, count, ..)| {
@@ -271,13 +271,13 @@ fn active_threads(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Like C's `atoi(...) != 0`, which the reference takes switches with.
+/// Like C's `atoi(...) != 0`, with which the reference reads switches.
 fn switch(arg: &[u8]) -> bool {
     let digits = arg.iter().skip_while(|b| matches!(b, b' ' | b'-' | b'+'));
     digits.take_while(|b| b.is_ascii_digit()).any(|b| *b != b'0')
 }
 
-/// Everybody stops, as the name of the command promises: it needs the world.
+/// Stops the whole server, as the command's name promises: it needs the world.
 fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
     let seconds = weft_base::num::parse_f64(cx.args[2]).unwrap_or(0.0);
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -292,7 +292,7 @@ fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// As C's `atoi` reads it, which the reference takes it with: what is no number is none.
+/// Like C's `atoi`, which the reference uses: a word that is not a number counts as 0.
 fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
     let us = parse_i64(cx.args[2]).and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
     aof(cx.srv()).status.flush_sleep_us.store(us, Ordering::Relaxed);
@@ -318,7 +318,7 @@ fn pause_snapshot(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The clients, by the memory that they hold. The classes are the reference's.
+/// The clients by memory use. The size classes are the reference's.
 fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
     const SMALLEST: u32 = 15;
     const LARGEST: u32 = 33;
@@ -361,7 +361,8 @@ fn change_replication_id(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Only looks like an error: INFO does not count it, or a client could make up its lines.
+/// Writes the text of an error, but INFO does not count it. Otherwise a client could invent error
+/// names in INFO.
 fn answer_error(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.reply.error(cx.args[2]);
     Ok(())
@@ -420,10 +421,10 @@ fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let guard = cx.guard();
     let done = reload::reload(srv, guard, &mut cx.core.turn, options);
-    // What is there now is not what the append-only file says.
+    // The data in memory now differs from the append-only file.
     let is_other = !options.saves || !options.empties || done == Err(reload::Failed::Loading);
     if is_other && let Err(e) = weft_durability::aof::start::again(srv, guard) {
-        log_warning!("The append-only file could not begin anew at once, and is tried again: {e}");
+        log_warning!("The append-only file could not be restarted, and is retried: {e}");
         weft_durability::aof::start::follow_soon(srv, super::config::stay_off);
     }
     done.map_err(|failed| match failed {
@@ -436,7 +437,7 @@ fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Patterns and texts of characters that mean something, as many as take some ten milliseconds.
+/// Matches random patterns against random texts of special characters, for some ten milliseconds.
 fn match_strings(cx: &mut ConnCx<'_>) -> CmdResult {
     const ROUNDS: usize = 20_000;
     const LONGEST: u64 = 32;
@@ -456,8 +457,8 @@ fn match_strings(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn segfault(_: &mut ConnCx<'_>) -> CmdResult {
-    // SAFETY: raise has no preconditions. The default action or the crash report ends the
-    // process; should the signal be blocked, the panic does.
+    // SAFETY: raise has no preconditions. The signal's default action or the crash report ends the
+    // process; if the signal is blocked, the panic below does.
     unsafe { libc::raise(libc::SIGSEGV) };
     unreachable!("DEBUG SEGFAULT")
 }
@@ -480,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches() {
+    fn switch_reads_numbers_like_atoi() {
         for (arg, on) in
             [("1", true), ("2", true), ("-1", true), ("0", false), ("x", false), ("", false)]
         {
@@ -489,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subcommand_is_explained() {
+    fn help_lists_every_subcommand() {
         for Sub(name, ..) in SUBCOMMANDS.iter().filter(|Sub(name, ..)| *name != "help") {
             let upper = name.to_ascii_uppercase();
             let lines = HELP.iter().filter(|line| line.split(' ').next() == Some(&upper));

@@ -1,6 +1,6 @@
-//! DEBUG POPULATE: many small keys at once.
+//! DEBUG POPULATE: creates many small keys at once.
 //!
-//! The world stands still meanwhile, as it does in servers of one thread.
+//! It runs with the world stopped, as on single-threaded servers.
 
 use crate::commands::server::with_key;
 use weft_base::num::parse_i64;

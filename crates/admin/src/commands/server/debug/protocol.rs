@@ -1,4 +1,4 @@
-//! DEBUG PROTOCOL: one value of each type of the protocol, for tests of clients.
+//! DEBUG PROTOCOL: returns one value of each protocol type, for tests of clients.
 
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::core::ConnCx;
@@ -55,7 +55,7 @@ pub fn protocol(cx: &mut ConnCx<'_>) -> CmdResult {
             reply.bulk(b"server-cpu-usage");
             reply.int(42);
             if drops {
-                // CLIENT REPLY drops the reply and keeps the push.
+                // CLIENT REPLY suppresses the reply and keeps the push.
                 weft_executor::pubsub::keep(cx.session, reply);
             }
         }

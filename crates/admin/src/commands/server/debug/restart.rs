@@ -1,4 +1,4 @@
-//! DEBUG RESTART, after an end in order, and DEBUG CRASH-AND-RECOVER, in the middle of everything.
+//! DEBUG RESTART, after an orderly shutdown, and DEBUG CRASH-AND-RECOVER, at any point.
 
 use crate::restart;
 use crate::stop;
@@ -11,14 +11,14 @@ use weft_state::stop_state::{Phase, Stop};
 
 const FAILED: Error = Error::new("ERR failed to restart the server. Check server logs.");
 
-/// Milliseconds to wait in between; less than none are none.
+/// Milliseconds to wait before the restart; negative values count as 0.
 fn delay(cx: &ConnCx<'_>) -> Result<Duration, Error> {
     let Some(word) = cx.args.get(2) else { return Ok(Duration::ZERO) };
     let ms = parse_i64(word).ok_or(error::NOT_AN_INTEGER)?;
     Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
-/// Writes the configuration into its file, if there is one, saves as SHUTDOWN does, and ends the server.
+/// Rewrites the configuration file, if there is one, saves as SHUTDOWN does, and stops the server.
 pub fn in_order(cx: &mut ConnCx<'_>) -> CmdResult {
     let delay = delay(cx)?;
     if cx.in_transaction {
@@ -44,13 +44,13 @@ pub fn in_order(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(FAILED);
     }
     restart::want(delay);
-    // As with SHUTDOWN the client sees its connection close.
+    // As with SHUTDOWN, the client sees its connection close.
     cx.session.close = true;
     srv.shut_down(0);
     Ok(())
 }
 
-/// As if the process had been killed and started again: what is not on the disk is lost.
+/// As if the process were killed and started again: data that is not on the disk is lost.
 pub fn at_once(cx: &mut ConnCx<'_>) -> CmdResult {
     let delay = delay(cx)?;
     if restart::is_possible() {

@@ -1,8 +1,8 @@
-//! DEBUG subcommands by which test suites for other servers switch mechanisms that do not exist
+//! DEBUG subcommands with which test suites of other servers switch mechanisms that do not exist
 //! here: reply buffers of a fixed size, tables that are resized at once, links of a cluster.
 //!
-//! A suite switches something off, tests, and switches it on again. The answers are those of the
-//! reference, so that its tests run; the help says that there is no effect, and why.
+//! A suite switches a mechanism off, tests, and switches it on again. The replies are those of the
+//! reference, so that its tests run. The help says that there is no effect, and why.
 
 use crate::commands::server::debug::unknown;
 use weft_base::num::parse_i64;
@@ -14,7 +14,7 @@ const BAD_THRESHOLD: Error =
 const NO_CLUSTER: Error =
     Error::new("ERR Debug option only available for cluster mode enabled setup!");
 
-/// A switch, whose value nobody looks at.
+/// A switch whose value has no effect.
 pub fn any(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.reply.ok();
     Ok(())
@@ -26,7 +26,7 @@ pub fn number(cx: &mut ConnCx<'_>) -> CmdResult {
     any(cx)
 }
 
-/// QUICKLIST-PACKED-THRESHOLD: values of any size are stored as they are here.
+/// QUICKLIST-PACKED-THRESHOLD has no effect: elements of any size are packed.
 pub fn packed_threshold(cx: &mut ConnCx<'_>) -> CmdResult {
     const MOST: u64 = 4 << 30;
     match weft_config::memory(cx.args[2]) {
@@ -49,7 +49,7 @@ pub fn reply_buffer(cx: &mut ConnCx<'_>) -> CmdResult {
     }
 }
 
-/// PROTECT-CLIENT: a client is freed when nobody works for it any more.
+/// PROTECT-CLIENT has no effect: a client is freed after the last thread has stopped using it.
 pub fn protect_client(cx: &mut ConnCx<'_>) -> CmdResult {
     let id = parse_i64(cx.args[2]).ok_or(Error::new("ERR Invalid client id"))?;
     let client = u64::try_from(id).ok().and_then(|id| cx.srv().clients.get(id));
