@@ -28,9 +28,9 @@ pub fn banner(srv: &Server, config: &Config) {
         "Weft version={VERSION}, bits={}, pid={pid}, io-threads={}, cpus={}, just started",
         usize::BITS,
         srv.threads.configured(),
-        srv.allowed_cpus,
+        srv.process.hardware.allowed_cpus,
     );
-    match srv.config_file.as_str() {
+    match srv.process.config_file.as_str() {
         "" => log_warning!(
             "Warning: no config file specified, using the default config. In order to specify a \
              config file use weft-server /path/to/weft.conf"
@@ -130,7 +130,7 @@ pub fn listener_lines(config: &Config) -> Vec<String> {
 
 /// Shows the title that the configuration describes, if it may be set at all.
 pub fn apply_title(srv: &Server, config: &Config) {
-    let mut title = srv.info.title();
+    let mut title = srv.statistics.info.title();
     let Some(title) = title.as_mut() else { return };
     let socket = config.str(Id::UNIXSOCKET);
     let port = config.int(Id::PORT) as u16;
@@ -139,13 +139,13 @@ pub fn apply_title(srv: &Server, config: &Config) {
         (port, Some(first)) => format!("{}:{port}", String::from_utf8_lossy(first)),
     };
     let variables = Variables {
-        title: &srv.called,
+        title: &srv.process.called,
         listen_addr: &address,
         server_mode: "",
         port,
         tls_port: 0,
         unix_socket: &socket,
-        config_file: &srv.config_file,
+        config_file: &srv.process.config_file,
     };
     if let Some(text) = expand(&config.str(Id::PROC_TITLE_TEMPLATE), &variables) {
         title.set(&text);

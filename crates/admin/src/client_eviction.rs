@@ -24,7 +24,7 @@ use weft_state::server::Server;
 fn clients_memory(srv: &Server) -> u64 {
     let all: u64 =
         srv.threads.iter().fold(0, |sum, t| t.stats.client_memory.get().wrapping_add(sum));
-    all.saturating_sub(srv.client_eviction.leaving.load(Ordering::Relaxed))
+    all.saturating_sub(srv.clients.eviction.leaving.load(Ordering::Relaxed))
 }
 
 /// Closes clients, the largest first, until the rest hold no more than `limit` bytes.
@@ -38,10 +38,11 @@ pub fn evict_clients(srv: &'static Server, limit: u64) {
 #[cold]
 fn choose_clients(srv: &'static Server, limit: u64) {
     // Somebody else is at it, or was and has died of it.
-    let Ok(_choosing) = srv.client_eviction.choosing.try_lock() else { return };
+    let Ok(_choosing) = srv.clients.eviction.choosing.try_lock() else { return };
     let mut left = clients_memory(srv);
     let mut all: Vec<(u64, Arc<ClientShared>)> = srv
         .clients
+        .registry
         .all()
         .into_iter()
         .map(|client| (client.memory.load(Ordering::Relaxed), client))
@@ -57,12 +58,12 @@ fn choose_clients(srv: &'static Server, limit: u64) {
         }
         log_notice!("Evicting client: {}", logged_line(srv, &client));
         if end_client(srv, &client) {
-            srv.totals.evicted_clients.fetch_add(1, Ordering::Relaxed);
+            srv.statistics.totals.evicted_clients.fetch_add(1, Ordering::Relaxed);
             // In this order: what has not been added is not taken off. If the client is gone by
             // now, the message takes it off.
-            srv.client_eviction.leaving.fetch_add(memory, Ordering::Relaxed);
+            srv.clients.eviction.leaving.fetch_add(memory, Ordering::Relaxed);
             client.evicted.store(memory, Ordering::Release);
-            srv.clients.remove(client.id);
+            srv.clients.registry.remove(client.id);
             srv.threads[client.thread()].mailbox.send(Message::Kill { client });
         }
         left = left.saturating_sub(memory);

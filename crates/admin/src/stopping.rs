@@ -29,14 +29,14 @@ pub const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 /// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
 /// has stopped them. Until then, and while the end is prepared, SHUTDOWN ABORT can take it back.
 pub fn request_stop(srv: &Server, stop: Stop) {
-    srv.stopping.state().requested = Some(stop);
+    srv.process.ending.attempts.state().requested = Some(stop);
     srv.threads[0].mailbox.send(weft_state::mailbox::Message::Wake);
 }
 
 /// Ends the server if a signal has asked for that.
 pub fn stop_if_requested(srv: &'static Server) {
-    let Some(stop) = srv.stopping.state().requested.take() else { return };
-    if srv.stopping.state().attempt.is_some() {
+    let Some(stop) = srv.process.ending.attempts.state().requested.take() else { return };
+    if srv.process.ending.attempts.state().attempt.is_some() {
         return;
     }
     log_warning!("User requested shutdown...");
@@ -59,7 +59,7 @@ pub fn stop_for(
     waiting: Arc<Waiting>,
     says: impl FnOnce(),
 ) -> std::io::Result<()> {
-    if let Some(attempt) = &mut srv.stopping.state().attempt {
+    if let Some(attempt) = &mut srv.process.ending.attempts.state().attempt {
         attempt.waiting.push(waiting);
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn begin_attempt(
     stop: Stop,
     waiting: Option<Arc<Waiting>>,
 ) -> std::io::Result<()> {
-    let mut state = srv.stopping.state();
+    let mut state = srv.process.ending.attempts.state();
     if let Some(attempt) = &mut state.attempt {
         attempt.waiting.extend(waiting);
         return Ok(());
@@ -96,7 +96,7 @@ fn begin_attempt(
 
 /// The thread of an attempt says how far it is, and is told whether to go on.
 fn goes_on(srv: &Server, number: u64, phase: Phase) -> bool {
-    let mut state = srv.stopping.state();
+    let mut state = srv.process.ending.attempts.state();
     let Some(attempt) = state.attempt.as_mut().filter(|own| own.number == number) else {
         return false;
     };
@@ -108,7 +108,7 @@ fn goes_on(srv: &Server, number: u64, phase: Phase) -> bool {
 
 /// An attempt has come to its end, unless it was taken away.
 fn conclude(srv: &'static Server, number: u64, may_end: bool) {
-    let mut state = srv.stopping.state();
+    let mut state = srv.process.ending.attempts.state();
     let Some(attempt) = state.attempt.take_if(|own| own.number == number) else { return };
     if may_end {
         // From here on it can't be taken back.
@@ -123,7 +123,7 @@ fn conclude(srv: &'static Server, number: u64, may_end: bool) {
 
 /// Takes back what a signal or SHUTDOWN has asked for; whether there was anything.
 pub fn abort_stop(srv: &'static Server) -> bool {
-    let mut state = srv.stopping.state();
+    let mut state = srv.process.ending.attempts.state();
     let (requested, attempt) = (state.requested.take(), state.attempt.take());
     if requested.is_none() && attempt.is_none() {
         return false;

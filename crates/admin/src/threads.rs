@@ -15,7 +15,7 @@ pub fn wanted(srv: &Server, config: &Config) -> usize {
     match config.int_or_auto(Id::IO_THREADS) {
         Some(n) => n.max(1) as usize,
         None => {
-            let allowed = srv.allowed_cpus.len();
+            let allowed = srv.process.hardware.allowed_cpus.len();
             topology::usable_cpus_under(std::path::Path::new("/"), allowed)
         }
     }
@@ -40,7 +40,12 @@ pub fn descriptors(config: &Config) -> u64 {
 /// # Errors
 /// CPU lists that can't be (see [`Placement::of`]), and the kernel's, for want of descriptors.
 pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String> {
-    let placement = Placement::of(config, &srv.machine, &srv.allowed_cpus, count)?;
+    let placement = Placement::of(
+        config,
+        &srv.process.hardware.machine,
+        &srv.process.hardware.allowed_cpus,
+        count,
+    )?;
     srv.set_placement(placement);
     srv.threads.fill(count).map_err(|e| e.to_string())?;
     srv.ks.gates().use_up_to(count);
@@ -76,7 +81,12 @@ pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(),
         spawn(srv, id, Vec::new()).map_err(failed)?;
         srv.threads.note_started(id + 1);
     }
-    srv.set_placement(Placement::of(config, &srv.machine, &srv.allowed_cpus, count)?);
+    srv.set_placement(Placement::of(
+        config,
+        &srv.process.hardware.machine,
+        &srv.process.hardware.allowed_cpus,
+        count,
+    )?);
     srv.threads.set_configured(count);
     if count != before {
         log_notice!("io-threads: {before} before, {count} now");
@@ -88,7 +98,7 @@ pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(),
 fn spawn(srv: &'static Server, id: usize, listeners: Vec<Listener>) -> io::Result<()> {
     let (is_up, up) = sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
-    let handle = thread.spawn(move || (srv.run_thread)(id, srv, listeners, &is_up))?;
+    let handle = thread.spawn(move || (srv.links.run_thread)(id, srv, listeners, &is_up))?;
     // It says so before it ends.
     up.recv().map_err(io::Error::other)??;
     srv.threads[id].set_handle(handle);

@@ -27,7 +27,7 @@ pub fn possible_period(wished: i64, config: &Config) -> i64 {
 /// # Errors
 /// The kernel's, when it has no room for a thread.
 pub fn set_watchdog(srv: &'static Server, period_ms: i64) -> std::io::Result<()> {
-    let dog = &srv.watchdog;
+    let dog = &srv.background.watchdog;
     if period_ms > 0 && !dog.exists.swap(true, Ordering::SeqCst) {
         let thread = std::thread::Builder::new().name("weft-watchdog".into());
         let spawned = thread.spawn(move || watch(srv));
@@ -45,7 +45,8 @@ pub fn set_watchdog(srv: &'static Server, period_ms: i64) -> std::io::Result<()>
 fn watch(srv: &'static Server) {
     let mut seen: HashMap<usize, (u64, Instant)> = HashMap::new();
     loop {
-        let period = Duration::from_millis(srv.watchdog.period_ms.load(Ordering::Relaxed));
+        let period =
+            Duration::from_millis(srv.background.watchdog.period_ms.load(Ordering::Relaxed));
         sleep(srv, period / 2);
         if period.is_zero() {
             seen.clear();
@@ -75,11 +76,11 @@ fn watch(srv: &'static Server) {
 
 /// Sleeps for `time`, or without one until there is something to watch.
 fn sleep(srv: &Server, time: Duration) {
-    let (lock, changed) = &srv.watchdog.changed;
+    let (lock, changed) = &srv.background.watchdog.changed;
     let guard = lock.lock().unwrap_or_else(|p| p.into_inner());
     if !time.is_zero() {
         let _ = changed.wait_timeout(guard, time);
-    } else if srv.watchdog.period_ms.load(Ordering::Relaxed) == 0 {
+    } else if srv.background.watchdog.period_ms.load(Ordering::Relaxed) == 0 {
         drop(changed.wait(guard));
     }
 }

@@ -47,26 +47,26 @@ pub struct Mover {
 impl Mover {
     /// Milliseconds until there is something to do, if there is.
     pub fn until_due(&self, core: &Core, now_ms: i64) -> Option<i64> {
-        let works = core.settings.defrag.is_on && core.srv.defrag.effort() > 0;
+        let works = core.settings.defrag.is_on && core.srv.background.defrag.effort() > 0;
         works.then(|| (self.next_ms - now_ms).max(0))
     }
 
     /// On the first thread, at each tick: measures the waste now and then.
     pub fn measure(&mut self, srv: &Server, limits: &Limits, now_ms: i64) {
         if !limits.is_on {
-            srv.defrag.set_effort(0);
+            srv.background.defrag.set_effort(0);
         } else if now_ms - self.measured_ms >= MEASURE_MS {
             self.measured_ms = now_ms;
             let stats = allocator_stats();
             let effort = limits.effort(stats.allocated as u64, stats.active as u64);
-            srv.defrag.set_effort(effort);
+            srv.background.defrag.set_effort(effort);
         }
     }
 
     /// One piece of the work, of about `active-defrag-cycle-us`.
     pub fn run(&mut self, core: &mut Core, inside: &mut Inside<'_>, shards: &[u16], now_ms: i64) {
         let limits = core.settings.defrag;
-        let effort = core.srv.defrag.effort().clamp(1, 100);
+        let effort = core.srv.background.defrag.effort().clamp(1, 100);
         let piece = Duration::from_micros(limits.piece_us);
         let begin = Instant::now();
         core.begin();
@@ -95,7 +95,7 @@ impl Mover {
         let pause_ms = (spent_us * (100 - effort) / effort / 1000) as i64;
         self.next_ms = now_ms + if rests { REST_MS } else { pause_ms.max(LEAST_PAUSE_MS) };
         core.srv.sample_latency("active-defrag-cycle", Some(begin));
-        let totals = &core.srv.defrag;
+        let totals = &core.srv.background.defrag;
         totals.moved.fetch_add(all.moved, Ordering::Relaxed);
         totals.left.fetch_add(all.examined - all.moved, Ordering::Relaxed);
         totals.spent_us.fetch_add(spent_us, Ordering::Relaxed);

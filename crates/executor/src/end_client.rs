@@ -12,7 +12,7 @@ use weft_state::server::Server;
 pub fn end_client(srv: &'static Server, client: &ClientShared) -> bool {
     // First: who comes to stand in line behind this look sees it.
     let was_marked = client.killed.swap(true, Ordering::SeqCst);
-    if let Some(waiting) = srv.lines.of_client(client.id) {
+    if let Some(waiting) = srv.clients.blocked.of_client(client.id) {
         blocking::abandon(srv, &waiting);
     }
     // It is no receiver any more, though its thread has yet to close it.

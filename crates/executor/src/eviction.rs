@@ -41,8 +41,8 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
         // What goes is decided by the server that brings the data.
         return false;
     }
-    core.srv.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
-    let began = core.srv.latency.begin();
+    core.srv.statistics.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
+    let began = core.srv.statistics.latency.begin();
     let is_done = evict(core, inside, limit);
     core.srv.sample_latency("eviction-cycle", began);
     is_done
@@ -54,10 +54,10 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     let mut busy = 0;
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.policy, core.settings.samples);
-        let began = srv.latency.begin();
+        let began = srv.statistics.latency.begin();
         match core.evictor.step(inside, &mut core.turn, policy, samples) {
             Step::Evicted { record, .. } => {
-                srv.bio.free_evicted(record, limit / WAITING_PART);
+                srv.background.bio.free_evicted(record, limit / WAITING_PART);
                 srv.sample_latency("eviction-del", began);
             }
             // Those who hold the shards on I/O threads let go of them at once; a command of the
@@ -81,8 +81,8 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
 /// beside the data (evicting keys would make it hold more), what is kept of the stream for replicas that are behind, and what of the log nobody has read yet for them or for the
 /// append-only file: evicting keys would only make that more.
 pub fn not_counted(srv: &Server) -> usize {
-    let logged = srv.replication.behind() + srv.answers.unread();
-    srv.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + logged
+    let logged = srv.replication.behind() + srv.links.answers.unread();
+    srv.background.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + logged
 }
 
 /// Whether the memory in use, without what does not count, is within `limit`.

@@ -28,7 +28,7 @@ pub fn feed_of_primary(srv: &Server, primary: &str, db: usize, args: &[&[u8]]) {
 /// Gives a line to all monitors but one.
 fn spread(srv: &Server, but: u64, line: Vec<u8>) {
     let line = Arc::new(line);
-    let monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
+    let monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     for (client, thread) in monitors.iter().filter(|(id, _)| *id != but) {
         srv.threads[*thread].mailbox.send(Message::Feed { client: *client, bytes: line.clone() });
     }
@@ -43,14 +43,14 @@ pub fn own(srv: &Server, session: &Session, args: &[&[u8]], reply: &mut Reply) {
 
 /// Adds a client to those who see every command.
 pub fn join(srv: &Server, client: u64, thread: usize) {
-    let mut monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
+    let mut monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     monitors.push((client, thread));
     srv.set_attention(attention::MONITOR, true);
 }
 
 /// Takes a client out of those who see every command.
 pub fn leave(srv: &Server, client: u64) {
-    let mut monitors = srv.monitors.lock().unwrap_or_else(|p| p.into_inner());
+    let mut monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     monitors.retain(|(id, _)| *id != client);
     srv.set_attention(attention::MONITOR, !monitors.is_empty());
 }

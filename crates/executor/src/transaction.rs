@@ -28,7 +28,7 @@ pub fn discard(srv: &Server, session: &mut Session) {
 
 /// Frees a transaction that was run or given up.
 pub fn release(srv: &Server, transaction: Box<Transaction>) {
-    srv.bio.release(transaction.commands(), move || drop(transaction));
+    srv.background.bio.release(transaction.commands(), move || drop(transaction));
 }
 
 /// Takes the session's transaction, to be run.

@@ -66,7 +66,7 @@ impl Cron {
         looks: &mut Looks,
     ) -> bool {
         let ended = self.sample(core, now_ms, busy_connections, looks);
-        if core.srv.info.cron_paused.load(Ordering::Relaxed) {
+        if core.srv.statistics.info.cron_paused.load(Ordering::Relaxed) {
             return ended;
         }
         weft_table::epoch::collect();
@@ -74,7 +74,7 @@ impl Cron {
             weft_admin::stopping::stop_if_requested(core.srv);
             weft_durability::persistence::points::tick(core.srv);
             core.srv.watch_log();
-            core.srv.follow_wall();
+            core.srv.time.follow_wall();
             core.srv.end_pause_in_time();
             weft_executor::snapshot_waits::wake(core.srv);
             core.srv.memory.peak(core.srv.now_ms() / 1000);
@@ -87,7 +87,7 @@ impl Cron {
     /// Whether this thread has a share of the active expiry.
     pub fn expires(&mut self, core: &Core) -> bool {
         self.renew_shards(core);
-        let paused = core.srv.info.cron_paused.load(Ordering::Relaxed);
+        let paused = core.srv.statistics.info.cron_paused.load(Ordering::Relaxed);
         core.srv.active_expire() && !paused && !self.shards.is_empty()
     }
 
@@ -125,7 +125,7 @@ impl Cron {
         stats.busy_connections.set(busy_connections);
         stats.running_ns.set((self.load.worked * 1e9) as u64);
         if self.first {
-            let now_ms = core.srv.started.elapsed().as_millis() as i64;
+            let now_ms = core.srv.process.started.elapsed().as_millis() as i64;
             control::tick(&mut self.balance, core.srv, now_ms, &core.settings);
         }
         true
@@ -194,11 +194,11 @@ impl Cron {
         };
         let (state, shards) = (&mut self.sweep, &self.shards);
         let swept = expiry::sweep(inside, &mut core.turn, state, shards, effort, &mut keep_going);
-        srv.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
-        srv.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
+        srv.statistics.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
+        srv.statistics.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
         core.free_trash();
         srv.sample_latency("expire-cycle", Some(started));
-        let totals = &srv.totals;
+        let totals = &srv.statistics.totals;
         totals.expire_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);
         totals.expire_cycles_capped.fetch_add(u64::from(capped), Ordering::Relaxed);
     }

@@ -49,7 +49,7 @@ use weft_state::server::{Replicator, Server};
 /// # Panics
 /// If the server was put together without one.
 pub fn hub(srv: &Server) -> &Hub {
-    let any: &dyn Any = &*srv.replicator;
+    let any: &dyn Any = &*srv.links.replicator;
     any.downcast_ref().expect("the hub of replication")
 }
 

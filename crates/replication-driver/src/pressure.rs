@@ -31,7 +31,7 @@ impl Hub {
         let unread = reader.map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader));
         if unread > CROWDED {
             self.published.is_crowded.store(true, Ordering::SeqCst);
-            srv.answers.restrict(Bound::Stream, self.published.unit.load(Ordering::SeqCst));
+            srv.links.answers.restrict(Bound::Stream, self.published.unit.load(Ordering::SeqCst));
         } else if !self.published.is_crowded.load(Ordering::SeqCst) {
             return;
         }
@@ -53,11 +53,11 @@ impl Hub {
         let unread = state.log.as_ref().map_or(0, LogReader::pending_bytes);
         match &state.log {
             Some(log) if unread > CROWDED / 2 => {
-                srv.answers.set(&srv.threads, Bound::Stream, log.position());
+                srv.links.answers.set(&srv.threads, Bound::Stream, log.position());
             }
             Some(_) | None => {
                 self.published.is_crowded.store(false, Ordering::SeqCst);
-                srv.answers.set(&srv.threads, Bound::Stream, NONE);
+                srv.links.answers.set(&srv.threads, Bound::Stream, NONE);
             }
         }
     }

@@ -16,7 +16,7 @@ pub fn of(srv: &Server, config: &Config) -> Settings {
     let text = |id| config.str(id).into_owned();
     let announced = config.int(Id::REPLICA_ANNOUNCE_PORT);
     let port = match announced {
-        0 => srv.port.load(Ordering::Relaxed).try_into().unwrap_or(0),
+        0 => srv.process.port.load(Ordering::Relaxed).try_into().unwrap_or(0),
         port => port.try_into().unwrap_or(0),
     };
     Settings {

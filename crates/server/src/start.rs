@@ -172,8 +172,8 @@ fn take_title(config: &Config) -> Option<Title> {
 fn introduce(srv: &'static Server, title: Option<Title>, supervisor: &Supervisor) {
     let config = srv.config();
     apply_derived(srv, &config);
-    *srv.info.title() = title;
-    let _ = srv.info.supervisor.set(supervisor.name());
+    *srv.statistics.info.title() = title;
+    let _ = srv.statistics.info.supervisor.set(supervisor.name());
     drop(config);
     hub(srv).begin(srv);
     let config = srv.config();
@@ -191,7 +191,7 @@ fn serve(
     supervisor: &Supervisor,
 ) -> Result<i32, Failure> {
     let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
-    Bio::start(&srv.bio, &srv.memory, srv.placement().bio.clone()).map_err(failed)?;
+    Bio::start(&srv.background.bio, &srv.memory, srv.placement().bio.clone()).map_err(failed)?;
     slow::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");
@@ -235,7 +235,7 @@ fn serve(
     // The rest of the log: the files say where it ends.
     hub(srv).end(srv);
     aof(srv).finish();
-    Ok(srv.exit_code.load(Ordering::SeqCst) as i32)
+    Ok(srv.process.ending.exit_code.load(Ordering::SeqCst) as i32)
 }
 
 /// Sleeps until a signal asks to stop, on a thread of its own.
@@ -314,7 +314,7 @@ fn limit_clients(config: &mut Config) -> Result<(), Failure> {
 /// Opens every listening socket that the configuration names.
 fn listen(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failure> {
     let backlog = config.int(Id::TCP_BACKLOG) as i32;
-    let mut listeners = listening::begin(&srv.listening, config).map_err(|failed| {
+    let mut listeners = listening::begin(&srv.process.listening, config).map_err(|failed| {
         let port = config.int(Id::PORT);
         format!("{failed}\nFailed listening on port {port} (tcp), aborting.")
     })?;

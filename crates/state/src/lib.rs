@@ -3,7 +3,8 @@
 //! This crate knows data and their locks; it executes nothing. The crates above it (`executor`, `durability`,
 //! `replication-driver`, `admin`, `io`) act on it.
 //!
-//! * [`server`] - [`Server`](server::Server), one per process, made of the parts below
+//! * [`server`] - [`Server`](server::Server), one per process, made of [`server_parts`] and the parts below
+//! * [`time`], [`configuration`], [`process_state`], [`statistics`] - the largest of them
 //! * [`settings`], [`aof_policy`] - the configuration in the form that the fast path reads
 //! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`later`], [`held`],
 //!   [`held_back`]: the parts of a connection
@@ -27,6 +28,7 @@ pub mod bio;
 pub mod clients;
 pub mod command_table;
 pub mod commandlog;
+pub mod configuration;
 pub mod conn;
 pub mod crowd;
 pub mod defrag_state;
@@ -41,6 +43,7 @@ pub mod mailbox;
 pub mod offload;
 pub mod pause;
 pub mod post;
+pub mod process_state;
 pub mod queued;
 pub mod redact;
 pub mod replica_socket;
@@ -48,14 +51,17 @@ pub mod replication_status;
 pub mod saves;
 pub mod saving;
 pub mod server;
+pub mod server_parts;
 pub mod session;
 pub mod settings;
 pub mod slow_lane;
 pub mod snapshot_waits;
+pub mod statistics;
 pub mod stats;
 pub mod stop_state;
 pub mod texts;
 pub mod threads;
+pub mod time;
 pub mod upkeep;
 pub mod version;
 pub mod waiting;

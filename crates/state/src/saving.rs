@@ -27,7 +27,8 @@ impl Server {
 
     /// Changes since the last save, as far as threads have published them.
     pub fn unsaved_changes(&self) -> i64 {
-        self.changes().wrapping_sub(self.totals.dirty_base.load(Ordering::Relaxed)) as i64
+        self.changes().wrapping_sub(self.statistics.totals.dirty_base.load(Ordering::Relaxed))
+            as i64
     }
 
     /// Whether the file has more data than the keyspace: the data was dropped for a full sync that
@@ -40,14 +41,14 @@ impl Server {
 
     /// Drops all changes up to now from the count: their data is gone and need not be saved.
     pub fn forget_changes(&self) {
-        self.totals.dirty_base.store(self.changes(), Ordering::Relaxed);
+        self.statistics.totals.dirty_base.store(self.changes(), Ordering::Relaxed);
     }
 
     /// Records that all changes up to `changes` are in a file.
     pub fn note_saved(&self, changes: u64) {
         self.persistence.set_hollow(false);
-        self.totals.dirty_base.store(changes, Ordering::Relaxed);
-        self.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
+        self.statistics.totals.dirty_base.store(changes, Ordering::Relaxed);
+        self.statistics.totals.last_save_s.store(self.now_ms() / 1000, Ordering::Relaxed);
     }
 
     /// Cancels the save in the background, or the one that is scheduled.

@@ -1,29 +1,31 @@
 //! What all threads share.
 
-use crate::attention;
-use crate::attention::Attention;
+use crate::answers::Answers;
+use crate::attention::{self, Attention};
 use crate::bio::Bio;
-use crate::clients::Clients;
 use crate::command_table::CommandTable;
+use crate::configuration::Configuration;
+use crate::defrag_state::Defrag;
+use crate::listening::Listening;
 use crate::mailbox::Message;
 use crate::pause::{PauseMode, Pauses};
+use crate::process_state::{Ending, Hardware, ProcessState};
 use crate::replication_status::ReplicationStatus;
+use crate::server_parts::{Background, ClientState, Links};
 use crate::settings::Settings;
-use crate::slow_lane;
-use crate::slow_lane::SlowLane;
-use crate::stats::{StaleShare, ThreadStats};
-use crate::threads::pool::{MAX_IO_THREADS, Pool};
+use crate::slow_lane::{self, SlowLane};
+use crate::statistics::Statistics;
+use crate::stats::ThreadStats;
+use crate::threads::{MAX_IO_THREADS, Pool};
+use crate::time::{Time, unix_us};
+use crate::upkeep::Watchdog;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
-use weft_base::cpulist::CpuSet;
+use std::sync::{Arc, MutexGuard, RwLock};
 use weft_base::machine::Machine;
-use weft_base::timeline::Timeline;
 use weft_config::{Config, Id};
 use weft_keyspace::{Keyspace, SlowHand, Waiter};
 use weft_memory::Memory;
@@ -31,9 +33,6 @@ use weft_net::listen::Listener;
 use weft_process::log_warning;
 use weft_replication::Position;
 use weft_scheduler::placement::Placement;
-
-/// Tells Unix time in milliseconds.
-type HandClock = &'static (dyn Fn() -> i64 + Send + Sync);
 
 /// What is below the append-only file asks of it.
 pub trait Journal: Any + Send + Sync {
@@ -97,93 +96,20 @@ pub struct Parts {
 pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
-    /// What [`Run::Server`](crate::command_table::Run::Server) numbers; only the executor knows its type.
-    pub functions: Box<dyn Any + Send + Sync>,
-    pub clients: Clients,
-    pub client_eviction: crate::upkeep::ClientEviction,
     /// The I/O threads.
     pub threads: Arc<Pool>,
-    /// As it was at the start, and before any thread was bound to CPUs.
-    pub machine: Machine,
-    /// CPUs that the process may use.
-    pub allowed_cpus: CpuSet,
-    placement: RwLock<Arc<Placement>>,
-    /// Those of the slow lane.
-    pub slow_stats: Box<[ThreadStats]>,
-    pub memory: Memory,
-    pub listening: crate::listening::Listening,
-    pub watchdog: crate::upkeep::Watchdog,
-    pub defrag: crate::defrag_state::Defrag,
-    pub persistence: crate::saves::Persistence,
-    pub bio: Bio,
-    /// The append-only file.
-    pub journal: Box<dyn Journal>,
-    pub answers: crate::answers::Answers,
-    pub replication: Arc<ReplicationStatus>,
-    pub replicator: Box<dyn Replicator>,
-    /// What each I/O thread runs.
-    pub run_thread: RunThread,
     pub slow: Arc<SlowLane>,
-    pub lines: crate::waiting::Lines,
-    pub clock: quanta::Clock,
-    first_tick: u64,
-    timeline: Timeline,
-    hand_clock: OnceLock<HandClock>,
-    is_wall_behind: AtomicBool,
-    pub config: Mutex<Config>,
-    /// Held by who writes the configuration into its file.
-    rewriting: Mutex<()>,
-    settings: RwLock<Arc<Settings>>,
-    version: AtomicU64,
     pub attention: Attention,
-    /// Clients in MONITOR: id and thread.
-    pub monitors: Mutex<Vec<(u64, usize)>>,
-    pub pubsub: weft_pubsub::registry::Registry,
-    pub tracking: crate::clients::Tracking,
-    pub pause: crate::pause::ClientPause,
-    pub commandlog: crate::commandlog::CommandLog,
-    pub latency: crate::latency::LatencyMonitor,
-    /// Error replies by their code ("ERR", "WRONGTYPE" ...).
-    pub errors: Mutex<BTreeMap<String, u64>>,
-    pub totals: Totals,
-    pub info: crate::info_state::State,
-    pub started_ms: i64,
-    pub started: std::time::Instant,
-    pub run_id: String,
-    pub port: AtomicU32,
-    pub config_file: String,
-    pub executable: String,
-    /// How the program was called, for the title.
-    pub called: String,
-    /// DEBUG SET-ACTIVE-EXPIRE.
-    pub active_expire: AtomicBool,
-    seed: u64,
-    http_seen_ms: AtomicI64,
-    stop: AtomicBool,
-    pub stopping: crate::stop_state::Stopping,
-    /// Exit code asked for by SHUTDOWN or a signal.
-    pub exit_code: AtomicU32,
-}
-
-/// Counters of rare events, which any thread may increment.
-#[derive(Debug, Default)]
-pub struct Totals {
-    pub connections: AtomicU64,
-    pub rejected_connections: AtomicU64,
-    pub evicted_clients: AtomicU64,
-    pub query_limit_disconnections: AtomicU64,
-    pub output_limit_disconnections: AtomicU64,
-    pub acl_denied_auth: AtomicU64,
-    pub evict_cycles: AtomicU64,
-    pub expire_cycles_capped: AtomicU64,
-    /// Microseconds spent on active expiry.
-    pub expire_us: AtomicU64,
-    /// Keys and fields that have expired and are still there, as the sweeps find them.
-    pub stale_keys: StaleShare,
-    pub stale_fields: StaleShare,
-    pub oom_errors: AtomicU64,
-    pub last_save_s: AtomicI64,
-    pub dirty_base: AtomicU64,
+    pub memory: Memory,
+    pub clients: ClientState,
+    pub persistence: crate::saves::Persistence,
+    pub replication: Arc<ReplicationStatus>,
+    pub time: Time,
+    pub configuration: Configuration,
+    pub statistics: Statistics,
+    pub background: Background,
+    pub process: ProcessState,
+    pub links: Links,
 }
 
 impl Server {
@@ -206,52 +132,9 @@ impl Server {
                 Some(slow) => slow_threads.wake(slow),
             });
         let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
-        let settings = Arc::new(Settings::of(&config, 1));
-        let clock = quanta::Clock::new();
         let mut random = [0u8; 28];
         fill_random(&mut random);
-        let srv: &'static Server = Box::leak(Box::new(Server {
-            ks,
-            table,
-            functions: parts.functions,
-            clients: Clients::default(),
-            client_eviction: crate::upkeep::ClientEviction::default(),
-            threads,
-            machine: Machine::read(Path::new("/")),
-            allowed_cpus: weft_base::topology::allowed_cpus(),
-            placement: RwLock::default(),
-            // The last ones are those of who loads, and of who applies what a primary sends.
-            slow_stats: (0..slow_lane::THREADS + 2).map(|_| ThreadStats::new(commands)).collect(),
-            memory: Memory::default(),
-            listening: crate::listening::Listening::default(),
-            watchdog: crate::upkeep::Watchdog::default(),
-            defrag: crate::defrag_state::Defrag::default(),
-            persistence: crate::saves::Persistence::default(),
-            bio: Bio::default(),
-            journal: parts.journal,
-            answers: crate::answers::Answers::default(),
-            replication: parts.replication,
-            replicator: parts.replicator,
-            run_thread: parts.run_thread,
-            slow,
-            lines: crate::waiting::Lines::default(),
-            first_tick: clock.raw(),
-            clock,
-            timeline: Timeline::new(0, unix_us()),
-            hand_clock: OnceLock::new(),
-            is_wall_behind: AtomicBool::new(false),
-            settings: RwLock::new(settings.clone()),
-            version: AtomicU64::new(1),
-            attention: Attention::default(),
-            monitors: Mutex::default(),
-            pubsub: weft_pubsub::registry::Registry::default(),
-            tracking: crate::clients::Tracking::default(),
-            pause: crate::pause::ClientPause::default(),
-            commandlog: crate::commandlog::CommandLog::default(),
-            latency: crate::latency::LatencyMonitor::default(),
-            errors: Mutex::default(),
-            totals: Totals::default(),
-            info: crate::info_state::State::default(),
+        let process = ProcessState {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
             run_id: random[..20].iter().map(|b| format!("{b:02x}")).collect(),
@@ -262,81 +145,95 @@ impl Server {
                 .map(|p| p.display().to_string())
                 .unwrap_or_default(),
             seed: u64::from_ne_bytes(random[20..].try_into().expect("eight bytes")),
-            active_expire: AtomicBool::new(true),
-            http_seen_ms: AtomicI64::new(0),
-            stop: AtomicBool::new(false),
-            stopping: crate::stop_state::Stopping::default(),
-            exit_code: AtomicU32::new(0),
-            config: Mutex::new(config),
-            rewriting: Mutex::default(),
+            listening: Listening::default(),
+            hardware: Hardware {
+                machine: Machine::read(Path::new("/")),
+                allowed_cpus: weft_base::topology::allowed_cpus(),
+                placement: RwLock::default(),
+            },
+            ending: Ending::default(),
+        };
+        // The last ones are those of who loads, and of who applies what a primary sends.
+        let slow_stats = (0..slow_lane::THREADS + 2).map(|_| ThreadStats::new(commands)).collect();
+        let srv: &'static Server = Box::leak(Box::new(Server {
+            ks,
+            table,
+            threads,
+            slow,
+            attention: Attention::default(),
+            memory: Memory::default(),
+            clients: ClientState::default(),
+            persistence: crate::saves::Persistence::default(),
+            replication: parts.replication,
+            time: Time::default(),
+            configuration: Configuration::new(config),
+            statistics: Statistics::new(slow_stats),
+            background: Background {
+                bio: Bio::default(),
+                defrag: Defrag::default(),
+                watchdog: Watchdog::default(),
+                active_expire: AtomicBool::new(true),
+                http_seen_ms: AtomicI64::new(0),
+            },
+            process,
+            links: Links {
+                functions: parts.functions,
+                journal: parts.journal,
+                replicator: parts.replicator,
+                run_thread: parts.run_thread,
+                answers: Answers::default(),
+            },
         }));
-        srv.totals.last_save_s.store(srv.started_ms / 1000, Ordering::Relaxed);
-        srv.renew_attention(&settings);
+        srv.statistics.totals.last_save_s.store(srv.process.started_ms / 1000, Ordering::Relaxed);
+        srv.renew_attention(&srv.settings());
         srv
     }
 
     /// Unix time in milliseconds; it never goes back, whatever thread asks.
     pub fn now_ms(&self) -> i64 {
-        self.unix_ms_at(self.clock.raw())
+        self.unix_ms_at(self.time.clock.raw())
     }
 
     /// A hand for the calling thread, which is none of those that execute commands, by which it may
     /// take hold of shards as the slow lane does.
     pub fn hand(&'static self) -> SlowHand<'static> {
-        let clock = self.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
+        let clock = self.time.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
         SlowHand::background(&self.ks, clock)
     }
 
     /// Milliseconds since the start, however the wall clock is set: for timeouts and idle times.
     pub fn mono_ms(&self) -> i64 {
-        self.mono_ms_at(self.clock.raw())
-    }
-
-    fn mono_us_at(&self, tick: u64) -> i64 {
-        (self.clock.delta_as_nanos(self.first_tick, tick) / 1000) as i64
+        self.mono_ms_at(self.time.clock.raw())
     }
 
     /// [`Server::mono_ms`] at a tick of the raw clock.
     #[inline]
     pub fn mono_ms_at(&self, tick: u64) -> i64 {
-        self.mono_us_at(tick) / 1000
+        self.time.mono_ms_at(tick)
     }
 
     /// [`Server::now_ms`] at a tick of the raw clock.
     #[inline]
     pub fn unix_ms_at(&self, tick: u64) -> i64 {
-        self.timeline.at(self.mono_us_at(tick))
-    }
-
-    /// Compares with the wall clock; the first thread calls it at every tick.
-    pub fn follow_wall(&self) {
-        let behind = self.timeline.follow(self.mono_us_at(self.clock.raw()), unix_us());
-        if behind > 1000 && !self.is_wall_behind.swap(behind > 1000, Ordering::Relaxed) {
-            log_warning!(
-                "The system's clock was set back by {behind} ms: keys go on expiring as if it had \
-                 not been, and time is slowed until the two agree."
-            );
-        } else if behind == 0 {
-            self.is_wall_behind.store(false, Ordering::Relaxed);
-        }
+        self.time.unix_ms_at(tick)
     }
 
     /// A seed for thread `id`'s random numbers.
     pub fn seed(&self, id: usize) -> u64 {
-        self.seed ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        self.process.seed ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     pub fn config(&self) -> MutexGuard<'_, Config> {
-        self.config.lock().unwrap_or_else(|p| p.into_inner())
+        self.configuration.config()
     }
 
     /// Has `write` write the configuration into its file, as it is now; one after the other, and nobody waits
     /// for the disk who wants to know what is configured. Waits for the disk.
     pub fn rewrite_config<T>(&self, write: impl FnOnce(&Config) -> T) -> T {
-        let _alone = self.rewriting.lock().unwrap_or_else(|p| p.into_inner());
+        let _alone = self.configuration.rewriting.lock().unwrap_or_else(|p| p.into_inner());
         let config = {
             let mut present = self.config();
-            self.replicator.tell_config(&mut present);
+            self.links.replicator.tell_config(&mut present);
             present.clone()
         };
         write(&config)
@@ -344,31 +241,22 @@ impl Server {
 
     /// The settings now in force.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.read().unwrap_or_else(|p| p.into_inner()).clone()
+        self.configuration.settings()
     }
 
     /// Where threads run, as it was configured last.
     pub fn placement(&self) -> Arc<Placement> {
-        self.placement.read().unwrap_or_else(|p| p.into_inner()).clone()
+        self.process.hardware.placement.read().unwrap_or_else(|p| p.into_inner()).clone()
     }
 
     pub fn set_placement(&self, placement: Placement) {
-        *self.placement.write().unwrap_or_else(|p| p.into_inner()) = Arc::new(placement);
+        *self.process.hardware.placement.write().unwrap_or_else(|p| p.into_inner()) =
+            Arc::new(placement);
     }
 
-    #[inline]
-    pub fn settings_version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
-    }
-
-    /// Publishes what `config` says now; threads see it at their next batch.
+    /// Publishes the settings that follow from `config`; threads see them at their next batch.
     pub fn publish_settings(&self, config: &Config) {
-        let mut slot = self.settings.write().unwrap_or_else(|p| p.into_inner());
-        let version = slot.version + 1;
-        *slot = Arc::new(Settings::of(config, version));
-        self.renew_attention(&slot);
-        self.version.store(version, Ordering::Release);
-        drop(slot);
+        self.configuration.publish(config, |settings| self.renew_attention(settings));
         self.renew_unsaved();
     }
 
@@ -383,7 +271,7 @@ impl Server {
 
     /// The counters of all threads that execute commands.
     pub fn all_stats(&self) -> impl Iterator<Item = &ThreadStats> + Clone {
-        self.threads.iter().map(|thread| &thread.stats).chain(&self.slow_stats)
+        self.threads.iter().map(|thread| &thread.stats).chain(&self.statistics.slow_threads)
     }
 
     /// Says `message` to every thread.
@@ -399,18 +287,18 @@ impl Server {
             weft_process::pidfile::remove_held();
             std::process::exit(code as i32);
         }
-        self.exit_code.store(code, Ordering::SeqCst);
-        self.stop.store(true, Ordering::SeqCst);
+        self.process.ending.exit_code.store(code, Ordering::SeqCst);
+        self.process.ending.stop.store(true, Ordering::SeqCst);
         self.broadcast(|| Message::Stop);
     }
 
     /// Whether expired keys are looked for, and not only met.
     pub fn active_expire(&self) -> bool {
-        self.active_expire.load(Ordering::Relaxed) && !self.persistence.loading.is_on()
+        self.background.active_expire.load(Ordering::Relaxed) && !self.persistence.loading.is_on()
     }
 
     pub fn is_stopping(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
+        self.process.ending.stop.load(Ordering::SeqCst)
     }
 
     /// Somebody speaks HTTP, as a browser does that a malicious page has led here. Logged once a
@@ -418,9 +306,9 @@ impl Server {
     #[cold]
     pub fn warn_of_http(&self, peer: &str) {
         const QUIET_MS: i64 = 60_000;
-        let (now, last) = (self.mono_ms(), self.http_seen_ms.load(Ordering::Relaxed));
+        let (now, last) = (self.mono_ms(), self.background.http_seen_ms.load(Ordering::Relaxed));
         if last == 0 || now - last > QUIET_MS {
-            self.http_seen_ms.store(now.max(1), Ordering::Relaxed);
+            self.background.http_seen_ms.store(now.max(1), Ordering::Relaxed);
             log_warning!(
                 "Possible SECURITY ATTACK detected. Somebody sends POST or Host: as commands, as a \
                  browser does that a malicious page uses to reach this server. Connection from \
@@ -431,25 +319,19 @@ impl Server {
 
     /// Notes how long `event` has taken since `began`, if it was watched.
     pub fn sample_latency(&self, event: &str, began: Option<std::time::Instant>) {
-        self.latency.sample_since(event, began, self.now_ms() / 1000);
+        self.statistics.latency.sample_since(event, began, self.now_ms() / 1000);
     }
 
     /// Counts an error reply; `reply` starts with its code.
     pub fn count_error(&self, reply: &[u8]) {
-        let code = reply.split(|b| *b == b' ').next().unwrap_or(reply);
-        let code = String::from_utf8_lossy(code).into_owned();
-        let mut errors = self.errors.lock().unwrap_or_else(|p| p.into_inner());
-        // A script could make up any number of codes: the reference stops counting here too.
-        if errors.len() < 128 || errors.contains_key(&code) {
-            *errors.entry(code).or_insert(0) += 1;
-        }
+        self.statistics.count_error(reply);
     }
 }
 
 impl Server {
     /// Starts a pause or extends the present one: the stricter mode and the later end win.
     pub fn pause(&self, mode: PauseMode, until_ms: i64) {
-        let mut state = self.pause.state();
+        let mut state = self.clients.pause.state();
         let now = state.client.filter(|(_, until)| *until > self.mono_ms());
         state.client = Some(match now {
             Some((old, until)) => (old.max(mode), until.max(until_ms)),
@@ -494,7 +376,7 @@ impl Server {
     /// State and attention change as one: another pause may begin at any time. `change` says whether
     /// it has changed anything.
     fn renew_pauses(&self, change: impl FnOnce(&mut Pauses) -> bool) {
-        let mut state = self.pause.state();
+        let mut state = self.clients.pause.state();
         if !change(&mut state) {
             return;
         }
@@ -509,21 +391,17 @@ impl Server {
 impl Server {
     /// Notes how much of the log has still to be read, by anybody. O(threads).
     pub fn note_unread(&self) {
-        self.answers.note_unread(self.ks.log().pending_memory());
+        self.links.answers.note_unread(self.ks.log().pending_memory());
     }
 
     /// To be called with nothing held now and then, and by each thread that has logged much since it has
     /// called this: has those who write wait where those who read can't follow. O(threads), and where
     /// nobody has come for too long this thread reads a part for replicas.
     pub fn watch_log(&'static self) {
-        self.journal.watch_pressure(self);
-        self.replicator.watch_pressure(self);
+        self.links.journal.watch_pressure(self);
+        self.links.replicator.watch_pressure(self);
         self.note_unread();
     }
-}
-
-fn unix_us() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
 }
 
 /// Bytes that nobody can guess, as far as the system has them.

@@ -24,8 +24,8 @@ fn shared(counter: &AtomicU64) -> u64 {
 
 fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     let srv = core.srv;
-    let rates = srv.info.rates().per_second();
-    text.field("total_connections_received", shared(&srv.totals.connections));
+    let rates = srv.statistics.info.rates().per_second();
+    text.field("total_connections_received", shared(&srv.statistics.totals.connections));
     text.field("total_commands_processed", totals.calls);
     text.field("instantaneous_ops_per_sec", rates.commands.round() as u64);
     text.field("total_net_input_bytes", totals.net_in);
@@ -37,7 +37,7 @@ fn write_traffic(core: &Core, totals: &Totals, text: &mut Text) {
     text.hundredths("instantaneous_output_kbps", rates.net_out / 1024.0);
     text.field("instantaneous_input_repl_kbps", "0.00");
     text.field("instantaneous_output_repl_kbps", "0.00");
-    text.field("rejected_connections", shared(&srv.totals.rejected_connections));
+    text.field("rejected_connections", shared(&srv.statistics.totals.rejected_connections));
     text.field("sync_full", totals.syncs.sync_full);
     text.field("sync_partial_ok", totals.syncs.sync_partial_ok);
     text.field("sync_partial_err", totals.syncs.sync_partial_err);
@@ -47,13 +47,16 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     let srv = core.srv;
     text.field("expired_keys", totals.expired);
     text.field("expired_fields", totals.expired_fields);
-    text.hundredths("expired_stale_perc", srv.totals.stale_keys.percent());
-    let fields = srv.totals.stale_fields.percent();
+    text.hundredths("expired_stale_perc", srv.statistics.totals.stale_keys.percent());
+    let fields = srv.statistics.totals.stale_fields.percent();
     text.hundredths("expired_keys_with_volatile_items_stale_perc", fields);
-    text.field("expired_time_cap_reached_count", shared(&srv.totals.expire_cycles_capped));
-    text.field("expire_cycle_cpu_milliseconds", shared(&srv.totals.expire_us) / 1000);
+    text.field(
+        "expired_time_cap_reached_count",
+        shared(&srv.statistics.totals.expire_cycles_capped),
+    );
+    text.field("expire_cycle_cpu_milliseconds", shared(&srv.statistics.totals.expire_us) / 1000);
     text.field("evicted_keys", totals.evicted);
-    text.field("evicted_clients", shared(&srv.totals.evicted_clients));
+    text.field("evicted_clients", shared(&srv.statistics.totals.evicted_clients));
     text.zeros(&["evicted_scripts", "total_eviction_exceeded_time"]);
     text.field("current_eviction_exceeded_time", 0);
     text.field("keyspace_hits", totals.hits);
@@ -62,14 +65,14 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
 
 /// Counters of features that this server does not have yet, and of those around them.
 fn write_features(core: &Core, text: &mut Text) {
-    let pubsub = &core.srv.pubsub;
+    let pubsub = &core.srv.clients.pubsub;
     text.field("pubsub_channels", pubsub.count(Kind::Channel));
     text.field("pubsub_patterns", pubsub.count(Kind::Pattern));
     text.field("pubsubshard_channels", pubsub.count(Kind::Shard));
     text.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
     text.field("slave_expires_tracked_keys", core.srv.ks.replica_expiry_count());
     write_defrag(core, text);
-    let tracking = &core.srv.tracking;
+    let tracking = &core.srv.clients.tracking;
     text.field("tracking_total_keys", tracking.keys());
     text.field("tracking_total_items", tracking.readers());
     text.field("tracking_total_prefixes", tracking.prefixes());
@@ -77,7 +80,7 @@ fn write_features(core: &Core, text: &mut Text) {
 
 /// A record is one allocation, so keys and allocations are counted alike.
 fn write_defrag(core: &Core, text: &mut Text) {
-    let defrag = &core.srv.defrag;
+    let defrag = &core.srv.background.defrag;
     let (moved, left) = (shared(&defrag.moved), shared(&defrag.left));
     for prefix in ["active_defrag", "active_defrag_key"] {
         text.field(&format!("{prefix}_hits"), moved);
@@ -88,7 +91,7 @@ fn write_defrag(core: &Core, text: &mut Text) {
 }
 
 fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
-    let counted = &core.srv.totals;
+    let counted = &core.srv.statistics.totals;
     text.field("unexpected_error_replies", totals.unexpected_errors);
     text.field("total_error_replies", totals.error_replies);
     text.field("dump_payload_sanitizations", 0);
@@ -113,7 +116,7 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     // A thread uses a CPU except while it waits for events.
     text.field("eventloop_duration_sum", totals.busy_us);
     text.field("eventloop_duration_cmd_sum", totals.command_ns / 1000);
-    let rates = core.srv.info.rates().per_second();
+    let rates = core.srv.statistics.info.rates().per_second();
     text.field("instantaneous_eventloop_cycles_per_sec", rates.turns.round() as u64);
     let turn_us = if rates.turns > 0.0 { rates.busy_us / rates.turns } else { 0.0 };
     text.field("instantaneous_eventloop_duration_usec", turn_us.round() as u64);

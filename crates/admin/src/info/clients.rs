@@ -25,7 +25,7 @@ struct Seen {
 impl Seen {
     fn of(core: &Core) -> Seen {
         let mut seen = Seen::default();
-        core.srv.clients.each(|client| {
+        core.srv.clients.registry.each(|client| {
             seen.clients += usize::from(!client.is_replica.load(Ordering::Relaxed));
             seen.blocked += usize::from(client.blocked.load(Ordering::Relaxed));
             seen.subscribers += usize::from(client.is_subscriber());
@@ -41,32 +41,32 @@ impl Seen {
 pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let seen = Seen::of(core);
-    let second = srv.started.elapsed().as_secs() + FIRST_SECOND;
-    srv.info.peaks().add(second, seen.peak);
-    let recent = srv.info.peaks().recent(second);
+    let second = srv.process.started.elapsed().as_secs() + FIRST_SECOND;
+    srv.statistics.info.peaks().add(second, seen.peak);
+    let recent = srv.statistics.info.peaks().recent(second);
     text.field("connected_clients", seen.clients);
     text.field("cluster_connections", 0);
     text.field("maxclients", core.settings.maxclients);
     text.field("client_recent_max_input_buffer", recent.input);
     text.field("client_recent_max_output_buffer", recent.output);
     text.field("blocked_clients", seen.blocked);
-    text.field("tracking_clients", srv.tracking.clients());
+    text.field("tracking_clients", srv.clients.tracking.clients());
     text.field("pubsub_clients", seen.subscribers);
     text.field("watching_clients", seen.watching);
     // Counting locks the wait queues of all shards, so skip it when no client is blocked.
     let waits = seen.blocked > 0;
-    let with_deadline = || srv.lines.count(|waiting| waiting.deadline_ms.is_some());
+    let with_deadline = || srv.clients.blocked.count(|waiting| waiting.deadline_ms.is_some());
     text.field("clients_in_timeout_table", if waits { with_deadline() } else { 0 });
     text.field("total_watched_keys", seen.watched);
-    let keys = if waits { srv.lines.keys_waited_for() } else { 0 };
+    let keys = if waits { srv.clients.blocked.keys_waited_for() } else { 0 };
     text.field("total_blocking_keys", keys);
     let keys = |waits: bool| match waits {
-        true => srv.lines.keys_followed_by(|waiting| waiting.wants_its_group()),
+        true => srv.clients.blocked.keys_followed_by(|waiting| waiting.wants_its_group()),
         false => 0,
     };
     text.field("total_blocking_keys_on_nokey", keys(waits));
     let now = srv.mono_ms();
-    let (reason, actions, left) = match srv.pause.reason(now) {
+    let (reason, actions, left) = match srv.clients.pause.reason(now) {
         None => ("none", "none", 0),
         Some((PauseMode::Write, until, reason)) => (reason.name(), "write", until - now),
         Some((PauseMode::All, until, reason)) => (reason.name(), "all", until - now),

@@ -37,7 +37,7 @@ pub fn write_counts(core: &mut Core, text: &mut Text) {
 }
 
 pub fn write_errors(core: &mut Core, text: &mut Text) {
-    let errors = core.srv.errors.lock().unwrap_or_else(|p| p.into_inner());
+    let errors = core.srv.statistics.errors();
     for (code, count) in errors.iter() {
         text.field(&format!("errorstat_{code}"), format_args!("count={count}"));
     }

@@ -40,7 +40,7 @@ struct Estimates {
 
 impl Estimates {
     fn begin(core: &Core) -> Self {
-        let first = core.srv.info.next_estimate.load(Ordering::Relaxed);
+        let first = core.srv.statistics.info.next_estimate.load(Ordering::Relaxed);
         Estimates { first, left: ESTIMATES }
     }
 
@@ -51,23 +51,23 @@ impl Estimates {
         let is_fresh = |old: &Estimate| {
             old.expiring == expiring && (0..ESTIMATE_MS).contains(&(now - old.made_ms))
         };
-        let has_fresh = core.srv.info.expiries().get(&db).is_some_and(is_fresh);
+        let has_fresh = core.srv.statistics.info.expiries().get(&db).is_some_and(is_fresh);
         if self.left == 0 || db < self.first || has_fresh {
             return;
         }
         self.left -= 1;
         if let Some(at) = average_expiry(core, held, db) {
-            core.srv.info.expiries().insert(db, Estimate { at, expiring, made_ms: now });
+            core.srv.statistics.info.expiries().insert(db, Estimate { at, expiring, made_ms: now });
         }
         let next = if self.left == 0 { db + 1 } else { 0 };
-        core.srv.info.next_estimate.store(next, Ordering::Relaxed);
+        core.srv.statistics.info.next_estimate.store(next, Ordering::Relaxed);
     }
 
     /// After the last database: the next INFO begins at the first database, unless this INFO used
     /// up its estimates.
     fn end(&self, core: &Core) {
         if self.left > 0 {
-            core.srv.info.next_estimate.store(0, Ordering::Relaxed);
+            core.srv.statistics.info.next_estimate.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -105,7 +105,7 @@ pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
             if let Some(estimates) = &mut estimates {
                 estimates.make(core, held, db, sums.expiring);
             }
-            let known = core.srv.info.expiries().get(&db).copied();
+            let known = core.srv.statistics.info.expiries().get(&db).copied();
             ttl = known.map_or(0, |known| (known.at - core.turn.now_ms).max(0));
         }
         text.begin("db");

@@ -78,7 +78,8 @@ impl Usage {
         let (clients, replicas) = clients_bytes(core);
         let (stream, behind) = stream_bytes(core);
         let startup = srv.memory.startup() as u64;
-        let logs: usize = LogKind::ALL.iter().map(|kind| srv.commandlog.memory(*kind)).sum();
+        let logs: usize =
+            LogKind::ALL.iter().map(|kind| srv.statistics.commandlog.memory(*kind)).sum();
         let pages = srv.memory.pages(srv.mono_ms());
         let (peak, _) = srv.memory.peak(srv.now_ms() / 1000);
         Usage {
@@ -164,7 +165,7 @@ fn stream_bytes(core: &Core) -> (u64, u64) {
 fn clients_bytes(core: &Core) -> (u64, u64) {
     let fixed = weft_state::held::FIXED as u64;
     let (mut clients, mut replicas) = (0, 0);
-    core.srv.clients.each(|client| {
+    core.srv.clients.registry.each(|client| {
         let buffers = [&client.query_room, &client.output];
         let buffers = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>();
         let bytes = buffers + client.holdings.total() + fixed;
@@ -241,7 +242,7 @@ fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
     ]);
     text.field("mem_allocator", "jemalloc-5.3.0");
     text.field("mem_overhead_db_hashtable_rehashing", 0);
-    text.field("active_defrag_running", core.srv.defrag.effort());
-    text.field("lazyfree_pending_objects", core.srv.bio.pending());
-    text.field("lazyfreed_objects", core.srv.bio.freed());
+    text.field("active_defrag_running", core.srv.background.defrag.effort());
+    text.field("lazyfree_pending_objects", core.srv.background.bio.pending());
+    text.field("lazyfreed_objects", core.srv.background.bio.freed());
 }

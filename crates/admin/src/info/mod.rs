@@ -102,15 +102,15 @@ pub fn tick(core: &Core, first: bool) {
     threads::note_cpu_time(core);
     let now = Instant::now();
     if first {
-        let mut rates = core.srv.info.rates();
+        let mut rates = core.srv.statistics.info.rates();
         if rates.is_due(now) {
             rates.sample(core.srv.all_stats(), now);
         }
     }
-    let second = core.srv.started.elapsed().as_secs() + clients::FIRST_SECOND;
-    if first && core.srv.info.peaks().is_due(second) {
-        let all = core.srv.clients.all();
+    let second = core.srv.process.started.elapsed().as_secs() + clients::FIRST_SECOND;
+    if first && core.srv.statistics.info.peaks().is_due(second) {
+        let all = core.srv.clients.registry.all();
         let peak = weft_state::info_state::peaks::Peak::of(all.iter().map(|client| &**client));
-        core.srv.info.peaks().add(second, peak);
+        core.srv.statistics.info.peaks().add(second, peak);
     }
 }

@@ -25,7 +25,7 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     let saves = srv.persistence.saves();
     let running = saves.running().filter(|running| running.in_background);
     text.field("rdb_bgsave_in_progress", u8::from(running.is_some()));
-    text.field("rdb_last_save_time", srv.totals.last_save_s.load(Ordering::Relaxed));
+    text.field("rdb_last_save_time", srv.statistics.totals.last_save_s.load(Ordering::Relaxed));
     text.field("rdb_last_bgsave_status", if saves.is_last_ok { "ok" } else { "err" });
     text.field("rdb_last_bgsave_time_sec", saves.last_seconds);
     let seconds = running.map_or(-1, |running| running.since.elapsed().as_secs() as i64);

@@ -17,13 +17,13 @@ const VALKEY_VERSION: &str = "9.1.0";
 pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let as_redis = srv.config().bool(Id::EXTENDED_REDIS_COMPATIBILITY);
-    let build = *srv.info.build.get_or_init(|| build_id(&srv.executable));
+    let build = *srv.statistics.info.build.get_or_init(|| build_id(&srv.process.executable));
     write_program(as_redis, build, text);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let uptime = srv.started.elapsed().as_secs();
+    let uptime = srv.process.started.elapsed().as_secs();
     text.field("process_id", std::process::id());
-    text.field("process_supervised", srv.info.supervisor.get().unwrap_or(&"no"));
-    text.field("run_id", &srv.run_id);
+    text.field("process_supervised", srv.statistics.info.supervisor.get().unwrap_or(&"no"));
+    text.field("run_id", &srv.process.run_id);
     let config = srv.config();
     text.field("tcp_port", config.int(Id::PORT));
     text.field("server_time_usec", now.as_micros());
@@ -32,14 +32,14 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let hz = config.int(Id::HZ);
     ["hz", "configured_hz", "clients_hz"].into_iter().for_each(|name| text.field(name, hz));
     text.field("lru_clock", now.as_secs() & u64::from(weft_table::CLOCK_MAX));
-    text.field("executable", &srv.executable);
-    text.field("config_file", &srv.config_file);
+    text.field("executable", &srv.process.executable);
+    text.field("config_file", &srv.process.config_file);
     text.field("io_threads_active", srv.threads.active());
     text.field("availability_zone", config.str(Id::AVAILABILITY_ZONE));
     for (n, listener) in crate::announce::listener_lines(&config).into_iter().enumerate() {
         text.field(&format!("listener{n}"), listener);
     }
-    if let Some(until_ms) = srv.stopping.waits_until() {
+    if let Some(until_ms) = srv.process.ending.attempts.waits_until() {
         text.field("shutdown_in_milliseconds", until_ms - srv.mono_ms());
     }
 }

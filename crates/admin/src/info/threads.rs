@@ -22,7 +22,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let threads = &core.srv.threads;
     text.field("io_threads", threads.configured());
     text.field("io_threads_active", threads.active());
-    let (all, placement) = (&core.srv.allowed_cpus, core.srv.placement());
+    let (all, placement) = (&core.srv.process.hardware.allowed_cpus, core.srv.placement());
     let or_all = |cpus: &CpuSet| if cpus.is_empty() { all.to_string() } else { cpus.to_string() };
     text.field("allowed_cpus", all);
     text.field("bio_cpus", or_all(&placement.bio));

@@ -22,7 +22,7 @@ fn totals_since_start(srv: &Server, own: &ThreadStats) -> Totals {
     for thread in srv.all_stats() {
         totals.add(thread);
     }
-    let (calls, ns) = srv.info.calls().sum(srv.all_stats(), Some(own));
+    let (calls, ns) = srv.statistics.info.calls().sum(srv.all_stats(), Some(own));
     (totals.calls, totals.command_ns) = (calls, ns);
     totals
 }
@@ -30,14 +30,14 @@ fn totals_since_start(srv: &Server, own: &ThreadStats) -> Totals {
 /// Everything since the last reset, as [`totals_since_start`].
 pub fn totals_since_reset(srv: &Server, own: &ThreadStats) -> Totals {
     let mut totals = totals_since_start(srv, own);
-    totals.subtract(&srv.info.base().totals);
+    totals.subtract(&srv.statistics.info.base().totals);
     totals
 }
 
 /// The counters of every command since the last reset, by its number. O(threads x commands).
 pub fn commands_since_reset(srv: &Server) -> Vec<CommandTotals> {
     let mut all = commands_since_start(srv);
-    for (now, then) in all.iter_mut().zip(&srv.info.base().commands) {
+    for (now, then) in all.iter_mut().zip(&srv.statistics.info.base().commands) {
         take(&mut now.calls, then.calls);
         take(&mut now.ns, then.ns);
         take(&mut now.rejected, then.rejected);
@@ -65,7 +65,7 @@ fn commands_since_start(srv: &Server) -> Vec<CommandTotals> {
 pub fn latency_since_reset(srv: &Server, number: usize) -> Distribution {
     let mut sum = latency_since_start(srv, number);
     if !sum.is_empty()
-        && let Some(base) = srv.info.base().latency.get(number)
+        && let Some(base) = srv.statistics.info.base().latency.get(number)
     {
         sum.subtract(base);
     }
@@ -86,12 +86,12 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
         commands: commands_since_start(srv),
         latency: (0..srv.table.all().len()).map(|n| latency_since_start(srv, n)).collect(),
     };
-    *srv.info.base() = base;
-    srv.info.rates().clear();
-    srv.bio.reset_stats();
-    srv.errors.lock().unwrap_or_else(|p| p.into_inner()).clear();
+    *srv.statistics.info.base() = base;
+    srv.statistics.info.rates().clear();
+    srv.background.bio.reset_stats();
+    srv.statistics.errors().clear();
     // These counters have several writers, so any thread may reset them.
-    let totals = &srv.totals;
+    let totals = &srv.statistics.totals;
     for counter in [
         &totals.connections,
         &totals.rejected_connections,

@@ -59,7 +59,7 @@ pub const CROWDED: u64 = 64 << 20;
 /// # Panics
 /// If the server was built without one.
 pub fn aof(srv: &Server) -> &Aof {
-    let any: &dyn Any = &*srv.journal;
+    let any: &dyn Any = &*srv.links.journal;
     any.downcast_ref().expect("the append-only file")
 }
 
@@ -288,7 +288,7 @@ impl Aof {
 
     /// Unblocks the clients that wait for the disk, with an error: nothing is written any more.
     fn refuse_waits(&self, srv: &'static Server) {
-        srv.replicator.refuse_local(srv, OFF);
+        srv.links.replicator.refuse_local(srv, OFF);
         for (_, waiting) in std::mem::take(&mut *self.waits()) {
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
@@ -302,7 +302,7 @@ impl Aof {
 
     /// Unblocks the clients whose units are on disk now.
     fn end_waits(&self, srv: &'static Server) {
-        srv.replicator.is_durable(srv);
+        srv.links.replicator.is_durable(srv);
         if !self.has_waits.load(Ordering::SeqCst) {
             return;
         }
@@ -314,7 +314,7 @@ impl Aof {
             }
             if waiting.state.give_up() {
                 let mut reply = Reply::new(waiting.proto);
-                let on_replicas = srv.replicator.replicas_on_disk(srv, *unit);
+                let on_replicas = srv.links.replicator.replicas_on_disk(srv, *unit);
                 answer_wait(&mut reply, 1, on_replicas);
                 blocking::leave(srv, waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
@@ -343,14 +343,14 @@ impl Aof {
     /// Withholds replies to units above `upto` until the writing thread lifts the bound, if they
     /// are not withheld already.
     fn restrict(&self, srv: &Server, upto: u64) {
-        srv.answers.restrict(Bound::Disk, upto);
+        srv.links.answers.restrict(Bound::Disk, upto);
         // The log may have ended, or all units may have been written, before the writing thread
         // could see the bound.
         match self.is_logging() {
             true => {
                 self.order(Order::Look);
             }
-            false => srv.answers.set(&srv.threads, Bound::Disk, NONE),
+            false => srv.links.answers.set(&srv.threads, Bound::Disk, NONE),
         }
     }
 

@@ -226,7 +226,7 @@ fn begin_log_by(srv: &'static Server, guard: &Guard<'_>, seat: &Seat) -> Option<
     let log = guard.begin_log(Target::AOF, waker(seat))?;
     aof(srv).begin_log(log.id());
     // While the log had no reader, the data has changed without a new unit.
-    srv.replicator.forget_places(srv);
+    srv.links.replicator.forget_places(srv);
     Some(log)
 }
 
@@ -237,7 +237,7 @@ fn end_log(srv: &'static Server) {
 fn end_log_by(srv: &Server, guard: &Guard<'_>) {
     if let Some(reader) = aof(srv).end_log() {
         guard.end_log(&reader);
-        srv.replicator.forget_durable();
+        srv.links.replicator.forget_durable();
     }
     // Also needed if the writing thread never started.
     aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);

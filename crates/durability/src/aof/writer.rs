@@ -123,7 +123,7 @@ impl Writer {
             self.renew_policy();
             while let Ok(order) = self.orders.try_recv() {
                 if let Some(ended) = self.obey(order) {
-                    srv.answers.set(&srv.threads, Bound::Disk, NONE);
+                    srv.links.answers.set(&srv.threads, Bound::Disk, NONE);
                     drop(self);
                     memory.publish(&srv.memory);
                     let _ = ended.send(());
@@ -159,7 +159,7 @@ impl Writer {
     }
 
     fn renew_policy(&mut self) {
-        if self.srv.settings_version() != self.settings_version {
+        if self.srv.configuration.version() != self.settings_version {
             let settings = self.srv.settings();
             self.settings_version = settings.version;
             self.appender.annotate(settings.aof.annotations);
@@ -209,7 +209,7 @@ impl Writer {
             }
             Order::Rebase { base, done, .. } => {
                 let came = base.and_then(|base| {
-                    let began = self.srv.latency.begin();
+                    let began = self.srv.statistics.latency.begin();
                     let came = self.appender.rebase(&base.name, base.snapshot);
                     self.sample("aof-rename", began);
                     came.map_err(|e| crate::aof::base::told(&e))
@@ -297,7 +297,7 @@ impl Writer {
         // At this position, the data's place in the replication history can be recorded.
         let position = self.log.position();
         let is_time = Instant::now() >= self.place_from;
-        let placed = is_time.then(|| self.srv.replicator.placed_behind(position)).flatten();
+        let placed = is_time.then(|| self.srv.links.replicator.placed_behind(position)).flatten();
         let mut has_more = false;
         // Units that can't be written stay in the log.
         while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
@@ -330,7 +330,7 @@ impl Writer {
         if Instant::now() < self.place_from {
             return;
         }
-        let place = self.srv.replicator.place_behind(self.log.position());
+        let place = self.srv.links.replicator.place_behind(self.log.position());
         if place.is_some() && place != self.place {
             self.place = place;
             self.place_from = Instant::now() + BETWEEN_PLACES;
@@ -374,7 +374,7 @@ impl Writer {
         if self.appender.buffered() == 0 && !self.is_failing {
             return;
         }
-        let began = self.srv.latency.begin();
+        let began = self.srv.statistics.latency.begin();
         // DEBUG AOF-FLUSH-SLEEP simulates a slow disk.
         match aof(self.srv).status.flush_sleep_us.load(Ordering::Relaxed) {
             0 => {}
@@ -460,7 +460,7 @@ impl Writer {
             return;
         }
         let job = self.appender.sync_job();
-        let (began, watched) = (Instant::now(), self.srv.latency.begin());
+        let (began, watched) = (Instant::now(), self.srv.statistics.latency.begin());
         let came = job.run();
         self.sample("aof-fsync-always", watched);
         self.appender.synced(&job, &came);
@@ -501,14 +501,14 @@ impl Writer {
             Sync::Always => self.appender.synced_upto(),
             Sync::EverySecond | Sync::Never => {
                 let waits = self.log.pending_bytes() + self.appender.buffered() as u64;
-                let crowded = self.srv.answers.bound(Bound::Disk) != NONE;
+                let crowded = self.srv.links.answers.bound(Bound::Disk) != NONE;
                 match crowded && waits > crate::aof::CROWDED / 2 {
                     true => self.appender.written(),
                     false => NONE,
                 }
             }
         };
-        self.srv.answers.set(&self.srv.threads, Bound::Disk, upto);
+        self.srv.links.answers.set(&self.srv.threads, Bound::Disk, upto);
     }
 
     /// Removes superfluous files, and begins a rewrite if one is due.
@@ -625,7 +625,8 @@ impl Writer {
         // A sync that takes long is checked every second.
         let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
         let place_from = self.place_from.checked_duration_since(Instant::now());
-        let place = place_from.filter(|_| self.srv.replicator.has_place_at(self.log.position()));
+        let place =
+            place_from.filter(|_| self.srv.links.replicator.has_place_at(self.log.position()));
         sync.into_iter().chain(rewrite).chain(place).chain(removal).min()
     }
 }

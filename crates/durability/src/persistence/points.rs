@@ -27,7 +27,7 @@ pub fn tick(srv: &'static Server) {
         return;
     }
     let changes = srv.unsaved_changes();
-    let age_s = srv.now_ms() / 1000 - srv.totals.last_save_s.load(Ordering::Relaxed);
+    let age_s = srv.now_ms() / 1000 - srv.statistics.totals.last_save_s.load(Ordering::Relaxed);
     let settings = srv.settings();
     let due = due(&settings.save_points, changes, age_s);
     if let Some(point) = due {

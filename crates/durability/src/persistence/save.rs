@@ -221,7 +221,7 @@ pub fn begin(
         let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
             let is_better = asked == Asked::ByNobody && srv.is_file_better();
             let is_whole = !srv.persistence.loading.is_on() && !is_better;
-            (is_whole, srv.changes(), srv.replicator.position_at_cut(srv))
+            (is_whole, srv.changes(), srv.links.replicator.position_at_cut(srv))
         });
         return match begun {
             Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
@@ -255,7 +255,7 @@ impl Begun {
         drop(snapshot);
         srv.persistence.saves().last_kept = kept;
         if let Err(failed) = done {
-            let began = srv.latency.begin();
+            let began = srv.statistics.latency.begin();
             drop(saver);
             srv.sample_latency("rdb-unlink-temp-file", began);
             return Err(failed);
@@ -502,7 +502,7 @@ pub fn save_stopped(
 ) -> Result<(), Failed> {
     let plan = Plan::new(srv, false)?;
     let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
-    introduce(srv, &saver, Introduced::file(srv.replicator.position_at_cut(srv)))?;
+    introduce(srv, &saver, Introduced::file(srv.links.replicator.position_at_cut(srv)))?;
     let mut lane: Lane<'_, _> = saver.lane();
     // As in [`begin`].
     turn.set_import(Import::Source);

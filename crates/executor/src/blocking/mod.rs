@@ -31,9 +31,11 @@ use weft_state::waiting::Waiting;
 /// until then everybody passes over it.
 pub fn leave(srv: &'static Server, waiting: &Arc<Waiting>) {
     waiting.charge.release();
-    srv.lines.forget_client(waiting);
+    srv.clients.blocked.forget_client(waiting);
     let waiting = waiting.clone();
-    srv.bio.release(waiting.keys.len(), move || srv.lines.leave(&srv.ks, &waiting));
+    srv.background
+        .bio
+        .release(waiting.keys.len(), move || srv.clients.blocked.leave(&srv.ks, &waiting));
 }
 
 /// A client that stands in line will not be served any more. If it was its turn, it is that of those
@@ -42,7 +44,7 @@ pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
     let had_turn = waiting.state.quit();
     leave(srv, waiting);
     if had_turn {
-        srv.lines.pass_turn(waiting, |next| tell_to_try(srv, next));
+        srv.clients.blocked.pass_turn(waiting, |next| tell_to_try(srv, next));
     }
 }
 
@@ -54,7 +56,7 @@ pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
         let name = (shard, *db, &key[..]);
         let minds = |w: &Arc<Waiting>| w.minds(None) && !w.state.is_over();
         let mut passed = 0;
-        while let Some((number, waiting)) = srv.lines.first_after(passed, name, minds) {
+        while let Some((number, waiting)) = srv.clients.blocked.first_after(passed, name, minds) {
             passed = number;
             match waiting.state.claim() {
                 // Whoever is at it has been told.
@@ -93,7 +95,7 @@ pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&
 /// Gives a claimed client up again.
 pub fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, hand_over: bool) {
     match waiting.state.unclaim(hand_over) {
-        Unclaim::Waits => srv.lines.look_again(&srv.ks, waiting),
+        Unclaim::Waits => srv.clients.blocked.look_again(&srv.ks, waiting),
         Unclaim::Retry => tell_to_try(srv, waiting),
     }
 }

@@ -44,7 +44,7 @@ pub fn serve(
         for (a, b) in awaited.exchanged {
             for shard in 0..SHARDS as u16 {
                 for db in [a, b] {
-                    let keys = core.srv.lines.keys(shard, db);
+                    let keys = core.srv.clients.blocked.keys(shard, db);
                     left.extend(keys.into_iter().map(|key| (db, key)));
                 }
             }
@@ -78,7 +78,7 @@ fn serve_key(
             }
             w.minds(found) && !w.state.is_over() && may(w)
         };
-        let next = srv.lines.first_after(passed, name, is_next);
+        let next = srv.clients.blocked.first_after(passed, name, is_next);
         let Some((number, waiting)) = next else { return };
         passed = number;
         match waiting.state.claim() {
@@ -114,7 +114,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let request = Request::new(Some(waiting.cmd), &args, &[]);
     let mut answer = Reply::new(waiting.proto);
     let who = Who { db: waiting.db, no_touch: waiting.no_touch, is_decided: false };
-    let from = core.srv.clock.raw();
+    let from = core.srv.time.clock.raw();
     let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
     let (result, pause) =
@@ -144,10 +144,10 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
         answer.clear();
         reply::refuse(core, &mut answer, e);
     }
-    let to = core.srv.clock.raw();
+    let to = core.srv.time.clock.raw();
     // It is no work of the command that serves.
     core.last_tick += to.saturating_sub(from);
-    let ns = waiting.spent_ns + core.srv.clock.delta_as_nanos(from, to);
+    let ns = waiting.spent_ns + core.srv.time.clock.delta_as_nanos(from, to);
     reply::count_waited(core, waiting, ns, &answer, result.is_err());
     Serving::Done(answer)
 }

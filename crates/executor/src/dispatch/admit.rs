@@ -285,7 +285,7 @@ fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
 /// something expired is seldom.
 fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
     let wanted = core.turn.effects.wanted();
-    let tells_of_writes = !wanted.is_none() || core.srv.tracking.clients() > 0;
+    let tells_of_writes = !wanted.is_none() || core.srv.clients.tracking.clients() > 0;
     let tells =
         |flags: Flags| tells_of_writes && flags.has(Flags::WRITE) || wanted.has(Classes::MISS);
     let flags = transaction::flags_of(session, cmd);
@@ -321,13 +321,13 @@ fn admit_with_care(
         && !crate::eviction::make_room(core, inside)
         && flags.has(Flags::DENYOOM)
     {
-        core.srv.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
+        core.srv.statistics.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
     }
     // A PING tells those who watch over a server that something is wrong.
     if bits & attention::AOF_FAILING != 0
         && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
-        && let Some(refusal) = core.srv.journal.refusal()
+        && let Some(refusal) = core.srv.links.journal.refusal()
     {
         return Err(Error::owned(refusal));
     }

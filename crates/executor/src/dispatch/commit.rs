@@ -158,14 +158,14 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
         }
         Outcome::Not(Flow::Blocked(_)) => {
             waiting.state.settle();
-            core.srv.lines.look_again(&core.srv.ks, waiting);
+            core.srv.clients.blocked.look_again(&core.srv.ks, waiting);
         }
         // It is still its turn, in the slow lane or later: those behind it are seen to there.
         Outcome::Not(Flow::Slow { .. } | Flow::Busy(_) | Flow::Crowded(_) | Flow::Paused) => {
             return Vec::new();
         }
     }
-    let lines = &core.srv.lines;
+    let lines = &core.srv.clients.blocked;
     let behind = waiting.keys.iter().filter(|(shard, key)| lines.has(*shard, waiting.db, key));
     behind.map(|(_, key)| (waiting.db, key[..].into())).collect()
 }

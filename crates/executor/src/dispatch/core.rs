@@ -57,7 +57,7 @@ impl Core {
 
     /// For thread `n` of the slow lane.
     pub fn slow(n: usize, srv: &'static Server) -> Self {
-        Core::with_stats(MAX_IO_THREADS + n, srv, &srv.slow_stats[n])
+        Core::with_stats(MAX_IO_THREADS + n, srv, &srv.statistics.slow_threads[n])
     }
 
     /// For who executes what was logged, at the start.
@@ -90,7 +90,7 @@ impl Core {
             mono_ms: srv.mono_ms(),
             logged: 0,
             stats,
-            functions: srv.functions.downcast_ref().expect("the list of functions"),
+            functions: srv.links.functions.downcast_ref().expect("the list of functions"),
             srv,
         }
     }
@@ -112,7 +112,7 @@ impl Core {
     /// Takes the settings that are in force now.
     #[inline]
     pub fn renew_settings(&mut self) {
-        if self.srv.settings_version() != self.settings.version {
+        if self.srv.configuration.version() != self.settings.version {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
             self.turn.effects.want(self.settings.notices);
@@ -124,7 +124,7 @@ impl Core {
     /// command that has stopped the world meanwhile was later.
     pub fn begin(&mut self) {
         self.renew_settings();
-        self.last_tick = self.srv.clock.raw();
+        self.last_tick = self.srv.time.clock.raw();
         self.mono_ms = self.srv.mono_ms_at(self.last_tick);
         self.turn.set_time(self.srv.unix_ms_at(self.last_tick));
         self.begin_command();
@@ -201,12 +201,12 @@ impl Core {
         }
         self.turn.drop_trash();
         if let Some(records) = self.turn.take_trash() {
-            self.srv.bio.free_long(records);
+            self.srv.background.bio.free_long(records);
         }
         for emptied in self.turn.take_detached() {
             match emptied.free {
                 Free::Here => drop(emptied.contents),
-                Free::Background => self.srv.bio.free_tables(emptied.contents),
+                Free::Background => self.srv.background.bio.free_tables(emptied.contents),
             }
         }
     }

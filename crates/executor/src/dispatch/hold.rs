@@ -369,7 +369,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     task.core.only_reads = !writes;
     task.core.begin_command();
     // What it has waited for is no part of what it takes.
-    task.core.last_tick = task.core.srv.clock.raw();
+    task.core.last_tick = task.core.srv.time.clock.raw();
     task.core.begin_import(task.session.import_source, flags);
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),

@@ -47,7 +47,7 @@ pub fn is_held_back(core: &Core, flags: Flags) -> bool {
     if !core.srv.is_paused() {
         return false;
     }
-    match core.srv.pause.in_force(core.srv.mono_ms()) {
+    match core.srv.clients.pause.in_force(core.srv.mono_ms()) {
         None => false,
         Some((PauseMode::All, _)) => true,
         Some((PauseMode::Write, _)) => flags.has(CHANGES),

@@ -31,7 +31,7 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
             transaction::discard(core.srv, session);
             transaction::renew_shared(session);
             count(core, cmd, false);
-            let ns = core.srv.clock.delta_as_nanos(from, core.last_tick);
+            let ns = core.srv.time.clock.delta_as_nanos(from, core.last_tick);
             core.stats().commands[cmd.number].ns.add(ns);
         }
     }
@@ -130,8 +130,8 @@ fn account(
     begin: Mark,
     failed: bool,
 ) {
-    let now = core.srv.clock.raw();
-    let ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+    let now = core.srv.time.clock.raw();
+    let ns = core.srv.time.clock.delta_as_nanos(core.last_tick, now);
     core.last_tick = now;
     let stats = &core.stats().commands[cmd.number];
     stats.calls.add(1);
@@ -180,7 +180,7 @@ fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reque
 fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>, ns: u64) {
     let us = (ns / 1000) as i64;
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-    core.srv.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
+    core.srv.statistics.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
     if ns >= core.settings.slow_ns {
         log_asked(core, session, cmd, request, LogKind::Slow, us);
     }
@@ -221,5 +221,5 @@ fn log(
         peer: client.peer.clone(),
         name: client.with_names(|names| cut_name(&names.name)),
     };
-    core.srv.commandlog.push(kind, entry);
+    core.srv.statistics.commandlog.push(kind, entry);
 }

@@ -127,8 +127,8 @@ fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> F
                 return wait_on(task, guard, waiting);
             }
             let Block { keys, timeout_ms, instead } = *block;
-            let now = core.srv.clock.raw();
-            let spent_ns = core.srv.clock.delta_as_nanos(core.last_tick, now);
+            let now = core.srv.time.clock.raw();
+            let spent_ns = core.srv.time.clock.delta_as_nanos(core.last_tick, now);
             core.last_tick = now;
             let end = (timeout_ms, timeout_reply);
             let keys = (&keys[..], instead);
@@ -178,7 +178,7 @@ fn wait(
         Waiting::new(ks, session, cmd, request.args, keys, instead, end, spent_ns, deadline);
     let waiting = Arc::new(waiting);
     tell_owner(core, &waiting, lane);
-    srv.lines.enter(&srv.ks, &waiting);
+    srv.clients.blocked.enter(&srv.ks, &waiting);
     waiting
 }
 
@@ -298,7 +298,7 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     if task.session.watched.is_none() {
         task.session.watched = Some(Box::new(Watched::new(
             &task.core.srv.ks,
-            &task.core.srv.bio,
+            &task.core.srv.background.bio,
             &task.session.shared.holdings,
         )));
     }

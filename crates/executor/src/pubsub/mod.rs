@@ -39,7 +39,7 @@ use weft_state::threads::pool::MAX_IO_THREADS;
 /// later command on that key, for every client that gets both.
 pub fn publish(srv: &Server, channel: &[u8], message: &[u8]) -> usize {
     let (kind, patience) = (Kind::Channel, Patience::None);
-    let told = srv.pubsub.publish(kind, channel, message, patience, srv, &mut || {});
+    let told = srv.clients.pubsub.publish(kind, channel, message, patience, srv, &mut || {});
     told.unwrap_or_default()
 }
 
@@ -57,7 +57,7 @@ pub fn publish_patiently(
     patience: Patience,
     accepted: &mut dyn FnMut(),
 ) -> Result<usize, Crowded> {
-    srv.pubsub.publish(kind, channel, message, patience, srv, accepted)
+    srv.clients.pubsub.publish(kind, channel, message, patience, srv, accepted)
 }
 
 /// Appends what was published for the client until now, so that what it is answered next comes
@@ -101,7 +101,7 @@ pub fn keep(session: &mut Session, reply: &Reply) {
 /// holds its route. O(what it has listened to).
 pub fn leave(srv: &Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
-        srv.pubsub.leave(client.id, client.thread(), &subscriber);
+        srv.clients.pubsub.leave(client.id, client.thread(), &subscriber);
         client.show_subscriptions(None);
     }
 }
@@ -112,7 +112,9 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         client.show_subscriptions(None);
         let (client, thread) = (client.id, client.thread());
-        srv.bio.release(subscriber.all(), move || srv.pubsub.leave(client, thread, &subscriber));
+        srv.background.bio.release(subscriber.all(), move || {
+            srv.clients.pubsub.leave(client, thread, &subscriber)
+        });
     }
 }
 

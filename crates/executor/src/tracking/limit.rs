@@ -20,7 +20,7 @@ const IN_A_TICK: usize = 10_000;
 fn excess(core: &Core) -> usize {
     match core.settings.tracked_keys {
         0 => 0,
-        most => core.srv.tracking.keys().saturating_sub(most),
+        most => core.srv.clients.tracking.keys().saturating_sub(most),
     }
 }
 
@@ -55,14 +55,14 @@ fn forget_some(core: &mut Core, guard: &mut Guard<'_>, keys: usize) {
 /// Declares a key of `shard`, which is held, invalid; whether there was one.
 fn forget_one(core: &mut Core, shard: u16) -> bool {
     let (srv, random) = (core.srv, core.turn.random());
-    let mut table = srv.tracking.table(shard);
+    let mut table = srv.clients.tracking.table(shard);
     let Some((key, readers)) = table.take_any(random) else { return false };
     let is_empty = table.is_empty();
     drop(table);
     if is_empty {
         srv.ks.set_read(shard, false);
     }
-    srv.tracking.forgot(&readers);
+    srv.clients.tracking.forgot(&readers);
     let news = News::of([&*key].into_iter());
     readers.iter().for_each(|reader| reader.tell_of_key(&pusher(srv), &news, NOBODY));
     true

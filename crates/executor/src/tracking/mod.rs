@@ -44,7 +44,7 @@ pub struct Told(pub &'static Server);
 
 impl Caches for Told {
     fn invalidate(&self, shard: u16, key: &[u8], by: u64) -> bool {
-        let tracking = &self.0.tracking;
+        let tracking = &self.0.clients.tracking;
         let mut table = tracking.table(shard);
         let readers = table.take(key);
         let are_left = !table.is_empty();
@@ -58,9 +58,9 @@ impl Caches for Told {
     }
 
     fn emptied(&self) {
-        let tracking = &self.0.tracking;
+        let tracking = &self.0.clients.tracking;
         if tracking.clients() > 0 {
-            for client in self.0.clients.all() {
+            for client in self.0.clients.registry.all() {
                 if let Some(tracker) = client.tracker().filter(|t| t.mode().has(Mode::ON)) {
                     tracker.tell(&pusher(self.0), &News::All);
                 }
@@ -69,14 +69,14 @@ impl Caches for Told {
         if tracking.keys() > 0 {
             let all = (0..SHARDS as u16).map(|shard| std::mem::take(&mut *tracking.table(shard)));
             let tables: Vec<Table> = all.filter(|table| !table.is_empty()).collect();
-            self.0.bio.free_later(move || drop(tables));
+            self.0.background.bio.free_later(move || drop(tables));
             tracking.keys.store(0, Ordering::Relaxed);
             tracking.readers.store(0, Ordering::Relaxed);
         }
     }
 
     fn spread(&self, keys: Vec<Changed>) {
-        self.0.tracking.prefixes.spread(&pusher(self.0), &keys);
+        self.0.clients.tracking.prefixes.spread(&pusher(self.0), &keys);
     }
 }
 
@@ -95,7 +95,7 @@ pub fn remember(
     if cmd.spec.key_positions(args, |i| at.push(i)).is_none() {
         return false;
     }
-    let tracking = &srv.tracking;
+    let tracking = &srv.clients.tracking;
     for key in at.iter().map(|i| args[*i]) {
         let shard = srv.ks.shard(key);
         if guard.is_some_and(|guard| !guard.holds(shard)) {
@@ -126,12 +126,12 @@ pub struct Wishes<'a> {
 pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
     let tracker = session.shared.make_tracker();
     if !tracker.set(wishes.mode, wishes.redirect.as_ref()).has(Mode::ON) {
-        srv.tracking.clients.fetch_add(1, Ordering::Relaxed);
+        srv.clients.tracking.clients.fetch_add(1, Ordering::Relaxed);
     }
     if wishes.mode.has(Mode::BCAST) {
         let prefixes: &[&[u8]] = if wishes.prefixes.is_empty() { &[b""] } else { &wishes.prefixes };
         let changed = |any| srv.ks.set_followed_by_prefix(any);
-        srv.tracking.prefixes.follow(&tracker, prefixes, changed);
+        srv.clients.tracking.prefixes.follow(&tracker, prefixes, changed);
     }
     if let Some(to) = &wishes.redirect {
         announce(srv, to);
@@ -172,13 +172,13 @@ fn leave(srv: &Server, client: &ClientShared) {
 
 fn switch_off(srv: &Server, tracker: &Tracker) {
     if tracker.set(Mode::OFF, None).has(Mode::ON) {
-        srv.tracking.clients.fetch_sub(1, Ordering::Relaxed);
+        srv.clients.tracking.clients.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Takes the client out of the list of all prefixes. O(its prefixes).
 pub fn leave_prefixes(srv: &Server, tracker: &Tracker) {
-    srv.tracking.prefixes.leave(tracker, |any| srv.ks.set_followed_by_prefix(any));
+    srv.clients.tracking.prefixes.leave(tracker, |any| srv.ks.set_followed_by_prefix(any));
 }
 
 /// As [`leave`], of a client that is gone. Where it has followed very many prefixes, they are left in the background.
@@ -186,6 +186,6 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(tracker) = client.tracker() {
         switch_off(srv, &tracker);
         tracker.mourn();
-        srv.bio.release(tracker.prefix_count(), move || leave_prefixes(srv, &tracker));
+        srv.background.bio.release(tracker.prefix_count(), move || leave_prefixes(srv, &tracker));
     }
 }

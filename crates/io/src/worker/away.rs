@@ -152,7 +152,7 @@ impl Worker {
         conn.session.shared.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
         // It may have ended before this was here.
-        if self.core.srv.pause.in_force(self.core.srv.mono_ms()).is_none() {
+        if self.core.srv.clients.pause.in_force(self.core.srv.mono_ms()).is_none() {
             self.resume(index, Awaited::Pause);
         }
     }
@@ -342,7 +342,7 @@ impl Worker {
             State::Slow(cancel) => {
                 cancel.store(true, Ordering::Relaxed);
                 // It may be its turn in a line, and be long until the lane comes to it.
-                if let Some(waiting) = self.core.srv.lines.of_client(client) {
+                if let Some(waiting) = self.core.srv.clients.blocked.of_client(client) {
                     self.abandon(&waiting);
                 }
             }

@@ -58,7 +58,7 @@ impl Worker {
         }
         // What it asked for is under way. Nobody would take the answer of a broken one.
         // Who stands in line waits for a key, also while its command tries by itself.
-        let stands = || self.core.srv.lines.of_client(conn.session.shared.id).is_some();
+        let stands = || self.core.srv.clients.blocked.of_client(conn.session.shared.id).is_some();
         let gone = event.ended && (conn.state.peer_ended() == Ended::Close || stands());
         if event.broken {
             return self.close(index);

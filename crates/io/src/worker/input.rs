@@ -111,7 +111,7 @@ impl Worker {
             "Closing client that reached max query buffer length: {}",
             logged_line(self.core.srv, &conn.session.shared)
         );
-        self.core.srv.totals.query_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+        self.core.srv.statistics.totals.query_limit_disconnections.fetch_add(1, Ordering::Relaxed);
         self.close(index);
     }
 

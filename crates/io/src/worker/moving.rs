@@ -116,7 +116,8 @@ impl Worker {
             self.take_along(&mut conn);
         }
         let subscriber = shared.subscriber();
-        let moment = subscriber.as_ref().map(|s| srv.pubsub.relocate(shared.id, from, to, s));
+        let moment =
+            subscriber.as_ref().map(|s| srv.clients.pubsub.relocate(shared.id, from, to, s));
         if moment.is_some() {
             self.take_along(&mut conn);
         }

@@ -53,7 +53,7 @@ impl Worker {
             "Client {} closed for overcoming of output buffer limits.",
             logged_line(srv, client)
         );
-        srv.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
+        srv.statistics.totals.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
         self.close(index);
     }
 

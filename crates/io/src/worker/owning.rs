@@ -80,11 +80,11 @@ impl Worker {
         let srv = &self.core.srv;
         let connections = srv.threads.iter().map(|t| t.stats.connections.get());
         if connections.sum::<u64>() >= self.core.settings.maxclients as u64 {
-            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
             return;
         }
-        srv.totals.connections.fetch_add(1, Ordering::Relaxed);
+        srv.statistics.totals.connections.fetch_add(1, Ordering::Relaxed);
         let thread = srv.threads.emptiest();
         // Counted here, so that a burst is spread before its connections arrive.
         srv.threads[thread].stats.connections.shared_add(1);
@@ -102,10 +102,10 @@ impl Worker {
         if protected && !accepted.is_local {
             let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
             srv.threads[self.core.id].stats.connections.shared_sub(1);
-            srv.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let id = srv.clients.next_id();
+        let id = srv.clients.registry.next_id();
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
         let authenticated = settings.password.is_empty();
@@ -146,7 +146,7 @@ impl Worker {
         }
         log_verbose!("Accepted {}", shared.peer);
         self.by_client.insert(id, index);
-        srv.clients.insert(shared);
+        srv.clients.registry.insert(shared);
     }
 
     /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
@@ -158,7 +158,7 @@ impl Worker {
         self.queued.retain(|i| *i != index);
         self.forget(id, &conn.state, conn.kept.front());
         let srv = &self.core.srv;
-        srv.clients.remove(id);
+        srv.clients.registry.remove(id);
         if conn.session.monitor {
             weft_executor::monitor::leave(srv, id);
         }
@@ -172,7 +172,7 @@ impl Worker {
         transaction::discard(srv, &mut conn.session);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);
-        srv.client_eviction.client_left(&conn.session.shared);
+        srv.clients.eviction.client_left(&conn.session.shared);
     }
 
     pub(super) fn kill(&mut self, client: Arc<ClientShared>) {
@@ -181,7 +181,7 @@ impl Worker {
         }
         if client.closing.load(Ordering::Acquire) {
             // It has left by itself, perhaps before what it held was noted as leaving.
-            return self.core.srv.client_eviction.client_left(&client);
+            return self.core.srv.clients.eviction.client_left(&client);
         }
         // It has moved, or is about to arrive here.
         let thread = client.thread();

@@ -15,7 +15,7 @@ impl Worker {
     pub(super) fn withhold(&mut self, index: usize, unit: u64) -> bool {
         let session = &mut self.conns[index].session;
         session.last_unit = session.last_unit.max(unit);
-        if self.core.srv.answers.may_go(unit) {
+        if self.core.srv.links.answers.may_go(unit) {
             return false;
         }
         let conn = &mut self.conns[index];
@@ -30,7 +30,7 @@ impl Worker {
         if self.withheld.is_empty() {
             return;
         }
-        let answers = &self.core.srv.answers;
+        let answers = &self.core.srv.links.answers;
         answers.withholds(self.core.id, true);
         // Behind that: what may go since before it was said is seen here.
         self.let_go(answers.upto());
@@ -38,7 +38,7 @@ impl Worker {
 
     /// More may be answered.
     pub(super) fn durable(&mut self) {
-        self.let_go(self.core.srv.answers.upto());
+        self.let_go(self.core.srv.links.answers.upto());
         self.see_to_withheld();
     }
 

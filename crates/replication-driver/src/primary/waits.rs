@@ -122,7 +122,7 @@ impl Hub {
         let waiting = if reached { None } else { waiting() };
         if let Some(waiting) = &waiting {
             // Found by CLIENT UNBLOCK and its like.
-            srv.lines.enter(&srv.ks, waiting);
+            srv.clients.blocked.enter(&srv.ks, waiting);
             let waiter = Waiter { waiting: waiting.clone(), unit, goal, has_asked: false };
             state.replicas.waiters.all.push(waiter);
             self.published.has_waits.store(true, Ordering::SeqCst);

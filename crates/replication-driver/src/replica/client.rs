@@ -20,19 +20,19 @@ pub fn show(srv: &Server, link: &Link, db: u32) {
     let Some(socket) = link.socket() else { return };
     let name = |at: io::Result<SocketAddr>| at.map_or_else(|_| "?:0".into(), |at| at.to_string());
     let ends = [name(socket.peer_addr()), name(socket.local_addr())];
-    let (id, fd, now) = (srv.clients.next_id(), socket.as_raw_fd(), srv.mono_ms());
+    let (id, fd, now) = (srv.clients.registry.next_id(), socket.as_raw_fd(), srv.mono_ms());
     let client = Arc::new(ClientShared::of_primary(id, fd, ends, now));
     client.db.store(db, Ordering::Relaxed);
     client.authenticated.store(true, Ordering::Relaxed);
     if link.client.set(client.clone()).is_ok() {
-        srv.clients.insert(client);
+        srv.clients.registry.insert(client);
     }
 }
 
 /// The link is given up.
 pub fn hide(srv: &Server, link: &Link) {
     if let Some(client) = link.client.get() {
-        srv.clients.remove(client.id);
+        srv.clients.registry.remove(client.id);
     }
 }
 

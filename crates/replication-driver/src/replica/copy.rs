@@ -187,7 +187,7 @@ impl Copies {
                     }
                 }
                 if let Some(unwanted) = beside {
-                    srv.bio.free_copy(unwanted);
+                    srv.background.bio.free_copy(unwanted);
                 }
                 loaded
             }
@@ -247,7 +247,7 @@ impl Copies {
                 drop(to);
                 let _ = answer(loader);
                 if let Some(unwanted) = beside.and_then(Arc::into_inner) {
-                    self.srv.bio.free_copy(unwanted);
+                    self.srv.background.bio.free_copy(unwanted);
                 }
             }
         }

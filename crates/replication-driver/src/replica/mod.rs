@@ -117,7 +117,7 @@ fn end(srv: &Server, follow: &mut Follow) {
     }
     follow.orders.clear();
     if let Some((_, copy)) = follow.copy.take() {
-        srv.bio.free_copy(copy);
+        srv.background.bio.free_copy(copy);
     }
 }
 
@@ -158,7 +158,7 @@ fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link
     let Some((_, beside)) = state.link.copy.take_if(|(of, _)| *of == link) else { return };
     let mut turn = Turn::new(srv.now_ms(), 0);
     for taken in guard.exchange_all(&mut turn, beside) {
-        srv.bio.free_tables(taken.contents);
+        srv.background.bio.free_tables(taken.contents);
     }
     forget(guard, &mut turn);
     srv.replication.loads_beside.store(false, Ordering::SeqCst);

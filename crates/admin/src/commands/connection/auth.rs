@@ -58,7 +58,7 @@ pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdRes
     let wanted = &settings.password;
     let known = wanted.is_empty() || same_bytes(wanted, password);
     if user != DEFAULT_USER.as_bytes() || !known {
-        cx.srv().totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
+        cx.srv().statistics.totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
         return Err(WRONG_PASS);
     }
     cx.session.authenticated = true;

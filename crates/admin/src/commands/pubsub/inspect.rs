@@ -84,8 +84,8 @@ fn channels(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         [_, _, pattern] => Some(*pattern),
         _ => return Err(does_not_fit(cx.args[1])),
     };
-    cx.weigh(cx.srv().pubsub.count(kind))?;
-    let mut names = cx.srv().pubsub.channels(kind);
+    cx.weigh(cx.srv().clients.pubsub.count(kind))?;
+    let mut names = cx.srv().clients.pubsub.channels(kind);
     names.retain(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name, false)));
     cx.reply.array(names.len());
     names.iter().for_each(|name| cx.reply.bulk(name));
@@ -93,7 +93,7 @@ fn channels(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 }
 
 fn numpat(cx: &mut ConnCx<'_>) -> CmdResult {
-    let patterns = cx.srv().pubsub.count(Kind::Pattern);
+    let patterns = cx.srv().clients.pubsub.count(Kind::Pattern);
     cx.reply.int(patterns as i64);
     Ok(())
 }
@@ -104,7 +104,7 @@ fn numsub(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     cx.reply.array(2 * names.len());
     for name in names {
         cx.reply.bulk(name);
-        let listen = cx.srv().pubsub.subscribers(kind, name);
+        let listen = cx.srv().clients.pubsub.subscribers(kind, name);
         cx.reply.int(listen as i64);
     }
     Ok(())

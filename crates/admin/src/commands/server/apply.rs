@@ -106,7 +106,7 @@ fn set_watchdog(srv: &'static Server, config: &mut Config) -> Result<(), String>
 }
 
 fn change_listeners(srv: &Server, config: &Config) -> Option<()> {
-    listening::change(&srv.listening, &srv.threads, config).ok()?;
+    listening::change(&srv.process.listening, &srv.threads, config).ok()?;
     crate::announce::apply_title(srv, config);
     Some(())
 }

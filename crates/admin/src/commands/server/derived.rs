@@ -34,10 +34,12 @@ pub fn apply_derived(srv: &Server, config: &Config) {
     apply_log(config);
     crash::set_enabled(config.bool(Id::CRASH_LOG_ENABLED));
     let max = |id| config.int(id).max(0) as usize;
-    srv.commandlog.set_max(LogKind::Slow, max(Id::COMMANDLOG_SLOW_EXECUTION_MAX_LEN));
-    srv.commandlog.set_max(LogKind::LargeRequest, max(Id::COMMANDLOG_LARGE_REQUEST_MAX_LEN));
-    srv.commandlog.set_max(LogKind::LargeReply, max(Id::COMMANDLOG_LARGE_REPLY_MAX_LEN));
-    srv.latency.set_threshold(config.int(Id::LATENCY_MONITOR_THRESHOLD));
+    srv.statistics.commandlog.set_max(LogKind::Slow, max(Id::COMMANDLOG_SLOW_EXECUTION_MAX_LEN));
+    srv.statistics
+        .commandlog
+        .set_max(LogKind::LargeRequest, max(Id::COMMANDLOG_LARGE_REQUEST_MAX_LEN));
+    srv.statistics.commandlog.set_max(LogKind::LargeReply, max(Id::COMMANDLOG_LARGE_REPLY_MAX_LEN));
+    srv.statistics.latency.set_threshold(config.int(Id::LATENCY_MONITOR_THRESHOLD));
 }
 
 /// Sets the kernel's preference for killing this process when memory runs out (`oom-score-adj`).
@@ -51,5 +53,5 @@ pub fn apply_oom_score(srv: &Server, config: &Config) -> std::io::Result<()> {
         _ => OomMode::Relative,
     };
     let [primary, ..] = config.oom_score_adj_values();
-    srv.info.oom_score().apply(mode, primary)
+    srv.statistics.info.oom_score().apply(mode, primary)
 }

@@ -83,7 +83,7 @@ fn doctor(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn graph(cx: &mut ConnCx<'_>) -> CmdResult {
     let name = String::from_utf8_lossy(cx.args[2]).into_owned();
-    let events = cx.srv().latency.events();
+    let events = cx.srv().statistics.latency.events();
     let Some(series) = events.get(&name).filter(|series| !series.samples.is_empty()) else {
         return Err(Error::owned(format!("ERR No samples available for event '{name}'")));
     };
@@ -94,7 +94,7 @@ fn graph(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn history(cx: &mut ConnCx<'_>) -> CmdResult {
     let name = String::from_utf8_lossy(cx.args[2]).into_owned();
-    let events = cx.srv().latency.events();
+    let events = cx.srv().statistics.latency.events();
     let samples = events.get(&name).map(|series| &series.samples);
     cx.reply.array(samples.map_or(0, |s| s.len()));
     for (at, ms) in samples.into_iter().flatten() {
@@ -106,7 +106,7 @@ fn history(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn latest(cx: &mut ConnCx<'_>) -> CmdResult {
-    let events = cx.srv().latency.events();
+    let events = cx.srv().statistics.latency.events();
     cx.reply.array(events.len());
     for (name, series) in events.iter() {
         let (at, ms) = series.samples.back().copied().unwrap_or_default();
@@ -120,7 +120,7 @@ fn latest(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
-    let mut events = cx.srv().latency.events();
+    let mut events = cx.srv().statistics.latency.events();
     let before = events.len();
     match &cx.args[2..] {
         [] => events.clear(),

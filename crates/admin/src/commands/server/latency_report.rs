@@ -7,14 +7,14 @@ use weft_state::server::Server;
 
 /// Describes the recorded spikes and suggests remedies.
 pub fn doctor(srv: &Server) -> String {
-    let threshold = srv.latency.threshold_ms();
+    let threshold = srv.statistics.latency.threshold_ms();
     if threshold == 0 {
         return "Latency is not being watched, so there is nothing to examine. CONFIG SET \
                 latency-monitor-threshold <milliseconds> starts it: choose the longest delay \
                 that your clients can live with.\n"
             .into();
     }
-    let events = srv.latency.events();
+    let events = srv.statistics.latency.events();
     if events.values().all(|series| series.samples.is_empty()) {
         return format!("Nothing has taken {threshold} ms or more so far.\n");
     }

@@ -91,7 +91,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         let (id, peer) = (client.id, &client.peer);
         log_warning!("User requested shutdown... (by client id={id} addr={peer})");
     };
-    if !srv.stopping.is_under_way() && !crate::stop::has_to_wait(stop, srv) {
+    if !srv.process.ending.attempts.is_under_way() && !crate::stop::has_to_wait(stop, srv) {
         says();
         // No reply: the client sees the connection close, and no request that it sent later runs.
         cx.session.close = true;

@@ -163,7 +163,7 @@ fn kind(cx: &ConnCx<'_>, at: usize) -> Result<LogKind, Error> {
 }
 
 fn answer(cx: &mut ConnCx<'_>, kind: LogKind, count: usize) -> CmdResult {
-    let entries = cx.srv().commandlog.latest(kind, count);
+    let entries = cx.srv().statistics.commandlog.latest(kind, count);
     cx.reply.array(entries.len());
     for LogEntry { id, time_s, value, args, peer, name } in entries {
         cx.reply.array(6);
@@ -177,12 +177,12 @@ fn answer(cx: &mut ConnCx<'_>, kind: LogKind, count: usize) -> CmdResult {
 }
 
 fn len(cx: &mut ConnCx<'_>, kind: LogKind) -> CmdResult {
-    cx.reply.int(cx.srv().commandlog.len(kind) as i64);
+    cx.reply.int(cx.srv().statistics.commandlog.len(kind) as i64);
     Ok(())
 }
 
 fn reset(cx: &mut ConnCx<'_>, kind: LogKind) -> CmdResult {
-    cx.srv().commandlog.clear(kind);
+    cx.srv().statistics.commandlog.clear(kind);
     cx.reply.ok();
     Ok(())
 }

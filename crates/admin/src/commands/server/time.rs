@@ -37,6 +37,6 @@ fn time(cx: &mut ConnCx<'_>) -> CmdResult {
 
 /// Unix seconds of the last save, or of the start if there was none.
 fn last_save(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.reply.int(cx.srv().totals.last_save_s.load(Ordering::Relaxed));
+    cx.reply.int(cx.srv().statistics.totals.last_save_s.load(Ordering::Relaxed));
     Ok(())
 }

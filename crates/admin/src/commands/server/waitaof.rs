@@ -78,7 +78,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let from = timeout_reply.mark();
     answer(&mut timeout_reply, done, on_replicas);
     let waiting = waiting(cx, timeout_reply.bytes_since(from).to_vec(), timeout_ms, None)?;
-    srv.lines.enter(&srv.ks, &waiting);
+    srv.clients.blocked.enter(&srv.ks, &waiting);
     if !aof(srv).has_wait(unit, &waiting) {
         blocking::leave(srv, &waiting);
         answer(cx.reply, 1, hub(srv).replicas_on_disk(srv, unit));

@@ -54,7 +54,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         return behind.killed;
     }
     let (own, others): (Vec<_>, Vec<_>) =
-        srv.clients.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
+        srv.clients.registry.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
     if !own.is_empty() {
         // The reply is still sent.
         cx.session.close = true;
@@ -72,7 +72,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         cx.end_in_slow_lane = true;
     }
     for client in others {
-        srv.clients.remove(client.id);
+        srv.clients.registry.remove(client.id);
         if client.is_primary {
             hub(srv).close_link(client.id);
             continue;

@@ -24,7 +24,7 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
     renew_own(cx);
     let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
     let mut lines = Vec::new();
-    for client in cx.srv().clients.all() {
+    for client in cx.srv().clients.registry.all() {
         if filter.fits(&client, me, now_ms) {
             describe(&client, &cx.srv().table, now_ms, Shown::All, &mut lines);
         }

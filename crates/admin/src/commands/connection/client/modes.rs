@@ -86,7 +86,7 @@ pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
     let id = cx.int(2)?;
     let error = cx.args.len() == 4 && cx.is(3, "error");
     let srv = cx.srv();
-    let waiting = u64::try_from(id).ok().and_then(|id| srv.lines.of_client(id));
+    let waiting = u64::try_from(id).ok().and_then(|id| srv.clients.blocked.of_client(id));
     let gave_up = waiting.filter(|w| w.state.give_up());
     if let Some(waiting) = &gave_up {
         let message = Message::Unblocked { waiting: waiting.clone(), error };

@@ -68,7 +68,7 @@ fn parse<'a>(srv: &Server, mut args: &[&'a [u8]]) -> Result<Wishes<'a>, Error> {
                     return Err(ONE_REDIRECTION);
                 }
                 let id = parse_i64(id).ok_or(error::NOT_AN_INTEGER)?;
-                let client = u64::try_from(id).ok().and_then(|id| srv.clients.get(id));
+                let client = u64::try_from(id).ok().and_then(|id| srv.clients.registry.get(id));
                 wishes.redirect = Some(client.ok_or(NO_SUCH_CLIENT)?);
                 after
             }

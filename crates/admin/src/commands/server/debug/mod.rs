@@ -287,7 +287,7 @@ fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.srv().background.active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
@@ -301,7 +301,7 @@ fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.srv().statistics.info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
@@ -326,7 +326,7 @@ fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(Error::new("ERR maxmemory-clients is disabled."));
     }
     let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
-    for client in cx.srv().clients.all() {
+    for client in cx.srv().clients.registry.all() {
         let memory = client.memory.load(Ordering::Relaxed);
         let class = memory.max(1).ilog2().clamp(SMALLEST - 1, LARGEST - 1) - (SMALLEST - 1);
         classes[class as usize].0 += memory;

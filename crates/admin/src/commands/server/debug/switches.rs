@@ -52,7 +52,7 @@ pub fn reply_buffer(cx: &mut ConnCx<'_>) -> CmdResult {
 /// PROTECT-CLIENT has no effect: a client is freed after the last thread has stopped using it.
 pub fn protect_client(cx: &mut ConnCx<'_>) -> CmdResult {
     let id = parse_i64(cx.args[2]).ok_or(Error::new("ERR Invalid client id"))?;
-    let client = u64::try_from(id).ok().and_then(|id| cx.srv().clients.get(id));
+    let client = u64::try_from(id).ok().and_then(|id| cx.srv().clients.registry.get(id));
     if client.is_none() {
         return Err(Error::new("ERR No such client"));
     }

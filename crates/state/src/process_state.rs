@@ -1,0 +1,46 @@
+//! Facts of this process, its machine and its end.
+
+use crate::listening::Listening;
+use crate::stop_state::Stopping;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, RwLock};
+use weft_base::cpulist::CpuSet;
+use weft_base::machine::Machine;
+use weft_scheduler::placement::Placement;
+
+/// Facts of this process.
+pub struct ProcessState {
+    /// Unix milliseconds.
+    pub started_ms: i64,
+    pub started: std::time::Instant,
+    /// 40 hexadecimal digits.
+    pub run_id: String,
+    pub port: AtomicU32,
+    /// Empty if there is none.
+    pub config_file: String,
+    pub executable: String,
+    /// How the program was called, for the title.
+    pub called: String,
+    pub(crate) seed: u64,
+    pub listening: Listening,
+    pub hardware: Hardware,
+    pub ending: Ending,
+}
+
+/// The machine, and the threads' places on it.
+pub struct Hardware {
+    /// The machine at the start, before any thread was bound to CPUs.
+    pub machine: Machine,
+    /// CPUs that the process may use.
+    pub allowed_cpus: CpuSet,
+    pub(crate) placement: RwLock<Arc<Placement>>,
+}
+
+/// The end of the server.
+#[derive(Default)]
+pub struct Ending {
+    pub(crate) stop: AtomicBool,
+    pub attempts: Stopping,
+    /// The exit code that SHUTDOWN or a signal asked for.
+    pub exit_code: AtomicU32,
+}

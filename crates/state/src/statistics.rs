@@ -1,0 +1,73 @@
+//! Counters and their history, beside those of single threads.
+
+use crate::commandlog::CommandLog;
+use crate::info_state::State;
+use crate::latency::LatencyMonitor;
+use crate::stats::{StaleShare, ThreadStats};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+/// Counters and their history.
+pub struct Statistics {
+    pub totals: Totals,
+    /// Counters of the slow lane's threads, and of the threads that load files and apply a primary's writes.
+    pub slow_threads: Box<[ThreadStats]>,
+    pub commandlog: CommandLog,
+    pub latency: LatencyMonitor,
+    pub info: State,
+    /// Error replies by their code ("ERR", "WRONGTYPE" ...).
+    errors: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Distinct codes of errors that are counted. A script could make up any number; the reference stops here too.
+const MOST_CODES: usize = 128;
+
+impl Statistics {
+    pub fn new(slow_threads: Box<[ThreadStats]>) -> Statistics {
+        Statistics {
+            totals: Totals::default(),
+            slow_threads,
+            commandlog: CommandLog::default(),
+            latency: LatencyMonitor::default(),
+            info: State::default(),
+            errors: Mutex::default(),
+        }
+    }
+
+    /// Error replies by their code.
+    pub fn errors(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, u64>> {
+        self.errors.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Counts an error reply; `reply` starts with its code.
+    pub fn count_error(&self, reply: &[u8]) {
+        let code = reply.split(|b| *b == b' ').next().unwrap_or(reply);
+        let code = String::from_utf8_lossy(code).into_owned();
+        let mut errors = self.errors();
+        if errors.len() < MOST_CODES || errors.contains_key(&code) {
+            *errors.entry(code).or_insert(0) += 1;
+        }
+    }
+}
+
+/// Counters of rare events, which any thread may increment.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub connections: AtomicU64,
+    pub rejected_connections: AtomicU64,
+    pub evicted_clients: AtomicU64,
+    pub query_limit_disconnections: AtomicU64,
+    pub output_limit_disconnections: AtomicU64,
+    pub acl_denied_auth: AtomicU64,
+    pub evict_cycles: AtomicU64,
+    pub expire_cycles_capped: AtomicU64,
+    /// Microseconds spent on active expiry.
+    pub expire_us: AtomicU64,
+    /// Keys and fields that have expired and are still there, as the sweeps find them.
+    pub stale_keys: StaleShare,
+    pub stale_fields: StaleShare,
+    pub oom_errors: AtomicU64,
+    pub last_save_s: AtomicI64,
+    pub dirty_base: AtomicU64,
+}
