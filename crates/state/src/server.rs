@@ -11,7 +11,7 @@ use crate::mailbox::Message;
 use crate::pause::{PauseMode, Pauses};
 use crate::process_state::{Ending, Hardware, ProcessState};
 use crate::replication_status::ReplicationStatus;
-use crate::server_parts::{Background, ClientState, Links};
+use crate::server_parts::{Background, ClientState};
 use crate::settings::Settings;
 use crate::slow_lane::{self, SlowLane};
 use crate::statistics::Statistics;
@@ -90,6 +90,19 @@ pub struct Parts {
     pub replication: Arc<ReplicationStatus>,
     pub replicator: Box<dyn Replicator>,
     pub run_thread: RunThread,
+}
+
+/// Parts above this crate, known here by what this crate asks of them.
+pub struct Links {
+    /// What [`Run::Server`](crate::command_table::Run::Server) numbers; only the executor knows its type.
+    pub functions: Box<dyn Any + Send + Sync>,
+    /// The append-only file.
+    pub journal: Box<dyn Journal>,
+    pub replicator: Box<dyn Replicator>,
+    /// The body of each I/O thread.
+    pub run_thread: RunThread,
+    /// Replies that wait for the disk or for replicas.
+    pub answers: Answers,
 }
 
 /// The server: one per process.

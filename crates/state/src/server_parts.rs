@@ -1,14 +1,11 @@
 //! Groups of the server's state.
 
-use crate::answers::Answers;
 use crate::bio::Bio;
 use crate::clients::{Clients, Tracking};
 use crate::defrag_state::Defrag;
 use crate::pause::ClientPause;
-use crate::server::{Journal, Replicator, RunThread};
 use crate::upkeep::{ClientEviction, Watchdog};
 use crate::waiting::Lines;
-use std::any::Any;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
@@ -24,19 +21,6 @@ pub struct ClientState {
     pub pubsub: weft_pubsub::registry::Registry,
     pub tracking: Tracking,
     pub pause: ClientPause,
-}
-
-/// Parts above this crate, known here by what this crate asks of them.
-pub struct Links {
-    /// What [`Run::Server`](crate::command_table::Run::Server) numbers; only the executor knows its type.
-    pub functions: Box<dyn Any + Send + Sync>,
-    /// The append-only file.
-    pub journal: Box<dyn Journal>,
-    pub replicator: Box<dyn Replicator>,
-    /// The body of each I/O thread.
-    pub run_thread: RunThread,
-    /// Replies that wait for the disk or for replicas.
-    pub answers: Answers,
 }
 
 /// State of regular work beside commands.
