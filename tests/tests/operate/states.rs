@@ -134,7 +134,7 @@ fn threads_do_not_take_the_descriptors_of_clients() {
     let server = Server::with_descriptors("weft", locate::weft(), &threads, DESCRIPTORS);
     let mut admin = client(&server);
     let told = said(&mut admin, &["CONFIG", "SET", "io-threads", "40"]);
-    assert!(told.contains("not able to handle so many threads beside maxclients"), "{told}");
+    assert!(told.contains("not able to handle so many threads with maxclients"), "{told}");
     assert_eq!(said(&mut admin, &["CONFIG", "SET", "io-threads", "40", "maxclients", "40"]), "OK");
     let most = info(&mut admin, "maxclients");
     let mut others: Vec<_> = (1..most).map(|_| client(&server)).collect();
