@@ -18,7 +18,7 @@ use crate::dispatch::core::Core;
 use crate::dispatch::hold::hold_slow;
 use crate::dispatch::needs;
 use crate::dispatch::needs::needs_world;
-use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::request::{Request, Suspend, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::Lane;
@@ -37,9 +37,7 @@ use weft_transfer as transfer;
 
 /// Whether a job may wait for another server.
 fn waits_outside(job: &Job) -> bool {
-    let transaction = job.session.transaction.as_ref();
-    transfer::waits_outside(job.cmd.spec.name)
-        || transaction.is_some_and(|transaction| needs::waits_outside(transaction))
+    transfer::waits_outside(job.cmd.spec.name) || needs::waits_outside(&job.session)
 }
 
 /// Starts the threads. They end with the process.
@@ -134,7 +132,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
         })
         .collect();
     let retry = retry.as_ref();
-    let request = Request { looked, retry, ..Request::new(Some(cmd), &slices, &blobs) };
+    let request = Request { has_run: looked, retry, ..Request::new(Some(cmd), &slices, &blobs) };
     let mut reply = Reply::new(session.proto);
     let mark = reply.mark();
     // What has looked at its keys has touched them, too.
@@ -164,8 +162,8 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let (client, thread) = (session.shared.id, session.shared.thread());
     let session = cmd.takes_session().then(|| Box::new(session));
     let message = match flow {
-        Flow::Done => Message::SlowDone { client, reply, session, unit },
-        Flow::Paused => {
+        Ok(()) => Message::SlowDone { client, reply, session, unit },
+        Err(Suspend::Paused) => {
             let kept = Kept {
                 looked,
                 retry: retry.cloned(),
@@ -173,10 +171,10 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
             };
             Message::SlowPaused { client, kept, session }
         }
-        // Its thread was told while the shards were held.
-        Flow::Blocked(_) => return,
-        Flow::Busy(_) | Flow::Crowded(_) | Flow::Slow { .. } => {
-            unreachable!("the slow lane takes its time")
+        // The client's thread was notified under the shards.
+        Err(Suspend::Blocked(_)) => return,
+        Err(Suspend::Busy(_) | Suspend::Crowded(_) | Suspend::Slow { .. }) => {
+            unreachable!("a thread of the slow lane waits for shards, and completes its commands")
         }
     };
     // Before the client is answered: what it asks next finds nothing of this.

@@ -1,24 +1,22 @@
-//! MULTI and EXEC: commands that are queued, and run as one.
+//! MULTI and EXEC: the session's queued commands and watched keys.
 //!
-//! EXEC takes the union of the shards of all queued commands and of the watched keys, in order,
-//! as one multi-key command would; nobody sees a state in between. A queued command that needs
-//! the whole keyspace makes EXEC stop the world. A queue with much to do is run by the slow lane,
-//! as a single command with much to do is. Here is what is queued and watched, and what it needs;
-//! the stages of [`crate::dispatch`] run it.
+//! EXEC takes the union of the shards of all queued commands and of the watched keys, in order, as one multi-key command
+//! would; no client sees a state in between. A queued command that needs the whole keyspace makes EXEC stop the world. A
+//! queue with much work runs in the slow lane. The transaction stays in its session until EXEC has all that it needs
+//! ([`crate::dispatch::hold`]), so an attempt that fails leaves nothing to restore.
 
-use crate::dispatch::request::Task;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
 use weft_memory::holdings::Holding;
 use weft_state::command_table::{Cmd, Run};
-use weft_state::queued::Transaction;
+use weft_state::queued::{Queued, Transaction};
 use weft_state::server::Server;
 use weft_state::session::Session;
 
 const NOT_IN_MULTI: Error = Error::new("ERR EXEC without MULTI");
 const ABORTED: Error = Error::new("EXECABORT Transaction discarded because of previous errors.");
 
-/// Forgets transaction and watches: DISCARD, RESET.
+/// Drops the transaction and the watches: DISCARD, RESET.
 pub fn discard(srv: &Server, session: &mut Session) {
     if let Some(transaction) = session.transaction.take() {
         release(srv, transaction);
@@ -26,37 +24,51 @@ pub fn discard(srv: &Server, session: &mut Session) {
     session.watched = None;
 }
 
-/// Frees a transaction that was run or given up.
-pub fn release(srv: &Server, transaction: Box<Transaction>) {
+/// Frees a transaction, in the background if it is large.
+fn release(srv: &Server, transaction: Box<Transaction>) {
     srv.background.bio.release(transaction.commands(), move || drop(transaction));
 }
 
-/// Takes the session's transaction, to be run.
+/// Checks that EXEC can run the session's transaction.
 ///
 /// # Errors
-/// There is none, or a command of it was refused; it is given up then.
-pub fn take(srv: &Server, session: &mut Session) -> Result<Box<Transaction>, Error> {
-    let transaction = session.transaction.take().ok_or(NOT_IN_MULTI)?;
+/// There is no transaction, or one of its commands was refused: then it is discarded.
+pub fn check(srv: &Server, session: &mut Session) -> Result<(), Error> {
+    let transaction = session.transaction.as_ref().ok_or(NOT_IN_MULTI)?;
     if transaction.failed {
-        release(srv, transaction);
         discard(srv, session);
         renew_shared(session);
         return Err(ABORTED);
     }
-    Ok(transaction)
+    Ok(())
 }
 
-/// EXEC can't run now: the transaction stays what it was.
-pub fn put_back(task: &mut Task<'_>, transaction: Box<Transaction>) {
-    task.session.transaction = Some(transaction);
+/// The commands that the session has queued.
+pub fn queue(session: &Session) -> &[Queued] {
+    session.transaction.as_ref().map_or(&[], |transaction| &transaction.queue)
 }
 
-/// Whether EXEC must be refused as its queue would be: out of memory, paused for writes.
+/// Queued commands and watched keys of the session.
+pub fn size(session: &Session) -> usize {
+    let watched = session.watched.as_ref().map_or(0, |watched| watched.watched());
+    session.transaction.as_ref().map_or(0, |transaction| transaction.commands()) + watched
+}
+
+/// The flags of a command; of EXEC, with those of the queued commands: it is refused as they would be.
 pub fn flags_of(session: &Session, cmd: &Cmd) -> Flags {
     match (&session.transaction, cmd.run) {
         (Some(transaction), Run::Exec) => cmd.spec.flags.or(Flags(transaction.flags)),
         _ => cmd.spec.flags,
     }
+}
+
+/// Whether a command has a flag; of EXEC, whether all queued commands have it, too.
+pub fn all_have(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
+    let queued = match cmd.run {
+        Run::Exec => queue(session),
+        Run::Data { .. } | Run::Server(_) | Run::Watch => &[],
+    };
+    cmd.spec.flags.has(flag) && queued.iter().all(|queued| queued.cmd.spec.flags.has(flag))
 }
 
 /// Copies what CLIENT LIST shows of the transaction.
@@ -72,7 +84,7 @@ pub fn renew_shared(session: &Session) {
     shared.holdings.set(Holding::Queue, transaction.map_or(0, |t| t.memory()));
     let before = shared.watched.load(Ordering::Relaxed);
     let keys = watched.map_or(0, |w| w.watched() as u64);
-    // Most transactions come without WATCH.
+    // Most transactions have no WATCH.
     if (before, keys) != (0, 0) {
         shared.watched.store(keys, Ordering::Relaxed);
         let watch = watched.map(|w| w.watch().clone());

@@ -7,13 +7,13 @@
 //! of its commands and from the values that their keys hold before the first one runs.
 
 use crate::dispatch::core::Core;
+use crate::transaction;
 use smallvec::SmallVec;
 use weft_commands::spec::{Group, Spec};
 use weft_commands::string::range::BYTES_PER_ELEMENT;
 use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, queued, stream, string};
 use weft_keyspace::{Db, Guard, Record};
 use weft_state::args::ArgBuf;
-use weft_state::queued::Transaction;
 use weft_state::session::Session;
 use weft_transfer as transfer;
 use weft_types::value;
@@ -41,16 +41,11 @@ fn of_bytes(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> usize {
 
 /// Whether the queue is too much for an I/O thread. `guard` holds all of its shards. O(commands and
 /// their keys).
-pub fn is_heavy(
-    transaction: &Transaction,
-    core: &mut Core,
-    session: &Session,
-    guard: &Guard<'_>,
-) -> bool {
+pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
     // Each of them is looked at.
     let mut work = session.watched.as_ref().map_or(0, |watched| watched.watched());
     let mut db = Db::new(guard, &mut core.turn, session.db);
-    for command in &transaction.queue {
+    for command in transaction::queue(session) {
         let spec = command.cmd.spec;
         let long = command.args.iter().enumerate().filter_map(|(at, arg)| match arg {
             ArgBuf::Blob(blob) => Some((at, blob.len())),

@@ -18,7 +18,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 use weft_commands::{Flags, Lane};
 use weft_config::Id;
-use weft_executor::dispatch::call::{DataFn, Who, call};
+use weft_executor::dispatch::call::{Caller, DataFn, call};
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::request::Request;
 use weft_keyspace::commit::settle;
@@ -324,7 +324,7 @@ impl Executor {
         core.turn.set_import(Import::Source);
         core.turn.expired = Expired::Keep;
         let request = Request::new(Some(cmd), args, &[]);
-        let who = Who::source(self.db);
+        let who = Caller::source(self.db);
         // Discard the reply, even an error: the client got it when the command was logged.
         let _ = call(core, who, cmd, run, &request, &mut self.reply, guard, Lane::Slow);
         self.reply.clear();

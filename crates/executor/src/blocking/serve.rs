@@ -8,7 +8,7 @@
 //! client's reply could serve one of those first, and no order of the two would explain that.
 
 use crate::blocking::{Served, hand_over, leave};
-use crate::dispatch::call::{Who, call, log_words};
+use crate::dispatch::call::{Caller, call, log_words};
 use crate::dispatch::core::Core;
 use crate::dispatch::refusals;
 use crate::dispatch::reply;
@@ -113,7 +113,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let args: Vec<&[u8]> = waiting.args.iter().map(|a| a.bytes()).collect();
     let request = Request::new(Some(waiting.cmd), &args, &[]);
     let mut answer = Reply::new(waiting.proto);
-    let who = Who { db: waiting.db, no_touch: waiting.no_touch, is_decided: false };
+    let who = Caller { db: waiting.db, no_touch: waiting.no_touch, is_source: false };
     let from = core.srv.time.clock.raw();
     let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
     let seen = (core.turn.tally.hits, core.turn.tally.misses);

@@ -7,7 +7,7 @@
 use crate::dispatch::core::Core;
 use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_held_back, is_refused_write};
 use crate::dispatch::reply::refuse;
-use crate::dispatch::request::{Flow, Request, Task};
+use crate::dispatch::request::{Flow, Request, Suspend, Task};
 use crate::dispatch::snapshot;
 use crate::dispatch::{absent, hold, run};
 use crate::pubsub;
@@ -59,7 +59,7 @@ pub fn execute(
                     queue(&mut task)
                 }
                 Ok(None) => hold::hold(task, inside),
-                Ok(Some(held_back)) => held_back,
+                Ok(Some(suspend)) => Err(suspend),
                 Err(e) => reject(task, e),
             }
         }
@@ -67,7 +67,7 @@ pub fn execute(
         None if is_http(request.args[0]) => {
             core.srv.warn_of_http(&session.shared.peer);
             session.close = true;
-            Flow::Done
+            Ok(())
         }
         None => {
             let error = match absent::command(request.args[0]) {
@@ -86,7 +86,7 @@ pub fn execute(
                 pubsub::catch_up(core, session, reply);
             }
             refuse(core, reply, &error);
-            Flow::Done
+            Ok(())
         }
     };
     if mode != ReplyMode::On {
@@ -112,7 +112,7 @@ fn queue(task: &mut Task<'_>) -> Flow {
     }
     transaction::renew_shared(task.session);
     task.reply.simple("QUEUED");
-    Flow::Done
+    Ok(())
 }
 
 /// A command was refused before it was run: EXEC will be, too.
@@ -142,14 +142,14 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
         Run::Data { .. } | Run::Server(_) | Run::Watch => e,
     };
     refuse(task.core, task.reply, &e);
-    Flow::Done
+    Ok(())
 }
 
 /// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
 #[cold]
 fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
     let mark = session.keep.take().unwrap_or(mark);
-    if !matches!(flow, Flow::Done) {
+    if flow.is_err() {
         session.reply_mode = mode;
         return;
     }
@@ -199,7 +199,7 @@ fn head(arg: &[u8], room: usize) -> &[u8] {
 
 /// What must hold before a command may run. `Ok(Some(_))`: not now.
 #[inline]
-fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flow>, Error> {
+fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Suspend>, Error> {
     let Task { core, session, request, cmd, .. } = task;
     // Before all else: a stranger learns nothing of the commands.
     if !session.authenticated
@@ -233,14 +233,14 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
                 && may_publish(core, session, cmd)
                 && let Some(thread) = pubsub::crowded_thread(core.srv)
             {
-                return Ok(Some(Flow::Crowded(thread)));
+                return Ok(Some(Suspend::Crowded(thread)));
             }
             let held_back = admit_with_care(core, inside, session, cmd, bits)?;
             if bits & attention::SNAPSHOT != 0
                 && held_back.is_none()
                 && snapshot::holds_back(core, session, request, cmd)
             {
-                return Ok(Some(Flow::Paused));
+                return Ok(Some(Suspend::Paused));
             }
             Ok(held_back)
         }
@@ -302,15 +302,15 @@ fn admit_with_care(
     session: &Session,
     cmd: &'static Cmd,
     bits: u32,
-) -> Result<Option<Flow>, Error> {
+) -> Result<Option<Suspend>, Error> {
     let flags = transaction::flags_of(session, cmd);
     if is_held_back(core, flags) {
-        return Ok(Some(Flow::Paused));
+        return Ok(Some(Suspend::Paused));
     }
     if bits & attention::REPLICA != 0 {
         admit_on_replica(core, session, cmd)?;
     }
-    if bits & attention::LOADING != 0 && !is_any_time(session, cmd, Flags::LOADING) {
+    if bits & attention::LOADING != 0 && !transaction::all_have(session, cmd, Flags::LOADING) {
         return Err(LOADING);
     }
     core.begin_import(session.import_source, flags);
@@ -352,7 +352,7 @@ fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result
     let is_linked = || published.is_linked.load(Ordering::Relaxed);
     if !core.settings.replica.serves_stale
         && !is_linked()
-        && !is_any_time(session, cmd, Flags::STALE)
+        && !transaction::all_have(session, cmd, Flags::STALE)
     {
         return Err(PRIMARY_DOWN);
     }
@@ -361,13 +361,4 @@ fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result
         return Err(LOADING);
     }
     Ok(())
-}
-
-/// Whether a command has a flag, and all those that EXEC would run.
-fn is_any_time(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
-    let queued = match (&session.transaction, cmd.run) {
-        (Some(transaction), Run::Exec) => &transaction.queue[..],
-        _ => &[],
-    };
-    cmd.spec.flags.has(flag) && queued.iter().all(|queued| queued.cmd.spec.flags.has(flag))
 }

@@ -1,30 +1,112 @@
-//! Calls the function of a command on keys, on behalf of a client, of our primary or of a file.
+//! Calls the function of a command, for a client, for the primary of this server or for a file.
+//!
+//! [`execute_under`] is the door for callers that hold the shards of several commands: EXEC today, scripts later.
+//! [`call`] is the door for commands on keys that another server, or this one, has accepted before.
 
-use crate::dispatch::core::Core;
-use crate::dispatch::request::Request;
-use weft_commands::{CmdResult, Ctx, Lane, Pause};
+use crate::dispatch::commit;
+use crate::dispatch::core::{ConnCx, Core, Held};
+use crate::dispatch::request::{Request, Suspend};
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Ctx, Flags, Lane, Pause};
+use weft_keyspace::commit::hand_over;
 use weft_keyspace::log::unit::{Arg, SHARE_FROM};
+use weft_keyspace::stale::invalidate;
 use weft_keyspace::{Db, Guard};
 use weft_resp::Reply;
-use weft_state::command_table::Cmd;
+use weft_state::attention;
+use weft_state::command_table::{Cmd, Run};
+use weft_state::session::Session;
 
 /// A function of a command on keys.
 pub type DataFn = fn(&mut Ctx<'_>) -> CmdResult;
 
-/// On whose behalf a command runs.
+/// The caller of a command on keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Who {
+pub struct Caller {
     pub db: usize,
     pub no_touch: bool,
-    /// It is what another server, or this one, has accepted before: what it may do was decided there.
-    pub is_decided: bool,
+    /// The command comes from the primary or from a file. The limits for clients don't apply: they were checked when
+    /// the command was accepted.
+    pub is_source: bool,
 }
 
-impl Who {
-    /// Our primary, or a file of what was accepted, in that database.
-    pub fn source(db: usize) -> Who {
-        Who { db, no_touch: false, is_decided: true }
+impl Caller {
+    /// The primary of this server, or a file of accepted commands, in database `db`.
+    pub fn source(db: usize) -> Caller {
+        Caller { db, no_touch: false, is_source: true }
     }
+}
+
+/// Runs a request of `session` inside of a transaction: under shards that the caller holds for all of its requests.
+/// The command can't be suspended. The reply of a failed command may be partial.
+///
+/// # Errors
+/// Those of the command.
+pub fn execute_under(
+    core: &mut Core,
+    session: &mut Session,
+    request: &Request<'_>,
+    cmd: &'static Cmd,
+    reply: &mut Reply,
+    guard: &Guard<'_>,
+) -> CmdResult {
+    let lane = Lane::Transaction;
+    core.begin_import(session.import_source, cmd.spec.flags);
+    // A later request of the transaction may turn NOLOOP on, which applies to this one.
+    core.turn.client = session.shared.id;
+    let result = match cmd.run {
+        Run::Data { run, .. } => {
+            feed_monitors(core, session, cmd, request.args);
+            let caller = Caller { db: session.db, no_touch: session.no_touch, is_source: false };
+            let (result, _) = call(core, caller, cmd, run, request, reply, guard, lane);
+            if !core.turn.effects.is_empty() {
+                log_words(core, guard, caller.db, request);
+            }
+            result
+        }
+        Run::Server(number) => {
+            // The command may publish, or change which clients get invalidations: earlier effects go out first.
+            invalidate(guard, &mut core.turn);
+            hand_over(guard, &mut core.turn);
+            let held = Held::Guard(guard);
+            call_server(core, session, request, cmd, number, reply, held, lane).0
+        }
+        Run::Exec | Run::Watch => unreachable!("never queued"),
+    };
+    if session.tracks.is_some() {
+        commit::remember(core, session, cmd, request.args, guard);
+    }
+    result
+}
+
+/// Calls the function of a command on the connection or the server. Returns its result, and the reason if it must be
+/// suspended.
+#[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
+pub fn call_server(
+    core: &mut Core,
+    session: &mut Session,
+    request: &Request<'_>,
+    cmd: &'static Cmd,
+    number: usize,
+    reply: &mut Reply,
+    held: Held<'_>,
+    lane: Lane,
+) -> (CmdResult, Option<Suspend>) {
+    let run = core.function(number);
+    let (args, name, has_run) = (request.args, cmd.full_name, request.has_run);
+    let mut cx = ConnCx { core, session, args, reply, name, held, has_run, suspend: None, lane };
+    let result = run(&mut cx);
+    let ConnCx { core, session, suspend, .. } = cx;
+    core.turn.effects.end_unlogged();
+    if suspend.as_ref().is_some_and(Suspend::is_before_start) {
+        return (result, suspend);
+    }
+    // After the command: the line shows the database that SELECT has chosen.
+    feed_monitors(core, session, cmd, args);
+    // CONFIG SET and CLIENT PAUSE apply to the next request of the same pipeline.
+    core.renew_settings();
+    core.begin_command();
+    (result, suspend)
 }
 
 /// Calls the function of a command on keys.
@@ -32,7 +114,7 @@ impl Who {
 #[inline]
 pub fn call(
     core: &mut Core,
-    who: Who,
+    caller: Caller,
     cmd: &'static Cmd,
     run: DataFn,
     request: &Request<'_>,
@@ -41,12 +123,12 @@ pub fn call(
     lane: Lane,
 ) -> (CmdResult, Option<Pause>) {
     let Core { turn, settings, .. } = core;
-    turn.no_touch = who.no_touch;
+    turn.no_touch = caller.no_touch;
     let dirty = turn.tally.dirty;
-    let settings = if who.is_decided { &settings.decided } else { &settings.commands };
+    let settings = if caller.is_source { &settings.decided } else { &settings.commands };
     let mut ctx = Ctx {
         args: request.args,
-        db: Db::new(guard, turn, who.db),
+        db: Db::new(guard, turn, caller.db),
         reply,
         settings,
         blobs: request.blobs,
@@ -59,8 +141,8 @@ pub fn call(
     (result, ctx.pause)
 }
 
-/// After [`call`]: has a command that has changed something, in database `db`, logged in its own
-/// words, unless it has said others. Whoever calls asks first whether there are any effects.
+/// After [`call`], if there are effects: logs the words of a command that has changed data in database `db`, unless it has
+/// logged others.
 #[cold]
 pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Request<'_>) {
     let mut db = Db::new(guard, &mut core.turn, db);
@@ -74,4 +156,17 @@ pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Reques
             Some(_) | None => Arg::Bytes(word),
         }
     }));
+}
+
+/// Whether MONITOR shows the command.
+pub fn is_monitored(cmd: &Cmd) -> bool {
+    !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
+}
+
+/// Shows the command to monitors, if there are any.
+#[inline]
+pub fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
+    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
+        crate::monitor::feed(core.srv, session, args);
+    }
 }

@@ -10,7 +10,7 @@ use crate::blocking::serve;
 use crate::dispatch::call;
 use crate::dispatch::core::Core;
 use crate::dispatch::reply;
-use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::request::{Flow, Outcome, Request, Suspend, Task};
 use crate::tracking;
 use weft_keyspace::Guard;
 use weft_keyspace::commit::{end_group, seal};
@@ -34,10 +34,10 @@ pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
 pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
     tell_all(task.core, task.session, task.request, &mut guard, &outcome);
     let has_read = match &outcome {
-        // Who waits for a key has seen that it is not there.
-        Outcome::Ended(_) | Outcome::Not(Flow::Blocked(_)) => true,
-        // The commands of a transaction have seen to it themselves.
-        Outcome::EndedInParts { .. } | Outcome::Not(_) => false,
+        // A blocked client has read that its key is missing.
+        Outcome::Ended(_) | Outcome::Suspended(Suspend::Blocked(_)) => true,
+        // The commands of a transaction were recorded one by one.
+        Outcome::EndedInParts { .. } | Outcome::Suspended(_) | Outcome::Killed => false,
     };
     let late = cfg!(feature = "planted-stale");
     if has_read && !late && remember(task.core, task.session, task.cmd, task.request.args, &guard) {
@@ -151,19 +151,18 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
             waiting.state.finish();
             blocking::leave(core.srv, waiting);
         }
-        // It was killed before it could.
-        Outcome::Not(Flow::Done) => {
+        Outcome::Killed => {
             waiting.state.quit();
             blocking::leave(core.srv, waiting);
         }
-        Outcome::Not(Flow::Blocked(_)) => {
+        Outcome::Suspended(Suspend::Blocked(_)) => {
             waiting.state.settle();
             core.srv.clients.blocked.look_again(&core.srv.ks, waiting);
         }
-        // It is still its turn, in the slow lane or later: those behind it are seen to there.
-        Outcome::Not(Flow::Slow { .. } | Flow::Busy(_) | Flow::Crowded(_) | Flow::Paused) => {
-            return Vec::new();
-        }
+        // It keeps its turn, in the slow lane or for a later attempt, which also serves the clients after it.
+        Outcome::Suspended(
+            Suspend::Slow { .. } | Suspend::Busy(_) | Suspend::Crowded(_) | Suspend::Paused,
+        ) => return Vec::new(),
     }
     let lines = &core.srv.clients.blocked;
     let behind = waiting.keys.iter().filter(|(shard, key)| lines.has(*shard, waiting.db, key));

@@ -1,5 +1,6 @@
 //! What one thread brings along to execute commands, and what a server command gets.
 
+use crate::dispatch::request::Suspend;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};
@@ -232,20 +233,13 @@ pub struct ConnCx<'a> {
     pub reply: &'a mut Reply,
     /// `client|list`
     pub name: &'static str,
-    /// Set by a command that has taken effect, and can be answered only when what the slow lane
-    /// is doing has ended: it is run again there, with the world in hand, and finds this set.
-    pub end_in_slow_lane: bool,
-    /// Set by PUBLISH where nothing has happened, since this thread is behind with what was
-    /// published before: the client waits for it.
-    pub crowded: Option<usize>,
-    /// Set by WAITAOF: the client waits, and somebody knows.
-    pub blocked: Option<std::sync::Arc<weft_state::waiting::Waiting>>,
-    /// It is one of the commands that EXEC runs.
-    pub in_transaction: bool,
-    /// How it is run this time.
+    /// The command has taken effect in an earlier run, and only its reply is missing.
+    pub has_run: bool,
+    /// Set by a command that can't reply now. A command that is suspended after it has taken effect runs again in
+    /// the slow lane, and finds `has_run` set.
+    pub suspend: Option<Suspend>,
+    /// Where the command runs.
     pub lane: Lane,
-    /// Set by [`ConnCx::weigh`]: nothing has happened, the slow lane is to run it.
-    pub is_much: bool,
     /// What its [`Needs`](weft_state::command_table::Needs) have asked for.
     pub held: Held<'a>,
 }
@@ -260,15 +254,25 @@ impl<'a> ConnCx<'a> {
         weft_base::num::parse_i64(self.args[i]).ok_or(weft_commands::error::NOT_AN_INTEGER)
     }
 
-    /// As [`Ctx::weigh`](weft_commands::Ctx::weigh), for a command that needs to hold nothing: to be
-    /// called before it has done anything.
+    /// Whether EXEC runs the command.
+    pub fn in_transaction(&self) -> bool {
+        self.lane == Lane::Transaction
+    }
+
+    /// As [`Ctx::weigh`](weft_commands::Ctx::weigh), for a command that holds no shards. Call it before the command
+    /// has any effect.
+    ///
+    /// # Errors
+    /// The slow lane must run the command.
     pub fn weigh(&mut self, elements: usize) -> CmdResult {
         let weighed = self.lane.weigh(elements, &mut None);
-        self.is_much = weighed.is_err();
+        if weighed.is_err() {
+            self.suspend = Some(Suspend::SLOW);
+        }
         weighed
     }
 
-    /// As [`ConnCx::weigh`], for a command that does something about each of its arguments.
+    /// As [`ConnCx::weigh`], for a command with work for each of its arguments.
     pub fn weigh_args(&mut self) -> CmdResult {
         self.weigh(self.args.len())
     }

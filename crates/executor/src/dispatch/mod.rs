@@ -16,6 +16,7 @@
 
 pub mod absent;
 pub mod admit;
+pub mod block;
 pub mod call;
 pub mod commit;
 pub mod core;

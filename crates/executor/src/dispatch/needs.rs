@@ -1,13 +1,13 @@
 //! What a request must hold while it runs, by its arguments.
 
 use crate::dispatch::request::Request;
+use crate::transaction;
 use smallvec::SmallVec;
 use weft_commands::generic;
 use weft_commands::spec::Lock;
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_state::args::ArgBuf;
 use weft_state::command_table::{Cmd, Need, Run};
-use weft_state::queued::Transaction;
 use weft_state::session::Session;
 use weft_transfer as transfer;
 
@@ -18,7 +18,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
             of_data(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
         }
         (Run::Server(_), _) => cmd.need(ks, args),
-        (Run::Exec, Some(transaction)) => of_transaction(transaction, ks, session),
+        (Run::Exec, Some(_)) => of_transaction(ks, session),
         (Run::Exec, None) | (Run::Watch, _) => return false,
     };
     matches!(need, Need::World | Need::Stop | Need::Rest)
@@ -56,10 +56,10 @@ fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
     ShardSet::of(shards)
 }
 
-/// What EXEC needs for all commands and for what the session watches. O(commands).
-pub fn of_transaction(transaction: &Transaction, ks: &Keyspace, session: &Session) -> Need {
+/// What EXEC needs for the session's queued commands and watched keys. O(commands + keys).
+pub fn of_transaction(ks: &Keyspace, session: &Session) -> Need {
     let mut shards = SmallVec::<[u16; 16]>::new();
-    for queued in &transaction.queue {
+    for queued in transaction::queue(session) {
         let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
         let need = match queued.cmd.run {
             Run::Data { lock, .. } => {
@@ -70,7 +70,7 @@ pub fn of_transaction(transaction: &Transaction, ks: &Keyspace, session: &Sessio
             Run::Exec | Run::Watch => Need::Nothing,
         };
         match need {
-            // What would be done aside knows that it is in a transaction.
+            // BGSAVE and its kind know that they are in a transaction.
             Need::Nothing | Need::Aside => {}
             Need::One(shard) => shards.push(shard),
             Need::Shards(set) => shards.extend(set.iter()),
@@ -81,7 +81,7 @@ pub fn of_transaction(transaction: &Transaction, ks: &Keyspace, session: &Sessio
     Need::Shards(ShardSet::of(shards))
 }
 
-/// Whether one of its commands may wait for something outside of the process.
-pub fn waits_outside(transaction: &Transaction) -> bool {
-    transaction.queue.iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
+/// Whether a queued command may wait for another server.
+pub fn waits_outside(session: &Session) -> bool {
+    transaction::queue(session).iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
 }

@@ -20,7 +20,8 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
     let Task { core, session, request, cmd, reply, mark, .. } = task;
     core.free_trash();
     match outcome {
-        Outcome::Not(flow) => return flow,
+        Outcome::Suspended(suspend) => return Err(suspend),
+        Outcome::Killed => {}
         Outcome::Ended(result) => {
             finish_one(core, session, cmd, request, reply, (mark, mark), &result);
             if session.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
@@ -35,7 +36,7 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
             core.stats().commands[cmd.number].ns.add(ns);
         }
     }
-    Flow::Done
+    Ok(())
 }
 
 /// Completes the reply of one command, whose part of `reply` begins at `mark`, and counts it. That of what the client

@@ -1,4 +1,4 @@
-//! A request on its way through the stages, and how that can end.
+//! A request, what the stages pass on, and how an execution can end.
 
 use crate::dispatch::core::Core;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct Request<'a> {
     pub retry: Option<&'a Arc<Waiting>>,
     /// How often a shard of it was busy before.
     pub tries: u32,
-    /// It has been run before, until it saw how much it has to do; MONITOR has shown it.
-    pub looked: bool,
+    /// The command has run before, and was suspended; MONITOR has shown it.
+    pub has_run: bool,
 }
 
 impl<'a> Request<'a> {
@@ -36,7 +36,16 @@ impl<'a> Request<'a> {
         blobs: &'a [(usize, Blob)],
     ) -> Self {
         let bytes_at_most = usize::MAX;
-        Request { cmd, args, blobs, bytes_at_most, key: None, retry: None, tries: 0, looked: false }
+        Request {
+            cmd,
+            args,
+            blobs,
+            bytes_at_most,
+            key: None,
+            retry: None,
+            tries: 0,
+            has_run: false,
+        }
     }
 
     /// Bytes of it on the wire, as an array of bulk strings: an inline request counts as one. O(arguments).
@@ -48,29 +57,43 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How an execution ended.
+/// Why a request ends without a reply for now. Unless the variant says otherwise, nothing has happened.
 #[derive(Debug)]
-pub enum Flow {
-    Done,
-    /// A shard was not free: nothing has happened, try again when it is.
+pub enum Suspend {
+    /// A shard is not free: retry when it is.
     Busy(Busy),
-    /// That thread is behind with what was published: nothing has happened, try again when it
-    /// has caught up.
+    /// This I/O thread has too many published messages to deliver: retry when it has delivered them.
     Crowded(usize),
-    /// CLIENT PAUSE holds the command back: nothing has happened.
+    /// CLIENT PAUSE, or a snapshot, delays the command.
     Paused,
-    /// It is too much for this thread, or the world can't be stopped from here: nothing has
-    /// happened, the slow lane is to run it.
+    /// The slow lane must run the command: it is too long for this thread, or must stop the world.
     Slow {
-        /// The command has been run: it has seen its keys, and touched their access clocks; or it
-        /// has taken effect, and only its answer must wait.
-        looked: bool,
+        /// The command has run: it has read its keys and updated their access times; or it has taken effect, and
+        /// only its reply must wait.
+        has_run: bool,
     },
-    /// The client waits for keys.
+    /// The client is blocked. Its wait has begun.
     Blocked(Arc<Waiting>),
 }
 
-/// A request of a known command in the middle of its execution: what the stages pass on.
+impl Suspend {
+    /// The slow lane must run the command from its beginning.
+    pub const SLOW: Suspend = Suspend::Slow { has_run: false };
+
+    /// Whether the command has not begun.
+    pub fn is_before_start(&self) -> bool {
+        match self {
+            Suspend::Busy(_) | Suspend::Crowded(_) | Suspend::Paused => true,
+            Suspend::Slow { has_run } => !has_run,
+            Suspend::Blocked(_) => false,
+        }
+    }
+}
+
+/// How an execution ended: with a reply (or with the end of the connection), or suspended.
+pub type Flow = Result<(), Suspend>;
+
+/// A request of a known command during its execution: what the stages pass on.
 pub struct Task<'a> {
     pub core: &'a mut Core,
     pub session: &'a mut Session,
@@ -82,16 +105,17 @@ pub struct Task<'a> {
     pub lane: Lane,
 }
 
-/// What came of running it.
+/// The result of running a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It has run, and its reply is there unless it failed.
+    /// The command has run. Its reply is complete unless it failed.
     Ended(CmdResult),
-    /// EXEC has run: its commands were counted and answered one by one.
+    /// EXEC has run. Its commands have replied and were counted one by one.
     EndedInParts {
         /// The tick at which it began.
         from: u64,
     },
-    /// Nothing has happened.
-    Not(Flow),
+    Suspended(Suspend),
+    /// The client was killed before the command ran.
+    Killed,
 }

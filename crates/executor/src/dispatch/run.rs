@@ -1,34 +1,25 @@
-//! Third stage: call the command's function, with what it needs in hand.
+//! Third stage: call the command's function under the shards that it needs.
 //!
-//! The function answers, fails, or says that it can't end here: that it has too much to do, or that
-//! the client must wait for keys. Next, still with everything in hand: [`crate::dispatch::commit`].
+//! The function replies, fails, or asks to be suspended ([`crate::dispatch::block`]). Next, still under the shards:
+//! [`crate::dispatch::commit`].
 
-use crate::dispatch::call::{DataFn, Who, call, log_words};
+use crate::dispatch::call::{Caller, DataFn, call, call_server, execute_under, feed_monitors};
 use crate::dispatch::core::Held;
-use crate::dispatch::core::{ConnCx, Core};
-use crate::dispatch::request::{Flow, Outcome, Request, Task};
-use crate::dispatch::{commit, reply};
+use crate::dispatch::request::{Flow, Outcome, Request, Suspend, Task};
+use crate::dispatch::{block, commit, reply};
 use crate::pubsub;
 use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use weft_commands::{Block, CmdResult, Flags, Lane, Pause};
-use weft_keyspace::commit::hand_over;
-use weft_keyspace::stale::{NOBODY, invalidate};
+use weft_commands::Flags;
+use weft_keyspace::stale::NOBODY;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::Blob;
 use weft_state::args::ArgBuf;
-use weft_state::attention;
-use weft_state::command_table::{Cmd, Run};
-use weft_state::mailbox::Message;
-use weft_state::queued::{Queued, Transaction, Watched};
-use weft_state::session::Session;
-use weft_state::waiting::Waiting;
-use weft_types::Kind;
+use weft_state::command_table::Run;
+use weft_state::queued::{Queued, Watched};
 
-/// What was published for the client before this moment comes in front of the reply.
+/// Puts messages that were published for the client until now before the reply.
 #[inline]
 pub fn catch_up(task: &mut Task<'_>) {
     if task.session.listens {
@@ -37,13 +28,13 @@ pub fn catch_up(task: &mut Task<'_>) {
     }
 }
 
-/// The command of a client that listens begins.
+/// Begins the command of a client that gets messages.
 #[cold]
 pub fn begin(task: &mut Task<'_>) {
     let in_transaction = task.session.transaction.is_some();
-    // What runs again has begun before.
+    // A command that runs again has begun before.
     if let Some(own) = &mut task.session.tracks
-        && !task.request.looked
+        && !task.request.has_run
         && task.request.retry.is_none()
     {
         own.begin(task.cmd.full_name.starts_with("client|"), in_transaction);
@@ -62,11 +53,11 @@ fn catch_up_mail(task: &mut Task<'_>) {
 /// Runs a command on keys.
 #[inline]
 pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
-    // Apart, so that the task of all others is never changed and stays where it is.
+    // A function of its own, so that the task of other clients is never changed, and needs no copy.
     if task.session.listens {
         return data_of_listener(task, run, guard);
     }
-    data_behind(task, run, guard, false)
+    data_after_mail(task, run, guard, false)
 }
 
 #[cold]
@@ -76,208 +67,69 @@ fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     let tracks = session.tracks.is_some();
     core.turn.client = session.own_changes();
     let task = Task { core: &mut *core, session, request, cmd, reply, mark, lane };
-    let flow = data_behind(task, run, guard, tracks);
+    let flow = data_after_mail(task, run, guard, tracks);
     core.turn.client = NOBODY;
     flow
 }
 
-/// As [`data`], behind what was published; `tracks`: for a client that keeps what it reads.
+/// As [`data`], after the published messages; `tracks`: the client uses client-side caching.
 #[inline(always)]
-fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> Flow {
+fn data_after_mail(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> Flow {
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     weft_process::crash::set_current_command(&cmd.full_name);
-    // While the shards are held, so that two commands on one key are shown in their order. A
-    // command that was shown before it had to wait is not shown again.
+    // Under the shards, so that MONITOR shows two commands on one key in their order. A command that was shown before
+    // it was suspended is not shown again.
     match request.retry {
-        None if !request.looked => feed_monitors(core, session, cmd, request.args),
+        None if !request.has_run => feed_monitors(core, session, cmd, request.args),
         None => {}
-        Some(waiting) if is_there(core, &guard, waiting) => {}
+        Some(waiting) if block::has_data(core, &guard, waiting) => {}
         Some(waiting) => {
             let task = Task { core, session, request, cmd, reply, mark, lane };
-            return wait_on(task, guard, waiting);
+            return block::stay_blocked(task, guard, waiting);
         }
     }
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
-    let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
-    let (result, pause) = call(core, who, cmd, run, request, reply, &guard, lane);
+    let caller = Caller { db: session.db, no_touch: session.no_touch, is_source: false };
+    let (result, pause) = call(core, caller, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
     match pause {
         None if tracks => commit::commit_read(task, guard, Outcome::Ended(result)),
         None => commit::commit(task, guard, Outcome::Ended(result)),
-        Some(pause) => paused(task, guard, pause, seen),
+        Some(pause) => block::suspend(task, guard, pause, seen),
     }
 }
 
-/// The command could not end here.
-#[cold]
-fn paused(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64)) -> Flow {
-    let Task { core, session, request, cmd, reply, mark, lane } = task;
-    let timeout_reply = reply.bytes_since(mark).to_vec();
-    reply.truncate(mark);
-    let flow = match pause {
-        Pause::Slow => {
-            // It looks at its keys again in the slow lane.
-            (core.turn.tally.hits, core.turn.tally.misses) = seen;
-            core.turn.effects.forget_misses();
-            Flow::Slow { looked: true }
-        }
-        Pause::Block(block) => {
-            if let Some(waiting) = request.retry {
-                let task = Task { core, session, request, cmd, reply, mark, lane };
-                return wait_on(task, guard, waiting);
-            }
-            let Block { keys, timeout_ms, instead } = *block;
-            let now = core.srv.time.clock.raw();
-            let spent_ns = core.srv.time.clock.delta_as_nanos(core.last_tick, now);
-            core.last_tick = now;
-            let end = (timeout_ms, timeout_reply);
-            let keys = (&keys[..], instead);
-            Flow::Blocked(wait(core, session, request, cmd, lane, keys, end, spent_ns))
-        }
-    };
-    let task = Task { core, session, request, cmd, reply, mark, lane };
-    commit::commit_read(task, guard, Outcome::Not(flow))
-}
-
-/// Whether there is still something of what a client waits for that is to try by itself: a key may have become one of
-/// another type, which is no more than nothing to it.
-#[cold]
-fn is_there(core: &mut Core, guard: &Guard<'_>, waiting: &Waiting) -> bool {
-    let ks = &core.srv.ks;
-    let mut db = Db::new(guard, &mut core.turn, waiting.db);
-    waiting.keys.iter().any(|(_, key)| {
-        let found = db.peek(&ks.key(key)).map(|record| Kind::of(record.kind()).type_of());
-        waiting.minds(found)
-    })
-}
-
-/// A client that was to try has found nothing and keeps its place.
-#[cold]
-fn wait_on(task: Task<'_>, guard: Guard<'_>, waiting: &Arc<Waiting>) -> Flow {
-    tell_owner(task.core, waiting, task.lane);
-    commit::commit_read(task, guard, Outcome::Not(Flow::Blocked(waiting.clone())))
-}
-
-/// Has the client stand in line.
-#[cold]
-#[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
-fn wait(
-    core: &Core,
-    session: &Session,
-    request: &Request<'_>,
-    cmd: &'static Cmd,
-    lane: Lane,
-    (keys, instead): (&[usize], Vec<(usize, Vec<u8>)>),
-    (timeout_ms, timeout_reply): (Option<u64>, Vec<u8>),
-    spent_ns: u64,
-) -> Arc<Waiting> {
-    let srv = core.srv;
-    let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
-    let (ks, end) = (&srv.ks, timeout_reply);
-    let waiting =
-        Waiting::new(ks, session, cmd, request.args, keys, instead, end, spent_ns, deadline);
-    let waiting = Arc::new(waiting);
-    tell_owner(core, &waiting, lane);
-    srv.clients.blocked.enter(&srv.ks, &waiting);
-    waiting
-}
-
-/// The thread of a client whose command was in the slow lane must know what the client waits for before
-/// anybody can find it in a line.
-fn tell_owner(core: &Core, waiting: &Arc<Waiting>, lane: Lane) {
-    if lane == Lane::Slow {
-        let message = Message::SlowBlocked { waiting: waiting.clone() };
-        core.srv.threads[waiting.thread].mailbox.send(message);
-    }
-}
-
-/// Runs a command of this crate that holds no shard.
+/// Runs a command on the connection or the server that holds no shards.
 pub fn server(mut task: Task<'_>, number: usize, held: Held<'_>) -> Flow {
     catch_up(&mut task);
-    let outcome = match server_fn(&mut task, number, held) {
-        (result, End::Here) => Outcome::Ended(result),
-        (_, End::InSlowLane) => {
-            task.reply.truncate(task.mark);
-            Outcome::Not(Flow::Slow { looked: true })
-        }
-        (_, End::Later(thread)) => Outcome::Not(Flow::Crowded(thread)),
-        (_, End::Waiting(waiting)) => Outcome::Not(Flow::Blocked(waiting)),
-        (_, End::Elsewhere) => Outcome::Not(Flow::Slow { looked: false }),
-    };
+    let outcome = run_server(&mut task, number, held);
+    if let Outcome::Suspended(Suspend::Slow { has_run: true }) = outcome {
+        task.reply.truncate(task.mark);
+    }
     reply::finish(task, outcome)
 }
 
-/// Where a command of this crate ends.
-enum End {
-    Here,
-    InSlowLane,
-    /// It has not begun: that thread is behind with what was published.
-    Later(usize),
-    /// The client waits.
-    Waiting(Arc<Waiting>),
-    /// It has not begun: it is much to do.
-    Elsewhere,
-}
-
-/// Runs a command of this crate that needs shards, or the world.
+/// Runs a command on the connection or the server that holds shards, or the world.
 pub fn server_with(mut task: Task<'_>, number: usize, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
-    let (result, _) = server_fn(&mut task, number, Held::Guard(&guard));
-    commit::commit_read(task, guard, Outcome::Ended(result))
+    let outcome = run_server(&mut task, number, Held::Guard(&guard));
+    commit::commit_read(task, guard, outcome)
 }
 
-/// Calls the function; also answers where it has to end.
-fn server_fn(task: &mut Task<'_>, number: usize, held: Held<'_>) -> (CmdResult, End) {
+fn run_server(task: &mut Task<'_>, number: usize, held: Held<'_>) -> Outcome {
     let Task { core, session, request, cmd, reply, lane, .. } = task;
-    let run = core.function(number);
     weft_process::crash::set_current_command(&cmd.full_name);
-    let (args, name) = (request.args, cmd.full_name);
     let shown = session.transaction.is_some() || session.watched.is_some();
-    let (core, session) = (&mut **core, &mut **session);
-    let looked = request.looked;
-    let mut cx = ConnCx {
-        core,
-        session,
-        args,
-        reply,
-        name,
-        held,
-        crowded: None,
-        blocked: None,
-        in_transaction: false,
-        lane: *lane,
-        is_much: false,
-        end_in_slow_lane: looked,
-    };
-    let result = run(&mut cx);
-    let ConnCx { core, session, end_in_slow_lane, crowded, blocked, is_much, .. } = cx;
-    core.turn.effects.end_unlogged();
-    if is_much {
-        return (result, End::Elsewhere);
-    }
-    if let Some(thread) = crowded {
-        return (result, End::Later(thread));
-    }
-    // Afterwards, as the line tells the database that SELECT has chosen.
-    feed_monitors(core, session, cmd, args);
-    // CONFIG SET and CLIENT PAUSE are in force for what follows in the same pipeline.
-    core.renew_settings();
-    core.begin_command();
-    if shown || session.transaction.is_some() {
+    let (result, suspend) = call_server(core, session, request, cmd, number, reply, held, *lane);
+    if suspend.as_ref().is_none_or(|suspend| !suspend.is_before_start())
+        && (shown || session.transaction.is_some())
+    {
         transaction::renew_shared(session);
     }
-    if let Some(waiting) = blocked {
-        return (result, End::Waiting(waiting));
-    }
-    (result, if end_in_slow_lane { End::InSlowLane } else { End::Here })
+    suspend.map_or(Outcome::Ended(result), Outcome::Suspended)
 }
 
-/// Whether MONITOR shows the command.
-pub fn is_monitored(cmd: &Cmd) -> bool {
-    !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN))
-}
-
-/// Shows monitors a command that was refused, if that is EXEC: of others they see only what is run.
+/// Shows a refused EXEC to monitors. Of other commands, they see only those that run.
 #[cold]
 pub fn show_refused(task: &Task<'_>) {
     if let Run::Exec = task.cmd.run {
@@ -285,14 +137,7 @@ pub fn show_refused(task: &Task<'_>) {
     }
 }
 
-#[inline]
-fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
-    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
-        crate::monitor::feed(core.srv, session, args);
-    }
-}
-
-/// WATCH: remembers the keys while their shards are held.
+/// WATCH: records the keys under their shards.
 pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     if task.session.watched.is_none() {
@@ -312,30 +157,26 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     commit::commit(task, guard, Outcome::Ended(Ok(())))
 }
 
-/// EXEC: runs the queue with everything in hand, unless a watched key `is_broken`.
-pub fn exec(
-    mut task: Task<'_>,
-    transaction: &Transaction,
-    is_broken: bool,
-    mut guard: Guard<'_>,
-) -> Flow {
+/// EXEC: runs the queue under the guard, unless a watched key has changed (`is_broken`).
+pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
+    let transaction = task.session.transaction.take().expect("checked before");
     catch_up_mail(&mut task);
     let from = task.core.last_tick;
     task.session.watched = None;
     if is_broken {
         task.reply.null_array();
     } else {
-        // Of a reply that is dropped the pushes are left.
+        // The pushes of a dropped reply remain.
         if !task.session.reply_mode.drops() {
             task.reply.array(transaction.queue.len());
         }
         for queued in &transaction.queue {
-            run_one(&mut task, queued, &guard);
+            run_queued(&mut task, queued, &guard);
         }
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
     if let Some(own) = &mut task.session.tracks {
-        // CLIENT CACHING in a transaction is for what is behind it there.
+        // CLIENT CACHING in a transaction applies to the commands after it in the transaction.
         own.spend();
         tracking::enforce(task.core, &mut guard);
     }
@@ -343,19 +184,16 @@ pub fn exec(
     commit::commit(task, guard, Outcome::EndedInParts { from })
 }
 
-/// EXEC with a fault: others come in between its commands. Compiled into a server that nobody
-/// uses but the test that the checker of histories finds such faults.
-pub fn exec_one_by_one(
-    mut task: Task<'_>,
-    transaction: &Transaction,
-    inside: &mut Inside<'static>,
-) -> Flow {
+/// EXEC with a fault: other commands can run between its commands. Only compiled into a server that tests the checker
+/// of histories.
+pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
+    let transaction = task.session.transaction.take().expect("checked before");
     let from = task.core.last_tick;
     task.session.watched = None;
     task.reply.array(transaction.queue.len());
     for queued in &transaction.queue {
         if let Some(mut guard) = inside.world(&mut task.core.turn) {
-            run_one(&mut task, queued, &guard);
+            run_queued(&mut task, queued, &guard);
             commit::tell(task.core, &mut guard, Vec::new());
         }
         std::thread::yield_now();
@@ -363,7 +201,8 @@ pub fn exec_one_by_one(
     reply::finish(task, Outcome::EndedInParts { from })
 }
 
-fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
+/// Runs one command of a transaction, and completes its part of the reply.
+fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let Task { core, session, request, reply, mark: begin, .. } = task;
     let cmd = queued.cmd;
     let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
@@ -373,54 +212,11 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
             blobs.push((at, blob.clone()));
         }
     }
-    // What is read of a command of a transaction is EXEC, as the reference sees it.
+    // The reference counts the bytes of EXEC as those read for each command of the transaction.
     let bytes_at_most = request.bytes();
     let request = Request { bytes_at_most, ..Request::new(Some(cmd), &args, &blobs) };
     let mark = reply.mark();
-    core.begin_import(session.import_source, cmd.spec.flags);
-    // A later command of the transaction may ask not to be told of it.
-    core.turn.client = session.shared.id;
-    let result: CmdResult = match cmd.run {
-        Run::Data { run, .. } => {
-            feed_monitors(core, session, cmd, &args);
-            let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
-            let (result, _) = call(core, who, cmd, run, &request, reply, guard, Lane::Transaction);
-            if !core.turn.effects.is_empty() {
-                log_words(core, guard, who.db, &request);
-            }
-            result
-        }
-        Run::Server(number) => {
-            let run = core.function(number);
-            let (name, held) = (cmd.full_name, Held::Guard(guard));
-            // It may publish, too, or change who is told what: what was done before it is told before it.
-            invalidate(guard, &mut core.turn);
-            hand_over(guard, &mut core.turn);
-            let result = run(&mut ConnCx {
-                core,
-                session,
-                args: &args,
-                reply,
-                name,
-                held,
-                crowded: None,
-                blocked: None,
-                in_transaction: true,
-                lane: Lane::Transaction,
-                is_much: false,
-                end_in_slow_lane: false,
-            });
-            feed_monitors(core, session, cmd, &args);
-            core.turn.effects.end_unlogged();
-            core.renew_settings();
-            core.begin_command();
-            result
-        }
-        Run::Exec | Run::Watch => unreachable!("never queued"),
-    };
-    if session.tracks.is_some() {
-        commit::remember(core, session, cmd, &args, guard);
-    }
+    let result = execute_under(core, session, &request, cmd, reply, guard);
     // HELLO may have changed it.
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, (*begin, mark), &result);

@@ -10,7 +10,7 @@ use weft_admin::commands::logged_line;
 use weft_executor::batch::{Batch, Req, Source};
 use weft_executor::dispatch::admit::execute;
 use weft_executor::dispatch::core::Core;
-use weft_executor::dispatch::request::{Flow, Request};
+use weft_executor::dispatch::request::{Flow, Request, Suspend};
 use weft_keyspace::{Inside, Key, Waiter};
 use weft_process::log_verbose;
 use weft_replication::action::ConnId;
@@ -129,33 +129,35 @@ impl Worker {
             let flow = run_request(&mut self.core, inside, conn, batch, job, n, reply);
             let done = n - first;
             match flow {
-                Flow::Done if conn.session.close => return over(done + 1, Executed::Close),
+                Ok(()) if conn.session.close => return over(done + 1, Executed::Close),
                 // What the client does not take is weighed against its limits when it is handed over, and
                 // others have waited for this.
-                Flow::Done if reply.len() >= MUCH && done + 1 < count => {
+                Ok(()) if reply.len() >= MUCH && done + 1 < count => {
                     return over(done + 1, Executed::Again);
                 }
-                Flow::Done => {}
-                Flow::Busy(busy) => {
+                Ok(()) => {}
+                Err(Suspend::Busy(busy)) => {
                     let token = token(index, conn.generation);
                     let waiter = Waiter { thread: self.core.id as u32, token };
                     self.core.stats().parked.add(1);
                     let parked = inside.keyspace().park(busy, waiter);
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
-                Flow::Crowded(thread) => {
+                Err(Suspend::Crowded(thread)) => {
                     let token = token(index, conn.generation);
                     let waiter = Waiter { thread: self.core.id as u32, token };
                     let parked = self.core.srv.threads[thread].crowd.park(waiter);
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
-                Flow::Paused => return over(done, Executed::Paused),
+                Err(Suspend::Paused) => return over(done, Executed::Paused),
                 // These are not among those that are kept to be executed later.
-                Flow::Blocked(waiting) => return over(done + 1, Executed::Blocked(waiting)),
-                Flow::Slow { looked } => {
+                Err(Suspend::Blocked(waiting)) => {
+                    return over(done + 1, Executed::Blocked(waiting));
+                }
+                Err(Suspend::Slow { has_run }) => {
                     let args = take_args(batch, job, conn, n);
                     let retry = if n == first { batch.jobs[job].retry.take() } else { None };
-                    let cancel = self.pass_on(index, Arc::new(args), looked, retry);
+                    let cancel = self.pass_on(index, Arc::new(args), has_run, retry);
                     return over(done + 1, Executed::Slow(cancel));
                 }
             }
@@ -436,7 +438,8 @@ fn run_request(
         false => (None, 0, false),
     };
     let blobs = &blobs[..];
-    let request = Request { cmd: req.cmd, args, blobs, bytes_at_most, key, retry, tries, looked };
+    let request =
+        Request { cmd: req.cmd, args, blobs, bytes_at_most, key, retry, tries, has_run: looked };
     execute(core, inside, session, &request, reply)
 }
 

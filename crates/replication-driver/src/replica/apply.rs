@@ -25,7 +25,7 @@ use weft_commands::spec::Lock;
 use weft_commands::{Flags, Lane, Pause};
 use weft_durability::aof::CROWDED;
 use weft_durability::aof::aof;
-use weft_executor::dispatch::call::{DataFn, Who, call, log_words};
+use weft_executor::dispatch::call::{Caller, DataFn, call, log_words};
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::needs::of_data;
 use weft_executor::dispatch::refusals::is_held_back;
@@ -509,7 +509,7 @@ fn run_one(
     request: &Request<'_>,
 ) -> Outcome {
     see_as_primary(core);
-    let who = Who::source(db);
+    let who = Caller::source(db);
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, Lane::Fast);
     reply.clear();
     if let Some(Pause::Slow) = pause {
@@ -541,7 +541,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
         let (cmd, result) = match work {
             Ok(Work::Data(cmd, _, run)) => {
                 let request = request_of(&core.srv.ks, cmd, args);
-                let who = Who::source(*db);
+                let who = Caller::source(*db);
                 let (result, _) = call(core, who, cmd, *run, &request, reply, guard, lane);
                 reply.clear();
                 if !core.turn.effects.is_empty() {

@@ -30,7 +30,7 @@ pub const MONITOR: ServerCommand = ServerCommand {
 const IN_TRANSACTION: Error = Error::new("ERR MONITOR isn't allowed for DENY BLOCKING client");
 
 fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
-    if cx.in_transaction {
+    if cx.in_transaction() {
         return Err(IN_TRANSACTION);
     }
     // A replica gets only the replication stream.

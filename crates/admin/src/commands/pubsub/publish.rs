@@ -6,6 +6,7 @@ use weft_commands::{CmdResult, Flags};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
+use weft_executor::dispatch::request::Suspend;
 use weft_executor::pubsub::publish_patiently;
 use weft_keyspace::commit::seal;
 use weft_keyspace::log::Target;
@@ -30,7 +31,7 @@ pub const SPUBLISH: ServerCommand =
 
 fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     // A transaction can't stop in the middle.
-    let patience = if cx.in_transaction { Patience::None } else { Patience::Some };
+    let patience = if cx.in_transaction() { Patience::None } else { Patience::Some };
     let told = if cx.srv().ks.log().wants(Target::REPLICAS) {
         publish_and_log(cx, kind, patience)
     } else {
@@ -38,7 +39,7 @@ fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     };
     match told {
         Ok(receivers) => cx.reply.int(receivers as i64),
-        Err(Crowded(thread)) => cx.crowded = Some(thread),
+        Err(Crowded(thread)) => cx.suspend = Some(Suspend::Crowded(thread)),
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ fn tell(reply: &mut Reply, kind: Kind, word: &str, name: Option<&[u8]>, now: usi
 
 fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     // The other two kinds are allowed for old clients.
-    if cx.in_transaction && kind == Kind::Shard {
+    if cx.in_transaction() && kind == Kind::Shard {
         return Err(IN_TRANSACTION);
     }
     cx.weigh_args()?;
@@ -106,6 +106,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let all: Vec<Name>;
     let listens_to = cx.session.shared.subscriber().as_ref().map_or(0, |own| own.len(kind));
     cx.weigh(if cx.args.len() == 1 { listens_to } else { cx.args.len() })?;
+    let in_transaction = cx.in_transaction();
     let session = &mut *cx.session;
     let mut own = session.shared.subscriber();
     let names: Vec<&[u8]> = match (cx.args, &*own) {
@@ -133,7 +134,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     drop(own);
     session.subscribes = subscribes;
     // Messages published until now have counted this client as a receiver, so it must get them.
-    if !cx.in_transaction && session.listens {
+    if !in_transaction && session.listens {
         pubsub::catch_up(cx.core, session, cx.reply);
     }
     let mut now = before;

@@ -6,6 +6,7 @@ use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::request::Suspend;
 use weft_replication::primary::Goal;
 use weft_replication_driver::hub;
 use weft_replication_driver::primary::waits;
@@ -79,14 +80,14 @@ pub fn wait(cx: &mut ConnCx<'_>, goal: Goal, timeout_ms: i64) -> CmdResult {
     let srv = cx.srv();
     let unit = cx.session.last_unit;
     // A transaction can't block.
-    let waiting = match cx.in_transaction {
+    let waiting = match cx.in_transaction() {
         true => None,
         // A client that times out queries the state at that time.
         false => Some(waiting(cx, Vec::new(), timeout_ms, Some((unit, goal)))?),
     };
     // The role may have changed since the first check.
     match hub(srv).wait(srv, unit, goal, || waiting).ok_or(IS_REPLICA)? {
-        (_, Some(waiting)) => cx.blocked = Some(waiting),
+        (_, Some(waiting)) => cx.suspend = Some(Suspend::Blocked(waiting)),
         (done, None) => waits::answer(cx.reply, done),
     }
     Ok(())

@@ -29,12 +29,12 @@ pub const BGREWRITEAOF: ServerCommand = command(
 );
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
-    let begun = rewrite::begin(cx.srv(), cx.in_transaction).map_err(|refusal| match refusal {
+    let begun = rewrite::begin(cx.srv(), cx.in_transaction()).map_err(|refusal| match refusal {
         Refusal::Busy => BUSY,
         Refusal::Failed => FAILED,
     })?;
     cx.reply.simple(match begun {
-        Begun::Started if !cx.in_transaction => "Background append only file rewriting started",
+        Begun::Started if !cx.in_transaction() => "Background append only file rewriting started",
         // The rewrite's snapshot must come after the transaction.
         Begun::Started | Begun::Scheduled => "Background append only file rewriting scheduled",
     });

@@ -78,7 +78,7 @@ fn answer(done: Result<(), Refused>) -> CmdResult {
 
 fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
-    let mut waits = cx.in_transaction;
+    let mut waits = cx.in_transaction();
     match cx.args.len() {
         1 => {}
         2 if cx.is(1, "schedule") => waits |= aof(srv).has_cut(),

@@ -17,6 +17,7 @@ use crate::stopping::FAILED;
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::request::Suspend;
 use weft_process::{log_notice, log_warning};
 use weft_state::stop_state::Stop;
 
@@ -103,7 +104,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         log_warning!("Can't prepare the exit, not shutting down: {e}");
         Error::new(FAILED)
     })?;
-    cx.blocked = Some(waiting);
+    cx.suspend = Some(Suspend::Blocked(waiting));
     Ok(())
 }
 

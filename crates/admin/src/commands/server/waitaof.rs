@@ -12,6 +12,7 @@ use weft_durability::aof::{OFF, answer_wait as answer};
 use weft_executor::blocking;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::request::Suspend;
 use weft_replication::primary::Goal;
 use weft_replication_driver::hub;
 
@@ -59,10 +60,13 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     if replicas > 0 || local == 0 {
         wait(cx, Goal::Disk { local: local == 1, replicas }, timeout_ms)?;
         // A thread that ends the log unblocks waiting clients after it has switched the log off.
-        if let Some(waiting) =
-            cx.blocked.take_if(|waiting| local == 1 && !aof(srv).is_on() && waiting.state.give_up())
+        if let Some(Suspend::Blocked(waiting)) = &cx.suspend
+            && local == 1
+            && !aof(srv).is_on()
+            && waiting.state.give_up()
         {
-            blocking::leave(srv, &waiting);
+            blocking::leave(srv, waiting);
+            cx.suspend = None;
             return Err(IS_OFF);
         }
         return Ok(());
@@ -70,7 +74,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let unit = srv.ks.log().last();
     let done = i64::from(aof(srv).is_on() && aof(srv).durable() >= unit);
     let on_replicas = hub(srv).replicas_on_disk(srv, unit);
-    if done >= local || cx.in_transaction {
+    if done >= local || cx.in_transaction() {
         answer(cx.reply, done, on_replicas);
         return Ok(());
     }
@@ -89,6 +93,6 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         blocking::leave(srv, &waiting);
         return Err(IS_OFF);
     }
-    cx.blocked = Some(waiting);
+    cx.suspend = Some(Suspend::Blocked(waiting));
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::commands::connection::client::filter::Filter;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::request::Suspend;
 use weft_executor::end_client::end_client;
 use weft_replication_driver::hub;
 use weft_state::clients::ClientShared;
@@ -67,9 +68,9 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         c.id != me && (killed.load(Ordering::SeqCst) || closing.load(Ordering::SeqCst))
     };
     let clients = srv.slow.acting(|c| ends(c) && fits(c));
-    if !clients.is_empty() && !cx.in_transaction {
+    if !clients.is_empty() && !cx.in_transaction() {
         cx.session.answer_behind = Some(Box::new(AnswerBehind { killed: found, clients }));
-        cx.end_in_slow_lane = true;
+        cx.suspend = Some(Suspend::Slow { has_run: true });
     }
     for client in others {
         srv.clients.registry.remove(client.id);

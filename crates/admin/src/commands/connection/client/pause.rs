@@ -3,6 +3,7 @@
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::request::Suspend;
 use weft_state::pause::PauseMode;
 
 const BAD_MODE: Error = Error::new("ERR CLIENT PAUSE mode must be WRITE or ALL");
@@ -24,7 +25,7 @@ pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
     // Valkey adds the timeout to the Unix time, and refuses a timeout that overflows.
     timeout.checked_add(cx.srv().now_ms()).ok_or(TOO_LONG)?;
     let until = timeout.saturating_add(cx.srv().mono_ms());
-    if cx.end_in_slow_lane {
+    if cx.has_run {
         // The pause is in force since the first run.
         cx.reply.ok();
         return Ok(());
@@ -33,7 +34,9 @@ pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
     // in the slow lane continue: if one of them writes, the reply must wait for it.
     let srv = cx.srv();
     srv.pause(mode, until);
-    cx.end_in_slow_lane = srv.slow.writes() > 0;
+    if srv.slow.writes() > 0 {
+        cx.suspend = Some(Suspend::Slow { has_run: true });
+    }
     cx.reply.ok();
     Ok(())
 }

@@ -11,6 +11,7 @@ const NEEDS_RESP3: Error = Error::new("ERR RESP2 is not supported by this comman
 
 pub fn protocol(cx: &mut ConnCx<'_>) -> CmdResult {
     let kind = cx.args[2].to_ascii_lowercase();
+    let in_transaction = cx.in_transaction();
     let reply = &mut *cx.reply;
     match &kind[..] {
         b"string" => reply.bulk(b"Hello World"),
@@ -47,7 +48,7 @@ pub fn protocol(cx: &mut ConnCx<'_>) -> CmdResult {
                 return Err(NEEDS_RESP3);
             }
             // A push that a command causes comes after its reply.
-            let drops = cx.session.reply_mode.drops() && !cx.in_transaction;
+            let drops = cx.session.reply_mode.drops() && !in_transaction;
             if !drops {
                 reply.bulk(b"Some real reply following the push reply");
             }

@@ -21,7 +21,7 @@ fn delay(cx: &ConnCx<'_>) -> Result<Duration, Error> {
 /// Rewrites the configuration file, if there is one, saves as SHUTDOWN does, and stops the server.
 pub fn in_order(cx: &mut ConnCx<'_>) -> CmdResult {
     let delay = delay(cx)?;
-    if cx.in_transaction {
+    if cx.in_transaction() {
         log_warning!("Can't restart: the transaction would wait for its own end");
         return Err(FAILED);
     }
