@@ -7,11 +7,10 @@
 //! form one flat list, over which buckets and records are prefetched some places ahead of the
 //! execution, so that the cache misses of many clients overlap (design: "Prefetch before use").
 
-use std::sync::Arc;
 use weft_resp::{ProtocolError, Span};
 use weft_state::args::ArgBuf;
+use weft_state::attempt::Attempt;
 use weft_state::command_table::Cmd;
-use weft_state::waiting::Waiting;
 
 /// Bytes that one read may take from a socket. More means fewer system calls for a deep
 /// pipeline, and longer turns for everybody else.
@@ -61,12 +60,8 @@ pub struct Job {
     pub end: usize,
     pub first_req: usize,
     pub reqs: usize,
-    /// Its first request is one that the client stands in line with.
-    pub retry: Option<Arc<Waiting>>,
-    /// How often a shard of its first request was busy.
-    pub tries: u32,
-    /// It has been run until it saw how much it has to do.
-    pub looked: bool,
+    /// The history of its first request. The others have none.
+    pub attempt: Attempt,
     /// What the connection sent after its last request makes no sense.
     pub error: Option<ProtocolError>,
     /// Planning stopped early: what is left in the connection's buffer wants another turn.

@@ -18,7 +18,8 @@ use crate::dispatch::core::Core;
 use crate::dispatch::hold::hold_slow;
 use crate::dispatch::needs;
 use crate::dispatch::needs::needs_world;
-use crate::dispatch::request::{Request, Suspend, Task};
+use crate::dispatch::outcome::Suspend;
+use crate::dispatch::request::{Request, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::Lane;
@@ -26,6 +27,7 @@ use weft_keyspace::{SlowHand, Waiter};
 use weft_process::log_warning;
 use weft_resp::{Blob, Reply};
 use weft_state::args::ArgBuf;
+use weft_state::attempt::Attempt;
 use weft_state::command_table::Need;
 use weft_state::command_table::Run;
 use weft_state::conn::Kept;
@@ -103,7 +105,7 @@ fn run(srv: &'static Server, n: usize) {
         }
         if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
             run_job(&mut core, &mut hand, job);
-        } else if let Some(waiting) = &job.retry {
+        } else if let Some(waiting) = &job.attempt.retry {
             blocking::abandon(srv, waiting);
         }
         srv.slow.jobs.fetch_sub(1, Ordering::Relaxed);
@@ -120,7 +122,7 @@ fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
 }
 
 fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
-    let Job { cmd, args, mut session, looked, retry, cancel, charge } = job;
+    let Job { cmd, args, mut session, attempt, cancel, charge } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
@@ -131,13 +133,12 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
             ArgBuf::Bytes(_) => None,
         })
         .collect();
-    let retry = retry.as_ref();
-    let request = Request { has_run: looked, retry, ..Request::new(Some(cmd), &slices, &blobs) };
+    let request = Request { attempt: &attempt, ..Request::new(Some(cmd), &slices, &blobs) };
     let mut reply = Reply::new(session.proto);
     let mark = reply.mark();
     // What has looked at its keys has touched them, too.
     let no_touch = session.no_touch;
-    session.no_touch |= looked;
+    session.no_touch |= attempt.has_run;
     // A transaction, once begun, runs to its end, whether its client is there or not.
     core.turn.cancel = (!cmd.takes_session()).then_some(cancel);
     let task = Task {
@@ -153,7 +154,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let flow = hold_slow(task, hand);
     let unit = Some(core.turn.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.turn.cancel = None;
-    if looked {
+    if attempt.has_run {
         session.no_touch = no_touch;
     }
     // Before the reply: a client that has it finds the command, and its hits and misses, in INFO.
@@ -164,11 +165,8 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let message = match flow {
         Ok(()) => Message::SlowDone { client, reply, session, unit },
         Err(Suspend::Paused) => {
-            let kept = Kept {
-                looked,
-                retry: retry.cloned(),
-                ..Kept::new(Later::of(Arc::unwrap_or_clone(args)))
-            };
+            let attempt = Attempt { tries: 0, ..attempt };
+            let kept = Kept { attempt, ..Kept::new(Later::of(Arc::unwrap_or_clone(args))) };
             Message::SlowPaused { client, kept, session }
         }
         // The client's thread was notified under the shards.

@@ -14,6 +14,7 @@ use weft_resp::parser::BIG_BULK;
 use weft_resp::{Limits, ProtocolError, Span, Step};
 use weft_state::ahead::ReadAhead;
 use weft_state::args::ArgBuf;
+use weft_state::attempt::Attempt;
 use weft_state::command_table::CommandTable;
 use weft_state::conn::{BigRead, Conn};
 use weft_types::TEXT_MAX;
@@ -234,9 +235,7 @@ fn new_job(conn: &Conn, index: usize, batch: &Batch, in_conn: bool) -> Job {
         end: if in_conn { conn.inbuf.len() } else { batch.used },
         first_req: batch.reqs.len(),
         reqs: 0,
-        retry: None,
-        tries: 0,
-        looked: false,
+        attempt: Attempt::FIRST,
         error: None,
         more: false,
     }
@@ -271,7 +270,7 @@ fn next_waiting(conn: &mut Conn) -> Option<Vec<ArgBuf>> {
 pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) {
     let mut job = new_job(conn, index, batch, true);
     if let Some(first) = conn.kept.front_mut() {
-        (job.retry, job.tries, job.looked) = (first.retry.take(), first.tries, first.looked);
+        job.attempt = std::mem::replace(&mut first.attempt, Attempt::FIRST);
     }
     let (mut planned, mut bytes) = (0, 0);
     while planned < UNPACKED && bytes < UNPACKED_BYTES {

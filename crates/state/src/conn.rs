@@ -2,6 +2,7 @@
 
 use crate::ahead::ReadAhead;
 use crate::args::ArgBuf;
+use crate::attempt::Attempt;
 use crate::feed::Feed;
 use crate::held_back::HeldBack;
 use crate::later::Later;
@@ -26,22 +27,17 @@ pub struct BigRead {
     pub len: usize,
 }
 
-/// A complete request that is to be executed in a later turn.
+/// A complete request whose execution is deferred.
 #[derive(Debug)]
 pub struct Kept {
-    /// Itself, and no other.
+    /// This one request.
     pub request: Later,
-    /// The client stands in line with it, and is to try again with all its keys in hand.
-    pub retry: Option<Arc<Waiting>>,
-    /// How often a shard of it was busy.
-    pub tries: u32,
-    /// It has been run until it saw how much it has to do.
-    pub looked: bool,
+    pub attempt: Attempt,
 }
 
 impl Kept {
     pub fn new(request: Later) -> Self {
-        Kept { request, retry: None, tries: 0, looked: false }
+        Kept { request, attempt: Attempt::FIRST }
     }
 }
 
@@ -162,7 +158,7 @@ impl Conn {
             output: self.pending_output() > 0,
             in_row: self.pushed,
             is_elsewhere: !self.sends(),
-            stands: self.kept.front().is_some_and(|kept| kept.retry.is_some()),
+            stands: self.kept.front().is_some_and(|kept| kept.attempt.retry.is_some()),
         }
     }
 

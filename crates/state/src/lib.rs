@@ -8,6 +8,7 @@
 //! * [`settings`], [`aof_policy`] - the configuration in the form that the fast path reads
 //! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`later`], [`held`],
 //!   [`held_back`]: the parts of a connection
+//! * [`attempt`] - the history of a request that is executed more than once
 //! * [`mailbox`] - messages to an I/O thread; [`offload`]: jobs for threads that share the load
 //! * [`clients`] - facts about clients that any thread may read
 //! * [`command_table`] - commands by name; [`queued`]: MULTI and WATCH; [`redact`]: arguments that logs hide
@@ -23,6 +24,7 @@ pub mod ahead;
 pub mod answers;
 pub mod aof_policy;
 pub mod args;
+pub mod attempt;
 pub mod attention;
 pub mod bio;
 pub mod clients;

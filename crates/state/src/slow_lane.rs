@@ -1,10 +1,10 @@
 //! The queues of the slow lane, and what other threads may know of its jobs. Its threads: [`weft_executor::slow`].
 
 use crate::args::ArgBuf;
+use crate::attempt::Attempt;
 use crate::clients::ClientShared;
 use crate::command_table::Cmd;
 use crate::session::Session;
-use crate::waiting::Waiting;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -28,10 +28,8 @@ pub struct Job {
     pub args: Arc<Vec<ArgBuf>>,
     /// A copy of the connection's, or itself: see [`Cmd::takes_session`].
     pub session: Session,
-    /// The command has been run until it saw how much it has to do.
-    pub looked: bool,
-    /// The client stands in line with it, and keeps its place and its time while it is tried.
-    pub retry: Option<Arc<Waiting>>,
+    /// A client that retries keeps its position and its timeout meanwhile.
+    pub attempt: Attempt,
     /// Set when the client is gone.
     pub cancel: Arc<AtomicBool>,
     /// Of the arguments, to the client.

@@ -5,9 +5,10 @@
 //! between MULTI and EXEC goes no further. Next: [`crate::dispatch::hold`].
 
 use crate::dispatch::core::Core;
+use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_held_back, is_refused_write};
 use crate::dispatch::reply::refuse;
-use crate::dispatch::request::{Flow, Request, Suspend, Task};
+use crate::dispatch::request::{Request, Task};
 use crate::dispatch::snapshot;
 use crate::dispatch::{absent, hold, run};
 use crate::pubsub;
@@ -50,7 +51,7 @@ pub fn execute(
     let flow = match request.cmd {
         Some(cmd) => {
             // Who has waited before is being served, and must end now.
-            let lane = if request.retry.is_some() { Lane::Served } else { Lane::Fast };
+            let lane = if request.attempt.retry.is_some() { Lane::Served } else { Lane::Fast };
             let reply = &mut *reply;
             let mut task =
                 Task { core: &mut *core, session: &mut *session, request, cmd, reply, mark, lane };
@@ -229,7 +230,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
         0 => Ok(None),
         bits => {
             if bits & attention::CROWDED != 0
-                && request.retry.is_none()
+                && request.attempt.retry.is_none()
                 && may_publish(core, session, cmd)
                 && let Some(thread) = pubsub::crowded_thread(core.srv)
             {

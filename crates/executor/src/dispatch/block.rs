@@ -2,7 +2,8 @@
 
 use crate::dispatch::commit;
 use crate::dispatch::core::Core;
-use crate::dispatch::request::{Flow, Outcome, Request, Suspend, Task};
+use crate::dispatch::outcome::{Flow, Outcome, Suspend};
+use crate::dispatch::request::{Request, Task};
 use std::sync::Arc;
 use weft_commands::{Block, Lane, Pause};
 use weft_keyspace::{Db, Guard};
@@ -26,7 +27,7 @@ pub fn suspend(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64))
             Suspend::Slow { has_run: true }
         }
         Pause::Block(block) => {
-            if let Some(waiting) = request.retry {
+            if let Some(waiting) = &request.attempt.retry {
                 let task = Task { core, session, request, cmd, reply, mark, lane };
                 return stay_blocked(task, guard, waiting);
             }

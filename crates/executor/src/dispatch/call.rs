@@ -1,20 +1,17 @@
 //! Calls the function of a command, for a client, for the primary of this server or for a file.
 //!
-//! [`execute_under`] is the door for callers that hold the shards of several commands: EXEC today, scripts later.
-//! [`call`] is the door for commands on keys that another server, or this one, has accepted before.
+//! Callers that hold the shards of several commands use [`crate::dispatch::under`].
 
-use crate::dispatch::commit;
 use crate::dispatch::core::{ConnCx, Core, Held};
-use crate::dispatch::request::{Request, Suspend};
+use crate::dispatch::outcome::Suspend;
+use crate::dispatch::request::Request;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Ctx, Flags, Lane, Pause};
-use weft_keyspace::commit::hand_over;
 use weft_keyspace::log::unit::{Arg, SHARE_FROM};
-use weft_keyspace::stale::invalidate;
 use weft_keyspace::{Db, Guard};
 use weft_resp::Reply;
 use weft_state::attention;
-use weft_state::command_table::{Cmd, Run};
+use weft_state::command_table::Cmd;
 use weft_state::session::Session;
 
 /// A function of a command on keys.
@@ -37,48 +34,6 @@ impl Caller {
     }
 }
 
-/// Runs a request of `session` inside of a transaction: under shards that the caller holds for all of its requests.
-/// The command can't be suspended. The reply of a failed command may be partial.
-///
-/// # Errors
-/// Those of the command.
-pub fn execute_under(
-    core: &mut Core,
-    session: &mut Session,
-    request: &Request<'_>,
-    cmd: &'static Cmd,
-    reply: &mut Reply,
-    guard: &Guard<'_>,
-) -> CmdResult {
-    let lane = Lane::Transaction;
-    core.begin_import(session.import_source, cmd.spec.flags);
-    // A later request of the transaction may turn NOLOOP on, which applies to this one.
-    core.turn.client = session.shared.id;
-    let result = match cmd.run {
-        Run::Data { run, .. } => {
-            feed_monitors(core, session, cmd, request.args);
-            let caller = Caller { db: session.db, no_touch: session.no_touch, is_source: false };
-            let (result, _) = call(core, caller, cmd, run, request, reply, guard, lane);
-            if !core.turn.effects.is_empty() {
-                log_words(core, guard, caller.db, request);
-            }
-            result
-        }
-        Run::Server(number) => {
-            // The command may publish, or change which clients get invalidations: earlier effects go out first.
-            invalidate(guard, &mut core.turn);
-            hand_over(guard, &mut core.turn);
-            let held = Held::Guard(guard);
-            call_server(core, session, request, cmd, number, reply, held, lane).0
-        }
-        Run::Exec | Run::Watch => unreachable!("never queued"),
-    };
-    if session.tracks.is_some() {
-        commit::remember(core, session, cmd, request.args, guard);
-    }
-    result
-}
-
 /// Calls the function of a command on the connection or the server. Returns its result, and the reason if it must be
 /// suspended.
 #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
@@ -93,7 +48,7 @@ pub fn call_server(
     lane: Lane,
 ) -> (CmdResult, Option<Suspend>) {
     let run = core.function(number);
-    let (args, name, has_run) = (request.args, cmd.full_name, request.has_run);
+    let (args, name, has_run) = (request.args, cmd.full_name, request.attempt.has_run);
     let mut cx = ConnCx { core, session, args, reply, name, held, has_run, suspend: None, lane };
     let result = run(&mut cx);
     let ConnCx { core, session, suspend, .. } = cx;

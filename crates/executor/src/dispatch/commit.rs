@@ -9,8 +9,9 @@ use crate::blocking;
 use crate::blocking::serve;
 use crate::dispatch::call;
 use crate::dispatch::core::Core;
+use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::reply;
-use crate::dispatch::request::{Flow, Outcome, Request, Suspend, Task};
+use crate::dispatch::request::{Request, Task};
 use crate::tracking;
 use weft_keyspace::Guard;
 use weft_keyspace::commit::{end_group, seal};
@@ -88,7 +89,7 @@ fn tell_all(
     guard: &mut Guard<'_>,
     outcome: &Outcome,
 ) {
-    if request.retry.is_some() {
+    if request.attempt.retry.is_some() {
         let behind = after_retry(core, request, outcome);
         log_and_tell(core, guard, session, request, behind);
     } else if !core.turn.effects.is_empty() {
@@ -145,7 +146,7 @@ pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
 /// answer is keys for which others stand behind it: it is their turn.
 #[cold]
 fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Name> {
-    let Some(waiting) = request.retry else { return Vec::new() };
+    let Some(waiting) = &request.attempt.retry else { return Vec::new() };
     match outcome {
         Outcome::Ended(_) | Outcome::EndedInParts { .. } => {
             waiting.state.finish();

@@ -1,6 +1,6 @@
 //! What one thread brings along to execute commands, and what a server command gets.
 
-use crate::dispatch::request::Suspend;
+use crate::dispatch::outcome::Suspend;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};

@@ -7,8 +7,9 @@
 use crate::dispatch::core::Held;
 use crate::dispatch::needs;
 use crate::dispatch::needs::{of_data, of_watch};
+use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::refusals;
-use crate::dispatch::request::{Flow, Outcome, Request, Suspend, Task};
+use crate::dispatch::request::{Request, Task};
 use crate::dispatch::{commit, reply, run};
 use crate::transaction;
 use crate::work;
@@ -144,11 +145,11 @@ fn guard<'g>(
     match need {
         Need::One(shard) => inside.guard_one(turn, shard).map(within).map_err(Suspend::Busy),
         // Commands that take single ones of these shards could delay it forever: after some attempts, it stops the world.
-        Need::Shards(set) if request.tries < PATIENCE || set.len() < 2 => {
+        Need::Shards(set) if request.attempt.tries < PATIENCE || set.len() < 2 => {
             inside.guard(turn, set).map(within).map_err(Suspend::Busy)
         }
         // A client in a wait queue is not sent to the slow lane for that: the clients after it would have to wait, too.
-        Need::Shards(set) if request.retry.is_some() => match inside.alone() {
+        Need::Shards(set) if request.attempt.retry.is_some() => match inside.alone() {
             Some(alone) => Ok((inside.world_alone(turn, alone), Way::Outside)),
             None => inside.guard(turn, set).map(within).map_err(Suspend::Busy),
         },
@@ -176,7 +177,9 @@ fn look_again(task: &Task<'_>) -> Standing {
     let (core, session) = (&*task.core, &*task.session);
     let flags = transaction::flags_of(session, task.cmd);
     // A client that should retry and has hung up has passed its turn to the next client.
-    if is_killed(session) || task.request.retry.is_some_and(|retry| retry.state.is_over()) {
+    if is_killed(session)
+        || task.request.attempt.retry.as_ref().is_some_and(|retry| retry.state.is_over())
+    {
         return Standing::Killed;
     }
     if refusals::is_held_back(core, flags) {
@@ -299,7 +302,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     let acts = task.cmd.takes_session() && !outside;
     let _acts = acts.then(|| slow.acts(&task.session.shared));
     // A command that has taken effect waits only for its reply.
-    let has_effect = task.request.has_run && task.cmd.takes_session();
+    let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
     if !has_effect {
         match look_again(&task) {
             Standing::Runs => {}
@@ -350,7 +353,7 @@ fn guard_slow<'g>(
             hand.hold(turn, &ShardSet::of([]))
         }
         // With the world, a command that has taken effect replies when no other command runs here.
-        Need::Nothing if !task.request.has_run => hand.hold(turn, &ShardSet::of([])),
+        Need::Nothing if !task.request.attempt.has_run => hand.hold(turn, &ShardSet::of([])),
         Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(turn),
     }
 }

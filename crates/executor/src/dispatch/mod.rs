@@ -8,7 +8,8 @@
 //! ```
 //!
 //! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
-//! * [`request`] - what is passed on, and how it can end
+//! * [`request`], [`outcome`] - what the stages pass on, and how an execution can end; [`block`]: suspension
+//! * [`call`] - calls the function of a command; [`under`]: for callers that hold the shards of several commands
 //! * `absent` - commands that are known and missing; [`weft_state::command_table`] - all others by name;
 //!   [`core`]: what one thread brings along
 //!
@@ -22,11 +23,13 @@ pub mod commit;
 pub mod core;
 pub mod hold;
 pub mod needs;
+pub mod outcome;
 pub mod refusals;
 pub mod reply;
 pub mod request;
 pub mod run;
 pub mod snapshot;
+pub mod under;
 
 pub use self::core::{ConnCx, Core};
 

@@ -2,7 +2,8 @@
 //! logged, and what has died under the shards is freed.
 
 use crate::dispatch::core::Core;
-use crate::dispatch::request::{Flow, Outcome, Request, Task};
+use crate::dispatch::outcome::{Flow, Outcome};
+use crate::dispatch::request::{Request, Task};
 use crate::transaction;
 use weft_commands::{CmdResult, Error, Flags};
 use weft_resp::Reply;
@@ -197,7 +198,7 @@ fn log_asked(
     kind: LogKind,
     value: i64,
 ) {
-    let asked = request.retry.map(|waiting| waiting.asked_args());
+    let asked = request.attempt.retry.as_ref().map(|waiting| waiting.asked_args());
     let args = asked.as_deref().unwrap_or(request.args);
     log(core, &session.shared, cmd, args, kind, value);
 }

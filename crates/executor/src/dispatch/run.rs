@@ -3,9 +3,11 @@
 //! The function replies, fails, or asks to be suspended ([`crate::dispatch::block`]). Next, still under the shards:
 //! [`crate::dispatch::commit`].
 
-use crate::dispatch::call::{Caller, DataFn, call, call_server, execute_under, feed_monitors};
+use crate::dispatch::call::{Caller, DataFn, call, call_server, feed_monitors};
 use crate::dispatch::core::Held;
-use crate::dispatch::request::{Flow, Outcome, Request, Suspend, Task};
+use crate::dispatch::outcome::{Flow, Outcome, Suspend};
+use crate::dispatch::request::{Request, Task};
+use crate::dispatch::under::execute_under;
 use crate::dispatch::{block, commit, reply};
 use crate::pubsub;
 use crate::tracking;
@@ -34,8 +36,8 @@ pub fn begin(task: &mut Task<'_>) {
     let in_transaction = task.session.transaction.is_some();
     // A command that runs again has begun before.
     if let Some(own) = &mut task.session.tracks
-        && !task.request.has_run
-        && task.request.retry.is_none()
+        && !task.request.attempt.has_run
+        && task.request.attempt.retry.is_none()
     {
         own.begin(task.cmd.full_name.starts_with("client|"), in_transaction);
     }
@@ -79,8 +81,8 @@ fn data_after_mail(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) 
     weft_process::crash::set_current_command(&cmd.full_name);
     // Under the shards, so that MONITOR shows two commands on one key in their order. A command that was shown before
     // it was suspended is not shown again.
-    match request.retry {
-        None if !request.has_run => feed_monitors(core, session, cmd, request.args),
+    match &request.attempt.retry {
+        None if !request.attempt.has_run => feed_monitors(core, session, cmd, request.args),
         None => {}
         Some(waiting) if block::has_data(core, &guard, waiting) => {}
         Some(waiting) => {

@@ -65,7 +65,7 @@ pub fn holds_back(
 ) -> bool {
     let is_exec = matches!(cmd.run, Run::Exec);
     // Who is served has waited, and those behind it wait for it.
-    if request.retry.is_some() || session.transaction.is_some() && !is_exec {
+    if request.attempt.retry.is_some() || session.transaction.is_some() && !is_exec {
         return false;
     }
     let must = core.srv.ks.is_snapshot_full()

@@ -20,6 +20,7 @@ use weft_replication_driver::hub;
 use weft_replication_driver::primary::waits;
 use weft_resp::Reply;
 use weft_state::args::ArgBuf;
+use weft_state::attempt::Attempt;
 use weft_state::conn::{Conn, Kept, State};
 use weft_state::later::Later;
 use weft_state::session::{ReplyMode, Session};
@@ -76,8 +77,7 @@ impl Worker {
         &mut self,
         index: usize,
         args: Arc<Vec<ArgBuf>>,
-        looked: bool,
-        retry: Option<Arc<Waiting>>,
+        attempt: Attempt,
     ) -> Arc<AtomicBool> {
         let cmd = self.core.srv.table.find(args[0].bytes());
         let Some(cmd) = cmd.map(|cmd| match args.get(1) {
@@ -98,7 +98,7 @@ impl Worker {
         }
         let bytes = args.iter().map(ArgBuf::memory).sum();
         let charge = Charge::new(&session.shared.holdings, Holding::Arguments, bytes);
-        let job = Job { cmd, args, session, looked, retry, cancel: cancel.clone(), charge };
+        let job = Job { cmd, args, session, attempt, cancel: cancel.clone(), charge };
         slow::send(self.core.srv, job);
         cancel
     }
@@ -138,14 +138,14 @@ impl Worker {
 
     pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
         let Some(index) = self.index_of(client) else {
-            kept.retry.iter().for_each(|waiting| self.abandon(waiting));
+            kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return self.drop_session(session);
         };
         self.take_back(index, session);
         self.release_pushes(index);
         let conn = &mut self.conns[index];
         if !conn.state.paused_after_all() {
-            kept.retry.iter().for_each(|waiting| self.abandon(waiting));
+            kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return;
         }
         conn.kept.push_front(kept);
@@ -200,7 +200,8 @@ impl Worker {
             self.retry_in_slow_lane(index, waiting);
         } else if waiting.state.is_retry() {
             let args = waiting.args.to_vec();
-            let kept = Kept { retry: Some(waiting), ..Kept::new(Later::of(args)) };
+            let attempt = Attempt { retry: Some(waiting), ..Attempt::FIRST };
+            let kept = Kept { attempt, ..Kept::new(Later::of(args)) };
             let conn = &mut self.conns[index];
             conn.kept.push_front(kept);
             conn.session.shared.blocked.store(false, Ordering::Relaxed);
@@ -213,7 +214,7 @@ impl Worker {
     #[cold]
     fn retry_in_slow_lane(&mut self, index: usize, waiting: Arc<Waiting>) {
         let args = waiting.args.clone();
-        let cancel = self.pass_on(index, args, false, Some(waiting));
+        let cancel = self.pass_on(index, args, Attempt { retry: Some(waiting), ..Attempt::FIRST });
         let conn = &mut self.conns[index];
         conn.session.shared.blocked.store(false, Ordering::Relaxed);
         conn.state.tries_elsewhere(cancel);
@@ -356,7 +357,7 @@ impl Worker {
             | State::Full
             | State::Closing => {}
         }
-        if let Some(waiting) = kept.and_then(|kept| kept.retry.as_ref()) {
+        if let Some(waiting) = kept.and_then(|kept| kept.attempt.retry.as_ref()) {
             self.abandon(waiting);
         }
     }

@@ -10,13 +10,15 @@ use weft_admin::commands::logged_line;
 use weft_executor::batch::{Batch, Req, Source};
 use weft_executor::dispatch::admit::execute;
 use weft_executor::dispatch::core::Core;
-use weft_executor::dispatch::request::{Flow, Request, Suspend};
+use weft_executor::dispatch::outcome::{Flow, Suspend};
+use weft_executor::dispatch::request::Request;
 use weft_keyspace::{Inside, Key, Waiter};
 use weft_process::log_verbose;
 use weft_replication::action::ConnId;
 use weft_replication_driver::hub;
 use weft_resp::{Blob, Reply};
 use weft_state::args::ArgBuf;
+use weft_state::attempt::{Attempt, FIRST};
 use weft_state::conn::{Conn, Executed, Kept};
 use weft_state::later::Later;
 use weft_state::server::Server;
@@ -156,8 +158,10 @@ impl Worker {
                 }
                 Err(Suspend::Slow { has_run }) => {
                     let args = take_args(batch, job, conn, n);
-                    let retry = if n == first { batch.jobs[job].retry.take() } else { None };
-                    let cancel = self.pass_on(index, Arc::new(args), has_run, retry);
+                    let retry =
+                        if n == first { batch.jobs[job].attempt.retry.take() } else { None };
+                    let attempt = Attempt { retry, tries: 0, has_run };
+                    let cancel = self.pass_on(index, Arc::new(args), attempt);
                     return over(done + 1, Executed::Slow(cancel));
                 }
             }
@@ -180,14 +184,14 @@ impl Worker {
         else {
             // It was closed when this was planned already. If it had come back to try again, that is the turn
             // of those who stand behind it.
-            if let Some(waiting) = batch.jobs[job].retry.take() {
+            if let Some(waiting) = batch.jobs[job].attempt.retry.take() {
                 self.abandon(&waiting);
             }
             return reply.clear();
         };
         keep_rest(batch, job, conn, executed, &how);
         let j = &mut batch.jobs[job];
-        let retry = j.retry.take();
+        let retry = j.attempt.retry.take();
         let bytes = j.end - j.base + reply.len();
         let error = match how {
             Executed::All | Executed::More => j.error.take(),
@@ -304,12 +308,12 @@ fn keep_requests(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize
     if let Some(front) = conn.kept.front_mut()
         && executed == 0
     {
-        front.retry = j.retry.take();
-        front.looked = j.looked;
+        front.attempt.retry = j.attempt.retry.take();
+        front.attempt.has_run = j.attempt.has_run;
         let busy = matches!(how, Executed::Parked | Executed::Again);
-        front.tries = j.tries + u32::from(busy);
+        front.attempt.tries = j.attempt.tries + u32::from(busy);
     } else if let Some(front) = conn.kept.front_mut() {
-        front.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
+        front.attempt.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
     }
     if let Some(error) = j.error.take() {
         conn.protocol_error = Some(error);
@@ -432,14 +436,10 @@ fn run_request(
     let first_key = req.cmd.map_or(0, |c| c.first_key);
     let has_key = req.lines > 0;
     let key = has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
-    // Only the first of a job's requests can have been tried before.
-    let (retry, tries, looked) = match n == j.first_req {
-        true => (j.retry.as_ref(), j.tries, j.looked),
-        false => (None, 0, false),
-    };
+    // Only the first of a job's requests can have a history.
+    let attempt = if n == j.first_req { &j.attempt } else { &FIRST };
     let blobs = &blobs[..];
-    let request =
-        Request { cmd: req.cmd, args, blobs, bytes_at_most, key, retry, tries, has_run: looked };
+    let request = Request { cmd: req.cmd, args, blobs, bytes_at_most, key, attempt };
     execute(core, inside, session, &request, reply)
 }
 

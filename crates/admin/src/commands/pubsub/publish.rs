@@ -6,7 +6,7 @@ use weft_commands::{CmdResult, Flags};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
-use weft_executor::dispatch::request::Suspend;
+use weft_executor::dispatch::outcome::Suspend;
 use weft_executor::pubsub::publish_patiently;
 use weft_keyspace::commit::seal;
 use weft_keyspace::log::Target;

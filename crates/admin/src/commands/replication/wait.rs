@@ -6,7 +6,7 @@ use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, Flags, Group, Spec, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
-use weft_executor::dispatch::request::Suspend;
+use weft_executor::dispatch::outcome::Suspend;
 use weft_replication::primary::Goal;
 use weft_replication_driver::hub;
 use weft_replication_driver::primary::waits;

@@ -17,7 +17,7 @@ use crate::stopping::FAILED;
 use weft_commands::{CmdResult, Error, Flags, Spec, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
-use weft_executor::dispatch::request::Suspend;
+use weft_executor::dispatch::outcome::Suspend;
 use weft_process::{log_notice, log_warning};
 use weft_state::stop_state::Stop;
 

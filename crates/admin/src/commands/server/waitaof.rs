@@ -12,7 +12,7 @@ use weft_durability::aof::{OFF, answer_wait as answer};
 use weft_executor::blocking;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
-use weft_executor::dispatch::request::Suspend;
+use weft_executor::dispatch::outcome::Suspend;
 use weft_replication::primary::Goal;
 use weft_replication_driver::hub;
 

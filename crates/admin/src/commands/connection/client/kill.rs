@@ -17,7 +17,7 @@ use crate::commands::connection::client::filter::Filter;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::core::ConnCx;
-use weft_executor::dispatch::request::Suspend;
+use weft_executor::dispatch::outcome::Suspend;
 use weft_executor::end_client::end_client;
 use weft_replication_driver::hub;
 use weft_state::clients::ClientShared;

@@ -3,7 +3,7 @@
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::core::ConnCx;
-use weft_executor::dispatch::request::Suspend;
+use weft_executor::dispatch::outcome::Suspend;
 use weft_state::pause::PauseMode;
 
 const BAD_MODE: Error = Error::new("ERR CLIENT PAUSE mode must be WRITE or ALL");
