@@ -56,8 +56,12 @@ fn a_field_that_was_seen_to_have_expired_stays_away() {
     let stage = Stage::set();
     // The field must expire after the transaction has begun to wait and before it ends. The time of that depends on the
     // machine.
-    let mut times = ["1200", "1600", "2000", "900", "600", "2800"].into_iter();
-    let met = times.any(|ms| expires_while_a_transaction_waits(&stage, ms));
+    let mut met = ["1200", "1600", "2000"]
+        .map(|ms| expires_while_a_transaction_waits(&stage, ms))
+        .contains(&true);
+    for ms in ["900", "600", "2800"] {
+        met = met || expires_while_a_transaction_waits(&stage, ms);
+    }
     assert!(met, "no transaction has waited until the field expired");
 }
 
