@@ -31,7 +31,7 @@ const TURN: usize = 1 << 20;
 impl Worker {
     /// Does what the machine wants of a replica's connection.
     pub(super) fn for_replica(&mut self, client: u64, order: Order) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let Some(index) = self.conns.index_of(client) else { return };
         self.become_replica(index);
         let conn = &mut self.conns[index];
         match order {
@@ -42,7 +42,7 @@ impl Worker {
             }
             Order::Stream { from } => {
                 conn.replica = Some(Feed::Stream { taken: from });
-                self.streams.push(client);
+                self.pushes.streams.push(client);
             }
             Order::Close { flush: false } => return self.close(index),
             Order::Close { flush: true } => {
@@ -72,10 +72,10 @@ impl Worker {
         // What grows from here on is told again.
         let thread = &self.core.srv.threads[self.core.id];
         thread.stream_has_grown.store(false, Ordering::SeqCst);
-        self.streams.retain(|client| self.by_client.contains_key(client));
-        for client in self.streams.clone() {
+        self.pushes.streams.retain(|client| self.conns.index_of(*client).is_some());
+        for client in self.pushes.streams.clone() {
             // One whose socket is full goes on when it is not.
-            if let Some(index) = self.by_client.get(&client).copied()
+            if let Some(index) = self.conns.index_of(client)
                 && self.conns[index].pending_output() == 0
             {
                 self.send_on(index);
@@ -85,7 +85,7 @@ impl Worker {
 
     /// Sends on to replicas for which there was more than one turn's share.
     pub(super) fn feed_again(&mut self) {
-        if std::mem::take(&mut self.streams_wait) {
+        if std::mem::take(&mut self.pushes.streams_wait) {
             self.feed_all();
         }
     }
@@ -111,7 +111,7 @@ impl Worker {
                 Feed::Lines | Feed::Lent => break,
             };
             if total >= TURN {
-                self.streams_wait = true;
+                self.pushes.streams_wait = true;
                 break;
             }
             let conn = ConnId(self.conns[index].session.shared.id);

@@ -48,16 +48,16 @@ struct Outcome {
 impl Worker {
     /// Executes the batch and sends its replies.
     pub(super) fn flush(&mut self) {
-        if self.batch.is_empty() {
+        if self.execution.batch.is_empty() {
             return;
         }
-        let mut batch = std::mem::replace(&mut self.batch, Batch::hollow());
-        while self.replies.len() < batch.jobs.len() {
-            self.replies.push(Reply::default());
+        let mut batch = std::mem::replace(&mut self.execution.batch, Batch::hollow());
+        while self.execution.replies.len() < batch.jobs.len() {
+            self.execution.replies.push(Reply::default());
         }
-        let mut replies = std::mem::take(&mut self.replies);
+        let mut replies = std::mem::take(&mut self.execution.replies);
         let mut outcomes: SmallVec<[Option<Outcome>; 64]> = SmallVec::new();
-        self.has_served = true;
+        self.execution.has_served = true;
         let mut inside = self.enter();
         self.core.begin();
         {
@@ -81,10 +81,10 @@ impl Worker {
             assert!(reply.is_empty(), "a reply was left behind for another client");
             reply.trim();
         }
-        replies.append(&mut self.replies);
-        self.replies = replies;
+        replies.append(&mut self.execution.replies);
+        self.execution.replies = replies;
         batch.clear();
-        self.batch = batch;
+        self.execution.batch = batch;
     }
 
     /// Executes the requests of one connection; `None` when it is gone.
@@ -213,7 +213,7 @@ impl Worker {
         renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
         self.core.stats().requests.add(executed as u64);
         let work = (executed + bytes / KILOBYTE) as u64;
-        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        self.upkeep.note_work(conn, work);
         if matches!(how, Executed::Blocked(_) | Executed::Paused) {
             conn.session.shared.blocked.store(true, Ordering::Relaxed);
         }
@@ -245,7 +245,7 @@ impl Worker {
             self.end_retry(&waiting);
         }
         if queue {
-            self.queued.push(index);
+            self.conns.queued.push(index);
         }
         self.deliver(index, reply);
     }
