@@ -138,7 +138,7 @@ impl Worker {
             kept.retry.iter().for_each(|waiting| self.abandon(waiting));
             return;
         }
-        conn.kept.push_front(kept);
+        conn.input.kept.push_front(kept);
         conn.session.shared.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
         // It may have ended before this was here.
@@ -194,7 +194,7 @@ impl Worker {
             let args = waiting.args.to_vec();
             let kept = Kept { retry: Some(waiting), ..Kept::new(Later::of(args)) };
             let conn = &mut self.conns[index];
-            conn.kept.push_front(kept);
+            conn.input.kept.push_front(kept);
             conn.session.shared.blocked.store(false, Ordering::Relaxed);
             self.resume(index, Awaited::Key);
         }

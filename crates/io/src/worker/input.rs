@@ -52,7 +52,7 @@ impl Worker {
             Got::Closed => self.hung_up(index),
             Got::Data(n) => {
                 conn.session.shared.touch(self.core.srv.mono_ms());
-                let waiting = conn.waiting_input();
+                let waiting = conn.input.waiting();
                 self.count_read(index, n);
                 self.weigh_input(index, waiting);
             }
@@ -96,7 +96,7 @@ impl Worker {
             "Client closed connection {}",
             logged_line(self.core.srv, &conn.session.shared)
         );
-        if conn.replica.is_some() || (conn.pending_output() == 0 && !conn.writing) {
+        if conn.replica.is_some() || (conn.output.pending() == 0 && !conn.output.writing) {
             return self.close(index);
         }
         conn.state.close();
@@ -123,10 +123,10 @@ impl Worker {
             }
             let planner = self.planner();
             let Some(conn) = self.conns.get_mut(index) else { continue };
-            let has_requests = conn.has_requests();
+            let has_requests = conn.input.has_requests();
             if !conn.state.taken_up(has_requests) {
                 self.widen_interest(index);
-            } else if conn.goes_on_ahead() {
+            } else if conn.input.goes_on_ahead() {
                 self.plan_ahead(index);
             } else {
                 conn.state.batched();

@@ -23,7 +23,9 @@
 //! What a connection may do next is decided by its state alone: [`weft_net::lifecycle`].
 
 use crate::look::Looks;
-use crate::worker::parts::{Connections, Deadlines, Execution, Listening, Offload, Pushes, Upkeep};
+use crate::worker::parts::{
+    Connections, Deadlines, Execution, LISTENERS, Listening, Offload, Pushes, Upkeep,
+};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -52,12 +54,8 @@ pub mod replicas;
 mod turn;
 mod withheld;
 
-/// Reply buffers that are kept beside those of the present batch.
-const POOLED: usize = 256;
-
-/// Tokens from here on are not connections.
+/// The token of the mailbox.
 const MAILBOX: u64 = u64::MAX;
-const LISTENERS: u64 = u64::MAX - 1024;
 
 /// See the module's description.
 pub struct Worker {

@@ -78,7 +78,11 @@ impl Worker {
 
     /// What a connection has done in the last two periods of the load.
     fn recent_work(&self, conn: &Conn) -> u64 {
-        if self.upkeep.period.wrapping_sub(conn.work_period) <= 1 { conn.work } else { 0 }
+        if self.upkeep.period.wrapping_sub(conn.usage.work_period) <= 1 {
+            conn.usage.work
+        } else {
+            0
+        }
     }
 
     fn may_move(&self, conn: &Conn) -> bool {
@@ -97,7 +101,7 @@ impl Worker {
         }
         let srv = self.core.srv;
         let Some(mut conn) = self.conns.remove(index) else { return };
-        let accounted = std::mem::take(&mut conn.accounted);
+        let accounted = std::mem::take(&mut conn.usage.accounted);
         self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
         self.poll.remove(&conn.fd);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
@@ -129,19 +133,19 @@ impl Worker {
         let mut pushes = Reply::new(conn.session.proto);
         pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
         conn.session.keep = None;
-        conn.out.push(&mut pushes, 0);
+        conn.output.backlog.push(&mut pushes, 0);
     }
 
     /// Takes over a connection from another thread.
     pub(super) fn move_in(&mut self, mut conn: Conn) {
         conn.generation = self.conns.next_generation();
         conn.interest = Interest::READ;
-        conn.work_period = self.upkeep.period;
-        conn.work = 0;
+        conn.usage.work_period = self.upkeep.period;
+        conn.usage.work = 0;
         // What had come for it before is in its output.
         conn.session.seen = 0;
         let arrival = conn.state.on_arrival(conn.pending());
-        conn.pushed = arrival.send;
+        conn.output.pushed = arrival.send;
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];

@@ -41,12 +41,12 @@ impl Worker {
     pub(super) fn offload(&mut self, index: usize, reply: &mut Reply) -> bool {
         let conn = &mut self.conns[index];
         let fits = self.offload.is_open
-            && conn.sends()
+            && conn.output.sends()
             && !conn.state.is_closing()
-            && conn.pending_output() == 0
+            && conn.output.pending() == 0
             && reply.contiguous().is_some();
         if fits {
-            conn.writing = true;
+            conn.output.writing = true;
             let token = token(index, conn.generation);
             let reply = std::mem::replace(reply, Reply::new(reply.proto));
             self.offload.jobs.push(WriteJob { token, socket: conn.fd.clone(), reply });
@@ -94,12 +94,12 @@ impl Worker {
         }
         let conn = &mut self.conns[index];
         // It may have become a replica's.
-        conn.writing = conn.replica.is_some();
+        conn.output.writing = conn.replica.is_some();
         let Some(sent) = sent else { return self.close(index) };
-        let behind: Backlog = std::mem::take(&mut conn.out);
-        conn.out.push(&mut reply, sent);
-        conn.out.append(behind);
-        let waits = conn.pending_output() > 0;
+        let behind: Backlog = std::mem::take(&mut conn.output.backlog);
+        conn.output.backlog.push(&mut reply, sent);
+        conn.output.backlog.append(behind);
+        let waits = conn.output.pending() > 0;
         self.execution.recycle(reply);
         self.count_sent(index, sent);
         if waits {

@@ -1,6 +1,7 @@
 //! Connections come, move and go: see also [`crate::worker::moving`].
 
-use crate::worker::{LISTENERS, Worker, token};
+use crate::worker::parts::LISTENERS;
+use crate::worker::{Worker, token};
 use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,7 +149,7 @@ impl Worker {
         let Some(mut conn) = self.conns.remove(index) else { return };
         self.poll.remove(&conn.fd);
         let id = conn.session.shared.id;
-        self.forget(id, &conn.state, conn.kept.front());
+        self.forget(id, &conn.state, conn.input.kept.front());
         let srv = &self.core.srv;
         srv.clients.registry.remove(id);
         if conn.session.monitor {
@@ -162,7 +163,7 @@ impl Worker {
         tracking::leave_for_good(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         transaction::discard(srv, &mut conn.session);
-        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
+        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.usage.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);
         srv.clients.eviction.client_left(&conn.session.shared);
     }

@@ -1,7 +1,6 @@
-//! The parts of a [`Worker`](crate::worker::Worker): each holds the fields that are used together.
+//! The parts of a worker: each holds the fields that are used together.
 
 use crate::cron::Cron;
-use crate::worker::{LISTENERS, POOLED};
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -16,6 +15,12 @@ use weft_resp::Reply;
 use weft_scheduler::placement::Placement;
 use weft_state::conn::Conn;
 use weft_state::offload::WriteJob;
+
+/// Tokens from here on are not connections but listeners, and the mailbox.
+pub(super) const LISTENERS: u64 = u64::MAX - 1024;
+
+/// Reply buffers that are kept beside those of the present batch.
+const POOLED: usize = 256;
 
 /// Deadlines that are kept at least before old ones are looked for.
 const FEW_DEADLINES: usize = 64;
@@ -54,7 +59,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Tells the tokens of the next connection from those of earlier ones in the same slot.
+    /// Draws the next generation, which distinguishes tokens of connections in the same slot.
     pub fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
         self.generation
@@ -226,7 +231,7 @@ impl Deadlines {
     }
 }
 
-/// What the thread does at times.
+/// Regular work of the thread, and the load that it measures.
 pub(super) struct Upkeep {
     pub cron: Cron,
     pub next_cron_ms: i64,
@@ -255,6 +260,6 @@ impl Upkeep {
     /// Counts `work` that a connection has done in this period.
     #[inline]
     pub fn note_work(&mut self, conn: &mut Conn, work: u64) {
-        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        self.busy_connections += u64::from(conn.usage.note_work(self.period, work));
     }
 }

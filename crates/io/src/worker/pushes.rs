@@ -75,12 +75,12 @@ impl Worker {
             let Some(index) = self.conns.index_of(*id) else { continue };
             let conn = &mut self.conns[index];
             let takes_all = conn.session.seen <= run.first()
-                && conn.held_back.is_none()
+                && conn.output.held_back.is_none()
                 && conn.replica.is_none()
                 && !conn.state.is_closing();
             if takes_all {
                 let bytes = run.bytes(conn.session.proto);
-                conn.out.write_with_room(bytes.len(), |reply| reply.raw(bytes));
+                conn.output.backlog.write_with_room(bytes.len(), |reply| reply.raw(bytes));
                 self.appended(index, false);
             } else {
                 self.append_some(*id, run);
@@ -149,13 +149,13 @@ impl Worker {
             refuse_answer(conn);
             return self.close(index);
         }
-        let is_held_back = match &mut conn.held_back {
+        let is_held_back = match &mut conn.output.held_back {
             Some(held_back) => {
                 held_back.keep(push);
                 true
             }
             None => {
-                write(&mut conn.out, &conn.session, push);
+                write(&mut conn.output.backlog, &conn.session, push);
                 false
             }
         };
@@ -173,7 +173,7 @@ impl Worker {
             refuse_answer(conn);
             return self.close(index);
         }
-        conn.out.write(|reply| reply.raw(bytes));
+        conn.output.backlog.write(|reply| reply.raw(bytes));
         self.appended(index, false);
     }
 
@@ -181,12 +181,12 @@ impl Worker {
     #[inline]
     fn appended(&mut self, index: usize, is_held_back: bool) {
         let conn = &mut self.conns[index];
-        let pending = conn.untaken_output() as u64;
+        let pending = conn.output.untaken() as u64;
         if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
-            conn.session.shared.output.store(conn.output_memory() as u64, Ordering::Relaxed);
-        } else if !conn.pushed {
-            conn.pushed = true;
+            conn.session.shared.output.store(conn.output.memory() as u64, Ordering::Relaxed);
+        } else if !conn.output.pushed {
+            conn.output.pushed = true;
             self.pushes.pushed.push_back(index);
         }
         let limits = &self.core.settings.output_limits;
@@ -215,7 +215,7 @@ impl Worker {
         for _ in 0..count {
             let Some(index) = self.pushes.pushed.pop_front() else { return };
             // It may be gone, or another one, or a reply has taken the pushes along.
-            if self.conns.get(index).is_some_and(|conn| conn.pushed) {
+            if self.conns.get(index).is_some_and(|conn| conn.output.pushed) {
                 self.send_pushed(index, now_ms);
             }
         }
@@ -223,7 +223,7 @@ impl Worker {
 
     fn send_pushed(&mut self, index: usize, now_ms: i64) {
         let conn = &mut self.conns[index];
-        conn.pushed = false;
+        conn.output.pushed = false;
         let (sent, bytes) = send_pending(conn);
         conn.session.shared.touch(now_ms);
         // As much work as a request, so that subscribers are divided among threads, too.
@@ -242,17 +242,19 @@ impl Worker {
         let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
         if matches!(conn.state, State::Slow(_)) {
-            conn.held_back.get_or_insert_default();
+            conn.output.held_back.get_or_insert_default();
         }
     }
 
     /// What was held back during a command comes behind its reply.
     pub(super) fn release_pushes(&mut self, index: usize) {
         let Some(conn) = self.conns.get_mut(index) else { return };
-        if let Some(held_back) = conn.held_back.take() {
-            held_back.pushes().for_each(|push| write(&mut conn.out, &conn.session, push));
-            if conn.pending_output() > 0 && !conn.pushed && !conn.interest.write {
-                conn.pushed = true;
+        if let Some(held_back) = conn.output.held_back.take() {
+            held_back
+                .pushes()
+                .for_each(|push| write(&mut conn.output.backlog, &conn.session, push));
+            if conn.output.pending() > 0 && !conn.output.pushed && !conn.interest.write {
+                conn.output.pushed = true;
                 self.pushes.pushed.push_back(index);
             }
         }

@@ -35,7 +35,7 @@ impl Worker {
         self.become_replica(index);
         let conn = &mut self.conns[index];
         match order {
-            Order::Send(bytes) => conn.out.write(|reply| reply.raw(&bytes)),
+            Order::Send(bytes) => conn.output.backlog.write(|reply| reply.raw(&bytes)),
             Order::Lend(ticket) => {
                 conn.replica = Some(Feed::Lent);
                 ticket.hand_over(conn.fd.clone(), take_output(conn));
@@ -61,7 +61,7 @@ impl Worker {
             return;
         }
         conn.replica = Some(Feed::Lines);
-        conn.writing = true;
+        conn.output.writing = true;
         if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY) && !conn.session.shared.unix {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&conn.fd, false);
         }
@@ -76,7 +76,7 @@ impl Worker {
         for client in self.pushes.streams.clone() {
             // One whose socket is full goes on when it is not.
             if let Some(index) = self.conns.index_of(client)
-                && self.conns[index].pending_output() == 0
+                && self.conns[index].output.pending() == 0
             {
                 self.send_on(index);
             }
@@ -126,7 +126,7 @@ impl Worker {
             let mut more = 0;
             for piece in &pieces {
                 more += piece.as_ref().len() as u64;
-                conn.out.write(|reply| match piece.whole() {
+                conn.output.backlog.write(|reply| match piece.whole() {
                     Some(block) => reply.raw_shared(block, COPIED),
                     None => reply.raw(piece.as_ref()),
                 });
@@ -135,8 +135,8 @@ impl Worker {
         }
         let conn = &self.conns[index];
         let shared = &conn.session.shared;
-        shared.output.store(conn.out.memory() as u64, Ordering::Relaxed);
-        shared.output_pieces.store(conn.out.pieces() as u64, Ordering::Relaxed);
+        shared.output.store(conn.output.backlog.memory() as u64, Ordering::Relaxed);
+        shared.output_pieces.store(conn.output.backlog.pieces() as u64, Ordering::Relaxed);
         self.widen_interest(index);
     }
 
@@ -164,9 +164,9 @@ const COPIED: usize = 1 << 10;
 fn take_output(conn: &mut Conn) -> Vec<u8> {
     const SLICES: usize = 64;
     let mut all = Vec::new();
-    while !conn.out.is_empty() {
-        let part = conn.out.front(SLICES, usize::MAX).concat();
-        conn.out.sent(part.len());
+    while !conn.output.backlog.is_empty() {
+        let part = conn.output.backlog.front(SLICES, usize::MAX).concat();
+        conn.output.backlog.sent(part.len());
         all.extend(part);
     }
     all
