@@ -138,8 +138,8 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let mut reply = Reply::new(session.proto);
     let mark = reply.mark();
     // What has looked at its keys has touched them, too.
-    let no_touch = session.no_touch;
-    session.no_touch |= looked;
+    let no_touch = session.options.no_touch;
+    session.options.no_touch |= looked;
     // A transaction, once begun, runs to its end, whether its client is there or not.
     core.turn.cancel = (!cmd.takes_session()).then_some(cancel);
     let task = Task {
@@ -156,7 +156,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let unit = Some(core.turn.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.turn.cancel = None;
     if looked {
-        session.no_touch = no_touch;
+        session.options.no_touch = no_touch;
     }
     // Before the reply: a client that has it finds the command, and its hits and misses, in INFO.
     core.stats().requests.add(1);

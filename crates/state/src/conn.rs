@@ -50,7 +50,7 @@ pub type State = state::State<Arc<Waiting>, Arc<AtomicBool>>;
 /// How the requests of a batch ended.
 pub type Executed = state::Executed<Arc<Waiting>, Arc<AtomicBool>>;
 
-/// What was read from a connection and not executed.
+/// Input that was read and not executed.
 #[derive(Debug, Default)]
 pub struct Input {
     pub parser: Parser,
@@ -118,16 +118,15 @@ impl Input {
     }
 }
 
-/// What was answered to a connection and not sent.
+/// Replies and pushes that were not sent.
 #[derive(Debug, Default)]
 pub struct Output {
     pub backlog: Backlog,
-    /// A reply is away to be written by another thread; those that follow wait in `backlog`. Always so
-    /// of a replica.
+    /// Another thread writes a reply; those that follow wait in `backlog`. Always set for a replica.
     pub writing: bool,
     /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
     pub withheld: u64,
-    /// There are pushes in `backlog` that nobody has tried to send: it is in its thread's row of such.
+    /// `backlog` holds pushes that were not tried yet: the connection is in its thread's row of such.
     pub pushed: bool,
     /// While a command of it runs in the slow lane: pushes that come behind its reply.
     pub held_back: Option<Box<HeldBack>>,
@@ -157,7 +156,7 @@ impl Output {
     }
 }
 
-/// What a connection takes of its thread's memory and time.
+/// Memory and work that count for the thread of the connection.
 #[derive(Debug, Default)]
 pub struct Usage {
     /// What this connection has added to its thread's account of clients' memory (bytes).

@@ -74,7 +74,7 @@ impl Conn {
             || self.input.big.is_some()
             || !self.input.args.is_empty()
             || !self.input.ahead.is_empty();
-        if has || self.input.is_shown || self.session.asked_of_itself {
+        if has || self.input.is_shown || self.session.replies.asked_of_itself {
             self.show_input_now(has || !self.input.kept.is_empty() || !self.input.later.is_empty());
         }
     }
@@ -87,6 +87,6 @@ impl Conn {
         shared.query_room.store(input.room as u64, Relaxed);
         shared.argv_mem.store(input.args as u64, Relaxed);
         self.input.is_shown = has;
-        self.session.asked_of_itself = false;
+        self.session.replies.asked_of_itself = false;
     }
 }

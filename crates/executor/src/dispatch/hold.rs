@@ -204,7 +204,7 @@ fn stopped(task: Task<'_>, inside: &mut Inside<'static>, number: usize) -> Flow 
 /// What a command may do about keys that have expired follows from the role that the server has now.
 fn begin_again(task: &mut Task<'_>, flags: Flags) {
     task.core.begin_command();
-    task.core.begin_import(task.session.import_source, flags);
+    task.core.begin_import(task.session.options.import_source, flags);
 }
 
 fn refuse(mut task: Task<'_>, guard: Guard<'_>, e: Error) -> Flow {
@@ -216,7 +216,7 @@ fn refuse(mut task: Task<'_>, guard: Guard<'_>, e: Error) -> Flow {
 }
 
 fn exec(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
-    if task.session.listens {
+    if task.session.pushes.listens {
         run::begin(&mut task);
     }
     let transaction = match transaction::take(task.core.srv, task.session) {
@@ -301,7 +301,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Run::Watch => (of_watch(ks, task.request), None),
     };
     let flags = flags_of(task.cmd, transaction.as_deref());
-    task.core.begin_import(task.session.import_source, flags);
+    task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
         if is_killed(task.session) {
             return reply::finish(task, Outcome::Not(Flow::Done));
@@ -319,8 +319,8 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),
         // CLIENT KILL: all that is left is to wait for these.
-        Need::Stop if task.session.answer_behind.is_some() => {
-            let behind = task.session.answer_behind.iter();
+        Need::Stop if task.session.replies.answer_behind.is_some() => {
+            let behind = task.session.replies.answer_behind.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
             hand.hold(turn, &ShardSet::of([]))
         }
@@ -361,7 +361,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
     }
     // What is published for the client from here on comes behind the reply.
-    if task.session.listens || flags.has(Flags::PUBSUB) || transaction.is_some() {
+    if task.session.pushes.listens || flags.has(Flags::PUBSUB) || transaction.is_some() {
         let shared = &task.session.shared;
         let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
         mailbox.send(Message::SlowBegun { client: shared.id });
@@ -370,7 +370,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     task.core.begin_command();
     // What it has waited for is no part of what it takes.
     task.core.last_tick = task.core.srv.time.clock.raw();
-    task.core.begin_import(task.session.import_source, flags);
+    task.core.begin_import(task.session.options.import_source, flags);
     match (task.cmd.run, transaction) {
         (Run::Data { run, .. }, _) => run::data(task, run, guard),
         (Run::Server(number), _) => run::server_with(task, number, guard),

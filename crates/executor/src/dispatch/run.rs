@@ -31,7 +31,7 @@ use weft_types::Kind;
 /// What was published for the client before this moment comes in front of the reply.
 #[inline]
 pub fn catch_up(task: &mut Task<'_>) {
-    if task.session.listens {
+    if task.session.pushes.listens {
         begin(task);
         catch_up_mail(task);
     }
@@ -42,7 +42,7 @@ pub fn catch_up(task: &mut Task<'_>) {
 pub fn begin(task: &mut Task<'_>) {
     let in_transaction = task.session.transaction.is_some();
     // What runs again has begun before.
-    if let Some(own) = &mut task.session.tracks
+    if let Some(own) = &mut task.session.pushes.tracks
         && !task.request.looked
         && task.request.retry.is_none()
     {
@@ -53,7 +53,7 @@ pub fn begin(task: &mut Task<'_>) {
 /// The second half of [`catch_up`].
 #[inline]
 fn catch_up_mail(task: &mut Task<'_>) {
-    if task.session.listens {
+    if task.session.pushes.listens {
         pubsub::catch_up(task.core, task.session, task.reply);
         task.mark = task.reply.mark();
     }
@@ -63,7 +63,7 @@ fn catch_up_mail(task: &mut Task<'_>) {
 #[inline]
 pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     // Apart, so that the task of all others is never changed and stays where it is.
-    if task.session.listens {
+    if task.session.pushes.listens {
         return data_of_listener(task, run, guard);
     }
     data_behind(task, run, guard, false)
@@ -73,7 +73,7 @@ pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
 fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     let Task { core, session, request, cmd, reply, mark, lane } = task;
-    let tracks = session.tracks.is_some();
+    let tracks = session.pushes.tracks.is_some();
     core.turn.client = session.own_changes();
     let task = Task { core: &mut *core, session, request, cmd, reply, mark, lane };
     let flow = data_behind(task, run, guard, tracks);
@@ -98,7 +98,7 @@ fn data_behind(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) -> F
         }
     }
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
-    let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
+    let who = Who { db: session.db, no_touch: session.options.no_touch, is_decided: false };
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
     match pause {
@@ -326,7 +326,7 @@ pub fn exec(
         task.reply.null_array();
     } else {
         // Of a reply that is dropped the pushes are left.
-        if !task.session.reply_mode.drops() {
+        if !task.session.replies.mode.drops() {
             task.reply.array(transaction.queue.len());
         }
         for queued in &transaction.queue {
@@ -334,7 +334,7 @@ pub fn exec(
         }
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
-    if let Some(own) = &mut task.session.tracks {
+    if let Some(own) = &mut task.session.pushes.tracks {
         // CLIENT CACHING in a transaction is for what is behind it there.
         own.spend();
         tracking::enforce(task.core, &mut guard);
@@ -377,13 +377,13 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let bytes_at_most = request.bytes();
     let request = Request { bytes_at_most, ..Request::new(Some(cmd), &args, &blobs) };
     let mark = reply.mark();
-    core.begin_import(session.import_source, cmd.spec.flags);
+    core.begin_import(session.options.import_source, cmd.spec.flags);
     // A later command of the transaction may ask not to be told of it.
     core.turn.client = session.shared.id;
     let result: CmdResult = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, &args);
-            let who = Who { db: session.db, no_touch: session.no_touch, is_decided: false };
+            let who = Who { db: session.db, no_touch: session.options.no_touch, is_decided: false };
             let (result, _) = call(core, who, cmd, run, &request, reply, guard, Lane::Transaction);
             if !core.turn.effects.is_empty() {
                 log_words(core, guard, who.db, &request);
@@ -418,14 +418,14 @@ fn run_one(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
         }
         Run::Exec | Run::Watch => unreachable!("never queued"),
     };
-    if session.tracks.is_some() {
+    if session.pushes.tracks.is_some() {
         commit::remember(core, session, cmd, &args, guard);
     }
     // HELLO may have changed it.
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, (*begin, mark), &result);
     let pushes = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
-    if session.reply_mode.drops() && !pushes {
+    if session.replies.mode.drops() && !pushes {
         reply.truncate(mark);
     }
 }

@@ -83,7 +83,7 @@ impl Worker {
         let mut session = own.detached();
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
-        } else if let Some(own) = &mut own.tracks {
+        } else if let Some(own) = &mut own.pushes.tracks {
             own.spend();
         }
         let bytes = args.iter().map(ArgBuf::memory).sum();
@@ -260,7 +260,7 @@ impl Worker {
             blocking::leave(srv, &waiting);
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             let session = &mut self.conns[index].session;
-            let to = hub(srv).primary_of().filter(|_| session.redirect_capable);
+            let to = hub(srv).primary_of().filter(|_| session.options.redirect_capable);
             let error = match to {
                 Some((host, port)) => Error::owned(format!("REDIRECT {host}:{port}")),
                 None => {
@@ -281,11 +281,11 @@ impl Worker {
         let session = &mut conn.session;
         session.shared.blocked.store(false, Ordering::Relaxed);
         session.shared.touch(self.core.srv.mono_ms());
-        match session.reply_mode {
+        match session.replies.mode {
             ReplyMode::On => {}
             ReplyMode::Off => drop_reply(session, reply),
             ReplyMode::SkipNext | ReplyMode::Skipping => {
-                session.reply_mode = ReplyMode::On;
+                session.replies.mode = ReplyMode::On;
                 drop_reply(session, reply);
             }
         }
@@ -362,7 +362,7 @@ fn is_of(deadline: i64, at: i64, now: i64) -> bool {
 
 /// CLIENT REPLY drops what a command has answered, but no pushes.
 fn drop_reply(session: &mut Session, reply: &mut Reply) {
-    match session.keep.take() {
+    match session.replies.keep.take() {
         Some(mark) => reply.truncate(mark),
         None => reply.clear(),
     }

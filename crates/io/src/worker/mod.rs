@@ -264,7 +264,9 @@ impl Worker {
         for index in self.conns.indices() {
             let conn = &self.conns[index];
             let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
-            let is_told = conn.session.monitor || conn.session.subscribes || conn.replica.is_some();
+            let is_told = conn.session.pushes.monitor
+                || conn.session.pushes.subscribes
+                || conn.replica.is_some();
             if idle && !is_told && conn.state.is_idle() {
                 log_verbose!("Closing idle client");
                 self.close(index);

@@ -87,7 +87,7 @@ impl Worker {
 
     fn may_move(&self, conn: &Conn) -> bool {
         let session = &conn.session;
-        !session.monitor
+        !session.pushes.monitor
             // Orders for replicas find them where they were.
             && !session.shared.is_known.load(Ordering::SeqCst)
             && conn.state.may_move(conn.pending())
@@ -112,7 +112,7 @@ impl Worker {
         let route = shared.route();
         // It is seldom that something was pushed, or may be; and most of it is looked at before
         // anybody has to wait for that.
-        let listens = conn.session.listens || route.was_pushed_to;
+        let listens = conn.session.pushes.listens || route.was_pushed_to;
         if listens {
             self.take_along(&mut conn);
         }
@@ -132,7 +132,7 @@ impl Worker {
     fn take_along(&mut self, conn: &mut Conn) {
         let mut pushes = Reply::new(conn.session.proto);
         pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
-        conn.session.keep = None;
+        conn.session.replies.keep = None;
         conn.output.backlog.push(&mut pushes, 0);
     }
 
@@ -143,7 +143,7 @@ impl Worker {
         conn.usage.work_period = self.upkeep.period;
         conn.usage.work = 0;
         // What had come for it before is in its output.
-        conn.session.seen = 0;
+        conn.session.pushes.seen = 0;
         let arrival = conn.state.on_arrival(conn.pending());
         conn.output.pushed = arrival.send;
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);

@@ -143,7 +143,7 @@ impl Worker {
             return true;
         }
         let limits = &self.core.settings.output_limits;
-        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         let pending = pending as u64;
         if limit.hard > 0 && pending >= limit.hard {
             return true;

@@ -11,11 +11,10 @@ use weft_executor::transaction;
 use weft_net::interest::Interest;
 use weft_net::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use weft_process::{log_verbose, log_warning};
-use weft_resp::Proto;
 use weft_state::clients::ClientShared;
 use weft_state::conn::Conn;
 use weft_state::mailbox::Message;
-use weft_state::session::{ReplyMode, Session};
+use weft_state::session::Session;
 
 /// How long a failure to accept is not logged again.
 const QUIET_MS: i64 = 1000;
@@ -107,30 +106,7 @@ impl Worker {
         let authenticated = settings.password.is_empty();
         shared.authenticated.store(authenticated, Ordering::Relaxed);
         let generation = self.conns.next_generation();
-        let session = Session {
-            shared: shared.clone(),
-            db: 0,
-            proto: Proto::Resp2,
-            authenticated,
-            reply_mode: ReplyMode::On,
-            close: false,
-            monitor: false,
-            no_touch: false,
-            import_source: false,
-            redirect_capable: false,
-            subscribes: false,
-            is_pushed_to: false,
-            tracks: None,
-            listens: false,
-            seen: 0,
-            keep: None,
-            answer_behind: None,
-            asked_of_itself: false,
-            transaction: None,
-            watched: None,
-            last_unit: 0,
-            snapshot_wait: None,
-        };
+        let session = Session::new(shared.clone(), authenticated);
         let conn = Conn::new(accepted.socket, generation, session);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];
@@ -152,7 +128,7 @@ impl Worker {
         self.forget(id, &conn.state, conn.input.kept.front());
         let srv = &self.core.srv;
         srv.clients.registry.remove(id);
-        if conn.session.monitor {
+        if conn.session.pushes.monitor {
             weft_executor::monitor::leave(srv, id);
         }
         if conn.session.shared.is_known.load(Ordering::SeqCst) {

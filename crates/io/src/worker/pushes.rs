@@ -36,7 +36,7 @@ const KILOBYTE: usize = 1024;
 
 #[inline]
 fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
-    out.write(|reply| push.write(session.proto, session.subscribes, reply));
+    out.write(|reply| push.write(session.proto, session.pushes.subscribes, reply));
 }
 
 impl Worker {
@@ -74,7 +74,7 @@ impl Worker {
         for id in ids.iter() {
             let Some(index) = self.conns.index_of(*id) else { continue };
             let conn = &mut self.conns[index];
-            let takes_all = conn.session.seen <= run.first()
+            let takes_all = conn.session.pushes.seen <= run.first()
                 && conn.output.held_back.is_none()
                 && conn.replica.is_none()
                 && !conn.state.is_closing();
@@ -142,7 +142,7 @@ impl Worker {
     #[inline]
     fn append_push(&mut self, index: usize, number: u64, push: Push<'_>) {
         let conn = &mut self.conns[index];
-        if conn.session.seen > number || conn.state.is_closing() {
+        if conn.session.pushes.seen > number || conn.state.is_closing() {
             return;
         }
         if conn.replica.is_some() {
@@ -166,7 +166,7 @@ impl Worker {
     pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
         let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
-        if !conn.session.monitor || conn.state.is_closing() {
+        if !conn.session.pushes.monitor || conn.state.is_closing() {
             return;
         }
         if conn.replica.is_some() {
@@ -190,7 +190,7 @@ impl Worker {
             self.pushes.pushed.push_back(index);
         }
         let limits = &self.core.settings.output_limits;
-        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         if limit.hard > 0 && pending >= limit.hard {
             self.send_or_close(index);
         }

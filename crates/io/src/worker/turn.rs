@@ -198,7 +198,7 @@ impl Worker {
             | Executed::Close => None,
         };
         if let Some(error) = error {
-            if conn.session.reply_mode == ReplyMode::On {
+            if conn.session.replies.mode == ReplyMode::On {
                 reply.error(format!("ERR {error}").as_bytes());
             }
             log_verbose!(

@@ -47,7 +47,7 @@ pub fn protocol(cx: &mut ConnCx<'_>) -> CmdResult {
                 return Err(NEEDS_RESP3);
             }
             // A push that a command causes comes after its reply.
-            let drops = cx.session.reply_mode.drops() && !cx.in_transaction;
+            let drops = cx.session.replies.mode.drops() && !cx.in_transaction;
             if !drops {
                 reply.bulk(b"Some real reply following the push reply");
             }
